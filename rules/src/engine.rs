@@ -1,0 +1,238 @@
+//! Runs the rules over objects. Deterministic: same input, same findings in the same order.
+
+use std::collections::BTreeMap;
+
+use crate::finding::{Finding, Place};
+use crate::index::Index;
+use crate::object::Object;
+use crate::rule::{Check, Context, Rule};
+use crate::rules::RULES;
+use crate::settings::{RuleSettings, Settings};
+use crate::source::{Document, ProblemKind, Source, Span};
+use crate::suppress;
+
+/// The rules, ready to run under one configuration.
+#[derive(Debug)]
+pub struct Engine {
+    settings: Settings,
+    /// Rules that are on for some object, with what is set where no override speaks.
+    rules: Vec<(&'static Rule, RuleSettings, bool)>,
+    /// Indices into `rules` by group and kind, so that an object meets only its rules.
+    by_kind: BTreeMap<(&'static str, &'static str), Vec<usize>>,
+    /// Rules that are asked about every kind.
+    any: Vec<usize>,
+}
+
+impl Engine {
+    /// An engine under a configuration.
+    #[must_use]
+    pub fn new(settings: Settings) -> Engine {
+        let mut rules = Vec::new();
+        let mut by_kind: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        let mut any = Vec::new();
+        for &rule in RULES {
+            let set = settings.rule(rule, None, None);
+            let overridden = settings.has_overrides(rule);
+            if set.enabled == Some(false) && !overridden {
+                continue;
+            }
+            let at = rules.len();
+            rules.push((rule, set, overridden));
+            if matches!(rule.check, Check::Object(_)) {
+                if rule.kinds.is_empty() {
+                    any.push(at);
+                }
+                for kind in rule.kinds {
+                    by_kind.entry((kind.group, kind.kind)).or_default().push(at);
+                }
+            }
+        }
+        Engine {
+            settings,
+            rules,
+            by_kind,
+            any,
+        }
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What the rules say of one object, its annotations' suppressions not yet applied.
+    #[must_use]
+    pub fn check_object(&self, object: &Object, index: &Index) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let id = object.id();
+        let empty = Vec::new();
+        let of_kind = self
+            .by_kind
+            .iter()
+            .find(|(k, _)| k.0 == id.group && k.1 == id.kind)
+            .map_or(&empty, |(_, at)| at);
+        for at in self.any.iter().chain(of_kind) {
+            let (rule, set, overridden) = &self.rules[*at];
+            let Check::Object(check) = rule.check else {
+                continue;
+            };
+            let own;
+            let set = if *overridden {
+                let path = object.origin().map(|o| o.source.path());
+                own = self.settings.rule(rule, path, Some(object));
+                if own.enabled == Some(false) {
+                    continue;
+                }
+                &own
+            } else {
+                set
+            };
+            let from = findings.len();
+            check(
+                object,
+                &mut Context::new(rule, object, &self.settings, set, index, &mut findings),
+            );
+            if let Some(severity) = set.severity {
+                for finding in &mut findings[from..] {
+                    finding.severity = severity;
+                }
+            }
+        }
+        findings
+    }
+
+    /// What the reader has to say of a document.
+    #[must_use]
+    pub fn check_document(
+        &self,
+        source: &std::sync::Arc<Source>,
+        document: &Document,
+    ) -> Vec<Finding> {
+        document
+            .problems
+            .iter()
+            .filter_map(|problem| {
+                let id = match problem.kind {
+                    ProblemKind::Syntax => "yaml-syntax",
+                    ProblemKind::DuplicateKey => "yaml-duplicate-key",
+                    ProblemKind::Limit => "yaml-limit-exceeded",
+                    ProblemKind::TextAfterEnd => "yaml-text-after-end",
+                };
+                let place = |span: Span| Place::Text {
+                    source: std::sync::Arc::clone(source),
+                    document: document.number,
+                    object: None,
+                    span,
+                };
+                let mut finding =
+                    self.reader_finding(id, place(problem.span), problem.message.clone())?;
+                if let Some(other) = problem.other {
+                    let message = match problem.kind {
+                        ProblemKind::DuplicateKey => "first written here",
+                        _ => "the anchor is here",
+                    };
+                    finding.related.push(crate::finding::Related {
+                        place: place(other),
+                        message: message.to_owned(),
+                    });
+                }
+                finding.help = Some(
+                    match problem.kind {
+                        ProblemKind::Syntax => "until it parses, this document is not judged",
+                        ProblemKind::DuplicateKey => {
+                            "a lenient reader keeps the later value, a strict one refuses; remove one"
+                        }
+                        ProblemKind::Limit => "split the document, or write it without the anchors",
+                        ProblemKind::TextAfterEnd => {
+                            "begin the next document with `---`, or remove the text"
+                        }
+                    }
+                    .to_owned(),
+                );
+                Some(finding)
+            })
+            .collect()
+    }
+
+    /// A finding of a rule that is no check of an object; `None` where the rule is off there.
+    pub(crate) fn reader_finding(
+        &self,
+        id: &str,
+        place: Place,
+        message: String,
+    ) -> Option<Finding> {
+        let (rule, set, overridden) = self.rules.iter().find(|(r, _, _)| r.id == id)?;
+        let path = place.locate().map(|(s, _, _)| s.path().to_owned());
+        let own = if *overridden {
+            self.settings.rule(rule, path.as_deref(), place.object())
+        } else {
+            set.clone()
+        };
+        if own.enabled == Some(false) {
+            return None;
+        }
+        Some(Finding {
+            rule,
+            severity: own.severity.unwrap_or(rule.severity),
+            place,
+            message,
+            help: None,
+            related: Vec::new(),
+            fix: None,
+        })
+    }
+
+    /// Judges one object and lets its own annotation suppress: what the webhook asks.
+    #[must_use]
+    pub fn review_object(&self, object: &Object, index: &Index) -> Judged {
+        let findings = self.check_object(object, index);
+        suppress::apply(self, findings, &[], std::slice::from_ref(object))
+    }
+
+    /// Judges a file: its documents' problems, its objects, and its suppressions.
+    #[must_use]
+    pub fn check_file(&self, file: &File, index: &Index) -> Judged {
+        let mut findings = Vec::new();
+        for document in &file.documents {
+            findings.extend(self.check_document(&file.source, document));
+        }
+        for object in &file.objects {
+            findings.extend(self.check_object(object, index));
+        }
+        let mut judged = suppress::apply(self, findings, std::slice::from_ref(file), &file.objects);
+        sort(&mut judged.findings);
+        judged
+    }
+}
+
+/// A file that was read as manifests.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Its text.
+    pub source: std::sync::Arc<Source>,
+    /// Its documents, broken ones included.
+    pub documents: Vec<Document>,
+    /// The objects of the documents that are judged.
+    pub objects: Vec<Object>,
+}
+
+/// Findings, and how many more were suppressed.
+#[derive(Debug, Default)]
+pub struct Judged {
+    /// In the order of the text, then of the rule table.
+    pub findings: Vec<Finding>,
+    /// Findings that a suppression took away.
+    pub suppressed: usize,
+}
+
+/// Sorts by file, place and rule.
+pub fn sort(findings: &mut [Finding]) {
+    findings.sort_by_cached_key(|f| {
+        let place = f
+            .place
+            .locate()
+            .map(|(s, d, span)| (s.path().to_owned(), d, span.start));
+        (place, f.rule.group, f.rule.id, f.message.clone())
+    });
+}

@@ -1,0 +1,162 @@
+//! What would repair a finding: RFC 6902 operations on the object, with guards.
+//!
+//! How operations are applied, to a value or to text, is not decided here.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::node::Node;
+use crate::pointer::Pointer;
+
+/// Whether a fix may be applied without a person looking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Safety {
+    /// Means what the author meant, and changes nothing for other objects.
+    Safe,
+    /// May change what runs where: somebody has to look.
+    Unsafe,
+}
+
+/// One RFC 6902 operation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum Operation {
+    /// The value must be this, or nothing is done.
+    Test {
+        /// Where.
+        path: String,
+        /// The expected value.
+        value: Value,
+    },
+    /// Sets a member or inserts an item.
+    Add {
+        /// Where.
+        path: String,
+        /// The new value.
+        value: Value,
+    },
+    /// Replaces what is there.
+    Replace {
+        /// Where.
+        path: String,
+        /// The new value.
+        value: Value,
+    },
+    /// Removes what is there.
+    Remove {
+        /// Where.
+        path: String,
+    },
+    /// Moves a value.
+    Move {
+        /// From where.
+        from: String,
+        /// To where.
+        path: String,
+    },
+}
+
+/// A repair.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fix {
+    /// What it does, in a few words: "add a taint".
+    pub title: String,
+    /// Whether it may be applied unseen.
+    pub safety: Safety,
+    /// The operations, in order, relative to the object.
+    pub operations: Vec<Operation>,
+    /// Whether applying it to a live NodePool or EC2NodeClass would replace nodes.
+    pub drifts: bool,
+}
+
+impl Fix {
+    /// A fix without operations yet.
+    #[must_use]
+    pub fn new(title: impl Into<String>, safety: Safety) -> Fix {
+        Fix {
+            title: title.into(),
+            safety,
+            operations: Vec::new(),
+            drifts: false,
+        }
+    }
+
+    /// Marks the fix as one that replaces nodes of a live pool.
+    #[must_use]
+    pub fn drifting(mut self) -> Fix {
+        self.drifts = true;
+        self
+    }
+
+    /// Sets `node` to `value`, whether or not it is written; missing parents are made.
+    #[must_use]
+    pub fn set(mut self, node: &Node<'_>, value: Value) -> Fix {
+        if node.is_absent() {
+            self.add_absent(node, value);
+        } else {
+            let path = node.pointer().to_string();
+            self.operations.push(Operation::Test {
+                path: path.clone(),
+                value: node.to_json(),
+            });
+            self.operations.push(Operation::Replace { path, value });
+        }
+        self
+    }
+
+    /// Appends an item to a list; an absent list is made.
+    #[must_use]
+    pub fn append(mut self, list: &Node<'_>, value: Value) -> Fix {
+        if list.is_sequence() {
+            let path = format!("{}/-", list.pointer());
+            self.operations.push(Operation::Add { path, value });
+            self
+        } else {
+            self.set(list, Value::Array(vec![value]))
+        }
+    }
+
+    /// Removes a written node.
+    #[must_use]
+    pub fn remove(mut self, node: &Node<'_>) -> Fix {
+        let path = node.pointer().to_string();
+        self.operations.push(Operation::Test {
+            path: path.clone(),
+            value: node.to_json(),
+        });
+        self.operations.push(Operation::Remove { path });
+        self
+    }
+
+    /// Moves a written node to an absent place; missing parents are made.
+    #[must_use]
+    pub fn relocate(mut self, from: &Node<'_>, to: &Node<'_>) -> Fix {
+        self.operations.push(Operation::Test {
+            path: from.pointer().to_string(),
+            value: from.to_json(),
+        });
+        self.add_absent(to, from.to_json());
+        self.operations.push(Operation::Remove {
+            path: from.pointer().to_string(),
+        });
+        self
+    }
+
+    /// One `add` at the highest missing parent, so that the patch applies as it stands.
+    fn add_absent(&mut self, node: &Node<'_>, mut value: Value) {
+        let pointer = node.pointer();
+        let steps = pointer.steps();
+        let written = node.written_depth(steps.len());
+        for step in steps[(written + 1).min(steps.len())..].iter().rev() {
+            let mut map = serde_json::Map::new();
+            map.insert(step.clone(), value);
+            value = Value::Object(map);
+        }
+        let path = Pointer::from_steps(steps[..(written + 1).min(steps.len())].iter().cloned());
+        self.operations.push(Operation::Add {
+            path: path.to_string(),
+            value,
+        });
+    }
+}

@@ -1,0 +1,41 @@
+//! The engine of gpulint: reads manifests, judges them, reports findings.
+//!
+//! ```text
+//! bytes ─► Source ─► Document (Tree: values + spans) ─► Object ─► Index
+//!                                                          │        │
+//!                                                          ▼        ▼
+//!                                         Engine::check_object(object, index)
+//!                                                          │
+//!                                                          ▼
+//!                                  Vec<Finding>   object + pointer + message + fix
+//! ```
+//!
+//! It does no I/O, asks no clock and no environment, and never panics on any input. The command
+//! line and the webhook are its two callers; both give the same findings for the same objects.
+
+pub mod catalog;
+pub mod date;
+pub mod engine;
+pub mod finding;
+pub mod fix;
+pub mod index;
+pub mod model;
+pub mod node;
+pub mod object;
+pub mod pointer;
+pub mod rule;
+pub mod rules;
+pub mod settings;
+pub mod source;
+pub mod suppress;
+
+pub use engine::{Engine, File, Judged};
+pub use finding::{Finding, Place, Related, Severity};
+pub use fix::{Fix, Operation, Safety};
+pub use index::{Index, Lookup};
+pub use node::{Node, Shape};
+pub use object::{Kind, Object, ObjectId, Origin};
+pub use pointer::Pointer;
+pub use rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+pub use rules::RULES;
+pub use settings::{Platform, Settings, Version, find_rule};

@@ -1,0 +1,296 @@
+//! A Kubernetes object: its identity, its tree, where it came from.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::node::Node;
+use crate::source::{Document, Source, Span, Tree};
+
+/// A group and a kind, any version: what a rule matches. Never the kind alone, because other
+/// groups have kinds of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind {
+    /// The API group; empty for the core group.
+    pub group: &'static str,
+    /// The kind.
+    pub kind: &'static str,
+}
+
+impl Kind {
+    /// A kind from its group and name.
+    #[must_use]
+    pub const fn new(group: &'static str, kind: &'static str) -> Kind {
+        Kind { group, kind }
+    }
+
+    /// Karpenter's NodePool.
+    pub const NODE_POOL: Kind = Kind::new("karpenter.sh", "NodePool");
+    /// Karpenter's NodeClaim.
+    pub const NODE_CLAIM: Kind = Kind::new("karpenter.sh", "NodeClaim");
+    /// Karpenter's NodeOverlay.
+    pub const NODE_OVERLAY: Kind = Kind::new("karpenter.sh", "NodeOverlay");
+    /// The AWS provider's node class.
+    pub const EC2_NODE_CLASS: Kind = Kind::new("karpenter.k8s.aws", "EC2NodeClass");
+    /// EKS Auto Mode's node class.
+    pub const AUTO_MODE_NODE_CLASS: Kind = Kind::new("eks.amazonaws.com", "NodeClass");
+    /// KEDA's ScaledObject.
+    pub const SCALED_OBJECT: Kind = Kind::new("keda.sh", "ScaledObject");
+    /// KEDA's ScaledJob.
+    pub const SCALED_JOB: Kind = Kind::new("keda.sh", "ScaledJob");
+    /// HorizontalPodAutoscaler.
+    pub const HPA: Kind = Kind::new("autoscaling", "HorizontalPodAutoscaler");
+    /// PodDisruptionBudget.
+    pub const PDB: Kind = Kind::new("policy", "PodDisruptionBudget");
+    /// Pod.
+    pub const POD: Kind = Kind::new("", "Pod");
+    /// Deployment.
+    pub const DEPLOYMENT: Kind = Kind::new("apps", "Deployment");
+    /// StatefulSet.
+    pub const STATEFUL_SET: Kind = Kind::new("apps", "StatefulSet");
+    /// DaemonSet.
+    pub const DAEMON_SET: Kind = Kind::new("apps", "DaemonSet");
+    /// Job.
+    pub const JOB: Kind = Kind::new("batch", "Job");
+    /// CronJob.
+    pub const CRON_JOB: Kind = Kind::new("batch", "CronJob");
+    /// Node.
+    pub const NODE: Kind = Kind::new("", "Node");
+    /// Namespace.
+    pub const NAMESPACE: Kind = Kind::new("", "Namespace");
+    /// Service.
+    pub const SERVICE: Kind = Kind::new("", "Service");
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.group.is_empty() {
+            f.write_str(self.kind)
+        } else {
+            write!(f, "{}.{}", self.kind, self.group)
+        }
+    }
+}
+
+/// What names an object in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+    /// The namespace as written.
+    pub namespace: Option<String>,
+    /// The name; empty where it is missing or no text.
+    pub name: String,
+}
+
+impl ObjectId {
+    /// `karpenter.sh/v1`, or `v1` for the core group.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// Whether group and kind are these.
+    #[must_use]
+    pub fn is(&self, kind: Kind) -> bool {
+        self.kind == kind.kind && self.group == kind.group
+    }
+
+    /// The namespace that the API server would use: `default` where none is written.
+    #[must_use]
+    pub fn namespace_or_default(&self) -> &str {
+        self.namespace.as_deref().unwrap_or("default")
+    }
+}
+
+/// Where an object came from.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The file.
+    pub source: Arc<Source>,
+    /// The number of the document in it.
+    pub document: u32,
+    /// The document's span.
+    pub span: Span,
+}
+
+/// A Kubernetes object. Cheap to clone; the same type in every program.
+#[derive(Clone, Debug)]
+pub struct Object(Arc<Data>);
+
+#[derive(Debug)]
+struct Data {
+    id: ObjectId,
+    tree: Arc<Tree>,
+    root: u32,
+    origin: Option<Origin>,
+    partial: bool,
+    fragment: bool,
+}
+
+impl Object {
+    /// An object from a JSON value. `None` where it has no `apiVersion` and `kind`.
+    #[must_use]
+    pub fn from_json(value: &Value) -> Option<Object> {
+        Object::read(Arc::new(Tree::from_json(value)), 0, None, false)
+    }
+
+    /// The objects of a document: one, or the items of a list. `partial` says that the document
+    /// is a patch, in which absence means nothing.
+    #[must_use]
+    pub fn from_document(source: &Arc<Source>, document: &Document, partial: bool) -> Vec<Object> {
+        let Some(tree) = &document.tree else {
+            return Vec::new();
+        };
+        let origin = Origin {
+            source: Arc::clone(source),
+            document: document.number,
+            span: document.span,
+        };
+        let root = Node::new(tree, 0);
+        let items = root.get("items");
+        let is_list = root.get("kind").text().is_some_and(|k| k.ends_with("List"));
+        if is_list && items.is_sequence() {
+            let sequence = tree.entry(tree.resolve(0), "items").map(|e| e.0);
+            let Some(sequence) = sequence else {
+                return Vec::new();
+            };
+            return tree
+                .children(tree.resolve(sequence))
+                .filter_map(|item| {
+                    Object::read(
+                        Arc::clone(tree),
+                        tree.resolve(item),
+                        Some(origin.clone()),
+                        partial,
+                    )
+                })
+                .collect();
+        }
+        Object::read(Arc::clone(tree), 0, Some(origin), partial)
+            .into_iter()
+            .collect()
+    }
+
+    fn read(tree: Arc<Tree>, root: u32, origin: Option<Origin>, partial: bool) -> Option<Object> {
+        let node = Node::new(&tree, root);
+        let api_version = node.get("apiVersion").text()?;
+        let kind = node.get("kind").text()?;
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let metadata = node.get("metadata");
+        let text = |n: Node<'_>| n.quantity_text().map(|t| t.into_owned());
+        let name = text(metadata.get("name"))
+            .or_else(|| text(metadata.get("generateName")))
+            .unwrap_or_default();
+        let id = ObjectId {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: text(metadata.get("namespace")).filter(|n| !n.is_empty()),
+            name,
+        };
+        let fragment = is_fragment(&id, &node);
+        let patch = metadata.get("$patch").exists() || node.get("$patch").exists();
+        Some(Object(Arc::new(Data {
+            id,
+            root,
+            origin,
+            partial: partial || patch,
+            fragment,
+            tree: Arc::clone(&tree),
+        })))
+    }
+
+    /// What names it.
+    #[must_use]
+    pub fn id(&self) -> &ObjectId {
+        &self.0.id
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.id.name
+    }
+
+    /// Whether group and kind are these.
+    #[must_use]
+    pub fn is(&self, kind: Kind) -> bool {
+        self.0.id.is(kind)
+    }
+
+    /// The root node.
+    #[must_use]
+    pub fn root(&self) -> Node<'_> {
+        Node::new(&self.0.tree, self.0.root)
+    }
+
+    /// Short for `root().get(name)`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Node<'_> {
+        self.root().get(name)
+    }
+
+    /// Short for `root().path(names)`.
+    #[must_use]
+    pub fn path(&self, names: &[&str]) -> Node<'_> {
+        self.root().path(names)
+    }
+
+    /// An annotation of the object itself.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Node<'_> {
+        self.path(&["metadata", "annotations", key])
+    }
+
+    /// The file it came from; `None` for objects of a cluster.
+    #[must_use]
+    pub fn origin(&self) -> Option<&Origin> {
+        self.0.origin.as_ref()
+    }
+
+    /// Whether what is absent means nothing here: a patch, or a fragment of documentation.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.0.partial || self.0.fragment
+    }
+
+    /// Whether the object is no patch, but lacks its very body.
+    #[must_use]
+    pub fn is_fragment(&self) -> bool {
+        self.0.fragment
+    }
+
+    /// Whether two handles are one object.
+    #[must_use]
+    pub fn same(&self, other: &Object) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// No `spec` in a kind that lives by it, or a NodePool without `spec.template`.
+fn is_fragment(id: &ObjectId, root: &Node<'_>) -> bool {
+    let spec = root.get("spec");
+    let lives_by_spec = id.is(Kind::NODE_POOL)
+        || id.is(Kind::EC2_NODE_CLASS)
+        || id.is(Kind::SCALED_OBJECT)
+        || id.is(Kind::SCALED_JOB)
+        || id.is(Kind::HPA)
+        || id.is(Kind::PDB)
+        || id.is(Kind::POD)
+        || id.group == "apps"
+        || id.group == "batch";
+    if lives_by_spec && !spec.is_mapping() {
+        return true;
+    }
+    id.is(Kind::NODE_POOL) && !spec.path(&["template", "spec"]).is_mapping()
+}

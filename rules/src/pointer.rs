@@ -1,0 +1,109 @@
+//! RFC 6901 pointers: the only way to name a place outside the source layer.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// A JSON Pointer, relative to an object's root.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pointer {
+    steps: Vec<String>,
+}
+
+impl Pointer {
+    /// The pointer to the object itself.
+    #[must_use]
+    pub fn root() -> Pointer {
+        Pointer::default()
+    }
+
+    /// A pointer from unescaped steps.
+    pub fn from_steps<S: Into<String>>(steps: impl IntoIterator<Item = S>) -> Pointer {
+        Pointer {
+            steps: steps.into_iter().map(Into::into).collect(),
+        }
+    }
+
+    /// Parses `/spec/limits/nvidia.com~1gpu`. `None` where text is no pointer.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Pointer> {
+        if text.is_empty() {
+            return Some(Pointer::root());
+        }
+        let rest = text.strip_prefix('/')?;
+        Some(Pointer::from_steps(
+            rest.split('/')
+                .map(|s| s.replace("~1", "/").replace("~0", "~")),
+        ))
+    }
+
+    /// The unescaped steps.
+    #[must_use]
+    pub fn steps(&self) -> &[String] {
+        &self.steps
+    }
+
+    /// The pointer one step further.
+    #[must_use]
+    pub fn join(&self, step: &str) -> Pointer {
+        let mut steps = self.steps.clone();
+        steps.push(step.to_owned());
+        Pointer { steps }
+    }
+
+    /// The API's own spelling of the field: `spec.limits[nvidia.com/gpu]`, `spec.budgets[0]`.
+    #[must_use]
+    pub fn field(&self) -> String {
+        let mut out = String::new();
+        for step in &self.steps {
+            let plain = step
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+            let number = !step.is_empty() && step.bytes().all(|b| b.is_ascii_digit());
+            if number || !plain {
+                out.push('[');
+                out.push_str(step);
+                out.push(']');
+            } else {
+                if !out.is_empty() {
+                    out.push('.');
+                }
+                out.push_str(step);
+            }
+        }
+        out
+    }
+}
+
+/// One step, escaped.
+#[must_use]
+pub fn escape(step: &str) -> Cow<'_, str> {
+    if step.contains(['~', '/']) {
+        Cow::Owned(step.replace('~', "~0").replace('/', "~1"))
+    } else {
+        Cow::Borrowed(step)
+    }
+}
+
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for step in &self.steps {
+            write!(f, "/{}", escape(step))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pointer;
+
+    #[test]
+    fn pointers_escape_and_round_trip() {
+        let pointer = Pointer::from_steps(["spec", "limits", "nvidia.com/gpu", "a~b", "0"]);
+        assert_eq!(pointer.to_string(), "/spec/limits/nvidia.com~1gpu/a~0b/0");
+        assert_eq!(Pointer::parse(&pointer.to_string()), Some(pointer.clone()));
+        assert_eq!(pointer.field(), "spec.limits[nvidia.com/gpu][a~b][0]");
+        assert_eq!(Pointer::parse("spec"), None);
+        assert_eq!(Pointer::root().to_string(), "");
+    }
+}

@@ -1,0 +1,212 @@
+//! Text to documents.
+//!
+//! A [`Source`] is a file's text with its path; [`read`] turns it into [`Document`]s, each with a
+//! [`Tree`] and the problems the reader met. Only this module speaks bytes: everything above
+//! names places by pointer.
+
+mod json;
+mod line;
+mod parse;
+pub mod placeholder;
+pub mod scalar;
+mod tree;
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+pub use line::{LineIndex, Position};
+pub use parse::{MAX_NODES, cut, parse_part};
+pub use scalar::Scalar;
+pub(crate) use tree::{NONE, SlotKind};
+pub use tree::{Span, Tree};
+
+/// The most bytes a file may have: 256 MiB.
+pub const MAX_BYTES: u64 = 256 * 1024 * 1024;
+
+/// How a file's bytes became text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// UTF-8, with or without a byte order mark.
+    Utf8,
+    /// UTF-16 by its byte order mark.
+    Utf16,
+}
+
+/// The text of one file.
+#[derive(Debug)]
+pub struct Source {
+    path: Arc<str>,
+    text: Arc<str>,
+    encoding: Encoding,
+    /// Offsets of bytes that are no UTF-8; they stand as `?` in the text.
+    invalid: Vec<usize>,
+    lines: OnceLock<LineIndex>,
+}
+
+impl Source {
+    /// Reads bytes as text: UTF-8, or UTF-16 where a byte order mark says so. Bytes that are no
+    /// UTF-8 are remembered, so that the documents without them can still be judged.
+    #[must_use]
+    pub fn new(path: &str, bytes: Vec<u8>) -> Source {
+        let (text, encoding, invalid) = match bytes.as_slice() {
+            [0xFF, 0xFE, rest @ ..] => (utf16(rest, u16::from_le_bytes), Encoding::Utf16, vec![]),
+            [0xFE, 0xFF, rest @ ..] => (utf16(rest, u16::from_be_bytes), Encoding::Utf16, vec![]),
+            _ => {
+                let (text, invalid) = utf8(bytes);
+                (text, Encoding::Utf8, invalid)
+            }
+        };
+        Source {
+            path: Arc::from(path),
+            text: Arc::from(text),
+            encoding,
+            invalid,
+            lines: OnceLock::new(),
+        }
+    }
+
+    /// A source from text, for tests, documentation and editor buffers.
+    #[must_use]
+    pub fn from_text(path: &str, text: &str) -> Source {
+        Source::new(path, text.as_bytes().to_vec())
+    }
+
+    /// The path as a person would type it.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The text. A byte order mark of UTF-8 stays in it, so that offsets are those on disk.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// Lines and columns.
+    #[must_use]
+    pub fn lines(&self) -> &LineIndex {
+        self.lines.get_or_init(|| LineIndex::new(&self.text))
+    }
+
+    /// The offset on disk of a byte of the text: the same but for UTF-16.
+    #[must_use]
+    pub fn disk_offset(&self, at: u32) -> u64 {
+        match self.encoding {
+            Encoding::Utf8 => u64::from(at),
+            Encoding::Utf16 => {
+                let units: usize = self.text[..at as usize].chars().map(char::len_utf16).sum();
+                2 + 2 * units as u64
+            }
+        }
+    }
+
+    pub(crate) fn invalid_byte_in(&self, part: &Range<usize>) -> Option<usize> {
+        self.invalid.iter().copied().find(|at| part.contains(at))
+    }
+}
+
+fn utf8(bytes: Vec<u8>) -> (String, Vec<usize>) {
+    match String::from_utf8(bytes) {
+        Ok(text) => (text, Vec::new()),
+        Err(error) => {
+            let mut bytes = error.into_bytes();
+            let mut invalid = Vec::new();
+            let mut from = 0;
+            while let Err(e) = std::str::from_utf8(&bytes[from..]) {
+                let at = from + e.valid_up_to();
+                let width = e.error_len().unwrap_or(bytes.len() - at).max(1);
+                invalid.push(at);
+                bytes[at..at + width].fill(b'?');
+                from = at + width;
+            }
+            (
+                String::from_utf8(bytes).expect("every invalid byte was replaced"),
+                invalid,
+            )
+        }
+    }
+}
+
+fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
+    let units = bytes.chunks_exact(2).map(|c| unit([c[0], c[1]]));
+    char::decode_utf16(units)
+        .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect()
+}
+
+/// What the reader found wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// The document does not parse, or holds what has no JSON form.
+    Syntax,
+    /// A key is written twice in one mapping; the later value counts.
+    DuplicateKey,
+    /// Nesting, aliases or size past a limit.
+    Limit,
+    /// Text after `...`, which Kubernetes' readers drop.
+    TextAfterEnd,
+}
+
+/// Something the reader has to say about a document.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// What kind.
+    pub kind: ProblemKind,
+    /// Where.
+    pub span: Span,
+    /// One lower-case sentence without a full stop.
+    pub message: String,
+    /// A second place: the first of two equal keys, the anchor of a cycle.
+    pub other: Option<Span>,
+}
+
+/// One YAML document of a file.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// Counts the documents of the file that hold something, from 0.
+    pub number: u32,
+    /// From its first byte to its last.
+    pub span: Span,
+    /// Absent where the document is broken.
+    pub tree: Option<Arc<Tree>>,
+    /// What the reader met, in the order of the text.
+    pub problems: Vec<Problem>,
+    /// Comments that speak to gpulint, `#` included.
+    pub comments: Vec<Span>,
+}
+
+impl Document {
+    fn broken(span: Span, problem: Problem) -> Document {
+        Document {
+            number: 0,
+            span,
+            tree: None,
+            problems: vec![problem],
+            comments: Vec::new(),
+        }
+    }
+}
+
+/// Reads all documents of a source, one after the other.
+#[must_use]
+pub fn read(source: &Source) -> Vec<Document> {
+    number(
+        cut(source.text())
+            .into_iter()
+            .map(|part| parse_part(source, part)),
+    )
+}
+
+/// Numbers the documents of a file, given part by part in their order.
+pub fn number(parts: impl Iterator<Item = Vec<Document>>) -> Vec<Document> {
+    let mut documents: Vec<Document> = parts.flatten().collect();
+    for (number, document) in documents.iter_mut().enumerate() {
+        document.number = u32::try_from(number).unwrap_or(u32::MAX);
+    }
+    documents
+}

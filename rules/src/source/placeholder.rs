@@ -1,0 +1,83 @@
+//! Scalars that a tool has yet to fill in: neither absent nor a value.
+
+/// Whether text holds a placeholder: `${X}`, `$X` alone, `{{ }}`, `$(X)` or `<X>`.
+#[must_use]
+pub fn is_placeholder(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    if !bytes.iter().any(|b| matches!(b, b'$' | b'{' | b'<')) {
+        return false;
+    }
+    if text.contains("{{") && text.contains("}}") {
+        return true;
+    }
+    if closed(text, "${", '}') || closed(text, "$(", ')') {
+        return true;
+    }
+    if let Some(name) = text.strip_prefix('$') {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(word)
+        {
+            return true;
+        }
+    }
+    angled(text)
+}
+
+fn closed(text: &str, open: &str, close: char) -> bool {
+    text.find(open)
+        .is_some_and(|at| text[at + open.len()..].contains(close))
+}
+
+/// `<cluster-name>` inside text; `a < b` and `<=` are none.
+fn angled(text: &str) -> bool {
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        let Some(end) = rest.find('>') else {
+            return false;
+        };
+        let name = &rest[..end];
+        let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
+        if name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && !name.ends_with(' ')
+            && name.chars().all(inner)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_placeholder;
+
+    #[test]
+    fn placeholders_are_told_from_text() {
+        for text in [
+            "${X}",
+            "a-${CLUSTER}-b",
+            "$X",
+            "$(X)",
+            "{{ .Values.x }}",
+            "<account>",
+            "arn:<my account>:x",
+        ] {
+            assert!(is_placeholder(text), "{text}");
+        }
+        for text in [
+            "",
+            "gpu",
+            "$",
+            "$5",
+            "a < b",
+            "a <= b > c",
+            "10$",
+            "{a}",
+            "x{job=\"y\"}",
+            "cost$",
+        ] {
+            assert!(!is_placeholder(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! One document as an arena of nodes in document order.
+//!
+//! A tree is built once, by `parse` from text or by `json` from a value, and never changed. It
+//! knows spans and key spans; how to walk it like a Kubernetes object is `node`'s business.
+//! Scalars are borrowed from the text wherever their bytes stand there as they are.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::scalar::{Scalar, TagKind, resolve_tagged};
+
+/// A range of bytes in a file, as it is on disk (for UTF-16, see [`super::Source::disk_offset`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// First byte.
+    pub start: u32,
+    /// The byte after the last one.
+    pub end: u32,
+}
+
+impl Span {
+    /// A span from two byte offsets.
+    #[must_use]
+    pub fn new(start: u32, end: u32) -> Span {
+        Span { start, end }
+    }
+}
+
+/// No node, no key, no text.
+pub(crate) const NONE: u32 = u32::MAX;
+/// The text is what stands between the quotes of the span.
+pub(crate) const QUOTED: u32 = u32::MAX - 1;
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotKind {
+    Mapping,
+    FlowMapping,
+    Sequence,
+    FlowSequence,
+    Plain,
+    Quoted,
+    Block,
+    Alias,
+}
+
+impl SlotKind {
+    pub(crate) fn is_mapping(self) -> bool {
+        matches!(self, SlotKind::Mapping | SlotKind::FlowMapping)
+    }
+}
+
+/// One node of the arena: 32 bytes, because a large file has millions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) span: Span,
+    /// Index into `keys` where the node is the value of a mapping entry.
+    pub(crate) key: u32,
+    pub(crate) parent: u32,
+    pub(crate) next: u32,
+    /// First child of a collection, target of an alias, text of a scalar (`NONE`: the span).
+    pub(crate) data: u32,
+    pub(crate) kind: SlotKind,
+    pub(crate) tag: TagKind,
+    /// A mapping that has at least one merge key.
+    pub(crate) merges: bool,
+}
+
+/// The key of a mapping entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    pub(crate) span: Span,
+    /// `NONE`: the span's text; `QUOTED`: between its quotes; else an index into `strings`.
+    pub(crate) text: u32,
+    pub(crate) merge: bool,
+}
+
+/// One document, parsed.
+pub struct Tree {
+    pub(crate) text: Arc<str>,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) strings: Vec<Box<str>>,
+    pub(crate) spans: bool,
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tree")
+            .field("nodes", &self.slots.len())
+            .field("spans", &self.spans)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tree {
+    pub(crate) fn new(text: Arc<str>, spans: bool) -> Tree {
+        Tree {
+            text,
+            slots: Vec::new(),
+            keys: Vec::new(),
+            strings: Vec::new(),
+            spans,
+        }
+    }
+
+    /// Whether the tree came from text and its spans mean something.
+    #[must_use]
+    pub fn has_spans(&self) -> bool {
+        self.spans
+    }
+
+    /// How many nodes were written, aliases counted once.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether nothing was written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub(crate) fn slot(&self, at: u32) -> &Slot {
+        &self.slots[at as usize]
+    }
+
+    /// The node that `at` stands for: itself, or what its alias refers to.
+    pub(crate) fn resolve(&self, mut at: u32) -> u32 {
+        while self.slot(at).kind == SlotKind::Alias {
+            at = self.slot(at).data;
+        }
+        at
+    }
+
+    pub(crate) fn key_name(&self, key: u32) -> &str {
+        let key = &self.keys[key as usize];
+        self.stored(key.span, key.text)
+    }
+
+    pub(crate) fn is_merge(&self, at: u32) -> bool {
+        let key = self.slot(at).key;
+        key != NONE && self.keys[key as usize].merge
+    }
+
+    fn stored(&self, span: Span, text: u32) -> &str {
+        match text {
+            NONE => &self.text[span.start as usize..span.end as usize],
+            QUOTED => &self.text[span.start as usize + 1..span.end as usize - 1],
+            index => &self.strings[index as usize],
+        }
+    }
+
+    /// The text of a scalar after escapes and folding.
+    pub(crate) fn scalar_text(&self, at: u32) -> &str {
+        let slot = self.slot(at);
+        self.stored(slot.span, slot.data)
+    }
+
+    /// The value of a scalar node; `None` for collections.
+    pub(crate) fn scalar(&self, at: u32) -> Option<Scalar<'_>> {
+        let slot = self.slot(at);
+        match slot.kind {
+            SlotKind::Plain | SlotKind::Quoted | SlotKind::Block => Some(resolve_tagged(
+                self.scalar_text(at),
+                slot.kind == SlotKind::Plain,
+                slot.tag,
+            )),
+            _ => None,
+        }
+    }
+
+    /// The written children of a collection, merge entries as they stand.
+    pub(crate) fn children(&self, at: u32) -> Children<'_> {
+        let slot = self.slot(at);
+        let first = match slot.kind {
+            SlotKind::Mapping
+            | SlotKind::FlowMapping
+            | SlotKind::Sequence
+            | SlotKind::FlowSequence => slot.data,
+            _ => NONE,
+        };
+        Children {
+            tree: self,
+            next: first,
+        }
+    }
+
+    /// Finds `name` in a mapping as Kubernetes' reader would: the entry written last counts, and
+    /// a merge acts where it is written. Yields the entry and whether it came by a merge.
+    pub(crate) fn entry(&self, mapping: u32, name: &str) -> Option<(u32, bool)> {
+        let slot = self.slot(mapping);
+        if !slot.merges {
+            let mut found = None;
+            for child in self.children(mapping) {
+                if self.key_name(self.slot(child).key) == name {
+                    found = Some((child, false));
+                }
+            }
+            return found;
+        }
+        let mut found = None;
+        for child in self.children(mapping) {
+            if self.is_merge(child) {
+                if let Some(entry) = self.merged(child, name) {
+                    found = Some((entry, true));
+                }
+            } else if self.key_name(self.slot(child).key) == name {
+                found = Some((child, false));
+            }
+        }
+        found
+    }
+
+    /// In a list of merged maps the earlier one wins.
+    fn merged(&self, merge: u32, name: &str) -> Option<u32> {
+        let target = self.resolve(merge);
+        match self.slot(target).kind {
+            SlotKind::Mapping | SlotKind::FlowMapping => self.entry(target, name).map(|e| e.0),
+            SlotKind::Sequence | SlotKind::FlowSequence => self.children(target).find_map(|item| {
+                let item = self.resolve(item);
+                self.entry(item, name).map(|e| e.0)
+            }),
+            _ => None,
+        }
+    }
+
+    /// The effective entries of a mapping, each name once, in the order first written; the flag
+    /// says that the entry came by a merge.
+    pub(crate) fn entries(&self, mapping: u32) -> Vec<(&str, u32, bool)> {
+        let mut out = Entries {
+            list: Vec::new(),
+            by_name: self
+                .children(mapping)
+                .nth(16)
+                .is_some()
+                .then(std::collections::BTreeMap::new),
+        };
+        for child in self.children(mapping) {
+            if !self.is_merge(child) {
+                out.put(self.key_name(self.slot(child).key), child, false);
+                continue;
+            }
+            let target = self.resolve(child);
+            if self.slot(target).kind.is_mapping() {
+                for (name, entry, _) in self.entries(target) {
+                    out.put(name, entry, true);
+                }
+                continue;
+            }
+            // In a list the earlier map wins, so it is put last.
+            let mut maps: Vec<u32> = self.children(target).map(|c| self.resolve(c)).collect();
+            maps.reverse();
+            for map in maps {
+                if self.slot(map).kind.is_mapping() {
+                    for (name, entry, _) in self.entries(map) {
+                        out.put(name, entry, true);
+                    }
+                }
+            }
+        }
+        out.list
+    }
+}
+
+/// Entries of a mapping, each name once; an index by name only where there are many.
+struct Entries<'t> {
+    list: Vec<(&'t str, u32, bool)>,
+    by_name: Option<std::collections::BTreeMap<&'t str, usize>>,
+}
+
+impl<'t> Entries<'t> {
+    fn put(&mut self, name: &'t str, child: u32, merged: bool) {
+        let seen = match &self.by_name {
+            Some(by_name) => by_name.get(name).copied(),
+            None => self.list.iter().position(|e| e.0 == name),
+        };
+        match seen {
+            Some(at) => self.list[at] = (name, child, merged),
+            None => {
+                if let Some(by_name) = &mut self.by_name {
+                    by_name.insert(name, self.list.len());
+                }
+                self.list.push((name, child, merged));
+            }
+        }
+    }
+}
+
+pub(crate) struct Children<'a> {
+    tree: &'a Tree,
+    next: u32,
+}
+
+impl Iterator for Children<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        if self.next == NONE {
+            return None;
+        }
+        let at = self.next;
+        self.next = self.tree.slot(at).next;
+        Some(at)
+    }
+}

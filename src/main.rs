@@ -1,0 +1,2 @@
+//! gpulint.
+fn main() {}

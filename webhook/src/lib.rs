@@ -1,0 +1,1 @@
+//! Admission reviews, answered with gpulint's findings.
