@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Regenerates instances.csv, the catalogue of EC2 instance types.
+
+    python3 generate.py                     fetch moto with pip into a temporary folder
+    python3 generate.py --package DIR       use an installed copy (the folder that holds `moto/`)
+    python3 generate.py --out FILE          write elsewhere than beside this script
+
+Source: the PyPI package moto (Apache-2.0), which ships what EC2's DescribeInstanceTypes and
+DescribeInstanceTypeOfferings answer in every public region. A column holds what Karpenter would put on the
+type as a label or resource. An empty cell means that the label is absent, `?` that its value is not known, and
+hypervisor `-` stands for the empty string that Karpenter sets on metal types.
+
+What EC2's data lacks is in the tables RETIRED and POD_ENI below, each with its source.
+"""
+
+import argparse
+import datetime
+import gzip
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+COLUMNS = (
+    "instance_type arch vcpu memory_mib cpu_manufacturer clock_mhz hypervisor encryption local_nvme_gb "
+    "instance_store_gb ebs_mbps network_mbps gpu_name gpu_manufacturer gpu_count gpu_memory_mib accelerator_name "
+    "accelerator_manufacturer accelerator_count nvidia_gpu amd_gpu neuron neuroncore gaudi efa enis ipv4_per_eni "
+    "pod_eni spot regions"
+).split()
+
+# The bit set in rules/src/catalog/set.rs has room for this many.
+MOST_TYPES = 1536
+
+# Families that left EC2's public lists. Sizes and devices: AWS's "Amazon EC2 instance types" guide (previous
+# generation and accelerated computing pages) and the instance type reference in Karpenter's own documentation
+# of the last version that listed them (g4ad: 1.14, dl1: 1.13, p3 and f1: 1.12, p2, g3 and g3s: 1.0).
+# name: arch, vcpu, MiB, cpu maker, hypervisor, store GB, EBS Mbps, network Mbps, gpu (name, maker, count, MiB), EFA, ENIs, IPs
+RETIRED = {
+    "dl1.24xlarge": (96, 786432, "intel", "nitro", 4000, 19000, 400000, ("gaudi-hl-205", "habana", 8, 32768), 4, 15, 50),
+    "f1.2xlarge": (8, 124928, "intel", "xen", 470, 1700, 2500, None, 0, 4, 15),
+    "f1.4xlarge": (16, 249856, "intel", "xen", 940, 3500, 5000, None, 0, 8, 30),
+    "f1.16xlarge": (64, 999424, "intel", "xen", 3760, 14000, 25000, None, 0, 8, 50),
+    "g3s.xlarge": (4, 31232, "intel", "xen", 0, 850, "", ("m60", "nvidia", 1, 8192), 0, 4, 15),
+    "g3.4xlarge": (16, 124928, "intel", "xen", 0, 3500, "", ("m60", "nvidia", 1, 8192), 0, 8, 30),
+    "g3.8xlarge": (32, 249856, "intel", "xen", 0, 7000, 10000, ("m60", "nvidia", 2, 8192), 0, 8, 30),
+    "g3.16xlarge": (64, 499712, "intel", "xen", 0, 14000, 25000, ("m60", "nvidia", 4, 8192), 0, 15, 50),
+    "g4ad.xlarge": (4, 16384, "amd", "nitro", 150, 3170, 2000, ("radeon-pro-v520", "amd", 1, 8192), 0, 2, 4),
+    "g4ad.2xlarge": (8, 32768, "amd", "nitro", 300, 3170, 4167, ("radeon-pro-v520", "amd", 1, 8192), 0, 2, 4),
+    "g4ad.4xlarge": (16, 65536, "amd", "nitro", 600, 3170, 8333, ("radeon-pro-v520", "amd", 1, 8192), 0, 3, 10),
+    "g4ad.8xlarge": (32, 131072, "amd", "nitro", 1200, 3170, 15000, ("radeon-pro-v520", "amd", 2, 8192), 0, 4, 15),
+    "g4ad.16xlarge": (64, 262144, "amd", "nitro", 2400, 6300, 25000, ("radeon-pro-v520", "amd", 4, 8192), 0, 8, 30),
+    "p2.xlarge": (4, 62464, "intel", "xen", 0, 750, "", ("k80", "nvidia", 1, 12288), 0, 4, 15),
+    "p2.8xlarge": (32, 499712, "intel", "xen", 0, 5000, 10000, ("k80", "nvidia", 8, 12288), 0, 8, 30),
+    "p2.16xlarge": (64, 749568, "intel", "xen", 0, 10000, 25000, ("k80", "nvidia", 16, 12288), 0, 8, 30),
+    "p3.2xlarge": (8, 62464, "intel", "xen", 0, 1750, 2500, ("v100", "nvidia", 1, 16384), 0, 4, 15),
+    "p3.8xlarge": (32, 249856, "intel", "xen", 0, 7000, 10000, ("v100", "nvidia", 4, 16384), 0, 8, 30),
+    "p3.16xlarge": (64, 499712, "intel", "xen", 0, 14000, 25000, ("v100", "nvidia", 8, 16384), 0, 8, 30),
+}
+
+# Karpenter takes the network bandwidth label from a table of its own, scraped from the EC2 guide, not from EC2's
+# answers. These are the values of that table in Karpenter 1.14.1 that differ from the sum of EC2's baselines.
+NETWORK = {
+    "c3.8xlarge": 10000, "g6e.24xlarge": 200000, "g6e.48xlarge": 400000, "g7.2xlarge": 60000, "g7.4xlarge": 60000,
+    "g7.8xlarge": 80000, "h1.8xlarge": 10000, "hpc6id.32xlarge": 200000, "hpc8a.96xlarge": 300000,
+    "i3.8xlarge": 10000, "i7ie.48xlarge": 100000, "i7ie.metal-48xl": 100000, "i8g.metal-48xl": 90000,
+    "i8ge.48xlarge": 180000, "i8ge.metal-48xl": 180000, "p6-b200.48xlarge": 3200000, "p6-b300.48xlarge": 6400000,
+    "r3.8xlarge": 10000, "r4.8xlarge": 10000, "vt1.3xlarge": 3120,
+}  # fmt: skip
+# The same table, families of which every size counts one network card of two.
+ONE_CARD = {"c6in", "m6in", "m6idn", "r6in", "r6idn"}
+# Newer than that table: the label depends on the release.
+TOO_NEW = {"r9g", "r9gd"}
+
+
+def network_label(name, info):
+    """What Karpenter's table says, `?` for types that it may not know yet."""
+    family = name.split(".")[0]
+    network = info["NetworkInfo"]
+    if name in NETWORK:
+        return NETWORK[name]
+    if family in TOO_NEW or (family == "t8i" and name.split(".")[1] in ("nano", "micro", "small", "medium")):
+        return "?"
+    # The guide words the bandwidth of old types ("Moderate"); the table has no entry for them.
+    if not re.search(r"\d", network["NetworkPerformance"]) or family == "t2":
+        return ""
+    cards = network["NetworkCards"]
+    if family in ONE_CARD:
+        cards = cards[:1]
+    mbps = round(sum(card.get("BaselineBandwidthInGbps", 0) for card in cards) * 1000)
+    # The guide prints big numbers with two decimals of Gbps, cut off.
+    return number(mbps // 10 * 10 if mbps >= 20000 else mbps)
+
+
+def label(text):
+    """Karpenter's spelling of a device name: lower case, blanks to dashes."""
+    return text.lower().replace(" ", "-")
+
+
+def number(value):
+    """A number as a cell; zero means that there is no such label."""
+    return str(int(value)) if value else ""
+
+
+def devices(info, group, kind):
+    return info.get(group, {}).get(kind, [])
+
+
+def row(name, info):
+    network = info["NetworkInfo"]
+    cards = network["NetworkCards"]
+    arch = "arm64" if "arm64" in info["ProcessorInfo"]["SupportedArchitectures"] else "amd64"
+    storage = info.get("InstanceStorageInfo", {})
+    store = storage.get("TotalSizeInGB", 0)
+    ebs = info.get("EbsInfo", {})
+    cells = {
+        "instance_type": name,
+        "arch": arch,
+        "vcpu": info["VCpuInfo"]["DefaultVCpus"],
+        "memory_mib": info["MemoryInfo"]["SizeInMiB"],
+        "cpu_manufacturer": label(info["ProcessorInfo"].get("Manufacturer", "intel")),
+        # A whole number of MHz: 3.5 GHz is 3500. round() because 2.3 * 1000 is not 2300 in floats.
+        "clock_mhz": round(info["ProcessorInfo"].get("SustainedClockSpeedInGhz", 0) * 1000),
+        "hypervisor": info.get("Hypervisor") or "-",
+        "encryption": "true" if network.get("EncryptionInTransitSupported") else "false",
+        "local_nvme_gb": number(store if storage.get("NvmeSupport") not in (None, "unsupported") else 0),
+        "instance_store_gb": number(store),
+        "ebs_mbps": number(
+            ebs["EbsOptimizedInfo"]["MaximumBandwidthInMbps"] if ebs.get("EbsOptimizedSupport") == "default" else 0
+        ),
+        "network_mbps": network_label(name, info),
+        "efa": number(network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0)),
+        "enis": cards[network["DefaultNetworkCardIndex"]]["MaximumNetworkInterfaces"],
+        "ipv4_per_eni": network["Ipv4AddressesPerInterface"],
+        "spot": "1" if "spot" in info["SupportedUsageClasses"] else "0",
+    }
+    gpus = devices(info, "GpuInfo", "Gpus")
+    if len(gpus) == 1:
+        gpu = gpus[0]
+        cells["gpu_name"] = label(gpu["Name"])
+        cells["gpu_manufacturer"] = label(gpu["Manufacturer"])
+        cells["gpu_count"] = gpu["Count"]
+        cells["gpu_memory_mib"] = gpu["MemoryInfo"]["SizeInMiB"]
+    for gpu in gpus:
+        column = {"nvidia": "nvidia_gpu", "amd": "amd_gpu", "habana": "gaudi"}.get(label(gpu["Manufacturer"]))
+        if column:
+            cells[column] = number(gpu["Count"])
+    neurons = devices(info, "NeuronInfo", "NeuronDevices")
+    accelerators = devices(info, "InferenceAcceleratorInfo", "Accelerators")
+    if len(neurons) == 1:
+        neuron = neurons[0]
+        cells["accelerator_name"] = label(neuron["Name"])
+        cells["accelerator_manufacturer"] = "aws"
+        cells["accelerator_count"] = neuron["Count"]
+    elif len(accelerators) == 1:
+        accelerator = accelerators[0]
+        cells["accelerator_name"] = label(accelerator["Name"])
+        cells["accelerator_manufacturer"] = label(accelerator["Manufacturer"])
+        cells["accelerator_count"] = accelerator["Count"]
+    cells["neuron"] = number(sum(device["Count"] for device in neurons))
+    cells["neuroncore"] = number(sum(device["Count"] * device["CoreInfo"]["Count"] for device in neurons))
+    return cells
+
+
+def retired_row(name):
+    vcpu, memory, maker, hypervisor, store, ebs, network, gpu, efa, enis, ips = RETIRED[name]
+    cells = {
+        "instance_type": name,
+        "arch": "amd64",
+        "vcpu": vcpu,
+        "memory_mib": memory,
+        "cpu_manufacturer": maker,
+        "clock_mhz": "?",
+        "hypervisor": hypervisor,
+        "encryption": "?",
+        "local_nvme_gb": number(store),
+        "instance_store_gb": number(store),
+        "ebs_mbps": ebs,
+        "network_mbps": network,
+        "efa": number(efa),
+        "enis": enis,
+        "ipv4_per_eni": ips,
+        "spot": "1",
+    }
+    if gpu:
+        cells["gpu_name"], cells["gpu_manufacturer"], cells["gpu_count"], cells["gpu_memory_mib"] = gpu
+        column = {"nvidia": "nvidia_gpu", "amd": "amd_gpu", "habana": "gaudi"}[gpu[1]]
+        cells[column] = gpu[2]
+    return cells
+
+
+def read(path):
+    """moto ships these files gzipped in newer releases and plain in older ones."""
+    packed = path.with_name(path.name + ".gz")
+    return json.loads(gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes())
+
+
+def offerings(resources):
+    folder = resources / "instance_type_offerings" / "region"
+    regions = sorted({entry.name.split(".")[0] for entry in folder.iterdir()})
+    return {region: {o["InstanceType"] for o in read(folder / f"{region}.json")} for region in regions}
+
+
+def order(name):
+    """By family, then by size as a person would sort it."""
+    family, size = name.split(".", 1)
+    small = ["nano", "micro", "small", "medium", "large", "xlarge"]
+    number_of = re.match(r"(\d+)xlarge$", size)
+    rank = small.index(size) if size in small else 10 + int(number_of[1]) if number_of else 1000
+    return family, rank, size
+
+
+def write(package, out):
+    resources = package / "moto" / "ec2" / "resources"
+    version = re.search(r'__version__ = "([^"]+)"', (package / "moto" / "__init__.py").read_text())[1]
+    described = read(resources / "instance_types.json")
+    regions = offerings(resources)
+    rows = {}
+    for name, info in described.items():
+        # Karpenter asks EC2 for x86_64 and arm64 only; the Mac types answer to neither.
+        if {"x86_64", "arm64"} & set(info["ProcessorInfo"]["SupportedArchitectures"]):
+            rows[name] = row(name, info)
+    for name in RETIRED:
+        rows.setdefault(name, retired_row(name))
+    for name, cells in rows.items():
+        bits = sum(1 << index for index, types in enumerate(regions.values()) if name in types)
+        cells["regions"] = f"{bits:x}"
+    if len(rows) > MOST_TYPES:
+        sys.exit(f"{len(rows)} types, but the bit set holds {MOST_TYPES}: enlarge both")
+    lines = [
+        "# Generated by generate.py in this folder; do not edit by hand.",
+        f"# Source: Python package moto {version} (Apache-2.0), EC2 instance types and offerings of every region.",
+        f"# Date: {datetime.date.today().isoformat()}",
+        "# Empty: label absent. ?: value not known (retired families). hypervisor -: the empty string.",
+        "# regions: hexadecimal, bit n is region n of the next line; 0 = offered nowhere any more.",
+        "# regions " + " ".join(regions),
+        ",".join(COLUMNS),
+    ]
+    for name in sorted(rows, key=order):
+        lines.append(",".join(str(rows[name].get(column, "")) for column in COLUMNS))
+    out.write_text("\n".join(lines) + "\n")
+    print(f"{out.name}: {len(rows)} types, {len(regions)} regions, moto {version}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--package", type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).with_name("instances.csv"))
+    options = parser.parse_args()
+    if options.package:
+        write(options.package, options.out)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, "moto"], check=True
+        )
+        write(pathlib.Path(folder), options.out)
+
+
+if __name__ == "__main__":
+    main()

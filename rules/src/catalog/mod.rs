@@ -1,0 +1,277 @@
+//! The catalogue of EC2 instance types: what Karpenter puts on each of them as labels and resources.
+//!
+//! The rows are data (`instances.csv`, written by `generate.py`, source and date in its head) and are parsed once.
+//! What a NodePool admits is not decided here but in [`crate::model::scheduling`]; this module answers what a type
+//! is, which types carry a value ([`Index`]), and which values exist.
+
+mod index;
+mod parse;
+mod set;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::LazyLock;
+
+pub use index::{Index, index, keys};
+pub use set::TypeSet;
+
+/// Label key of the type's name.
+pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// Label key of the part of the name before the dot.
+pub const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
+/// Label key of the processor architecture.
+pub const ARCH: &str = "kubernetes.io/arch";
+/// Label key of the operating system.
+pub const OS: &str = "kubernetes.io/os";
+/// Label key of on-demand, spot or reserved.
+pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+/// Label key of the availability zone.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// Label key of the availability zone's id.
+pub const ZONE_ID: &str = "topology.k8s.aws/zone-id";
+/// Label key of the region.
+pub const REGION: &str = "topology.kubernetes.io/region";
+/// Label key of the tenancy.
+pub const TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
+
+static CATALOGUE: LazyLock<parse::Catalogue> =
+    LazyLock::new(|| parse::catalogue(include_str!("instances.csv")));
+
+/// Names to rows.
+static BY_NAME: LazyLock<HashMap<&'static str, usize>> = LazyLock::new(|| {
+    all()
+        .iter()
+        .enumerate()
+        .map(|(row, instance)| (instance.name, row))
+        .collect()
+});
+
+/// One EC2 instance type. Numbers are EC2's; what Karpenter subtracts is in [`crate::model::scheduling`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceType {
+    /// For example `g6e.xlarge`.
+    pub name: &'static str,
+    /// `amd64` or `arm64`.
+    pub arch: &'static str,
+    /// Virtual processors.
+    pub vcpu: u32,
+    /// Memory as EC2 states it, in MiB.
+    pub memory_mib: u32,
+    /// Physical GPUs that a pod gets as `nvidia.com/gpu`; 0 on fractional types.
+    pub nvidia_gpu: u32,
+    /// GPUs that a pod gets as `amd.com/gpu`.
+    pub amd_gpu: u32,
+    /// Devices that a pod gets as `aws.amazon.com/neuron`.
+    pub neuron: u32,
+    /// Cores that a pod gets as `aws.amazon.com/neuroncore`.
+    pub neuroncore: u32,
+    /// Devices that a pod gets as `habana.ai/gaudi`.
+    pub gaudi: u32,
+    /// The most EFA interfaces, `vpc.amazonaws.com/efa`.
+    pub efa: u32,
+    /// Branch interfaces for pods, `vpc.amazonaws.com/pod-eni`. [`None`] where the catalogue does not know.
+    pub pod_eni: Option<u32>,
+    /// Network interfaces of the default network card.
+    pub enis: u32,
+    /// IPv4 addresses on each interface.
+    pub ipv4_per_eni: u32,
+    /// Instance store in GB, NVMe or not; 0 without.
+    pub instance_store_gb: u32,
+    /// GPU memory in MiB of each GPU; 0 without a GPU.
+    pub gpu_memory_mib: u32,
+    /// Whether EC2 sells it as spot (somewhere).
+    pub spot: bool,
+    /// The position in [`all`].
+    row: u16,
+    /// Bit n: offered in region n of [`regions`].
+    regions: u64,
+    /// The cells of the row in the order of [`parse::COLUMNS`].
+    cells: [&'static str; parse::LABEL_COLUMNS],
+}
+
+/// What a type says about a label key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Label {
+    /// Exactly this value.
+    Is(&'static str),
+    /// One of these, decided at launch.
+    OneOf(&'static [&'static str]),
+    /// The type never has the label: clashes with `In`, `Exists` and `Gt`.
+    Absent,
+    /// The type has the label, with a value that is not known here (zones; some labels of retired types).
+    Unknown,
+    /// Nothing known: not a label of instance types. Custom keys, nodepool, placement groups.
+    Undefined,
+}
+
+/// Every type, by family and size.
+pub fn all() -> &'static [InstanceType] {
+    &CATALOGUE.types
+}
+
+/// The regions that offerings are known for.
+pub fn regions() -> &'static [&'static str] {
+    &CATALOGUE.regions
+}
+
+/// The day on which the catalogue was generated, as `2026-01-31`.
+pub fn date() -> &'static str {
+    CATALOGUE.date
+}
+
+/// The type of that exact name.
+pub fn find(name: &str) -> Option<&'static InstanceType> {
+    BY_NAME.get(name).map(|row| &all()[*row])
+}
+
+/// Every value that the catalogue knows for a label key; [`None`] for keys whose values are not known in advance.
+pub fn values(key: &str) -> Option<&'static BTreeSet<&'static str>> {
+    static CONSTANT: LazyLock<HashMap<&'static str, BTreeSet<&'static str>>> =
+        LazyLock::new(|| {
+            HashMap::from([
+                (
+                    CAPACITY_TYPE,
+                    BTreeSet::from(["on-demand", "spot", "reserved"]),
+                ),
+                (TENANCY, BTreeSet::from(["default", "dedicated"])),
+                (OS, BTreeSet::from(["linux", "windows"])),
+                (REGION, regions().iter().copied().collect()),
+            ])
+        });
+    index(key).map(Index::values).or_else(|| CONSTANT.get(key))
+}
+
+impl InstanceType {
+    /// The part of the name before the dot.
+    pub fn family(&self) -> &'static str {
+        self.name
+            .split_once('.')
+            .map_or(self.name, |(family, _)| family)
+    }
+
+    /// The part of the name after the dot.
+    pub fn size(&self) -> &'static str {
+        self.name.split_once('.').map_or("", |(_, size)| size)
+    }
+
+    /// The letters that the name starts with: `gr` for gr6, `u` for u-6tb1.
+    pub fn category(&self) -> &'static str {
+        let end = self
+            .name
+            .find(|c: char| !c.is_ascii_lowercase())
+            .unwrap_or(self.name.len());
+        &self.name[..end]
+    }
+
+    /// The digits after the category; high memory types write the memory between: u-6tb1 is generation 1.
+    pub fn generation(&self) -> &'static str {
+        let rest = &self.name[self.category().len()..];
+        let rest = match rest
+            .strip_prefix('-')
+            .and_then(|rest| rest.split_once("tb"))
+        {
+            Some((_, rest)) => rest,
+            None => rest,
+        };
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        &rest[..end]
+    }
+
+    /// What the type, on Linux and without capacity reservations, says about a label key.
+    pub fn label(&self, key: &str) -> Label {
+        match key {
+            OS => Label::Is("linux"),
+            CAPACITY_TYPE => Label::OneOf(&["on-demand", "spot"]),
+            TENANCY => Label::OneOf(&["default", "dedicated"]),
+            ZONE | ZONE_ID | REGION => Label::Unknown,
+            "node.kubernetes.io/windows-build"
+            | "karpenter.k8s.aws/capacity-reservation-id"
+            | "karpenter.k8s.aws/capacity-reservation-type"
+            | "karpenter.k8s.aws/capacity-reservation-interruptible" => Label::Absent,
+            _ => index::source(key).map_or(Label::Undefined, |source| source.of(self)),
+        }
+    }
+
+    /// What a node of this type has of a resource, in thousandths, with Karpenter's defaults: memory less the
+    /// estimate of what the hypervisor takes, pods by network interfaces, 20 GiB of disk. 0 for other resources.
+    pub fn capacity(&self, resource: &str) -> i128 {
+        let whole = match resource {
+            "cpu" => i128::from(self.vcpu),
+            "memory" => i128::from(self.memory_capacity_mib(75_000)) << 20,
+            "pods" => i128::from(self.eni_pods(0)),
+            "ephemeral-storage" => 20 << 30,
+            _ => i128::from(self.devices(resource)),
+        };
+        whole * 1000
+    }
+
+    /// How many of a device resource the type has; 0 for everything else.
+    pub fn devices(&self, resource: &str) -> u32 {
+        match resource {
+            "nvidia.com/gpu" => self.nvidia_gpu,
+            "amd.com/gpu" => self.amd_gpu,
+            "aws.amazon.com/neuron" => self.neuron,
+            "aws.amazon.com/neuroncore" => self.neuroncore,
+            "habana.ai/gaudi" => self.gaudi,
+            "vpc.amazonaws.com/efa" => self.efa,
+            "vpc.amazonaws.com/pod-eni" => self.pod_eni.unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// The memory that Karpenter expects on a node, in MiB, for `VM_MEMORY_OVERHEAD_PERCENT` in millionths.
+    pub fn memory_capacity_mib(&self, overhead: u32) -> u32 {
+        // arm64 keeps 64 MiB for CMA.
+        let memory = u64::from(if self.arch == "arm64" {
+            self.memory_mib.saturating_sub(64)
+        } else {
+            self.memory_mib
+        });
+        let lost = (memory * u64::from(overhead)).div_ceil(1_000_000);
+        u32::try_from(memory.saturating_sub(lost)).unwrap_or(u32::MAX)
+    }
+
+    /// How many pods the network interfaces carry, with so many interfaces kept back (`RESERVED_ENIS`).
+    pub fn eni_pods(&self, reserved: u32) -> u32 {
+        let enis = self.enis.saturating_sub(reserved);
+        if enis == 0 {
+            0
+        } else {
+            enis * self.ipv4_per_eni.saturating_sub(1) + 2
+        }
+    }
+
+    /// Whether the type is offered in a region; [`None`] for a region that the catalogue does not know.
+    pub fn offered_in(&self, region: &str) -> Option<bool> {
+        let bit = regions().iter().position(|known| *known == region)?;
+        Some(self.regions & (1 << bit) != 0)
+    }
+
+    /// Whether the type is offered nowhere any more; some of its labels are [`Label::Unknown`].
+    pub fn is_retired(&self) -> bool {
+        self.regions == 0
+    }
+
+    /// Whether the type has a GPU, a share of one, or another accelerator for machine learning.
+    pub fn is_accelerated(&self) -> bool {
+        [
+            "karpenter.k8s.aws/instance-gpu-name",
+            "karpenter.k8s.aws/instance-accelerator-name",
+        ]
+        .iter()
+        .any(|key| self.label(key) != Label::Absent)
+    }
+
+    /// Whether it is a machine without hypervisor.
+    pub fn is_metal(&self) -> bool {
+        self.size().contains("metal")
+    }
+
+    /// The position in [`all`].
+    pub(crate) fn index(&self) -> usize {
+        usize::from(self.row)
+    }
+}

@@ -1,0 +1,416 @@
+//! Kubernetes `resource.Quantity`: the numbers of `limits`, `requests` and volume sizes.
+//!
+//! Reads the text exactly as `k8s.io/apimachinery/pkg/api/resource.ParseQuantity` does (checked
+//! against v0.34.1) and keeps the exact value in nano units. It is not a unit converter and not a
+//! repair tool: what the API server refuses is refused here, and nothing is guessed. YAML numbers
+//! must be turned into text (or given to [`Quantity::from_integer`]) by the caller.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// Nano units in one unit.
+const NANO: i128 = 1_000_000_000;
+/// Go caps a binary quantity at the largest `int64` number of units.
+const BINARY_CAP: i128 = i64::MAX as i128 * NANO;
+
+/// How a quantity was written, which decides how Go prints it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// No suffix or one of `n u m k M G T P E`.
+    Decimal,
+    /// One of `Ki Mi Gi Ti Pi Ei`.
+    Binary,
+    /// An exponent such as `e3` or `E-3`.
+    Exponent,
+}
+
+/// Why a text is no quantity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuantityError {
+    /// The text is empty.
+    Empty,
+    /// There is no digit before the suffix (`Gi`, `.`, `-`). Go's parser alone would read this as
+    /// 0, but the published quantity grammar and every CRD pattern refuse it.
+    NoDigits,
+    /// What follows the number is no known suffix; the field holds it (`K`, ` Gi`, `GB`, `e`).
+    Suffix(String),
+}
+
+impl fmt::Display for QuantityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a quantity may not be empty"),
+            Self::NoDigits => f.write_str("a quantity needs at least one digit"),
+            Self::Suffix(s) => write!(f, "unknown quantity suffix {s:?}"),
+        }
+    }
+}
+
+impl std::error::Error for QuantityError {}
+
+/// An exact amount in nano units. Comparison looks at the amount only, so `1Gi` equals `1024Mi`.
+#[derive(Debug, Clone, Copy)]
+pub struct Quantity {
+    nano: i128,
+    format: Format,
+}
+
+impl Quantity {
+    /// The amount zero.
+    pub const ZERO: Self = Self {
+        nano: 0,
+        format: Format::Decimal,
+    };
+
+    /// A whole number of units, for a YAML integer.
+    #[must_use]
+    pub fn from_integer(units: i64) -> Self {
+        Self {
+            nano: i128::from(units) * NANO,
+            format: Format::Decimal,
+        }
+    }
+
+    /// Reads a quantity: `[+-]`, digits with at most one dot, and a suffix (`n u m k M G T P E`,
+    /// `Ki Mi Gi Ti Pi Ei`, `e3`, `E-3` or none). Case matters (`1K` is refused) and so do blanks.
+    ///
+    /// Anything finer than one nano is rounded away from zero and binary amounts are capped at
+    /// 2^63-1 units, both as Go does; decimal amounts beyond `i128` nano (1.7e29 units) are capped
+    /// there, which Go does not do.
+    ///
+    /// # Errors
+    /// [`QuantityError`] when the API server would refuse the text.
+    pub fn parse(text: &str) -> Result<Self, QuantityError> {
+        if text.is_empty() {
+            return Err(QuantityError::Empty);
+        }
+        let (negative, rest) = match text.as_bytes()[0] {
+            b'-' => (true, &text[1..]),
+            b'+' => (false, &text[1..]),
+            _ => (false, text),
+        };
+        let (whole, rest) = split_digits(rest);
+        let (fraction, suffix) = rest.strip_prefix('.').map_or(("", rest), split_digits);
+        if whole.is_empty() && fraction.is_empty() {
+            return Err(QuantityError::NoDigits);
+        }
+        let (ten, kibi, format) =
+            read_suffix(suffix).ok_or_else(|| QuantityError::Suffix(suffix.to_owned()))?;
+        let mut digits: Vec<u8> = whole
+            .bytes()
+            .chain(fraction.bytes())
+            .map(|b| b - b'0')
+            .collect();
+        for _ in 0..kibi {
+            times_1024(&mut digits);
+        }
+        let shift = 9 + ten - i64::try_from(fraction.len()).unwrap_or(i64::MAX);
+        let mut nano = shifted(&digits, shift);
+        if format == Format::Binary {
+            nano = nano.min(BINARY_CAP);
+        }
+        Ok(Self {
+            nano: if negative { -nano } else { nano },
+            format,
+        })
+    }
+
+    /// The exact amount in nano units (10^-9).
+    #[must_use]
+    pub fn nano(self) -> i128 {
+        self.nano
+    }
+
+    /// The amount in thousandths, fractions rounded away from zero (Go's `MilliValue`, without its
+    /// `int64` cap). CPU quantities are compared in this unit.
+    #[must_use]
+    pub fn milli(self) -> i128 {
+        divide_up(self.nano, NANO / 1000)
+    }
+
+    /// The amount in whole units, fractions rounded away from zero (Go's `Value`, without its
+    /// `int64` cap).
+    #[must_use]
+    pub fn value(self) -> i128 {
+        divide_up(self.nano, NANO)
+    }
+
+    /// Whether the amount is exactly zero.
+    #[must_use]
+    pub fn is_zero(self) -> bool {
+        self.nano == 0
+    }
+
+    /// Whether the amount is a whole number of units, as extended resources (GPUs) require.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        self.nano % NANO == 0
+    }
+
+    /// How the quantity was written.
+    #[must_use]
+    pub fn format(self) -> Format {
+        self.format
+    }
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.nano == other.nano
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.nano.cmp(&other.nano)
+    }
+}
+
+impl std::hash::Hash for Quantity {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.nano.hash(state);
+    }
+}
+
+/// Go's canonical form: no fraction, the largest suffix that keeps the value exact; binary
+/// quantities below 1024 or with a fraction are shown in decimal. (Go itself echoes some texts
+/// such as `+5` or `007` unchanged; here they become `5` and `7`.)
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.nano == 0 {
+            return f.write_str("0");
+        }
+        if self.format == Format::Binary && self.is_whole() && (self.nano / NANO).abs() >= 1024 {
+            let mut amount = self.nano / NANO;
+            let mut power = 0;
+            while amount % 1024 == 0 && power < 6 {
+                amount /= 1024;
+                power += 1;
+            }
+            let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][power];
+            return write!(f, "{amount}{suffix}");
+        }
+        let mut amount = self.nano;
+        let mut thousands = 0_u8;
+        while amount % 1000 == 0 && (thousands < 9 || self.format == Format::Exponent) {
+            amount /= 1000;
+            thousands += 1;
+        }
+        if self.format == Format::Exponent {
+            return match thousands {
+                3 => write!(f, "{amount}"),
+                n => write!(f, "{amount}e{}", i64::from(n) * 3 - 9),
+            };
+        }
+        let suffix = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"][usize::from(thousands)];
+        write!(f, "{amount}{suffix}")
+    }
+}
+
+/// Splits the leading ASCII digits off.
+fn split_digits(text: &str) -> (&str, &str) {
+    let end = text.bytes().take_while(u8::is_ascii_digit).count();
+    text.split_at(end)
+}
+
+/// Decimal exponent, number of factors 1024, format.
+fn read_suffix(suffix: &str) -> Option<(i64, u8, Format)> {
+    Some(match suffix {
+        "n" => (-9, 0, Format::Decimal),
+        "u" => (-6, 0, Format::Decimal),
+        "m" => (-3, 0, Format::Decimal),
+        "" => (0, 0, Format::Decimal),
+        "k" => (3, 0, Format::Decimal),
+        "M" => (6, 0, Format::Decimal),
+        "G" => (9, 0, Format::Decimal),
+        "T" => (12, 0, Format::Decimal),
+        "P" => (15, 0, Format::Decimal),
+        "E" => (18, 0, Format::Decimal),
+        "Ki" => (0, 1, Format::Binary),
+        "Mi" => (0, 2, Format::Binary),
+        "Gi" => (0, 3, Format::Binary),
+        "Ti" => (0, 4, Format::Binary),
+        "Pi" => (0, 5, Format::Binary),
+        "Ei" => (0, 6, Format::Binary),
+        _ => {
+            let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+            // Go keeps the low 32 bits only: `1e4294967296` is 1.
+            #[allow(clippy::cast_possible_truncation)]
+            (i64::from(exponent as i32), 0, Format::Exponent)
+        }
+    })
+}
+
+/// Multiplies a decimal digit string (most significant first) by 1024.
+fn times_1024(digits: &mut Vec<u8>) {
+    let mut carry = 0_u32;
+    for digit in digits.iter_mut().rev() {
+        carry += u32::from(*digit) * 1024;
+        *digit = u8::try_from(carry % 10).unwrap_or_default();
+        carry /= 10;
+    }
+    while carry > 0 {
+        digits.insert(0, u8::try_from(carry % 10).unwrap_or_default());
+        carry /= 10;
+    }
+}
+
+/// `digits * 10^shift`, a remaining fraction rounded up, capped at `i128::MAX`.
+fn shifted(digits: &[u8], shift: i64) -> i128 {
+    let start = digits.iter().position(|d| *d != 0).unwrap_or(digits.len());
+    let digits = &digits[start..];
+    if digits.is_empty() {
+        return 0;
+    }
+    let cut = usize::try_from(shift.min(0).unsigned_abs()).unwrap_or(usize::MAX);
+    let kept = digits.len().saturating_sub(cut);
+    let push = |sum: i128, digit: u8| sum.checked_mul(10)?.checked_add(i128::from(digit));
+    let mut amount = digits[..kept].iter().try_fold(0, |sum, d| push(sum, *d));
+    if digits[kept..].iter().any(|d| *d != 0) {
+        amount = amount.and_then(|a| a.checked_add(1));
+    }
+    for _ in 0..shift.clamp(0, 40) {
+        amount = amount.and_then(|a| push(a, 0));
+    }
+    amount.unwrap_or(i128::MAX)
+}
+
+/// Division with the remainder rounded away from zero.
+fn divide_up(amount: i128, by: i128) -> i128 {
+    amount / by + (amount % by).signum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn q(text: &str) -> Quantity {
+        Quantity::parse(text).unwrap()
+    }
+
+    #[test]
+    fn accepted_values() {
+        let unit = NANO;
+        for (text, nano) in [
+            ("0", 0),
+            ("500", 500 * unit),
+            ("+5", 5 * unit),
+            ("-5", -5 * unit),
+            ("007", 7 * unit),
+            ("0.5", unit / 2),
+            (".5", unit / 2),
+            ("1.", unit),
+            ("1.G", 1_000_000_000 * unit),
+            ("100m", unit / 10),
+            ("7n", 7),
+            ("7u", 7000),
+            ("1k", 1000 * unit),
+            ("1M", 1_000_000 * unit),
+            ("1T", 1_000_000_000_000 * unit),
+            ("1P", 1_000_000_000_000_000 * unit),
+            ("1E", 1_000_000_000_000_000_000 * unit),
+            ("1E3", 1000 * unit),
+            ("1e3", 1000 * unit),
+            ("1e+3", 1000 * unit),
+            ("1e-3", unit / 1000),
+            ("1.5e3", 1500 * unit),
+            ("2000Gi", 2000 * (1 << 30) * unit),
+            ("1.5Ki", 1536 * unit),
+            ("0.1Ki", 102_400_000_000),
+            ("1Ei", (1 << 60) * unit),
+            ("100Ei", BINARY_CAP),
+            ("0.1n", 1),
+            ("-0.1n", -1),
+            ("1e-100", 1),
+            ("1e4294967296", unit),
+            ("1e30", i128::MAX),
+            ("1e2000000000", i128::MAX),
+        ] {
+            assert_eq!(q(text).nano(), nano, "{text}");
+        }
+    }
+
+    #[test]
+    fn refused() {
+        assert_eq!(Quantity::parse(""), Err(QuantityError::Empty));
+        for text in ["Gi", ".", "-", "+", "m", "e3", " 1", "--1", "abc", "-Gi"] {
+            assert_eq!(
+                Quantity::parse(text),
+                Err(QuantityError::NoDigits),
+                "{text}"
+            );
+        }
+        for (text, suffix) in [
+            ("1 Gi", " Gi"),
+            ("1 ", " "),
+            ("1K", "K"),
+            ("1g", "g"),
+            ("1GB", "GB"),
+            ("1gi", "gi"),
+            ("1i", "i"),
+            ("1mi", "mi"),
+            ("1e", "e"),
+            ("1e+", "e+"),
+            ("1e1.5", "e1.5"),
+            ("1.1.1", ".1"),
+            ("1_000", "_000"),
+            ("1Gi1", "Gi1"),
+            ("1k5", "k5"),
+            ("1é", "é"),
+            ("0x10", "x10"),
+            ("1e99999999999999999999", "e99999999999999999999"),
+        ] {
+            assert_eq!(
+                Quantity::parse(text),
+                Err(QuantityError::Suffix(suffix.to_owned())),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn rounding_order_and_display() {
+        assert_eq!(q("1.1").value(), 2);
+        assert_eq!(q("-1.1").value(), -2);
+        assert_eq!(q("0.0001").milli(), 1);
+        assert_eq!(q("1500u").milli(), 2);
+        assert_eq!(q("1Gi"), q("1024Mi"));
+        assert!(q("1Gi") > q("1G"));
+        assert!(q("500m").is_zero() || !q("500m").is_whole());
+        for (text, shown) in [
+            ("0Gi", "0"),
+            ("1024Mi", "1Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("1023", "1023"),
+            ("1000", "1k"),
+            ("1000m", "1"),
+            ("0.5", "500m"),
+            ("0.5Ki", "512"),
+            ("1e3", "1e3"),
+            ("1.5e3", "1500"),
+            ("1e-3", "1e-3"),
+            ("+5", "5"),
+            ("-2048Ki", "-2Mi"),
+            ("1500.5Ki", "1536512"),
+            ("100Ei", "9223372036854775807"),
+            ("2000Gi", "2000Gi"),
+        ] {
+            assert_eq!(q(text).to_string(), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn long_input_is_linear_enough() {
+        let text = format!("0.{}1Gi", "0".repeat(20_000));
+        assert_eq!(q(&text).nano(), 1);
+        assert_eq!(q(&"9".repeat(20_000)).nano(), i128::MAX);
+    }
+}

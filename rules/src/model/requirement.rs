@@ -1,0 +1,505 @@
+//! Karpenter's requirement algebra: what one key allows, how two sides meet, which keys everybody knows.
+//!
+//! This is the arithmetic of Karpenter 1.14's scheduler and nothing more: a contradiction is not an error here but
+//! "the label does not exist", two exclusions always meet, and `Exists` with an exclusion becomes an exclusion.
+//! Rules that call such things mistakes do so on their own account.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// How a requirement or expression compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operator {
+    /// One of the values.
+    In,
+    /// None of the values; also met without the label.
+    NotIn,
+    /// The label is there.
+    Exists,
+    /// The label is not there.
+    DoesNotExist,
+    /// An integer greater than the value.
+    Gt,
+    /// An integer less than the value.
+    Lt,
+    /// An integer not less than the value (NodePools only).
+    Gte,
+    /// An integer not greater than the value (NodePools only).
+    Lte,
+}
+
+/// A word that is no operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownOperator;
+
+impl FromStr for Operator {
+    type Err = UnknownOperator;
+
+    fn from_str(text: &str) -> Result<Self, UnknownOperator> {
+        Ok(match text {
+            "In" => Self::In,
+            "NotIn" => Self::NotIn,
+            "Exists" => Self::Exists,
+            "DoesNotExist" => Self::DoesNotExist,
+            "Gt" => Self::Gt,
+            "Lt" => Self::Lt,
+            "Gte" => Self::Gte,
+            "Lte" => Self::Lte,
+            _ => return Err(UnknownOperator),
+        })
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, out)
+    }
+}
+
+impl fmt::Display for UnknownOperator {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(
+            "operators are In, NotIn, Exists, DoesNotExist, Gt, Lt, and in NodePools Gte and Lte",
+        )
+    }
+}
+
+impl std::error::Error for UnknownOperator {}
+
+/// What is allowed for one key.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Requirement {
+    /// Whether `values` are the forbidden ones.
+    pub complement: bool,
+    /// The allowed or the forbidden values.
+    pub values: BTreeSet<String>,
+    /// The least integer allowed.
+    pub gte: Option<i64>,
+    /// The greatest integer allowed.
+    pub lte: Option<i64>,
+    /// How many distinct values the surviving types must have.
+    pub min_values: Option<u32>,
+}
+
+impl Requirement {
+    /// The requirement that an operator with values stands for.
+    ///
+    /// Karpenter's validation refuses bounds that are no integers before it gets here; they read as 0.
+    pub fn new<S: AsRef<str>>(op: Operator, values: &[S], min_values: Option<u32>) -> Self {
+        let bound = || {
+            values
+                .first()
+                .and_then(|value| value.as_ref().parse::<i64>().ok())
+                .unwrap_or(0)
+        };
+        let all = || {
+            values
+                .iter()
+                .map(|value| value.as_ref().to_owned())
+                .collect()
+        };
+        let base = Self {
+            min_values,
+            ..Self::default()
+        };
+        let bounded = |gte, lte| Self {
+            complement: true,
+            gte,
+            lte,
+            ..Self {
+                min_values,
+                ..Self::default()
+            }
+        };
+        match op {
+            Operator::In => Self {
+                values: all(),
+                ..base
+            },
+            Operator::NotIn => Self {
+                complement: true,
+                values: all(),
+                ..base
+            },
+            Operator::Exists => Self {
+                complement: true,
+                ..base
+            },
+            Operator::DoesNotExist => base,
+            Operator::Gt => bound()
+                .checked_add(1)
+                .map_or_else(Self::default, |least| bounded(Some(least), None)),
+            Operator::Lt => bound()
+                .checked_sub(1)
+                .map_or_else(Self::default, |most| bounded(None, Some(most))),
+            Operator::Gte => bounded(Some(bound()), None),
+            Operator::Lte => bounded(None, Some(bound())),
+        }
+    }
+
+    /// `In` with one value, as a label or node selector says it.
+    pub fn is(value: &str) -> Self {
+        Self {
+            values: BTreeSet::from([value.to_owned()]),
+            ..Self::default()
+        }
+    }
+
+    /// Whether a value lies within the bounds. Without bounds everything does, with bounds only integers.
+    pub fn within(&self, value: &str) -> bool {
+        within(value, self.gte, self.lte)
+    }
+
+    /// Whether the requirement allows a value.
+    pub fn has(&self, value: &str) -> bool {
+        self.values.contains(value) != self.complement && self.within(value)
+    }
+
+    /// Whether the requirement has a numeric bound.
+    pub fn is_bounded(&self) -> bool {
+        self.gte.is_some() || self.lte.is_some()
+    }
+
+    /// The operator that the requirement amounts to: one of the first four. Bounds do not count.
+    pub fn operator(&self) -> Operator {
+        match (self.complement, self.values.is_empty()) {
+            (true, true) => Operator::Exists,
+            (true, false) => Operator::NotIn,
+            (false, true) => Operator::DoesNotExist,
+            (false, false) => Operator::In,
+        }
+    }
+
+    /// Whether a node without the label meets the requirement.
+    pub fn allows_absence(&self) -> bool {
+        matches!(self.operator(), Operator::NotIn | Operator::DoesNotExist)
+    }
+
+    /// Both requirements as one. A contradiction yields `DoesNotExist`.
+    #[must_use]
+    pub fn intersect(&self, other: &Self) -> Self {
+        let (gte, lte) = self.common_bounds(other);
+        let min_values = self.min_values.max(other.min_values);
+        if is_empty(gte, lte) {
+            return Self {
+                min_values,
+                ..Self::default()
+            };
+        }
+        let inside = |value: &&String| within(value, gte, lte);
+        let values = match (self.complement, other.complement) {
+            (true, true) => self
+                .values
+                .union(&other.values)
+                .filter(inside)
+                .cloned()
+                .collect(),
+            (true, false) => other
+                .values
+                .difference(&self.values)
+                .filter(inside)
+                .cloned()
+                .collect(),
+            (false, true) => self
+                .values
+                .difference(&other.values)
+                .filter(inside)
+                .cloned()
+                .collect(),
+            (false, false) => self
+                .values
+                .intersection(&other.values)
+                .filter(inside)
+                .cloned()
+                .collect(),
+        };
+        let complement = self.complement && other.complement;
+        let (gte, lte) = if complement { (gte, lte) } else { (None, None) };
+        Self {
+            complement,
+            values,
+            gte,
+            lte,
+            min_values,
+        }
+    }
+
+    /// Whether some value is allowed by both. Two exclusions count as overlapping whatever they exclude.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let (gte, lte) = self.common_bounds(other);
+        if is_empty(gte, lte) {
+            return false;
+        }
+        match (self.complement, other.complement) {
+            (true, true) => true,
+            (true, false) => other
+                .values
+                .iter()
+                .any(|v| !self.values.contains(v) && within(v, gte, lte)),
+            (false, true) => self
+                .values
+                .iter()
+                .any(|v| !other.values.contains(v) && within(v, gte, lte)),
+            (false, false) => self
+                .values
+                .iter()
+                .any(|v| other.values.contains(v) && within(v, gte, lte)),
+        }
+    }
+
+    /// Whether the two sides can meet on a key that both mention: they overlap, or both do without the label.
+    pub fn meets(&self, other: &Self) -> bool {
+        self.overlaps(other) || (self.allows_absence() && other.allows_absence())
+    }
+
+    /// Whether Karpenter panics when it has to invent a value for a *custom* label under this requirement: it draws
+    /// a random integer from the range, which must not be empty (`Lt 0`, `Gt 9223372036854775806`, and, because
+    /// the end of the range overflows, `Lte 9223372036854775807`).
+    pub fn is_empty_range(&self) -> bool {
+        let start = self.gte.unwrap_or(0);
+        let end = self.lte.map_or(i64::MAX, |most| most.wrapping_add(1));
+        self.complement && end.wrapping_sub(start) <= 0
+    }
+
+    fn common_bounds(&self, other: &Self) -> (Option<i64>, Option<i64>) {
+        let lte = match (self.lte, other.lte) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        (self.gte.max(other.gte), lte)
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = || {
+            self.values
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        match self.operator() {
+            Operator::Exists if self.is_bounded() => {}
+            op @ (Operator::Exists | Operator::DoesNotExist) => write!(out, "{op}")?,
+            op => write!(out, "{op} [{}]", values())?,
+        }
+        let mut gap = if self.operator() == Operator::Exists {
+            ""
+        } else {
+            " "
+        };
+        for (sign, bound) in [(">=", self.gte), ("<=", self.lte)] {
+            if let Some(bound) = bound {
+                write!(out, "{gap}{sign} {bound}")?;
+                gap = " ";
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_empty(gte: Option<i64>, lte: Option<i64>) -> bool {
+    matches!((gte, lte), (Some(least), Some(most)) if least > most)
+}
+
+fn within(value: &str, gte: Option<i64>, lte: Option<i64>) -> bool {
+    if gte.is_none() && lte.is_none() {
+        return true;
+    }
+    value
+        .parse::<i64>()
+        .is_ok_and(|number| gte.is_none_or(|b| b <= number) && lte.is_none_or(|b| number <= b))
+}
+
+/// Why two sets of requirements do not go together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clash {
+    /// The key, normalised.
+    pub key: String,
+    /// What the first side (the pool) says; [`None`]: nothing, and the key is not well known, so that no node of
+    /// the pool has the label.
+    pub ours: Option<Requirement>,
+    /// What the second side (the pod) says.
+    pub theirs: Requirement,
+}
+
+/// Requirements by key. Keys are normalised, and the same key twice is intersected.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Requirements {
+    map: BTreeMap<String, Requirement>,
+}
+
+impl Requirements {
+    /// No requirement at all.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a requirement; with one on the same key there, both must hold.
+    pub fn add(&mut self, key: &str, requirement: Requirement) {
+        let key = normalise(key);
+        match self.map.get_mut(key) {
+            Some(present) => *present = present.intersect(&requirement),
+            None => {
+                self.map.insert(key.to_owned(), requirement);
+            }
+        }
+    }
+
+    /// Adds every requirement of another set.
+    pub fn add_all(&mut self, other: &Self) {
+        other
+            .iter()
+            .for_each(|(key, requirement)| self.add(key, requirement.clone()));
+    }
+
+    /// The requirement on a key.
+    pub fn get(&self, key: &str) -> Option<&Requirement> {
+        self.map.get(normalise(key))
+    }
+
+    /// Whether there is no requirement.
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// How many keys have a requirement.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// The requirements by key, in the order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Requirement)> {
+        self.map
+            .iter()
+            .map(|(key, requirement)| (key.as_str(), requirement))
+    }
+
+    /// Whether the sets can meet on every key that both mention.
+    ///
+    /// # Errors
+    /// The first key, in order, on which they cannot.
+    pub fn intersects(&self, other: &Self) -> Result<(), Box<Clash>> {
+        self.clashes(other)
+            .find(|clash| clash.ours.is_some())
+            .map_or(Ok(()), |clash| Err(Box::new(clash)))
+    }
+
+    /// Whether a pod that asks for `other` can go to nodes of these requirements: every key is ours, or well known,
+    /// or is one that the pod wants to be absent; and the sets intersect.
+    ///
+    /// # Errors
+    /// The first key, in order, that stands in the way.
+    pub fn compatible(&self, other: &Self) -> Result<(), Box<Clash>> {
+        self.clashes(other)
+            .next()
+            .map_or(Ok(()), |clash| Err(Box::new(clash)))
+    }
+
+    /// Every key that makes [`Self::compatible`] fail.
+    pub fn clashes(&self, other: &Self) -> impl Iterator<Item = Clash> {
+        other.iter().filter_map(|(key, theirs)| {
+            let ours = self.map.get(key);
+            let fine = match ours {
+                Some(ours) => ours.meets(theirs),
+                None => is_well_known(key) || theirs.allows_absence(),
+            };
+            (!fine).then(|| Clash {
+                key: key.to_owned(),
+                ours: ours.cloned(),
+                theirs: theirs.clone(),
+            })
+        })
+    }
+}
+
+impl<'a> FromIterator<(&'a str, Requirement)> for Requirements {
+    fn from_iter<I: IntoIterator<Item = (&'a str, Requirement)>>(pairs: I) -> Self {
+        let mut set = Self::default();
+        pairs
+            .into_iter()
+            .for_each(|(key, requirement)| set.add(key, requirement));
+        set
+    }
+}
+
+/// The keys under `karpenter.k8s.aws/` that Karpenter knows.
+const WELL_KNOWN_AWS: [&str; 27] = [
+    "capacity-reservation-id",
+    "capacity-reservation-interruptible",
+    "capacity-reservation-type",
+    "instance-accelerator-count",
+    "instance-accelerator-manufacturer",
+    "instance-accelerator-name",
+    "instance-capability-flex",
+    "instance-category",
+    "instance-cpu",
+    "instance-cpu-manufacturer",
+    "instance-cpu-sustained-clock-speed-mhz",
+    "instance-ebs-bandwidth",
+    "instance-encryption-in-transit-supported",
+    "instance-family",
+    "instance-generation",
+    "instance-gpu-count",
+    "instance-gpu-manufacturer",
+    "instance-gpu-memory",
+    "instance-gpu-name",
+    "instance-hypervisor",
+    "instance-local-nvme",
+    "instance-memory",
+    "instance-network-bandwidth",
+    "instance-size",
+    "instance-tenancy",
+    "placement-group-id",
+    "placement-group-partition",
+];
+
+/// Whether a key (normalised) is one that instance types or Karpenter itself define.
+pub fn is_well_known(key: &str) -> bool {
+    match key.split_once('/') {
+        Some(("karpenter.sh", name)) => matches!(name, "nodepool" | "capacity-type"),
+        Some(("karpenter.k8s.aws", name)) => WELL_KNOWN_AWS.binary_search(&name).is_ok(),
+        Some(("topology.kubernetes.io", name)) => matches!(name, "zone" | "region"),
+        Some(("topology.k8s.aws", name)) => name == "zone-id",
+        Some(("node.kubernetes.io", name)) => matches!(name, "instance-type" | "windows-build"),
+        Some(("kubernetes.io", name)) => matches!(name, "arch" | "os"),
+        _ => false,
+    }
+}
+
+/// Whether Karpenter ignores a pod that requires the key (in any term), and refuses it in NodePools.
+pub fn is_restricted(key: &str) -> bool {
+    let key = normalise(key);
+    let ours = |domain: &str| {
+        ["karpenter.sh", "karpenter.k8s.aws"]
+            .iter()
+            .any(|reserved| {
+                domain
+                    .strip_suffix(reserved)
+                    .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+            })
+    };
+    !is_well_known(key)
+        && (key == "kubernetes.io/hostname"
+            || key.split_once('/').is_some_and(|(domain, _)| ours(domain)))
+}
+
+/// The key that Karpenter reads for an old spelling.
+pub fn normalise(key: &str) -> &str {
+    match key {
+        "beta.kubernetes.io/arch" => "kubernetes.io/arch",
+        "beta.kubernetes.io/os" => "kubernetes.io/os",
+        "beta.kubernetes.io/instance-type" => "node.kubernetes.io/instance-type",
+        "failure-domain.beta.kubernetes.io/zone" | "topology.ebs.csi.aws.com/zone" => {
+            "topology.kubernetes.io/zone"
+        }
+        "failure-domain.beta.kubernetes.io/region" => "topology.kubernetes.io/region",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;
