@@ -1,2 +1,55 @@
-//! gpulint.
-fn main() {}
+//! The command line of gpulint: reads files, asks the engine, prints reports.
+//!
+//! Everything it knows about manifests is in `gpulint-rules`; here are arguments, folders,
+//! terminals and exit codes: 0 nothing found, 1 findings, 2 it could not do its work.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod check;
+mod config;
+mod explain;
+mod failure;
+mod files;
+mod markdown;
+mod output;
+mod progress;
+mod report;
+#[cfg(feature = "webhook")]
+mod review;
+mod schema;
+mod suggest;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(args) {
+        Ok(code) => code,
+        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            terminal::complain(&failure.to_string());
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: Args) -> Result<ExitCode, Failure> {
+    let color = args.color;
+    match args.command {
+        Command::Check(args) => check::run(&args, color),
+        Command::Explain(args) => explain::explain(&args, color),
+        Command::Rules(args) => explain::rules(&args),
+        #[cfg(feature = "webhook")]
+        Command::Review(args) => review::run(&args),
+        Command::Schema(args) => schema::schema(&args),
+        Command::Completions(args) => schema::completions(&args),
+        Command::Man => schema::man(),
+    }
+}

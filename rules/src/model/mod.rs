@@ -1,4 +1,14 @@
 //! Typed questions over the cursor: what a quantity, a budget, a workload, a pool is.
 
+pub mod budget;
+pub mod class;
+pub mod cron;
+pub mod duration;
+pub mod gpu;
+pub mod nodepool;
+pub mod quantity;
 pub mod requirement;
+pub mod scheduling;
+pub mod selector;
 pub mod views;
+pub mod workload;

@@ -1,13 +1,317 @@
-//! What is derived from the whole index, once.
+//! What is derived from the whole index, once: who scales what, which budget covers which pods,
+//! which workloads choose which pool. Each question is answered through a map, never by a scan
+//! over everything.
+
+use std::collections::BTreeMap;
 
 use crate::index::Index;
+use crate::model::class::{Class, Classified, classify};
+use crate::model::nodepool::NodePool;
+use crate::model::selector;
+use crate::model::workload::{Template, WORKLOAD_KINDS, replicas, templates};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+
+/// A workload with its class.
+#[derive(Debug)]
+pub struct Workload {
+    /// The object.
+    pub object: Object,
+    /// What work it does.
+    pub classified: Classified,
+    /// Label pairs that it asks of its nodes: node selectors and required affinity.
+    wants: BTreeMap<String, Vec<String>>,
+}
+
+/// The replicas a workload can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    /// The fewest while it serves.
+    pub floor: i64,
+    /// The most.
+    pub ceiling: i64,
+    /// Whether an autoscaler says so.
+    pub scaled: bool,
+}
+
+type Target = (String, String, String);
 
 /// Derived views.
 #[derive(Debug, Default)]
-pub struct Views {}
+pub struct Views {
+    workloads: Vec<Workload>,
+    by_wanted_label: BTreeMap<(String, String), Vec<usize>>,
+    hpas: BTreeMap<Target, Vec<Object>>,
+    scaled_objects: BTreeMap<Target, Vec<Object>>,
+    pdbs: BTreeMap<String, Pdbs>,
+}
+
+#[derive(Debug, Default)]
+struct Pdbs {
+    by_label: BTreeMap<(String, String), Vec<Object>>,
+    others: Vec<Object>,
+}
 
 impl Views {
-    pub(crate) fn new(_index: &Index) -> Views {
-        Views {}
+    pub(crate) fn new(index: &Index) -> Views {
+        let mut views = Views::default();
+        for kind in WORKLOAD_KINDS {
+            for object in index.of(*kind) {
+                views.add_workload(object);
+            }
+        }
+        for hpa in index.of(Kind::HPA) {
+            if let Some(target) = target(hpa) {
+                views.hpas.entry(target).or_default().push(hpa.clone());
+            }
+        }
+        for scaled in index.of(Kind::SCALED_OBJECT) {
+            if let Some(target) = target(scaled) {
+                let list = views.scaled_objects.entry(target).or_default();
+                list.push(scaled.clone());
+            }
+        }
+        for pdb in index.of(Kind::PDB) {
+            let namespace = pdb.id().namespace_or_default().to_owned();
+            let pdbs = views.pdbs.entry(namespace).or_default();
+            let first = pdb
+                .path(&["spec", "selector", "matchLabels"])
+                .entries()
+                .into_iter()
+                .find_map(|(k, v)| Some((k.to_owned(), v.text()?.to_owned())));
+            match first {
+                Some(pair) => pdbs.by_label.entry(pair).or_default().push(pdb.clone()),
+                None => pdbs.others.push(pdb.clone()),
+            }
+        }
+        views
     }
+
+    fn add_workload(&mut self, object: &Object) {
+        let mut wants: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for template in templates(object) {
+            for (key, values) in wanted_labels(&template) {
+                wants.entry(key).or_default().extend(values);
+            }
+        }
+        let at = self.workloads.len();
+        for (key, values) in &wants {
+            for value in values {
+                let list = self
+                    .by_wanted_label
+                    .entry((key.clone(), value.clone()))
+                    .or_default();
+                if list.last() != Some(&at) {
+                    list.push(at);
+                }
+            }
+        }
+        self.workloads.push(Workload {
+            object: object.clone(),
+            classified: classify(object),
+            wants,
+        });
+    }
+
+    /// Every workload of the index.
+    #[must_use]
+    pub fn workloads(&self) -> &[Workload] {
+        &self.workloads
+    }
+
+    /// The workloads that choose a pool by its name or by one of its own labels, and contradict
+    /// none of them.
+    #[must_use]
+    pub fn choosing(&self, pool: &NodePool<'_>, name: &str) -> Vec<&Workload> {
+        let mut labels: Vec<(&str, &str)> = pool
+            .labels()
+            .entries()
+            .into_iter()
+            .filter_map(|(k, v)| Some((k, v.text()?)))
+            .collect();
+        labels.push(("karpenter.sh/nodepool", name));
+        let mut found: Vec<usize> = labels
+            .iter()
+            .filter(|(k, _)| {
+                !crate::model::requirement::is_well_known(k) || *k == "karpenter.sh/nodepool"
+            })
+            .filter_map(|(k, v)| {
+                self.by_wanted_label
+                    .get(&((*k).to_owned(), (*v).to_owned()))
+            })
+            .flatten()
+            .copied()
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+            .into_iter()
+            .map(|at| &self.workloads[at])
+            .filter(|w| {
+                labels.iter().all(|(k, v)| {
+                    w.wants
+                        .get(*k)
+                        .is_none_or(|values| values.iter().any(|x| x == v))
+                })
+            })
+            .collect()
+    }
+
+    /// What a pool is for: its own words, else the workloads that choose it. With the reason.
+    #[must_use]
+    pub fn purpose(&self, pool: &NodePool<'_>, name: &str) -> Option<(Class, String)> {
+        if let Some(class) = pool.purpose() {
+            return Some((class, "its name, labels or taints say so".to_owned()));
+        }
+        let mut found: Option<(Class, String)> = None;
+        for workload in self.choosing(pool, name) {
+            let class = if workload.classified.is(Class::Training) {
+                Class::Training
+            } else if workload.classified.serves() {
+                Class::Realtime
+            } else {
+                continue;
+            };
+            match &found {
+                None => {
+                    let id = workload.object.id();
+                    found = Some((class, format!("{} `{}` chooses it", id.kind, id.name)));
+                }
+                Some((other, _)) if *other != class => return None,
+                Some(_) => {}
+            }
+        }
+        found
+    }
+
+    /// The HPAs on a target.
+    #[must_use]
+    pub fn hpas_of(&self, target: &Target) -> &[Object] {
+        self.hpas.get(target).map_or(&[], Vec::as_slice)
+    }
+
+    /// The ScaledObjects on a target.
+    #[must_use]
+    pub fn scaled_objects_of(&self, target: &Target) -> &[Object] {
+        self.scaled_objects.get(target).map_or(&[], Vec::as_slice)
+    }
+
+    /// The replicas a workload can have; `None` where that is not known.
+    #[must_use]
+    pub fn replicas(&self, object: &Object) -> Option<Replicas> {
+        let id = object.id();
+        let target = (
+            id.namespace_or_default().to_owned(),
+            format!("{}/{}", id.group, id.kind),
+            id.name.clone(),
+        );
+        let bounds = |object: &Object, min: &str, least: i64, max: &str, most: i64| {
+            let value = |name: &str, default: i64| {
+                let node = object.path(&["spec", name]);
+                if node.exists() {
+                    node.int()
+                } else {
+                    Some(default)
+                }
+            };
+            Some(Replicas {
+                floor: value(min, least)?.max(1),
+                ceiling: value(max, most)?,
+                scaled: true,
+            })
+        };
+        if let Some(scaled) = self.scaled_objects_of(&target).first() {
+            return bounds(scaled, "minReplicaCount", 0, "maxReplicaCount", 100);
+        }
+        if let Some(hpa) = self.hpas_of(&target).first() {
+            return bounds(hpa, "minReplicas", 1, "maxReplicas", 1);
+        }
+        replicas(object).map(|n| Replicas {
+            floor: n,
+            ceiling: n,
+            scaled: false,
+        })
+    }
+
+    /// The PDBs whose selector matches the pods of a template: those that surely do, and whether
+    /// there is one of which that is not known.
+    #[must_use]
+    pub fn pdbs_of(&self, namespace: &str, template: &Template<'_>) -> (Vec<&Object>, bool) {
+        let Some(pdbs) = self.pdbs.get(namespace) else {
+            return (Vec::new(), false);
+        };
+        let labels = template.labels();
+        let mut found = Vec::new();
+        let mut unknown = labels.iter().any(|(_, v)| v.is_unknown());
+        let by_label = labels
+            .iter()
+            .filter_map(|(k, v)| {
+                let pair = ((*k).to_owned(), v.text()?.to_owned());
+                pdbs.by_label.get(&pair)
+            })
+            .flatten();
+        for pdb in by_label.chain(&pdbs.others) {
+            match selector::matches(&pdb.path(&["spec", "selector"]), &labels) {
+                Some(true) => found.push(pdb),
+                Some(false) => {}
+                None => unknown = true,
+            }
+        }
+        (found, unknown)
+    }
+}
+
+/// Namespace, `group/kind` and name of what an HPA or a ScaledObject scales, KEDA's defaults
+/// filled in; `None` where it cannot be read.
+#[must_use]
+pub fn target(object: &Object) -> Option<Target> {
+    let reference = object.path(&["spec", "scaleTargetRef"]);
+    let name = reference.get("name").text()?;
+    let field = |name: &str, default: &str| {
+        let node: Node<'_> = reference.get(name);
+        if node.exists() {
+            node.text().map(str::to_owned)
+        } else {
+            Some(default.to_owned())
+        }
+    };
+    let version = field("apiVersion", "apps/v1")?;
+    let kind = field("kind", "Deployment")?;
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    Some((
+        object.id().namespace_or_default().to_owned(),
+        format!("{group}/{kind}"),
+        name.to_owned(),
+    ))
+}
+
+/// Labels that a template asks of its nodes, with the values it takes: its node selector, and
+/// `In` expressions of required affinity where there is one term.
+fn wanted_labels(template: &Template<'_>) -> Vec<(String, Vec<String>)> {
+    let mut out: Vec<(String, Vec<String>)> = template
+        .spec
+        .get("nodeSelector")
+        .entries()
+        .into_iter()
+        .filter_map(|(k, v)| Some((k.to_owned(), vec![v.text()?.to_owned()])))
+        .collect();
+    let terms = template.spec.path(&[
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    ]);
+    let terms: Vec<Node<'_>> = terms.items().collect();
+    if let [term] = terms.as_slice() {
+        for expression in term.get("matchExpressions").items() {
+            if expression.get("operator").text() == Some("In")
+                && let Some(key) = expression.get("key").text()
+            {
+                let values = expression.get("values").items();
+                let values = values.filter_map(|v| v.text().map(str::to_owned)).collect();
+                out.push((key.to_owned(), values));
+            }
+        }
+    }
+    out
 }

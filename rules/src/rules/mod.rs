@@ -2,5 +2,7 @@
 
 use crate::rule::Rule;
 
+mod nodepool;
+
 /// The table that everything else is derived from.
-pub static RULES: &[&Rule] = &[];
+pub static RULES: &[&Rule] = &[&nodepool::gpu_pool_untainted::RULE];

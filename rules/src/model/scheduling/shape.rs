@@ -1,0 +1,290 @@
+//! What the scheduler reads of pods, NodePools and node classes, as plain data.
+//!
+//! Quantities are in thousandths (`1` cpu is 1000, `1Ki` of memory 1,024,000), so that every border is exact.
+//! Reading manifests, with the API server's defaults, is the business of whoever fills these in.
+
+use super::super::requirement::Operator;
+use super::verdict::Doubt;
+
+/// One line of requirements or of a node affinity term.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequirementSpec {
+    /// The label key as written.
+    pub key: String,
+    /// How it compares.
+    pub op: Operator,
+    /// The values as written.
+    pub values: Vec<String>,
+    /// `minValues` of NodePools.
+    pub min_values: Option<u32>,
+}
+
+/// A taint of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Taint {
+    /// The key.
+    pub key: String,
+    /// The value; empty if there is none.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+/// A toleration of a pod; empty strings for what is left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Toleration {
+    /// Empty: every key.
+    pub key: String,
+    /// `Exists`, `Equal`, `Gt`, `Lt`; empty reads as `Equal`.
+    pub operator: String,
+    /// The value to compare with.
+    pub value: String,
+    /// Empty: every effect.
+    pub effect: String,
+}
+
+/// `spec.template.spec.nodeClassRef`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeClassRef {
+    /// The API group, `karpenter.k8s.aws` on AWS.
+    pub group: String,
+    /// The kind, `EC2NodeClass` on AWS.
+    pub kind: String,
+    /// The name.
+    pub name: String,
+}
+
+/// A NodePool.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pool {
+    /// `metadata.name`.
+    pub name: String,
+    /// `spec.weight`; absent counts as 0.
+    pub weight: Option<i64>,
+    /// Whether `spec.replicas` is set: a static pool, never asked for pending pods.
+    pub replicas: bool,
+    /// `spec.template.spec.requirements`.
+    pub requirements: Vec<RequirementSpec>,
+    /// `spec.template.metadata.labels`.
+    pub labels: Vec<(String, String)>,
+    /// `spec.template.spec.taints`.
+    pub taints: Vec<Taint>,
+    /// `spec.template.spec.startupTaints`. They decide nothing but duplicates.
+    pub startup_taints: Vec<Taint>,
+    /// `spec.limits` in thousandths.
+    pub limits: Vec<(String, i128)>,
+    /// Which node class the pool uses.
+    pub node_class: NodeClassRef,
+    /// That node class, if it is known. Without it, defaults of AL2023 are assumed.
+    pub class: Option<NodeClass>,
+}
+
+/// The AMI family: `spec.amiFamily`, else the alias up to `@`, else custom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum AmiFamily {
+    /// Amazon Linux 2.
+    Al2,
+    /// Amazon Linux 2023.
+    #[default]
+    Al2023,
+    /// Bottlerocket.
+    Bottlerocket,
+    /// Any release of Windows.
+    Windows,
+    /// Everything else.
+    Custom,
+}
+
+impl AmiFamily {
+    /// Reads a family or an alias, in any case, with or without `@version`.
+    pub fn parse(text: &str) -> Self {
+        let name = text
+            .split('@')
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        match name.as_str() {
+            "al2" => Self::Al2,
+            "al2023" => Self::Al2023,
+            "bottlerocket" => Self::Bottlerocket,
+            name if name.starts_with("windows") => Self::Windows,
+            _ => Self::Custom,
+        }
+    }
+}
+
+/// An EC2NodeClass.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeClass {
+    /// The AMI family.
+    pub ami_family: AmiFamily,
+    /// `spec.kubelet`.
+    pub kubelet: Kubelet,
+    /// `spec.blockDeviceMappings` in order.
+    pub block_devices: Vec<BlockDevice>,
+    /// Whether `spec.instanceStorePolicy` is RAID0.
+    pub instance_store_raid0: bool,
+    /// With `spec.networkInterfaces`: how many of them are efa-only.
+    pub network_interfaces_efa: Option<u32>,
+    /// Whether `spec.capacityReservationSelectorTerms` has an entry.
+    pub capacity_reservations: bool,
+    /// Whether `spec.placementGroupSelector` is set.
+    pub placement_group: bool,
+    /// Whether `spec.connectionTracking` is set: only types with the nitro hypervisor.
+    pub connection_tracking: bool,
+    /// Whether `spec.cpuOptions` narrows the types by data that the catalogue lacks.
+    pub cpu_options: bool,
+}
+
+/// `spec.kubelet` of a node class.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Kubelet {
+    /// `maxPods`.
+    pub max_pods: Option<u32>,
+    /// `podsPerCore`.
+    pub pods_per_core: Option<u32>,
+    /// `kubeReserved`, in thousandths.
+    pub kube_reserved: Vec<(String, i128)>,
+    /// `systemReserved`, in thousandths.
+    pub system_reserved: Vec<(String, i128)>,
+    /// `evictionHard` by signal name.
+    pub eviction_hard: Vec<(String, Threshold)>,
+}
+
+/// An eviction threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threshold {
+    /// A quantity in thousandths.
+    Quantity(i128),
+    /// A share of the capacity in thousandths of a percent: `5%` is 5000.
+    Percent(u32),
+}
+
+/// An entry of `blockDeviceMappings`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BlockDevice {
+    /// `deviceName`.
+    pub device_name: Option<String>,
+    /// `rootVolume`.
+    pub root_volume: bool,
+    /// Whether it has `ebs` at all.
+    pub ebs: bool,
+    /// `ebs.volumeSize` in thousandths of a byte.
+    pub volume_size: Option<i128>,
+}
+
+/// Named quantities in thousandths.
+pub type Amounts = std::collections::BTreeMap<String, i128>;
+
+/// A pod, or the template of a DaemonSet, after the API server's defaults.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pod {
+    /// `spec.nodeSelector`.
+    pub node_selector: Vec<(String, String)>,
+    /// Required node affinity: one of these must hold. Empty: no such requirement.
+    pub terms: Vec<Term>,
+    /// Preferred node affinity in the order of the manifest.
+    pub preferences: Vec<Preference>,
+    /// `spec.tolerations`.
+    pub tolerations: Vec<Toleration>,
+    /// `spec.containers`.
+    pub containers: Vec<Container>,
+    /// `spec.initContainers`.
+    pub init_containers: Vec<Container>,
+    /// `spec.resources.requests`, at the level of the pod.
+    pub requests: Amounts,
+    /// `spec.overhead`.
+    pub overhead: Amounts,
+    /// Whether `spec.resourceClaims` has an entry.
+    pub resource_claims: bool,
+    /// Whether there is preferred pod affinity that an empty cluster does not satisfy.
+    pub preferred_pod_affinity: bool,
+    /// What else only the cluster knows and may keep the pod away (volumes, pod affinity, spread over custom keys).
+    pub doubts: Vec<Doubt>,
+}
+
+/// A term of required node affinity, or the term of a preference.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Term {
+    /// `matchExpressions`; all must hold.
+    pub expressions: Vec<RequirementSpec>,
+    /// Whether the term uses `matchFields`.
+    pub match_fields: bool,
+    /// Whether an expression could not be read (an operator that is none): Karpenter ignores the pod.
+    pub unreadable: bool,
+}
+
+/// A term of preferred node affinity.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Preference {
+    /// 1 to 100.
+    pub weight: i64,
+    /// What is preferred.
+    pub term: Term,
+}
+
+/// A container.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Container {
+    /// `resources.requests`.
+    pub requests: Amounts,
+    /// `resources.limits`, which stand in for missing requests.
+    pub limits: Amounts,
+    /// `ports` that have a `hostPort`.
+    pub host_ports: Vec<HostPort>,
+    /// An init container with `restartPolicy: Always`.
+    pub sidecar: bool,
+}
+
+/// A port of the node that a container takes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostPort {
+    /// `hostPort`.
+    pub port: u32,
+    /// `protocol`; empty reads as `TCP`.
+    pub protocol: String,
+    /// `hostIP`; empty means every address.
+    pub ip: String,
+}
+
+/// A DaemonSet, whose pods take room on every node that they may run on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DaemonSet {
+    /// `metadata.name`.
+    pub name: String,
+    /// The template.
+    pub pod: Pod,
+}
+
+/// Settings of the Karpenter installation that change verdicts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `VM_MEMORY_OVERHEAD_PERCENT` in millionths: 0.075 is 75,000.
+    pub memory_overhead: u32,
+    /// `RESERVED_ENIS`.
+    pub reserved_enis: u32,
+    /// `PREFERENCE_POLICY=Ignore`.
+    pub ignore_preferences: bool,
+    /// `MIN_VALUES_POLICY=BestEffort`.
+    pub best_effort_min_values: bool,
+    /// `IGNORE_DRA_REQUESTS`.
+    pub ignore_dra_requests: bool,
+    /// Whether the API server adds tolerations for extended resources, as on EKS.
+    pub eks: bool,
+    /// The region of the cluster, if it is known.
+    pub region: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            memory_overhead: 75_000,
+            reserved_enis: 0,
+            ignore_preferences: false,
+            best_effort_min_values: false,
+            ignore_dra_requests: true,
+            eks: true,
+            region: None,
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Requirements, taints and limits of NodePools.
+
+pub(crate) mod gpu_pool_untainted;

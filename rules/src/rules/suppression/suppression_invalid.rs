@@ -1,0 +1,53 @@
+//! A suppression cannot be understood.
+//!
+//! # Why
+//! A comment that begins with `gpulint:`, or the annotation `gpulint.dev/allow`, names a rule
+//! that does not exist, has a date that does not exist, or lacks a bracket. What cannot be
+//! understood suppresses nothing, so the finding it was meant for still fails the run, or worse,
+//! somebody believes that a rule is allowed which never looked. Rules about suppressions cannot
+//! be suppressed, and the webhook's configuration may forbid that an annotation allows a rule.
+//!
+//! # Fix
+//! In a file write `# gpulint: allow[rule-id, other-id] until=2027-01-31 reason`, on an object
+//! the annotation `gpulint.dev/allow: "rule-id: reason; other-id until=2027-01-31: reason"`. The
+//! date and the reason may be left out; `gpulint rules` lists the ids.
+//!
+//! # Bad
+//! ```yaml,bad
+//! apiVersion: v1
+//! kind: ConfigMap
+//! metadata:
+//!   name: limits
+//! data:
+//!   gpus: "8" # gpulint: allow[yaml-double-keys] two teams set this # <-
+//! ```
+//!
+//! # Good
+//! ```yaml,good
+//! apiVersion: v1
+//! kind: ConfigMap
+//! metadata:
+//!   name: limits
+//! data:
+//!   gpus: "4"
+//!   gpus: "8" # gpulint: allow[yaml-duplicate-key] two teams set this
+//! ```
+//!
+//! # References
+//! - <https://gpulint.dev/suppressions>
+
+use crate::finding::Severity;
+use crate::rule::{Check, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "suppression-invalid",
+    group: Group::Suppression,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[],
+    reads: &[],
+    params: &[],
+    fix: None,
+    docs: docs(include_str!("suppression_invalid.rs")),
+    check: Check::Reader,
+};

@@ -1,0 +1,291 @@
+//! The arguments. The doc comments here are the help that users read.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use gpulint_rules::{Severity, Version};
+
+/// Finds what would waste GPUs, strand pods or lose training work in Karpenter, KEDA and
+/// Kubernetes manifests, before it is applied.
+#[derive(Debug, Parser)]
+#[command(name = "gpulint", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 nothing found, 1 findings, 2 it could not do its work.")]
+pub(crate) struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// When to use colour; `auto` means on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub(crate) color: Color,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Check files and folders
+    Check(CheckArgs),
+    /// Show the manual page of a rule: why it matters, what to do, examples
+    Explain(ExplainArgs),
+    /// List all rules
+    Rules(RulesArgs),
+    /// Answer an AdmissionReview as the admission webhook would
+    #[cfg(feature = "webhook")]
+    Review(ReviewArgs),
+    /// Print a JSON Schema
+    Schema(SchemaArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page in roff, for `man`
+    Man,
+}
+
+/// `gpulint check`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Without a configuration file every rule runs as it comes. A file is judged under the nearest \
+gpulint.yaml in its folder or above.
+
+Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 bad usage, bad configuration, a path \
+that cannot be read, or no Kubernetes object found.")]
+pub(crate) struct CheckArgs {
+    /// Files and folders; `-` is standard input
+    #[arg(value_name = "PATH", default_value = ".")]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// The path that standard input is reported under, and whose configuration it gets
+    #[arg(long, value_name = "PATH", default_value = "<stdin>")]
+    pub(crate) stdin_filename: PathBuf,
+
+    /// How to report: text, concise (one line a finding) or json; with =FILE into a file.
+    /// May be given several times, once without =FILE
+    #[arg(long = "format", short = 'f', value_name = "FORMAT[=FILE]", default_value = "text")]
+    pub(crate) formats: Vec<Format>,
+
+    /// The lowest severity that makes the exit code 1 [default: warning]
+    #[arg(long, value_name = "SEVERITY", value_enum)]
+    pub(crate) fail_on: Option<FailOn>,
+
+    /// Configuration, platform and rules.
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+
+    /// The input is the whole cluster: what is not in it does not exist
+    #[arg(long)]
+    pub(crate) complete: bool,
+
+    /// Report what comments and annotations suppress, too
+    #[arg(long)]
+    pub(crate) no_suppressions: bool,
+
+    /// Succeed where no Kubernetes object is found
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
+
+    /// No summary and no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+
+    /// How many threads to use [default: as many as there are processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+}
+
+/// What decides which rules run, and on what platform.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct RuleArgs {
+    /// The configuration file, instead of the nearest gpulint.yaml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Only these rules or groups, separated by commas
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub(crate) select: Vec<String>,
+
+    /// Not these rules or groups, separated by commas
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub(crate) ignore: Vec<String>,
+
+    /// Karpenter's version, such as 1.14
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    pub(crate) karpenter: Option<Version>,
+
+    /// KEDA's version, such as 2.20
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    pub(crate) keda: Option<Version>,
+
+    /// Kubernetes' version, such as 1.34
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    pub(crate) kubernetes: Option<Version>,
+}
+
+/// `gpulint explain`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// The rule's id, such as gpu-pool-untainted
+    pub(crate) rule: String,
+}
+
+/// `gpulint rules`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RulesArgs {
+    /// How to list them
+    #[arg(long, short, value_enum, default_value_t = ListFormat::Text)]
+    pub(crate) format: ListFormat,
+}
+
+/// `gpulint review`.
+#[cfg(feature = "webhook")]
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReviewArgs {
+    /// The AdmissionReview as JSON; standard input where absent or `-`
+    pub(crate) file: Option<PathBuf>,
+
+    /// Configuration, platform and rules.
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+}
+
+/// `gpulint schema`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SchemaArgs {
+    /// Of what
+    #[arg(value_enum)]
+    pub(crate) of: Schema,
+}
+
+/// `gpulint completions`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// From which severity on a run fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// Errors only
+    Error,
+    /// Warnings and errors
+    Warning,
+    /// Any finding
+    Info,
+    /// Findings never fail the run
+    Never,
+}
+
+impl FailOn {
+    /// As settings say it: `None` for never.
+    pub(crate) fn severity(self) -> Option<Severity> {
+        match self {
+            FailOn::Error => Some(Severity::Error),
+            FailOn::Warning => Some(Severity::Warning),
+            FailOn::Info => Some(Severity::Info),
+            FailOn::Never => None,
+        }
+    }
+}
+
+/// A list as text or as JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListFormat {
+    /// One rule a line
+    Text,
+    /// Everything about each rule but its manual
+    Json,
+}
+
+/// What a schema describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Schema {
+    /// gpulint.yaml
+    Config,
+    /// The report of `gpulint check --format json`
+    Diagnostics,
+}
+
+/// A report format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Snippets with labels, for people.
+    Text,
+    /// One line a finding.
+    Concise,
+    /// Version 1 of the JSON report.
+    Json,
+}
+
+impl Style {
+    const ALL: [(&'static str, Style); 3] = [
+        ("text", Style::Text),
+        ("concise", Style::Concise),
+        ("json", Style::Json),
+    ];
+}
+
+/// A report format and where it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Format {
+    /// How.
+    pub(crate) style: Style,
+    /// Standard output where absent.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Format, String> {
+        let (name, file) = match text.split_once('=') {
+            Some((_, "")) => return Err("a file name must follow `=`".to_owned()),
+            Some((name, file)) => (name, Some(PathBuf::from(file))),
+            None => (text, None),
+        };
+        let style = Style::ALL.iter().find(|(known, _)| *known == name);
+        match style {
+            Some((_, style)) => Ok(Format {
+                style: *style,
+                file,
+            }),
+            None => Err("the formats are text, concise and json".to_owned()),
+        }
+    }
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    Version::parse(text).ok_or_else(|| "a version looks like 1.34".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::{Args, Format, Style};
+
+    #[test]
+    fn the_arguments_hold_together() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn formats_name_a_style_and_maybe_a_file() {
+        let json: Format = "json=a=b.json".parse().unwrap();
+        assert_eq!(json.style, Style::Json);
+        assert_eq!(json.file.unwrap().to_str(), Some("a=b.json"));
+        assert!("sarif".parse::<Format>().is_err());
+        assert!("json=".parse::<Format>().is_err());
+    }
+}

@@ -1,0 +1,223 @@
+//! Which configuration each file is judged under: the nearest `gpulint.yaml` above it.
+//!
+//! Flags are put over every configuration. What a configuration may say is the engine's business.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use gpulint_rules::config::Config;
+use gpulint_rules::date::Date;
+use gpulint_rules::{Group, RULES, Settings};
+
+use crate::args::{CheckArgs, RuleArgs};
+use crate::failure::Failure;
+use crate::files::{absolute, shown};
+use crate::suggest;
+
+/// The name of the configuration file.
+pub(crate) const NAME: &str = "gpulint.yaml";
+
+/// A configuration, and the folder that its paths are relative to.
+#[derive(Debug)]
+pub(crate) struct Scope {
+    folder: Option<PathBuf>,
+    /// The configuration with the flags over it.
+    pub(crate) settings: Settings,
+}
+
+impl Scope {
+    /// A file's path from the configuration's folder; `reported` where it is not under it.
+    pub(crate) fn path(&self, file: &Path, reported: &str) -> String {
+        self.folder
+            .as_ref()
+            .and_then(|folder| file.strip_prefix(folder).ok())
+            .map_or_else(|| reported.to_owned(), shown)
+    }
+}
+
+/// The configurations that were found.
+#[derive(Debug)]
+pub(crate) struct Scopes {
+    list: Vec<Scope>,
+    by_folder: HashMap<PathBuf, usize>,
+    fixed: Option<usize>,
+    errors: Vec<String>,
+    flags: Flags,
+}
+
+/// What the command line says over every configuration.
+#[derive(Debug, Default)]
+struct Flags {
+    fail_on: Option<Option<gpulint_rules::Severity>>,
+    select: Vec<String>,
+    ignore: Vec<String>,
+    platform: [Option<gpulint_rules::Version>; 3],
+    complete: bool,
+    no_suppressions: bool,
+}
+
+impl Flags {
+    fn new(args: &RuleArgs) -> Result<Flags, Failure> {
+        let mut errors = Vec::new();
+        for name in args.select.iter().chain(&args.ignore) {
+            if !names().any(|known| known == name) {
+                let hint = suggest::did_you_mean(name, names());
+                errors.push(format!("there is no rule or group `{name}`{hint}"));
+            }
+        }
+        if !errors.is_empty() {
+            return Err(Failure::Several(errors));
+        }
+        Ok(Flags {
+            select: args.select.clone(),
+            ignore: args.ignore.clone(),
+            platform: [args.karpenter, args.keda, args.kubernetes],
+            ..Flags::default()
+        })
+    }
+
+    fn over(&self, mut settings: Settings) -> Settings {
+        let platform = &mut settings.platform;
+        let [karpenter, keda, kubernetes] = self.platform;
+        platform.karpenter = karpenter.unwrap_or(platform.karpenter);
+        platform.keda = keda.unwrap_or(platform.keda);
+        platform.kubernetes = kubernetes.unwrap_or(platform.kubernetes);
+        if !self.select.is_empty() {
+            settings.select.clone_from(&self.select);
+        }
+        settings.ignore_rules.extend(self.ignore.iter().cloned());
+        if let Some(fail_on) = self.fail_on {
+            settings.fail_on = fail_on;
+        }
+        settings.complete |= self.complete;
+        settings.suppressions &= !self.no_suppressions;
+        settings.today = Some(today());
+        settings
+    }
+}
+
+/// Every name that `--select` and `--ignore` know.
+fn names() -> impl Iterator<Item = &'static str> {
+    let ids = RULES.iter().map(|rule| rule.id);
+    let groups = Group::ALL.iter().map(|group| group.name());
+    ids.chain(groups).chain(std::iter::once("all"))
+}
+
+fn today() -> Date {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = since.map_or(0, |d| d.as_secs());
+    Date::from_unix_seconds(i64::try_from(seconds).unwrap_or_default())
+}
+
+impl Scopes {
+    /// For `check`.
+    pub(crate) fn for_check(args: &CheckArgs) -> Result<Scopes, Failure> {
+        let mut flags = Flags::new(&args.rules)?;
+        flags.fail_on = args.fail_on.map(crate::args::FailOn::severity);
+        flags.complete = args.complete;
+        flags.no_suppressions = args.no_suppressions;
+        Scopes::new(&args.rules, flags)
+    }
+
+    fn new(args: &RuleArgs, flags: Flags) -> Result<Scopes, Failure> {
+        let mut scopes = Scopes {
+            list: vec![Scope {
+                folder: None,
+                settings: flags.over(Settings::default()),
+            }],
+            by_folder: HashMap::new(),
+            fixed: None,
+            errors: Vec::new(),
+            flags,
+        };
+        if let Some(path) = &args.config {
+            scopes.fixed = Some(scopes.load(path));
+            scopes.finish()?;
+        }
+        Ok(scopes)
+    }
+
+    /// The scope of a file, by its path from the root.
+    pub(crate) fn of(&mut self, file: &Path) -> usize {
+        if let Some(fixed) = self.fixed {
+            return fixed;
+        }
+        let Some(folder) = file.parent() else {
+            return 0;
+        };
+        let mut scope = 0;
+        let mut new = Vec::new();
+        for above in folder.ancestors() {
+            if let Some(known) = self.by_folder.get(above) {
+                scope = *known;
+                break;
+            }
+            new.push(above);
+            let path = above.join(NAME);
+            if path.is_file() {
+                scope = self.load(&path);
+                break;
+            }
+        }
+        for folder in new {
+            self.by_folder.insert(folder.to_owned(), scope);
+        }
+        scope
+    }
+
+    /// Reads a configuration; what is wrong with it is kept for [`Scopes::finish`].
+    fn load(&mut self, path: &Path) -> usize {
+        let named = reported(path);
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => {
+                self.errors.push(format!("{named}: {error}"));
+                return 0;
+            }
+        };
+        match Config::parse(&named, &text) {
+            Ok(config) => {
+                self.list.push(Scope {
+                    folder: absolute(path).parent().map(Path::to_owned),
+                    settings: self.flags.over(config.resolve()),
+                });
+                self.list.len() - 1
+            }
+            Err(errors) => {
+                self.errors.extend(errors.iter().map(ToString::to_string));
+                0
+            }
+        }
+    }
+
+    /// A scope by its number.
+    pub(crate) fn get(&self, scope: usize) -> &Scope {
+        &self.list[scope]
+    }
+
+    /// The scopes, or what is wrong with their files.
+    pub(crate) fn finish(&mut self) -> Result<&[Scope], Failure> {
+        if self.errors.is_empty() {
+            Ok(&self.list)
+        } else {
+            Err(Failure::Several(std::mem::take(&mut self.errors)))
+        }
+    }
+}
+
+/// A configuration's path as a person would type it, where that is short.
+fn reported(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    shown(path.strip_prefix(here).unwrap_or(path))
+}
+
+/// The settings of a command that reads no manifests from files: the configuration named, or the
+/// one nearest to the current folder.
+#[cfg(feature = "webhook")]
+pub(crate) fn settings(args: &RuleArgs) -> Result<Settings, Failure> {
+    let mut scopes = Scopes::new(args, Flags::new(args)?)?;
+    let scope = scopes.of(&absolute(Path::new(NAME)));
+    scopes.finish()?;
+    Ok(scopes.get(scope).settings.clone())
+}

@@ -1,0 +1,102 @@
+//! Which files there are, what class each is of, and what they hold.
+//!
+//! `walk` finds them, `folders` knows charts and kustomizations, `read` turns bytes into objects.
+//! What is no manifest is skipped with a reason, never with an error.
+
+mod folders;
+mod read;
+mod walk;
+
+use std::path::{Component, Path, PathBuf};
+
+pub(crate) use folders::Folders;
+pub(crate) use read::{Read, read};
+pub(crate) use walk::{Found, Input, find};
+
+/// A file or document that was not read as a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Skipped {
+    /// The file, as it is reported.
+    pub(crate) file: String,
+    /// The document; absent for the whole file.
+    pub(crate) document: Option<u32>,
+    /// Why.
+    pub(crate) reason: Reason,
+    /// Whether rules that need no absent field ran nevertheless.
+    pub(crate) partial: bool,
+}
+
+/// Why something is no manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    /// A chart's template, or `{{` that keeps a document from being parsed.
+    HelmTemplate,
+    /// A chart's values.
+    HelmValues,
+    /// A kustomization.
+    Kustomization,
+    /// A kustomization's patch.
+    KustomizePatch,
+    /// A CustomResourceDefinition.
+    Crd,
+    /// No `kind` and `apiVersion`.
+    Foreign,
+    /// Nothing but comments and separators.
+    Empty,
+    /// Binary.
+    NotText,
+    /// A link to what is not there.
+    DanglingLink,
+    /// A pipe, a socket or a device.
+    NotAFile,
+    /// gpulint's own configuration.
+    Config,
+    /// Ignored by the configuration, although it was named.
+    Ignored,
+}
+
+impl Reason {
+    /// As the JSON report says it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Reason::HelmTemplate => "helm-template",
+            Reason::HelmValues => "helm-values",
+            Reason::Kustomization => "kustomization",
+            Reason::KustomizePatch => "kustomize-patch",
+            Reason::Crd => "crd",
+            Reason::Foreign => "foreign",
+            Reason::Empty => "empty",
+            Reason::NotText => "not-text",
+            Reason::DanglingLink => "dangling-link",
+            Reason::NotAFile => "not-a-file",
+            Reason::Config => "config",
+            Reason::Ignored => "ignored",
+        }
+    }
+}
+
+/// The path from the root, `.` and `..` taken out without asking the disk.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut out = PathBuf::new();
+    for part in whole.components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// The path with `/` between its parts.
+pub(crate) fn shown(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    if std::path::MAIN_SEPARATOR == '/' {
+        text.into_owned()
+    } else {
+        text.replace(std::path::MAIN_SEPARATOR, "/")
+    }
+}

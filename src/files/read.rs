@@ -1,0 +1,273 @@
+//! From a file's bytes to its objects.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::ops::Range;
+use std::sync::Arc;
+
+use gpulint_rules::source::{self, Document, MAX_BYTES, Problem, ProblemKind, Source, Span};
+use gpulint_rules::{File, Kind, Object};
+use rayon::prelude::*;
+
+use super::{Folders, Input, Reason, Skipped};
+
+/// Text that one thread parses at a time.
+const GROUP: usize = 256 * 1024;
+
+/// What a file held.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    /// What is judged; absent where nothing is.
+    pub(crate) file: Option<File>,
+    /// Whether it counts as a manifest: a patch is judged, but is none.
+    pub(crate) manifest: bool,
+    /// What is not judged, or not whole.
+    pub(crate) skipped: Vec<Skipped>,
+    /// Why it could not be read.
+    pub(crate) error: Option<String>,
+}
+
+/// Reads one file. `scope` is its path from the folder of its configuration.
+pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> Read {
+    if let Some(reason) = folders.class(input) {
+        // A file that cannot be opened is an error whatever its name.
+        return match (!input.stdin).then(|| fs::File::open(&input.path)) {
+            Some(Err(error)) => failed(input, &error),
+            _ => skip(input, reason),
+        };
+    }
+    match bytes(input) {
+        Err(error) => failed(input, &error),
+        Ok(None) => too_large(input, scope),
+        Ok(Some(bytes)) if is_binary(&bytes, input) => skip(input, Reason::NotText),
+        Ok(Some(bytes)) if is_other_json(&bytes, input) => skip(input, Reason::Foreign),
+        Ok(Some(bytes)) => {
+            let source = Arc::new(Source::new(&input.shown, bytes).scoped(scope));
+            let documents = parse(&source);
+            sort_out(input, source, documents, folders.is_patch(input))
+        }
+    }
+}
+
+fn failed(input: &Input, error: &io::Error) -> Read {
+    Read {
+        error: Some(format!("{}: {error}", input.shown)),
+        ..Read::default()
+    }
+}
+
+fn skip(input: &Input, reason: Reason) -> Read {
+    Read {
+        skipped: vec![skipped(input, None, reason, false)],
+        ..Read::default()
+    }
+}
+
+fn skipped(input: &Input, document: Option<u32>, reason: Reason, partial: bool) -> Skipped {
+    Skipped {
+        file: input.shown.clone(),
+        document,
+        reason,
+        partial,
+    }
+}
+
+/// The content; `None` where it is past the limit.
+fn bytes(input: &Input) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    if input.stdin {
+        let stdin = io::stdin().lock();
+        stdin.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    } else {
+        let file = fs::File::open(&input.path)?;
+        let size = file.metadata()?.len();
+        if size > MAX_BYTES {
+            return Ok(None);
+        }
+        bytes.reserve_exact(usize::try_from(size).unwrap_or_default() + 1);
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    }
+    Ok((bytes.len() as u64 <= MAX_BYTES).then_some(bytes))
+}
+
+fn too_large(input: &Input, scope: &str) -> Read {
+    let span = Span::new(0, 0);
+    let limit = MAX_BYTES / (1024 * 1024);
+    let document = Document {
+        number: 0,
+        span,
+        tree: None,
+        problems: vec![Problem {
+            kind: ProblemKind::Limit,
+            span,
+            message: format!("the file is larger than {limit} MiB"),
+            other: None,
+        }],
+        comments: Vec::new(),
+    };
+    Read {
+        file: Some(File {
+            source: Arc::new(Source::from_text(&input.shown, "").scoped(scope)),
+            documents: vec![document],
+            objects: Vec::new(),
+        }),
+        manifest: true,
+        ..Read::default()
+    }
+}
+
+/// NUL bytes make a file binary. One that is called YAML or JSON must be full of control
+/// characters as well: a stray NUL in a manifest is the parser's to report.
+fn is_binary(bytes: &[u8], input: &Input) -> bool {
+    let sample = &bytes[..bytes.len().min(8192)];
+    if sample.starts_with(&[0xFF, 0xFE]) || sample.starts_with(&[0xFE, 0xFF]) {
+        return false;
+    }
+    if !sample.contains(&0) {
+        return false;
+    }
+    let control = sample
+        .iter()
+        .filter(|b| **b < 0x20 && !matches!(b, b'\n' | b'\r' | b'\t'))
+        .count();
+    !input.stdin && !has_manifest_name(input) || control * 10 > sample.len()
+}
+
+fn has_manifest_name(input: &Input) -> bool {
+    [".yaml", ".yml", ".json"].iter().any(|e| input.shown.ends_with(e))
+}
+
+/// Data and settings of other programs, often JSON with comments: not ours to judge, not even
+/// how it parses.
+fn is_other_json(bytes: &[u8], input: &Input) -> bool {
+    const KEY: &[u8] = b"apiVersion";
+    !input.named
+        && input.shown.ends_with(".json")
+        && !bytes.starts_with(&[0xFF, 0xFE])
+        && !bytes.starts_with(&[0xFE, 0xFF])
+        && !bytes.windows(KEY.len()).any(|w| w == KEY)
+}
+
+fn parse(source: &Source) -> Vec<Document> {
+    if source.text().len() <= GROUP {
+        return source::read(source);
+    }
+    let mut groups: Vec<Vec<Range<usize>>> = vec![Vec::new()];
+    let mut size = 0;
+    for part in source::cut(source.text()) {
+        if size > GROUP {
+            groups.push(Vec::new());
+            size = 0;
+        }
+        size += part.len();
+        if let Some(group) = groups.last_mut() {
+            group.push(part);
+        }
+    }
+    let parsed: Vec<Vec<Document>> = groups
+        .into_par_iter()
+        .map(|group| {
+            let parts = group.into_iter();
+            parts.flat_map(|part| source::parse_part(source, part)).collect()
+        })
+        .collect();
+    source::number(parsed.into_iter())
+}
+
+/// Keeps what is ours, and says of the rest why it is not.
+fn sort_out(input: &Input, source: Arc<Source>, documents: Vec<Document>, patch: bool) -> Read {
+    if documents.is_empty() {
+        return skip(input, Reason::Empty);
+    }
+    let mut read = Read::default();
+    let mut kept = Vec::with_capacity(documents.len());
+    let mut objects = Vec::new();
+    for document in documents {
+        let number = Some(document.number);
+        match content(&source, &document, patch) {
+            Content::Other(reason) => {
+                read.skipped.push(skipped(input, number, reason, false));
+            }
+            Content::Broken => {
+                read.manifest = true;
+                kept.push(document);
+            }
+            Content::Objects(found) => {
+                if patch || found.iter().any(is_patch) {
+                    let reason = Reason::KustomizePatch;
+                    read.skipped.push(skipped(input, number, reason, true));
+                } else {
+                    read.manifest = true;
+                }
+                objects.extend(found);
+                kept.push(document);
+            }
+        }
+    }
+    if !read.manifest {
+        whole_file(&mut read.skipped);
+    }
+    read.file = (!kept.is_empty()).then_some(File {
+        source,
+        documents: kept,
+        objects,
+    });
+    read
+}
+
+/// One entry where every document of the file has the same.
+fn whole_file(skipped: &mut Vec<Skipped>) {
+    let same = |a: &Skipped, b: &Skipped| (a.reason, a.partial) == (b.reason, b.partial);
+    if skipped.windows(2).all(|w| same(&w[0], &w[1])) {
+        skipped.truncate(1);
+        if let Some(only) = skipped.first_mut() {
+            only.document = None;
+        }
+    }
+}
+
+fn is_patch(object: &Object) -> bool {
+    object.is_partial() && !object.is_fragment()
+}
+
+enum Content {
+    Objects(Vec<Object>),
+    Broken,
+    Other(Reason),
+}
+
+const CRD: Kind = Kind::new("apiextensions.k8s.io", "CustomResourceDefinition");
+
+fn content(source: &Arc<Source>, document: &Document, patch: bool) -> Content {
+    let Some(root) = document.root() else {
+        let span = document.span;
+        let text = source.text().get(span.start as usize..span.end as usize);
+        let syntax = document.problems.iter().any(|p| p.kind == ProblemKind::Syntax);
+        return if syntax && text.is_some_and(|t| t.contains("{{")) {
+            Content::Other(Reason::HelmTemplate)
+        } else {
+            Content::Broken
+        };
+    };
+    let mut objects = Object::from_document(source, document, patch);
+    if objects.is_empty() {
+        // An empty list of Kubernetes is a manifest all the same.
+        let list = root.get("items").is_sequence()
+            && root.get("apiVersion").text().is_some()
+            && root.get("kind").text().is_some_and(|k| k.ends_with("List"));
+        return match (list, patch) {
+            (true, _) => Content::Objects(objects),
+            // Operations of RFC 6902.
+            (false, true) => Content::Other(Reason::KustomizePatch),
+            (false, false) => Content::Other(Reason::Foreign),
+        };
+    }
+    if objects.iter().all(|o| o.id().group == "kustomize.config.k8s.io") {
+        return Content::Other(Reason::Kustomization);
+    }
+    objects.retain(|o| !o.is(CRD));
+    if objects.is_empty() {
+        return Content::Other(Reason::Crd);
+    }
+    Content::Objects(objects)
+}

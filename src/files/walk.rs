@@ -1,0 +1,194 @@
+//! From the paths that were given to the files that are read.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ignore::WalkBuilder;
+
+use super::{Reason, Skipped, absolute, shown};
+
+/// A file to read.
+#[derive(Clone, Debug)]
+pub(crate) struct Input {
+    /// As it is reported.
+    pub(crate) shown: String,
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// From the root.
+    pub(crate) absolute: PathBuf,
+    /// Whether it was given, rather than found in a folder.
+    pub(crate) named: bool,
+    /// Whether it is standard input.
+    pub(crate) stdin: bool,
+}
+
+/// What was found under the paths.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Sorted by the path that is reported.
+    pub(crate) inputs: Vec<Input>,
+    /// What is no file.
+    pub(crate) skipped: Vec<Skipped>,
+    /// What could not be read, and why.
+    pub(crate) errors: Vec<String>,
+}
+
+/// Folders that hold no manifests of the user.
+const NEVER: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
+
+/// Finds the files under `paths`; `-` is standard input under the name `stdin`.
+pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> Found {
+    let mut found = Found::default();
+    let mut linked = paths.len() > 1;
+    for path in paths {
+        if path.as_os_str() == "-" {
+            found.inputs.push(Input {
+                shown: shown(stdin),
+                path: stdin.to_owned(),
+                absolute: absolute(stdin),
+                named: true,
+                stdin: true,
+            });
+            continue;
+        }
+        match fs::metadata(path) {
+            Ok(data) if data.is_dir() => linked |= walk(path, &mut found),
+            Ok(data) if data.is_file() => found.inputs.push(input(path, true)),
+            Ok(_) => {
+                found.errors.push(format!("{}: not a file", shown(path)));
+                found.skip(path, Reason::NotAFile);
+            }
+            Err(error) if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => {
+                found.errors.push(format!("{}: {}", shown(path), reason(&error)));
+                found.skip(path, Reason::DanglingLink);
+            }
+            Err(error) => found.errors.push(format!("{}: {error}", shown(path))),
+        }
+    }
+    if linked {
+        found.inputs = once(std::mem::take(&mut found.inputs));
+    }
+    found.inputs.sort_by(|a, b| a.shown.cmp(&b.shown));
+    found
+}
+
+impl Found {
+    fn skip(&mut self, path: &Path, reason: Reason) {
+        self.skipped.push(Skipped {
+            file: shown(path),
+            document: None,
+            reason,
+            partial: false,
+        });
+    }
+}
+
+fn input(path: &Path, named: bool) -> Input {
+    Input {
+        shown: shown(path),
+        path: path.to_owned(),
+        absolute: absolute(path),
+        named,
+        stdin: false,
+    }
+}
+
+/// Reads a folder; says whether there was a link to a file in it.
+fn walk(root: &Path, found: &mut Found) -> bool {
+    let mut linked = false;
+    let entries = WalkBuilder::new(root)
+        .hidden(false)
+        .require_git(false)
+        .git_global(false)
+        .follow_links(false)
+        .filter_entry(|entry| {
+            entry.depth() == 0
+                || !entry.file_type().is_some_and(|t| t.is_dir())
+                || !NEVER.iter().any(|never| entry.file_name() == *never)
+        })
+        .build();
+    for entry in entries {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                found.errors.push(error.to_string());
+                continue;
+            }
+        };
+        let Some(kind) = entry.file_type() else {
+            continue;
+        };
+        if kind.is_dir() || entry.depth() == 0 || !is_manifest_name(entry.path()) {
+            continue;
+        }
+        let path = plain(root, entry.path());
+        if kind.is_file() {
+            found.inputs.push(input(path, false));
+        } else if kind.is_symlink() {
+            match fs::metadata(path) {
+                Ok(data) if data.is_file() => {
+                    linked = true;
+                    found.inputs.push(input(path, false));
+                }
+                // A folder under another name: read where it stands, or where it is named.
+                Ok(data) if data.is_dir() => {}
+                Ok(_) => found.skip(path, Reason::NotAFile),
+                Err(_) => found.skip(path, Reason::DanglingLink),
+            }
+        } else {
+            found.skip(path, Reason::NotAFile);
+        }
+    }
+    linked
+}
+
+/// Nobody types `./` before what stands in the current folder.
+fn plain<'a>(root: &Path, path: &'a Path) -> &'a Path {
+    if root == Path::new(".") {
+        path.strip_prefix(".").unwrap_or(path)
+    } else {
+        path
+    }
+}
+
+fn is_manifest_name(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| {
+        ["yaml", "yml", "json"]
+            .iter()
+            .any(|known| extension.eq_ignore_ascii_case(known))
+    })
+}
+
+/// Each file once, however often it was given or linked to: under the name given, or the shortest.
+fn once(inputs: Vec<Input>) -> Vec<Input> {
+    let mut by_file: BTreeMap<PathBuf, Input> = BTreeMap::new();
+    let mut stdin = Vec::new();
+    for input in inputs {
+        if input.stdin {
+            if stdin.is_empty() {
+                stdin.push(input);
+            }
+            continue;
+        }
+        let real = fs::canonicalize(&input.path).unwrap_or_else(|_| input.absolute.clone());
+        let rank = |i: &Input| (!i.named, i.absolute != real, i.shown.len(), i.shown.clone());
+        match by_file.get_mut(&real) {
+            Some(known) if rank(known) <= rank(&input) => {}
+            Some(known) => *known = input,
+            None => {
+                by_file.insert(real, input);
+            }
+        }
+    }
+    stdin.extend(by_file.into_values());
+    stdin
+}
+
+fn reason(error: &std::io::Error) -> String {
+    if error.kind() == std::io::ErrorKind::NotFound {
+        "a link to what is not there".to_owned()
+    } else {
+        error.to_string()
+    }
+}

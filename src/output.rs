@@ -1,0 +1,36 @@
+//! Where reports go: standard output or a file, through one buffer.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use crate::failure::Failure;
+
+/// Writes to standard output through one buffer.
+pub(crate) fn to_stdout(
+    write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    through(io::stdout().lock(), write)
+}
+
+/// Writes a file through one buffer.
+pub(crate) fn to_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let name = |e: io::Error| Failure::Usage(format!("cannot write {}: {e}", path.display()));
+    through(File::create(path).map_err(name)?, write).map_err(|failure| match failure {
+        Failure::Output(error) => name(error),
+        other => other,
+    })
+}
+
+fn through(
+    to: impl Write,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut buffer = BufWriter::with_capacity(64 * 1024, to);
+    write(&mut buffer)?;
+    buffer.flush()?;
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! What gpulint prints of itself: JSON Schemas, completions, its manual page.
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+
+use crate::args::{Args, CompletionsArgs, Schema, SchemaArgs};
+use crate::failure::Failure;
+use crate::{output, report};
+
+/// `gpulint schema`.
+pub(crate) fn schema(args: &SchemaArgs) -> Result<ExitCode, Failure> {
+    let text = match args.of {
+        Schema::Diagnostics => report::json::SCHEMA.to_owned(),
+        Schema::Config => {
+            let mut text = serde_json::to_string_pretty(&gpulint_rules::config::schema())?;
+            text.push('\n');
+            text
+        }
+    };
+    print(text.as_bytes())
+}
+
+/// `gpulint completions`.
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Args::command(), "gpulint", &mut script);
+    print(&script)
+}
+
+/// `gpulint man`: the page of gpulint, then those of its commands.
+pub(crate) fn man() -> Result<ExitCode, Failure> {
+    let mut pages = Vec::new();
+    let mut command = Args::command();
+    command.build();
+    clap_mangen::Man::new(command.clone()).render(&mut pages)?;
+    for sub in command.get_subcommands().filter(|c| c.get_name() != "help") {
+        let name = format!("gpulint-{}", sub.get_name());
+        let sub = sub.clone().display_name(name.clone()).name(name);
+        clap_mangen::Man::new(sub).render(&mut pages)?;
+    }
+    print(&pages)
+}
+
+fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
+    output::to_stdout(|out| Ok(out.write_all(bytes)?))?;
+    Ok(ExitCode::SUCCESS)
+}
