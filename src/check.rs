@@ -10,10 +10,10 @@ use crate::args::{CheckArgs, Color, Format, Style};
 use crate::config::Scopes;
 use crate::failure::Failure;
 use crate::files::{self, Folders, Found, Input, Read, Reason, Skipped};
+use crate::output;
 use crate::progress::Progress;
 use crate::report::{self, Report, Summary};
 use crate::terminal::{Look, complain};
-use crate::output;
 
 /// Checks files and folders.
 pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, Failure> {
@@ -178,9 +178,8 @@ impl Checked {
         let skipped = match summary.skipped.as_slice() {
             [] => String::new(),
             [one] => format!(" ({}: {})", one.file, one.reason.name()),
-            [first, .., last] if first.reason == last.reason => {
-                let count = summary.skipped.len();
-                format!(" ({count} skipped, all {})", first.reason.name())
+            all @ [first, ..] if all.iter().all(|s| s.reason == first.reason) => {
+                format!(" ({} skipped, all {})", all.len(), first.reason.name())
             }
             more => format!(" ({} skipped: see --format json)", more.len()),
         };

@@ -8,12 +8,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpulint_rules::config::Config;
 use gpulint_rules::date::Date;
+use gpulint_rules::suggest::nearest;
 use gpulint_rules::{Group, RULES, Settings};
 
 use crate::args::{CheckArgs, RuleArgs};
 use crate::failure::Failure;
 use crate::files::{absolute, shown};
-use crate::suggest;
 
 /// The name of the configuration file.
 pub(crate) const NAME: &str = "gpulint.yaml";
@@ -62,8 +62,11 @@ impl Flags {
         let mut errors = Vec::new();
         for name in args.select.iter().chain(&args.ignore) {
             if !names().any(|known| known == name) {
-                let hint = suggest::did_you_mean(name, names());
-                errors.push(format!("there is no rule or group `{name}`{hint}"));
+                let hint = match nearest(name, names()) {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => "`gpulint rules` lists all".to_owned(),
+                };
+                errors.push(format!("there is no rule or group `{name}`; {hint}"));
             }
         }
         if !errors.is_empty() {

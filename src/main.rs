@@ -18,7 +18,6 @@ mod report;
 #[cfg(feature = "webhook")]
 mod review;
 mod schema;
-mod suggest;
 mod terminal;
 
 use std::process::ExitCode;

@@ -35,9 +35,7 @@ pub(crate) fn man() -> Result<ExitCode, Failure> {
     command.build();
     clap_mangen::Man::new(command.clone()).render(&mut pages)?;
     for sub in command.get_subcommands().filter(|c| c.get_name() != "help") {
-        let name = format!("gpulint-{}", sub.get_name());
-        let sub = sub.clone().display_name(name.clone()).name(name);
-        clap_mangen::Man::new(sub).render(&mut pages)?;
+        clap_mangen::Man::new(sub.clone()).render(&mut pages)?;
     }
     print(&pages)
 }

@@ -14,6 +14,7 @@
 //! line and the webhook are its two callers; both give the same findings for the same objects.
 
 pub mod catalog;
+pub mod config;
 pub mod date;
 pub mod engine;
 pub mod finding;
@@ -27,6 +28,7 @@ pub mod rule;
 pub mod rules;
 pub mod settings;
 pub mod source;
+pub mod suggest;
 pub mod suppress;
 
 pub use engine::{Engine, File, Judged};

@@ -134,7 +134,9 @@ fn is_binary(bytes: &[u8], input: &Input) -> bool {
 }
 
 fn has_manifest_name(input: &Input) -> bool {
-    [".yaml", ".yml", ".json"].iter().any(|e| input.shown.ends_with(e))
+    [".yaml", ".yml", ".json"]
+        .iter()
+        .any(|e| input.shown.ends_with(e))
 }
 
 /// Data and settings of other programs, often JSON with comments: not ours to judge, not even
@@ -168,7 +170,9 @@ fn parse(source: &Source) -> Vec<Document> {
         .into_par_iter()
         .map(|group| {
             let parts = group.into_iter();
-            parts.flat_map(|part| source::parse_part(source, part)).collect()
+            parts
+                .flat_map(|part| source::parse_part(source, part))
+                .collect()
         })
         .collect();
     source::number(parsed.into_iter())
@@ -242,7 +246,10 @@ fn content(source: &Arc<Source>, document: &Document, patch: bool) -> Content {
     let Some(root) = document.root() else {
         let span = document.span;
         let text = source.text().get(span.start as usize..span.end as usize);
-        let syntax = document.problems.iter().any(|p| p.kind == ProblemKind::Syntax);
+        let syntax = document
+            .problems
+            .iter()
+            .any(|p| p.kind == ProblemKind::Syntax);
         return if syntax && text.is_some_and(|t| t.contains("{{")) {
             Content::Other(Reason::HelmTemplate)
         } else {
@@ -262,7 +269,10 @@ fn content(source: &Arc<Source>, document: &Document, patch: bool) -> Content {
             (false, false) => Content::Other(Reason::Foreign),
         };
     }
-    if objects.iter().all(|o| o.id().group == "kustomize.config.k8s.io") {
+    if objects
+        .iter()
+        .all(|o| o.id().group == "kustomize.config.k8s.io")
+    {
         return Content::Other(Reason::Kustomization);
     }
     objects.retain(|o| !o.is(CRD));

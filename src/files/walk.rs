@@ -60,7 +60,9 @@ pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> Found {
                 found.skip(path, Reason::NotAFile);
             }
             Err(error) if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => {
-                found.errors.push(format!("{}: {}", shown(path), reason(&error)));
+                found
+                    .errors
+                    .push(format!("{}: {}", shown(path), reason(&error)));
                 found.skip(path, Reason::DanglingLink);
             }
             Err(error) => found.errors.push(format!("{}: {error}", shown(path))),

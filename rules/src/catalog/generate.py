@@ -10,7 +10,7 @@ DescribeInstanceTypeOfferings answer in every public region. A column holds what
 type as a label or resource. An empty cell means that the label is absent, `?` that its value is not known, and
 hypervisor `-` stands for the empty string that Karpenter sets on metal types.
 
-What EC2's data lacks is in the tables RETIRED and POD_ENI below, each with its source.
+What EC2's data lacks is in the tables RETIRED, UNSTATED_NEURON and NETWORK below, each with its source.
 """
 
 import argparse
@@ -58,6 +58,10 @@ RETIRED = {
     "p3.8xlarge": (32, 249856, "intel", "xen", 0, 7000, 10000, ("v100", "nvidia", 4, 16384), 0, 8, 30),
     "p3.16xlarge": (64, 499712, "intel", "xen", 0, 14000, 25000, ("v100", "nvidia", 8, 16384), 0, 8, 30),
 }
+
+# EC2's answer for this type has no NeuronInfo. Devices and cores: AWS's "Amazon EC2 Trn2 instances" page. Whether
+# Karpenter labels it depends on what EC2 answers by then.
+UNSTATED_NEURON = {"trn2u.48xlarge": (16, 128)}
 
 # Karpenter takes the network bandwidth label from a table of its own, scraped from the EC2 guide, not from EC2's
 # answers. These are the values of that table in Karpenter 1.14.1 that differ from the sum of EC2's baselines.
@@ -160,6 +164,9 @@ def row(name, info):
         cells["accelerator_count"] = accelerator["Count"]
     cells["neuron"] = number(sum(device["Count"] for device in neurons))
     cells["neuroncore"] = number(sum(device["Count"] * device["CoreInfo"]["Count"] for device in neurons))
+    if name in UNSTATED_NEURON:
+        cells["neuron"], cells["neuroncore"] = UNSTATED_NEURON[name]
+        cells["accelerator_name"] = cells["accelerator_manufacturer"] = cells["accelerator_count"] = "?"
     return cells
 
 

@@ -14,6 +14,8 @@ mod tree;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use crate::node::Node;
+
 pub use line::{LineIndex, Position};
 pub use parse::{MAX_NODES, cut, parse_part};
 pub use scalar::Scalar;
@@ -36,6 +38,8 @@ pub enum Encoding {
 #[derive(Debug)]
 pub struct Source {
     path: Arc<str>,
+    /// The path that the configuration's globs see.
+    scope: Arc<str>,
     text: Arc<str>,
     encoding: Encoding,
     /// Offsets of bytes that are no UTF-8; they stand as `?` in the text.
@@ -58,6 +62,7 @@ impl Source {
         };
         Source {
             path: Arc::from(path),
+            scope: Arc::from(path),
             text: Arc::from(text),
             encoding,
             invalid,
@@ -75,6 +80,19 @@ impl Source {
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Sets the path that the configuration's globs see: the one from the configuration's folder.
+    #[must_use]
+    pub fn scoped(mut self, path: &str) -> Source {
+        self.scope = Arc::from(path);
+        self
+    }
+
+    /// The path that the configuration's globs see; without a configuration, as it is reported.
+    #[must_use]
+    pub fn scope(&self) -> &str {
+        &self.scope
     }
 
     /// The text. A byte order mark of UTF-8 stays in it, so that offsets are those on disk.
@@ -181,6 +199,12 @@ pub struct Document {
 }
 
 impl Document {
+    /// The root node, object or not; `None` where the document is broken.
+    #[must_use]
+    pub fn root(&self) -> Option<Node<'_>> {
+        self.tree.as_deref().map(|tree| Node::new(tree, 0))
+    }
+
     fn broken(span: Span, problem: Problem) -> Document {
         Document {
             number: 0,

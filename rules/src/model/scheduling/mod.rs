@@ -11,8 +11,9 @@ mod shape;
 mod tests;
 mod types;
 mod verdict;
+mod wishes;
 
-pub use decide::{Scheduler, decide, tolerates};
+pub use decide::{Scheduler, decide};
 pub use resources::{NodeResources, allocatable, capacity, crashes, need};
 pub use shape::{
     AmiFamily, Amounts, BlockDevice, Container, DaemonSet, HostPort, Kubelet, NodeClass,
@@ -24,3 +25,4 @@ pub use types::{
     smallest_conflict,
 };
 pub use verdict::{Cause, Conflict, Doubt, Ignored, Misfit, Step, Verdict};
+pub use wishes::tolerates;

@@ -5,6 +5,8 @@ use super::shape::{
 };
 use crate::catalog::InstanceType;
 
+/// Branch interfaces, of which the catalogue does not know how many a type has.
+pub(super) const POD_ENI: &str = "vpc.amazonaws.com/pod-eni";
 const MIB: i128 = (1 << 20) * 1000;
 const GIB: i128 = (1 << 30) * 1000;
 
@@ -43,11 +45,12 @@ impl NodeResources {
         self.cpu < 0 || self.memory < 0 || self.pods < 0 || self.ephemeral_storage < 0
     }
 
-    /// The resources of which there is less than needed.
+    /// The resources of which there is less than needed. What the catalogue does not know is never lacking.
     pub fn lacking<'a>(&self, need: &'a Amounts) -> impl Iterator<Item = &'a str> {
         let node = *self;
+        let unknown = move |name: &str| name == POD_ENI && node.instance.pod_eni.is_none();
         need.iter()
-            .filter(move |(name, amount)| **amount > node.get(name))
+            .filter(move |(name, amount)| **amount > node.get(name) && !unknown(name))
             .map(|(name, _)| name.as_str())
     }
 }

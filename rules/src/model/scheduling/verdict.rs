@@ -167,6 +167,8 @@ pub enum Doubt {
     ClassNarrows(String),
     /// The named object makes Karpenter panic.
     Crash(String),
+    /// How many branch interfaces for pods the types have.
+    BranchInterfaces,
     /// Preferred pod affinity beside several node affinity terms.
     PreferredPodAffinity,
     /// Zones of the pod's volumes.

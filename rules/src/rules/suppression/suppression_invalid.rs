@@ -34,7 +34,7 @@
 //! ```
 //!
 //! # References
-//! - <https://gpulint.dev/suppressions>
+//! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/>
 
 use crate::finding::Severity;
 use crate::rule::{Check, Group, Rule, docs};

@@ -1,0 +1,161 @@
+//! Two autoscalers set the replicas of one workload.
+//!
+//! # Why
+//!
+//! KEDA makes an HPA of its own for each ScaledObject. A second HPA, or a second ScaledObject, on
+//! the same workload computes another number from other metrics, and the two undo each other
+//! every 15 seconds: pods that load a model for minutes are started and stopped without end.
+//! KEDA's admission refuses the ScaledObject only where the HPA was there first.
+//!
+//! # Fix
+//!
+//! Keep one. To take over an HPA, name it in `horizontalPodAutoscalerConfig.name` and set the
+//! annotation `scaledobject.keda.sh/transfer-hpa-ownership: "true"`.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: keda.sh/v1alpha1
+//! kind: ScaledObject
+//! metadata: {name: llm, namespace: chat}
+//! spec:
+//!   scaleTargetRef:
+//!     name: llm # <-
+//!   minReplicaCount: 2
+//!   maxReplicaCount: 8
+//!   triggers:
+//!     - type: kubernetes-workload
+//!       metadata: {podSelector: "app=llm-client", value: "4"}
+//! ---
+//! apiVersion: autoscaling/v2
+//! kind: HorizontalPodAutoscaler
+//! metadata: {name: llm, namespace: chat}
+//! spec:
+//!   scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: llm}
+//!   minReplicas: 2
+//!   maxReplicas: 8
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: keda.sh/v1alpha1
+//! kind: ScaledObject
+//! metadata: {name: llm, namespace: chat}
+//! spec:
+//!   scaleTargetRef:
+//!     name: llm
+//!   minReplicaCount: 2
+//!   maxReplicaCount: 8
+//!   triggers:
+//!     - type: kubernetes-workload
+//!       metadata: {podSelector: "app=llm-client", value: "4"}
+//! ```
+//!
+//! # References
+//!
+//! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#transfer-ownership-of-an-existing-hpa>
+//! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
+
+use crate::finding::Severity;
+use crate::model::views::target;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-hpa-conflict",
+    group: Group::Autoscaling,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
+    reads: &[Kind::SCALED_OBJECT, Kind::HPA],
+    params: &[],
+    fix: None,
+    docs: docs(include_str!("keda_hpa_conflict.rs")),
+    check: Check::Object(check),
+};
+
+const TRANSFER: &str = "scaledobject.keda.sh/transfer-hpa-ownership";
+const SKIP: &str = "validations.keda.sh/hpa-ownership";
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(key) = target(object) else {
+        return;
+    };
+    let reference = object.path(&["spec", "scaleTargetRef", "name"]);
+    let views = ctx.index().views();
+    // Of several autoscalers of one sort each is reported against the one that sorts first.
+    let same = if object.is(Kind::HPA) {
+        views.hpas_of(&key)
+    } else {
+        views.scaled_objects_of(&key)
+    };
+    let identity = |o: &Object| o.id().name.clone();
+    if let Some(first) = same.first()
+        && !first.same(object)
+        && identity(first) != identity(object)
+        && !(object.is(Kind::HPA) && (owned_by_keda(first) || owned_by_keda(object)))
+    {
+        let kind = &object.id().kind;
+        ctx.report(
+            &reference,
+            format!("a second {kind} scales `{}`: they undo each other", key.2),
+        )
+        .help("keep one of the two")
+        .related(
+            first,
+            &first.path(&["spec", "scaleTargetRef", "name"]),
+            format!("{kind} `{}` scales it too", first.name()),
+        );
+    }
+    if object.is(Kind::HPA) {
+        return;
+    }
+    for hpa in views.hpas_of(&key) {
+        if owned_by(hpa, object) || transfers(object, hpa) {
+            continue;
+        }
+        let finding = ctx.report(
+            &reference,
+            format!(
+                "`{}` is scaled by this ScaledObject and by HPA `{}`",
+                key.2,
+                hpa.name()
+            ),
+        );
+        finding
+            .help("KEDA makes an HPA of its own: remove one of the two")
+            .related(
+                hpa,
+                &hpa.path(&["spec", "scaleTargetRef", "name"]),
+                "the HPA scales it here",
+            );
+        if hpa.annotation(SKIP).text() == Some("false") {
+            finding.severity(Severity::Warning);
+        }
+    }
+}
+
+/// Whether an owner reference of the HPA names this ScaledObject: a dump of a cluster.
+fn owned_by(hpa: &Object, scaled: &Object) -> bool {
+    owners(hpa).any(|name| name == scaled.name())
+}
+
+fn owned_by_keda(hpa: &Object) -> bool {
+    owners(hpa).next().is_some()
+}
+
+fn owners(hpa: &Object) -> impl Iterator<Item = &str> {
+    hpa.path(&["metadata", "ownerReferences"])
+        .items()
+        .filter(|o| o.get("kind").text() == Some("ScaledObject"))
+        .filter_map(|o| o.get("name").text())
+}
+
+fn transfers(scaled: &Object, hpa: &Object) -> bool {
+    scaled.annotation(TRANSFER).text() == Some("true")
+        && scaled
+            .path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "name"])
+            .text()
+            == Some(hpa.name())
+}

@@ -1,0 +1,169 @@
+//! The replica bounds of an autoscaler contradict each other.
+//!
+//! # Why
+//!
+//! The API server refuses a ScaledObject whose `minReplicaCount` is above `maxReplicaCount`, which
+//! is 100 where it is not written, and an HPA whose `minReplicas` is above `maxReplicas` or below
+//! one. KEDA's admission refuses an `idleReplicaCount` that is not below the minimum. Nothing of
+//! the object is applied then.
+//!
+//! # Fix
+//!
+//! Write bounds with 0 <= idle < min <= max. Only an idle count of 0 works.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: keda.sh/v1alpha1
+//! kind: ScaledObject
+//! metadata: {name: llm, namespace: chat}
+//! spec:
+//!   scaleTargetRef: {name: llm}
+//!   minReplicaCount: 12 # <-
+//!   maxReplicaCount: 8
+//!   triggers:
+//!     - type: kubernetes-workload
+//!       metadata: {podSelector: "app=llm-client", value: "4"}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: keda.sh/v1alpha1
+//! kind: ScaledObject
+//! metadata: {name: llm, namespace: chat}
+//! spec:
+//!   scaleTargetRef: {name: llm}
+//!   minReplicaCount: 2
+//!   maxReplicaCount: 8
+//!   triggers:
+//!     - type: kubernetes-workload
+//!       metadata: {podSelector: "app=llm-client", value: "4"}
+//! ```
+//!
+//! # References
+//!
+//! - <https://keda.sh/docs/latest/reference/scaledobject-spec/>
+//! - <https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/horizontal-pod-autoscaler-v2/>
+
+use crate::finding::Severity;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-replica-bounds",
+    group: Group::Autoscaling,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB, Kind::HPA],
+    reads: &[],
+    params: &[],
+    fix: None,
+    docs: docs(include_str!("keda_replica_bounds.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let spec = object.get("spec");
+    if object.is(Kind::HPA) {
+        check_hpa(&spec, ctx);
+        return;
+    }
+    let min = spec.get("minReplicaCount");
+    let max = spec.get("maxReplicaCount");
+    below(&min, 0, ctx);
+    below(&max, 1, ctx);
+    let Some(ceiling) = number(&max, 100) else {
+        return;
+    };
+    // A ScaledJob's minimum above its maximum is lowered, not refused.
+    if object.is(Kind::SCALED_OBJECT)
+        && let Some(floor) = min.int()
+        && floor > ceiling
+    {
+        let (of, place) = if max.exists() {
+            (format!("{ceiling}"), &max)
+        } else {
+            (format!("{ceiling}, the default"), &min)
+        };
+        let place = place.clone();
+        ctx.report(
+            &min,
+            format!("`minReplicaCount` {floor} is above `maxReplicaCount` ({of})"),
+        )
+        .help("raise the maximum or lower the minimum")
+        .related(object, &place, "the maximum");
+    }
+    let idle = spec.get("idleReplicaCount");
+    let Some(resting) = idle.int() else {
+        return;
+    };
+    let Some(floor) = number(&min, 0) else {
+        return;
+    };
+    // KEDA counts a written 0 as 1, and an absent minimum as 0.
+    let counted = if min.exists() { floor.max(1) } else { 0 };
+    if resting < 0 {
+        below(&idle, 0, ctx);
+    } else if resting >= counted {
+        let minimum = if min.exists() {
+            format!("`minReplicaCount` {floor}")
+        } else {
+            "`minReplicaCount`, which is not written".to_owned()
+        };
+        ctx.report(
+            &idle,
+            format!("`idleReplicaCount` {resting} is not below {minimum}"),
+        )
+        .help("KEDA's admission refuses this: write a minimum above the idle count");
+    } else if resting > 0 {
+        ctx.report(&idle, format!("`idleReplicaCount` {resting} has no effect: only 0 works"))
+            .help("write 0, or leave it out")
+            .severity(Severity::Warning);
+    }
+}
+
+fn check_hpa(spec: &Node<'_>, ctx: &mut Context<'_>) {
+    let min = spec.get("minReplicas");
+    let max = spec.get("maxReplicas");
+    let external = spec
+        .get("metrics")
+        .items()
+        .any(|m| matches!(m.get("type").text(), Some("Object" | "External")));
+    // Zero is legal where the alpha gate HPAScaleToZero is on, and then only with such a metric.
+    below(&min, i64::from(!external), ctx);
+    below(&max, 1, ctx);
+    if !max.exists() && spec.is_mapping() && !max.is_unknown() {
+        ctx.report(&max, "`maxReplicas` is missing")
+            .help("an HPA needs it: write the most replicas that you would pay for");
+    }
+    if let (Some(floor), Some(ceiling)) = (min.int(), max.int())
+        && floor > ceiling
+    {
+        ctx.report(
+            &min,
+            format!("`minReplicas` {floor} is above `maxReplicas` {ceiling}"),
+        )
+        .help("raise the maximum or lower the minimum");
+    }
+}
+
+fn below(node: &Node<'_>, least: i64, ctx: &mut Context<'_>) {
+    if let Some(value) = node.int()
+        && value < least
+    {
+        let name = node.pointer().steps().last().cloned().unwrap_or_default();
+        ctx.report(node, format!("`{name}` {value} is below {least}"))
+            .help(format!("write {least} or more"));
+    }
+}
+
+/// The value, the default where nothing is written, `None` where it is not known.
+fn number(node: &Node<'_>, default: i64) -> Option<i64> {
+    if node.exists() {
+        node.int()
+    } else {
+        Some(default)
+    }
+}

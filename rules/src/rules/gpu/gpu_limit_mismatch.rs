@@ -1,0 +1,156 @@
+//! The GPU request and the GPU limit of a container do not agree.
+//!
+//! # Why
+//!
+//! Extended resources are not overcommitted. The API server refuses a container that requests a
+//! GPU without a limit, whose limit differs from the request, or that asks for part of one. In a
+//! ScaledJob nobody checks: the object is stored and every Job it makes is refused.
+//!
+//! # Fix
+//!
+//! Write the limit, or both with the same whole number. A part of a GPU comes from MIG,
+//! time-slicing or dynamic resource allocation, not from a fraction.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: v1
+//! kind: Pod
+//! metadata:
+//!   name: probe
+//! spec:
+//!   restartPolicy: Never
+//!   containers:
+//!     - name: main
+//!       image: example.com/probe:1.0.0
+//!       resources:
+//!         requests:
+//!           nvidia.com/gpu: 1 # <-
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: v1
+//! kind: Pod
+//! metadata:
+//!   name: probe
+//! spec:
+//!   restartPolicy: Never
+//!   containers:
+//!     - name: main
+//!       image: example.com/probe:1.0.0
+//!       resources:
+//!         requests:
+//!           nvidia.com/gpu: 1
+//!         limits:
+//!           nvidia.com/gpu: 1
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/>
+//! - <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources>
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::gpu::is_extended;
+use crate::model::quantity::Quantity;
+use crate::model::workload::{WORKLOAD_KINDS, templates};
+use crate::node::Node;
+use crate::object::Object;
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-limit-mismatch",
+    group: Group::Gpu,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: WORKLOAD_KINDS,
+    reads: &[],
+    params: &[],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("gpu_limit_mismatch.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    for template in templates(object) {
+        for container in template.all_containers() {
+            let resources = container.get("resources");
+            let requests = resources.get("requests");
+            let limits = resources.get("limits");
+            if requests.is_unknown() || limits.is_unknown() {
+                continue;
+            }
+            for (name, request) in requests.entries() {
+                if is_extended(name) {
+                    compare(name, &request, &limits.get(name), object, ctx);
+                }
+            }
+            for (name, limit) in limits.entries() {
+                if is_extended(name) {
+                    whole(name, &limit, ctx);
+                }
+            }
+        }
+    }
+}
+
+fn compare(
+    name: &str,
+    request: &Node<'_>,
+    limit: &Node<'_>,
+    object: &Object,
+    ctx: &mut Context<'_>,
+) {
+    if !request.exists() || request.is_unknown() || limit.is_unknown() {
+        return;
+    }
+    if !whole(name, request, ctx) {
+        return;
+    }
+    if !limit.exists() {
+        if object.is_partial() {
+            return;
+        }
+        ctx.report(request, format!("`{name}` is requested without a limit"))
+            .help("extended resources need a limit equal to the request")
+            .fix(
+                Fix::new(format!("set the limit of `{name}` to the request"), Safety::Safe)
+                    .set(limit, request.to_json()),
+            );
+        return;
+    }
+    if let (Some(a), Some(b)) = (quantity(request), quantity(limit))
+        && a != b
+    {
+        ctx.report(
+            request,
+            format!("the request of `{name}` ({a}) differs from its limit ({b})"),
+        )
+        .help("write the same number in both, or leave the request out")
+        .related(object, limit, "the limit")
+        .fix(
+            Fix::new(format!("set the request of `{name}` to its limit"), Safety::Unsafe)
+                .set(request, limit.to_json()),
+        );
+    }
+}
+
+/// Reports a fraction; answers whether the amount is whole, or cannot be read.
+fn whole(name: &str, amount: &Node<'_>, ctx: &mut Context<'_>) -> bool {
+    let Some(value) = quantity(amount) else {
+        return true;
+    };
+    if value.is_whole() {
+        return true;
+    }
+    ctx.report(amount, format!("`{name}` takes whole numbers, not {value}"))
+        .help("share a GPU through MIG, time-slicing or dynamic resource allocation");
+    false
+}
+
+fn quantity(node: &Node<'_>) -> Option<Quantity> {
+    Quantity::parse(&node.quantity_text()?).ok()
+}

@@ -1,0 +1,119 @@
+//! Two objects of the input have one kind, namespace and name.
+//!
+//! # Why
+//!
+//! The one that is applied later replaces the other, and which one that is depends on the order
+//! of files. With a NodePool it means that limits or taints of one file are gone.
+//!
+//! # Fix
+//!
+//! Rename one of them, or remove the one that is out of date. Bases and overlays of kustomize
+//! repeat objects on purpose: files in different kustomizations are not compared.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: v1
+//! kind: ConfigMap
+//! metadata:
+//!   name: pool-notes
+//! data: {team: vision}
+//! ---
+//! apiVersion: v1
+//! kind: ConfigMap
+//! metadata:
+//!   name: pool-notes # <-
+//! data: {team: speech}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: v1
+//! kind: ConfigMap
+//! metadata:
+//!   name: vision-notes
+//! data: {team: vision}
+//! ---
+//! apiVersion: v1
+//! kind: ConfigMap
+//! metadata:
+//!   name: speech-notes
+//! data: {team: speech}
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>
+
+use crate::finding::Severity;
+use crate::object::Object;
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "duplicate-object",
+    group: Group::Manifest,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[],
+    reads: &[],
+    params: &[],
+    fix: None,
+    docs: docs(include_str!("duplicate_object.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(origin) = object.origin() else {
+        return;
+    };
+    let id = object.id();
+    let name = object.path(&["metadata", "name"]);
+    if id.name.is_empty() || name.is_unknown() || !name.exists() {
+        return;
+    }
+    if object.path(&["metadata", "namespace"]).is_unknown() {
+        return;
+    }
+    let all = ctx
+        .index()
+        .all(&id.group, &id.kind, id.namespace_or_default(), &id.name);
+    // Each object but the first is reported against the first, so that a pair is one finding.
+    let Some(first) = all.first().filter(|first| !first.same(object)) else {
+        return;
+    };
+    let Some(other) = first.origin() else {
+        return;
+    };
+    if kustomizations_differ(other.source.path(), origin.source.path()) {
+        return;
+    }
+    ctx.report(
+        &name,
+        format!("{} `{}` is written twice in this input", id.kind, id.name),
+    )
+    .help("rename one of the two, or remove the one that is out of date")
+    .related(
+        first,
+        &first.path(&["metadata", "name"]),
+        "first written here",
+    );
+}
+
+/// Whether the paths lie in different layers of a kustomize tree.
+fn kustomizations_differ(a: &str, b: &str) -> bool {
+    let layer = |path: &str| -> Option<String> {
+        let folders: Vec<&str> = path.split('/').collect();
+        let at = folders.iter().position(|f| {
+            matches!(
+                *f,
+                "base" | "bases" | "overlays" | "overlay" | "components" | "environments" | "envs"
+            )
+        })?;
+        Some(folders[..(at + 2).min(folders.len() - 1)].join("/"))
+    };
+    match (layer(a), layer(b)) {
+        (None, None) => false,
+        (a, b) => a != b,
+    }
+}

@@ -1,0 +1,7 @@
+//! Reading and schema: what every manifest must be before anything else is asked.
+
+pub(crate) mod duplicate_object;
+pub(crate) mod yaml_duplicate_key;
+pub(crate) mod yaml_limit_exceeded;
+pub(crate) mod yaml_syntax;
+pub(crate) mod yaml_text_after_end;

@@ -1,0 +1,95 @@
+//! An object is written for KEDA 1, whose API group no current KEDA reads.
+//!
+//! # Why
+//!
+//! `keda.k8s.io/v1alpha1` was KEDA 1's group. KEDA 2 watches `keda.sh`, so the object is refused
+//! where the old CRD is gone and ignored where it is left over: the Deployment stays at the number
+//! of replicas it has, GPUs included.
+//!
+//! # Fix
+//!
+//! Use `keda.sh/v1alpha1`, with `scaleTargetRef.name` instead of `deploymentName`. What had
+//! `scaleType: job` becomes a ScaledJob.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: keda.k8s.io/v1alpha1 # <-
+//! kind: ScaledObject
+//! metadata:
+//!   name: embedder
+//! spec:
+//!   scaleTargetRef:
+//!     deploymentName: embedder
+//!   minReplicaCount: 1
+//!   maxReplicaCount: 4
+//!   triggers:
+//!     - type: rabbitmq
+//!       metadata: {queueName: work, mode: QueueLength, value: "20", hostFromEnv: RABBIT}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: keda.sh/v1alpha1
+//! kind: ScaledObject
+//! metadata:
+//!   name: embedder
+//! spec:
+//!   scaleTargetRef:
+//!     name: embedder
+//!   minReplicaCount: 1
+//!   maxReplicaCount: 4
+//!   triggers:
+//!     - type: rabbitmq
+//!       metadata: {queueName: work, mode: QueueLength, value: "20", hostFromEnv: RABBIT}
+//! ```
+//!
+//! # References
+//!
+//! - <https://keda.sh/docs/latest/migration/>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-legacy-api",
+    group: Group::Migration,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[
+        Kind::new("keda.k8s.io", "ScaledObject"),
+        Kind::new("keda.k8s.io", "TriggerAuthentication"),
+    ],
+    reads: &[],
+    params: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("keda_legacy_api.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let version = object.get("apiVersion");
+    let old = object.path(&["spec", "scaleTargetRef", "deploymentName"]);
+    let new = object.path(&["spec", "scaleTargetRef", "name"]);
+    let job = object.path(&["spec", "scaleType"]).text() == Some("job");
+    let finding = ctx.report(&version, "KEDA 2 does not read the group `keda.k8s.io`");
+    if job {
+        finding.help("write a `keda.sh/v1alpha1` ScaledJob with the Job under `jobTargetRef`");
+        return;
+    }
+    finding.help("write `keda.sh/v1alpha1`, and `scaleTargetRef.name` for `deploymentName`");
+    let mut fix = Fix::new(
+        "move it to `keda.sh`; check each trigger's keys against KEDA 2",
+        Safety::Unsafe,
+    )
+    .set(&version, json!("keda.sh/v1alpha1"));
+    if old.exists() && new.is_absent() {
+        fix = fix.relocate(&old, &new);
+    }
+    finding.fix(fix);
+}

@@ -1,0 +1,5 @@
+//! The old APIs of Karpenter, KEDA and Kubernetes.
+
+pub(crate) mod karpenter_legacy_annotation;
+pub(crate) mod karpenter_legacy_api;
+pub(crate) mod keda_legacy_api;

@@ -1,0 +1,313 @@
+//! Every rule's manual is its first test: its examples are linted and its data is checked.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gpulint_rules::date::Date;
+use gpulint_rules::engine::{File, sort};
+use gpulint_rules::source::{Source, read};
+use gpulint_rules::{Check, Engine, Finding, Index, Object, RULES, Rule, Settings};
+
+/// Lints text as one file under one rule, or under all of them.
+fn lint(text: &str, select: Option<&Rule>) -> Vec<Finding> {
+    let source = Arc::new(Source::from_text("example.yaml", text));
+    let documents = read(&source);
+    let objects: Vec<Object> = documents
+        .iter()
+        .flat_map(|d| Object::from_document(&source, d, false))
+        .collect();
+    let mut index = Index::new(false);
+    for object in &objects {
+        index.apply(object.clone());
+    }
+    let engine = Engine::new(Settings {
+        // Hygiene of suppressions needs the rules that they name to run.
+        select: select
+            .filter(|r| r.group.name() != "suppression")
+            .map(|r| vec![r.id.to_owned()])
+            .unwrap_or_default(),
+        today: Date::parse("2026-01-01"),
+        ..Settings::default()
+    });
+    let file = File {
+        source,
+        documents,
+        objects,
+    };
+    let mut findings = engine.check_file(&file, &index).findings;
+    sort(&mut findings);
+    findings
+}
+
+struct Example {
+    kind: String,
+    text: String,
+    line: usize,
+}
+
+fn examples(rule: &Rule) -> Vec<Example> {
+    let mut out: Vec<Example> = Vec::new();
+    let mut open = false;
+    for (number, line) in rule.markdown().lines().enumerate() {
+        if let Some(kind) = line.strip_prefix("```yaml,") {
+            open = true;
+            out.push(Example {
+                kind: kind.to_owned(),
+                text: String::new(),
+                line: number + 1,
+            });
+        } else if line.starts_with("```") {
+            open = false;
+        } else if open && let Some(example) = out.last_mut() {
+            example.text.push_str(line);
+            example.text.push('\n');
+        }
+    }
+    out
+}
+
+fn line_of(finding: &Finding) -> usize {
+    let (source, _, span) = finding.place.locate().expect("examples come from text");
+    source.lines().position(source.text(), span.start).line as usize
+}
+
+fn of<'a>(rule: &Rule, findings: &'a [Finding]) -> Vec<&'a Finding> {
+    findings.iter().filter(|f| f.rule.id == rule.id).collect()
+}
+
+/// The objects of an example as values.
+fn values(text: &str) -> Vec<serde_json::Value> {
+    let source = Arc::new(Source::from_text("example.yaml", text));
+    read(&source)
+        .iter()
+        .flat_map(|d| Object::from_document(&source, d, false))
+        .map(|o| o.root().to_json())
+        .collect()
+}
+
+#[test]
+fn every_example_is_what_its_manual_says() {
+    let mut wrong = Vec::new();
+    for rule in RULES {
+        let examples = examples(rule);
+        let mut offer: Option<(Vec<serde_json::Value>, String)> = None;
+        for example in &examples {
+            let place = format!("{} line {}", rule.id, example.line);
+            let findings = lint(&example.text, Some(rule));
+            let own = of(rule, &findings);
+            match example.kind.as_str() {
+                "bad" => {
+                    let marked: Vec<usize> = example
+                        .text
+                        .lines()
+                        .enumerate()
+                        .filter(|(_, l)| l.trim_end().ends_with("# <-"))
+                        .map(|(i, _)| i + 1)
+                        .collect();
+                    let found: Vec<usize> = own.iter().map(|f| line_of(f)).collect();
+                    if marked.len() != 1 || found != marked {
+                        wrong.push(format!(
+                            "{place}: marked {marked:?}, found {found:?}: {:?}",
+                            own.iter().map(|f| &f.message).collect::<Vec<_>>()
+                        ));
+                        continue;
+                    }
+                    if let Some(fix) = &own[0].fix {
+                        if rule.fix.is_none() {
+                            wrong.push(format!("{place}: a fix, and none is declared"));
+                        }
+                        let object = own[0].place.object().expect("a fix is of an object");
+                        let mut value = object.root().to_json();
+                        let patch: json_patch::Patch =
+                            serde_json::from_value(serde_json::to_value(&fix.operations).unwrap())
+                                .unwrap();
+                        if let Err(error) = json_patch::patch(&mut value, &patch) {
+                            wrong.push(format!("{place}: the fix does not apply: {error}"));
+                        }
+                        let mut all = values(&example.text);
+                        let before = object.root().to_json();
+                        for v in &mut all {
+                            if *v == before {
+                                *v = value.clone();
+                            }
+                        }
+                        offer = Some((all, place.clone()));
+                    }
+                }
+                "good" | "fixed" => {
+                    for finding in &own {
+                        wrong.push(format!(
+                            "{place}: not clean: line {}: {}",
+                            line_of(finding),
+                            finding.message
+                        ));
+                    }
+                    let others: Vec<String> = lint(&example.text, None)
+                        .iter()
+                        .filter(|f| f.severity >= gpulint_rules::Severity::Warning)
+                        .map(|f| format!("{}: {}", f.rule.id, f.message))
+                        .collect();
+                    if !others.is_empty() {
+                        wrong.push(format!("{place}: other rules find {others:?}"));
+                    }
+                    if example.kind == "fixed" {
+                        match offer.take() {
+                            Some((value, _)) if value == values(&example.text) => {}
+                            Some((value, bad)) => wrong.push(format!(
+                                "{place}: the fix of {bad} gives {}",
+                                serde_json::to_string(&value).unwrap()
+                            )),
+                            None => wrong.push(format!("{place}: nothing offered a fix")),
+                        }
+                    }
+                }
+                other => wrong.push(format!("{place}: unknown example `{other}`")),
+            }
+        }
+        let kinds: BTreeSet<&str> = examples.iter().map(|e| e.kind.as_str()).collect();
+        if !kinds.contains("bad") || !(kinds.contains("good") || kinds.contains("fixed")) {
+            wrong.push(format!("{}: needs a bad and a good example", rule.id));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn every_manual_has_its_parts() {
+    let mut wrong = Vec::new();
+    for rule in RULES {
+        let manual = rule.markdown();
+        let mut headings: Vec<&str> = manual
+            .lines()
+            .filter(|l| l.starts_with("# "))
+            .map(|l| l.trim_start_matches("# "))
+            .collect();
+        headings.dedup();
+        let fixed = ["Why", "Fix", "Bad", "Good", "References"];
+        if !fixed.iter().all(|f| headings.contains(f))
+            || headings.iter().any(|h| !fixed.contains(h))
+        {
+            wrong.push(format!("{}: headings {headings:?}", rule.id));
+        }
+        let summary = manual.lines().next().unwrap_or_default();
+        if summary.len() > 81 || !summary.ends_with('.') {
+            wrong.push(format!("{}: summary `{summary}`", rule.id));
+        }
+        for line in manual.lines() {
+            if line.chars().count() > 110 && !line.contains("http") {
+                wrong.push(format!("{}: a line of {} characters", rule.id, line.len()));
+            }
+        }
+        if !manual.contains("https://") {
+            wrong.push(format!("{}: no reference", rule.id));
+        }
+        for param in rule.params {
+            if !manual.contains(param.name) {
+                wrong.push(format!("{}: parameter {} is not explained", rule.id, param.name));
+            }
+        }
+        if matches!(rule.check, Check::Reader) != rule.kinds.is_empty()
+            && rule.id != "duplicate-object"
+        {
+            wrong.push(format!("{}: kinds and check do not agree", rule.id));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn the_table_is_sorted_and_ids_are_unique() {
+    let ids: Vec<(_, &str)> = RULES.iter().map(|r| (r.group, r.id)).collect();
+    let mut sorted = ids.clone();
+    sorted.sort();
+    sorted.dedup_by_key(|r| r.1);
+    assert_eq!(ids, sorted);
+    for rule in RULES {
+        assert!(
+            rule.id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'),
+            "{}",
+            rule.id
+        );
+        let file = format!("{}.rs", rule.id.replace('-', "_"));
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let found = std::fs::read_dir(root.join("src/rules"))
+            .unwrap()
+            .filter_map(Result::ok)
+            .map(|e| e.path().join(&file))
+            .find(|p| p.is_file())
+            .unwrap_or_else(|| panic!("no file {file}"));
+        let text = std::fs::read_to_string(found).unwrap();
+        assert!(text.starts_with(rule.docs), "{}: docs of another file", rule.id);
+        assert!(text.contains(&format!("id: \"{}\"", rule.id)), "{}", rule.id);
+    }
+}
+
+/// Each `fixtures/rules/<id>/*.yaml` under that rule alone, with its expected `.out` beside it.
+#[test]
+fn fixtures_give_what_stands_beside_them() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/rules");
+    let update = std::env::var_os("UPDATE").is_some();
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    let mut folders: Vec<_> = std::fs::read_dir(&root)
+        .unwrap()
+        .filter_map(Result::ok)
+        .map(|e| e.path())
+        .collect();
+    folders.sort();
+    for folder in folders {
+        let id = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let Some(rule) = gpulint_rules::find_rule(&id) else {
+            wrong.push(format!("fixtures/rules/{id}: no such rule"));
+            continue;
+        };
+        let mut files: Vec<_> = std::fs::read_dir(&folder)
+            .unwrap()
+            .filter_map(Result::ok)
+            .map(|e| e.path())
+            .filter(|p| p.extension().is_some_and(|e| e == "yaml"))
+            .collect();
+        files.sort();
+        for path in files {
+            seen += 1;
+            let text = std::fs::read_to_string(&path).unwrap();
+            let findings = lint(&text, Some(rule));
+            let mut out = String::new();
+            for finding in of(rule, &findings) {
+                let (source, _, span) = finding.place.locate().unwrap();
+                let at = source.lines().position(source.text(), span.start);
+                out.push_str(&format!(
+                    "{}:{}: {}: {}\n",
+                    at.line,
+                    at.column,
+                    finding.severity.name(),
+                    finding.message
+                ));
+                if let Some(help) = &finding.help {
+                    out.push_str(&format!("  help: {help}\n"));
+                }
+                if finding.message.chars().count() > 120
+                    || finding.help.as_ref().is_some_and(|h| h.chars().count() > 120)
+                {
+                    wrong.push(format!("{}: over 120 characters", path.display()));
+                }
+            }
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if name.starts_with("quiet") != out.is_empty() {
+                wrong.push(format!("{id}/{name} gives:\n{out}"));
+            }
+            let expected = path.with_extension("out");
+            if update {
+                if out.is_empty() {
+                    let _ = std::fs::remove_file(&expected);
+                } else {
+                    std::fs::write(&expected, &out).unwrap();
+                }
+            } else if std::fs::read_to_string(&expected).unwrap_or_default() != out {
+                wrong.push(format!("{id}/{name} gives:\n{out}"));
+            }
+        }
+    }
+    assert!(seen > 0);
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}

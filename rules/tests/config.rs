@@ -1,0 +1,298 @@
+//! The configuration: what each key does, and the exact text of each error.
+
+use gpulint_rules::config::{Config, schema};
+use gpulint_rules::{RULES, Severity, Version};
+
+fn errors(text: &str) -> Vec<String> {
+    match Config::parse("gpulint.yaml", text) {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn settings(text: &str) -> gpulint_rules::Settings {
+    match Config::parse("gpulint.yaml", text) {
+        Ok(config) => config.resolve(),
+        Err(errors) => panic!("{errors:?}"),
+    }
+}
+
+#[test]
+fn an_empty_file_is_the_default() {
+    let default = format!("{:?}", gpulint_rules::Settings::default());
+    for text in [
+        "",
+        "\n",
+        "# nothing yet\n",
+        "---\n",
+        "{}\n",
+        "~\n",
+        "rules:\nplatform:\n",
+    ] {
+        assert_eq!(format!("{:?}", settings(text)), default, "{text:?}");
+    }
+}
+
+#[test]
+fn every_key_is_read() {
+    let settings = settings(
+        "\
+fail-on: never
+platform: {karpenter: 1.10, keda: \"2.9\", kubernetes: v1.33.4, eks: false, region: eu-west-1, timezone: Europe/Berlin}
+rules:
+  yaml-syntax: info
+  yaml-duplicate-key: off
+  yaml-limit-exceeded: {severity: warning, enabled: false}
+overrides:
+  - {paths: [\"dev/**\"], namespaces: [\"sandbox-*\"], kinds: [Pod], names: [a], rules: {yaml-syntax: off}}
+  - {rules: {yaml-syntax: on}}
+ignore: [\"vendor/**\"]
+webhook:
+  deny: off
+  warn: error
+  mutate: [yaml-syntax]
+  exempt-namespaces: [a]
+  forbid-suppressions: [yaml-syntax]
+",
+    );
+    assert_eq!(settings.fail_on, None);
+    assert_eq!(settings.platform.karpenter, Version::new(1, 10));
+    assert_eq!(settings.platform.keda, Version::new(2, 9));
+    assert_eq!(settings.platform.kubernetes, Version::new(1, 33));
+    assert!(!settings.platform.eks);
+    assert_eq!(settings.platform.region.as_deref(), Some("eu-west-1"));
+    assert_eq!(settings.platform.timezone.as_deref(), Some("Europe/Berlin"));
+    assert_eq!(settings.rules["yaml-syntax"].severity, Some(Severity::Info));
+    assert_eq!(settings.rules["yaml-duplicate-key"].enabled, Some(false));
+    let limit = &settings.rules["yaml-limit-exceeded"];
+    assert_eq!(
+        (limit.enabled, limit.severity),
+        (Some(false), Some(Severity::Warning))
+    );
+    assert_eq!(settings.rules.len(), 3);
+    let first = &settings.overrides[0];
+    assert!(first.paths.matches("dev/a/b.yaml") && !first.paths.matches("prod/b.yaml"));
+    assert!(first.namespaces.matches("sandbox-1") && first.names.matches("a"));
+    assert_eq!(first.kinds, ["Pod"]);
+    assert_eq!(first.rules["yaml-syntax"].enabled, Some(false));
+    assert_eq!(
+        settings.overrides[1].rules["yaml-syntax"].enabled,
+        Some(true)
+    );
+    assert!(settings.ignore_paths.matches("vendor/x.yaml"));
+    let webhook = &settings.webhook;
+    assert_eq!((webhook.deny, webhook.warn), (None, Some(Severity::Error)));
+    assert!(webhook.mutate);
+    assert_eq!(webhook.mutate_rules, ["yaml-syntax"]);
+    assert_eq!(webhook.exempt_namespaces, ["a"]);
+    assert_eq!(webhook.forbid_suppressions, ["yaml-syntax"]);
+}
+
+#[test]
+fn other_spellings_are_read() {
+    let settings = settings(
+        "fail-on: error\nwebhook: {deny: \"off\", warn: never, mutate: off}\nrules: {yaml-syntax: \"off\"}\n",
+    );
+    assert_eq!(settings.fail_on, Some(Severity::Error));
+    assert_eq!((settings.webhook.deny, settings.webhook.warn), (None, None));
+    assert!(!settings.webhook.mutate);
+    assert_eq!(settings.rules["yaml-syntax"].enabled, Some(false));
+}
+
+#[test]
+fn a_rules_own_entry_wins_over_its_group() {
+    let settings = settings(
+        "\
+rules:
+  yaml-syntax: error
+  yaml-duplicate-key: {severity: info}
+  manifest: off
+overrides:
+  - {paths: [\"dev/**\"], rules: {manifest: warning, yaml-syntax: off}}
+",
+    );
+    let set = |id: &str| (settings.rules[id].enabled, settings.rules[id].severity);
+    assert_eq!(set("yaml-syntax"), (Some(true), Some(Severity::Error)));
+    assert_eq!(
+        set("yaml-duplicate-key"),
+        (Some(true), Some(Severity::Info))
+    );
+    assert_eq!(set("yaml-limit-exceeded"), (Some(false), None));
+    assert!(!settings.rules.contains_key("gpu-pool-untainted"));
+    let rules = &settings.overrides[0].rules;
+    assert_eq!(rules["yaml-syntax"].enabled, Some(false));
+    assert_eq!(
+        rules["yaml-limit-exceeded"].severity,
+        Some(Severity::Warning)
+    );
+    assert_eq!(rules["yaml-limit-exceeded"].enabled, Some(true));
+}
+
+#[test]
+fn errors_have_places_and_suggestions() {
+    for (text, expected) in [
+        (
+            "fail_on: error\n",
+            "1:1: unknown key `fail_on`; did you mean `fail-on`?",
+        ),
+        ("xyzzy: 1\n", "1:1: unknown key `xyzzy`"),
+        (
+            "fail-on: eror\n",
+            "1:10: expected `error`, `warning`, `info` or `never`, found `eror`; did you mean `error`?",
+        ),
+        (
+            "fail-on: off\n",
+            "1:10: expected `error`, `warning`, `info` or `never`, found `off`",
+        ),
+        (
+            "platform: {karpenter: new}\n",
+            "1:23: expected a version such as \"1.14\", found `new`",
+        ),
+        (
+            "platform: {karpenter: 1}\n",
+            "1:23: expected a version such as \"1.14\", found `1`",
+        ),
+        (
+            "platform: {kubernets: 1.34}\n",
+            "1:12: unknown key `kubernets` of `platform`; did you mean `kubernetes`?",
+        ),
+        (
+            "platform: {eks: maybe}\n",
+            "1:17: expected `true` or `false`, found `maybe`",
+        ),
+        (
+            "platform: {region: 5}\n",
+            "1:20: expected a string, found `5`",
+        ),
+        ("platform: eks\n", "1:11: expected a map, found `eks`"),
+        (
+            "rules: {yaml-sintax: off}\n",
+            "1:9: unknown rule `yaml-sintax`; did you mean `yaml-syntax`?",
+        ),
+        (
+            "rules: {manifst: off}\n",
+            "1:9: unknown rule `manifst`; did you mean `manifest`?",
+        ),
+        (
+            "rules: [yaml-syntax]\n",
+            "1:8: expected a map of rules, found a list",
+        ),
+        (
+            "rules:\n  yaml-syntax: warn\n",
+            "2:16: expected `off`, `on`, `error`, `warning`, `info` or a map, found `warn`",
+        ),
+        (
+            "rules:\n  yaml-syntax:\n",
+            "2:3: expected `off`, `on`, `error`, `warning`, `info` or a map, found nothing",
+        ),
+        (
+            "rules:\n  yaml-syntax: {severity: off}\n",
+            "2:27: expected `error`, `warning` or `info`, found `off`",
+        ),
+        (
+            "rules:\n  yaml-syntax: {sevrity: error}\n",
+            "2:17: unknown key `sevrity` of `yaml-syntax`; did you mean `severity`?",
+        ),
+        (
+            "overrides: {rules: {}}\n",
+            "1:12: expected a list, found a map",
+        ),
+        (
+            "overrides: [{paths: [a]}]\n",
+            "1:13: the override has no `rules`",
+        ),
+        (
+            "overrides: [{path: [a], rules: {}}]\n",
+            "1:14: unknown key `path` of an override; did you mean `paths`?",
+        ),
+        (
+            "overrides: [{paths: a, rules: {}}]\n",
+            "1:21: expected a list, found `a`",
+        ),
+        ("overrides: [x]\n", "1:13: expected a map, found `x`"),
+        (
+            "ignore: [\"a[\"]\n",
+            "1:10: bad glob `a[`: unclosed character class; missing ']'",
+        ),
+        ("ignore: [é, 1]\n", "1:13: expected a string, found `1`"),
+        (
+            "webhook: {mutat: safe}\n",
+            "1:11: unknown key `mutat` of `webhook`; did you mean `mutate`?",
+        ),
+        (
+            "webhook: {mutate: saef}\n",
+            "1:19: expected `safe`, `off` or a list of rules, found `saef`; did you mean `safe`?",
+        ),
+        (
+            "webhook: {mutate: [yaml-sytax]}\n",
+            "1:20: unknown rule `yaml-sytax`; did you mean `yaml-syntax`?",
+        ),
+        (
+            "webhook: {deny: {a: 1}}\n",
+            "1:17: expected `error`, `warning`, `info` or `off`, found a map",
+        ),
+        ("fail-on: error\nfail-on: info\n", "2:1: duplicate key"),
+        (
+            "fail-on: error\n---\nrules: {}\n",
+            "2:1: a configuration is one document; this is a second one",
+        ),
+        ("- a\n", "1:1: expected a map, found a list"),
+    ] {
+        let found = errors(text);
+        let expected = format!("gpulint.yaml:{expected}");
+        assert_eq!(found.len(), 1, "{text:?}: {found:?}");
+        if expected.ends_with("duplicate key") {
+            assert!(found[0].starts_with("gpulint.yaml:2:1: "), "{found:?}");
+        } else {
+            assert_eq!(found[0], expected, "{text:?}");
+        }
+    }
+    assert!(errors("fail-on: {a: [\n")[0].starts_with("gpulint.yaml:"));
+}
+
+#[test]
+fn all_errors_come_at_once_in_the_order_of_the_text() {
+    assert_eq!(
+        errors("webhook: {deny: x}\nrules: {nope: off}\nfail-on: [1]\n"),
+        [
+            "gpulint.yaml:1:17: expected `error`, `warning`, `info` or `off`, found `x`",
+            "gpulint.yaml:2:9: unknown rule `nope`",
+            "gpulint.yaml:3:10: expected `error`, `warning`, `info` or `never`, found a list",
+        ]
+    );
+}
+
+#[test]
+fn any_text_is_an_answer() {
+    for text in [
+        "\0",
+        "*a",
+        "&a [*a]",
+        "? [a]\n: b",
+        "<<: {fail-on: info}",
+        "\u{FEFF}fail-on: x",
+        "ignore: *x",
+    ] {
+        let _ = Config::parse("gpulint.yaml", text);
+    }
+    assert_eq!(
+        settings("<<: {fail-on: info}\n").fail_on,
+        Some(Severity::Info)
+    );
+}
+
+#[test]
+fn the_schema_names_every_rule_and_parameter() {
+    let schema = schema();
+    let rules = &schema["$defs"]["rules"]["properties"];
+    for rule in RULES {
+        let of = &rules[rule.id];
+        assert_eq!(of["description"], rule.summary(), "{}", rule.id);
+        let own = &of["anyOf"][1]["properties"];
+        assert_eq!(own["severity"]["default"], rule.severity.name());
+        for param in rule.params {
+            assert_eq!(own[param.name]["description"], param.about, "{}", rule.id);
+        }
+    }
+    assert!(rules["manifest"].is_object());
+}

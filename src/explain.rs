@@ -1,0 +1,133 @@
+//! `gpulint explain` and `gpulint rules`: the rule table, for people and for programs.
+
+use std::process::ExitCode;
+
+use gpulint_rules::suggest::nearest;
+use gpulint_rules::{Check, ParamDefault, RULES, Rule, Safety, find_rule};
+use serde_json::{Value, json};
+
+use crate::args::{Color, ExplainArgs, ListFormat, RulesArgs};
+use crate::failure::Failure;
+use crate::terminal::Look;
+use crate::{markdown, output};
+
+/// Shows a rule's manual page.
+pub(crate) fn explain(args: &ExplainArgs, color: Color) -> Result<ExitCode, Failure> {
+    let id = args.rule.as_str();
+    let Some(rule) = find_rule(id) else {
+        let hint = match nearest(id, RULES.iter().map(|rule| rule.id)) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "`gpulint rules` lists all".to_owned(),
+        };
+        return Err(Failure::Usage(format!("there is no rule `{id}`; {hint}")));
+    };
+    let page = markdown::render(&page(rule), Look::of_stdout(color));
+    output::to_stdout(|out| Ok(out.write_all(page.as_bytes())?))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The manual with what the table knows besides.
+fn page(rule: &Rule) -> String {
+    let mut facts = vec![
+        format!("group {}", rule.group.name()),
+        rule.severity.name().to_owned(),
+        format!("since {}", rule.since),
+    ];
+    facts.extend(fix(rule).map(|safety| format!("{safety} fix")));
+    let mut page = format!("# {} ({})\n\n", rule.id, facts.join(", "));
+    page.push_str(&rule.markdown());
+    if !rule.params.is_empty() {
+        page.push_str("\n# Settings\n");
+        for param in rule.params {
+            let (default, bounds) = match param.default {
+                ParamDefault::Int { default, min, max } => {
+                    (default.to_string(), format!(", from {min} to {max}"))
+                }
+                ParamDefault::Strings(list) => (format!("[{}]", list.join(", ")), String::new()),
+            };
+            let (name, about) = (param.name, param.about);
+            page.push_str(&format!("- {name}: {about} (default {default}{bounds})\n"));
+        }
+    }
+    page
+}
+
+fn fix(rule: &Rule) -> Option<&'static str> {
+    rule.fix.map(|safety| match safety {
+        Safety::Safe => "safe",
+        Safety::Unsafe => "unsafe",
+    })
+}
+
+/// Lists all rules.
+pub(crate) fn rules(args: &RulesArgs) -> Result<ExitCode, Failure> {
+    let text = match args.format {
+        ListFormat::Text => list(),
+        ListFormat::Json => {
+            let rules: Vec<Value> = RULES.iter().map(|rule| describe(rule)).collect();
+            let mut text = serde_json::to_string_pretty(&rules)?;
+            text.push('\n');
+            text
+        }
+    };
+    output::to_stdout(|out| Ok(out.write_all(text.as_bytes())?))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list() -> String {
+    let width = RULES.iter().map(|r| r.id.len()).max().unwrap_or_default();
+    let mut out = String::new();
+    let mut group = None;
+    for rule in RULES {
+        if group != Some(rule.group) {
+            if group.is_some() {
+                out.push('\n');
+            }
+            out.push_str(rule.group.name());
+            out.push('\n');
+            group = Some(rule.group);
+        }
+        out.push_str(&format!(
+            "  {:width$}  {:7}  {}\n",
+            rule.id,
+            rule.severity.name(),
+            rule.summary()
+        ));
+    }
+    out
+}
+
+fn describe(rule: &Rule) -> Value {
+    let kinds = |kinds: &[gpulint_rules::Kind]| -> Vec<Value> {
+        kinds
+            .iter()
+            .map(|k| json!({"group": k.group, "kind": k.kind}))
+            .collect()
+    };
+    let params: Vec<Value> = rule
+        .params
+        .iter()
+        .map(|param| match param.default {
+            ParamDefault::Int { default, min, max } => json!({
+                "name": param.name, "about": param.about, "type": "integer",
+                "default": default, "minimum": min, "maximum": max,
+            }),
+            ParamDefault::Strings(list) => json!({
+                "name": param.name, "about": param.about, "type": "strings", "default": list,
+            }),
+        })
+        .collect();
+    json!({
+        "id": rule.id,
+        "group": rule.group.name(),
+        "severity": rule.severity.name(),
+        "since": rule.since,
+        "summary": rule.summary(),
+        "checks": match rule.check { Check::Object(_) => "object", Check::Reader => "reader" },
+        "kinds": kinds(rule.kinds),
+        "reads": kinds(rule.reads),
+        "params": params,
+        "fix": fix(rule),
+        "url": rule.url(),
+    })
+}

@@ -1,0 +1,139 @@
+//! Rules' manuals on a terminal: paragraphs wrapped, code indented, nothing else changed.
+
+use crate::terminal::Look;
+
+const BOLD: &str = "\x1b[1m";
+const PLAIN: &str = "\x1b[0m";
+
+/// Renders Markdown as rules use it: paragraphs, headings, lists, fenced code.
+pub(crate) fn render(markdown: &str, look: Look) -> String {
+    let width = look.width.min(80);
+    let mut page = Page {
+        out: String::new(),
+        paragraph: String::new(),
+        hang: 0,
+        width,
+    };
+    let mut code = false;
+    for line in markdown.lines() {
+        if line.trim_start().starts_with("```") {
+            page.flush();
+            code = !code;
+        } else if code {
+            page.line("    ", line);
+        } else if let Some(heading) = line.strip_prefix('#') {
+            page.flush();
+            let heading = heading.trim_start_matches('#').trim();
+            if look.color {
+                page.out.push_str(&format!("{BOLD}{heading}{PLAIN}\n"));
+            } else {
+                page.line("", heading);
+            }
+        } else if line.trim().is_empty() {
+            page.flush();
+            if !page.out.ends_with("\n\n") {
+                page.out.push('\n');
+            }
+        } else {
+            if line.starts_with("- ") || line.starts_with("* ") {
+                page.flush();
+                page.hang = 2;
+            }
+            page.add(line.trim());
+        }
+    }
+    page.flush();
+    page.out.truncate(page.out.trim_end().len());
+    page.out.push('\n');
+    page.out
+}
+
+struct Page {
+    out: String,
+    paragraph: String,
+    /// Columns that the second line of the paragraph is moved in.
+    hang: usize,
+    width: usize,
+}
+
+impl Page {
+    fn add(&mut self, text: &str) {
+        if !self.paragraph.is_empty() {
+            self.paragraph.push(' ');
+        }
+        self.paragraph.push_str(text);
+    }
+
+    fn line(&mut self, indent: &str, text: &str) {
+        if !text.is_empty() {
+            self.out.push_str(indent);
+            self.out.push_str(text);
+        }
+        self.out.push('\n');
+    }
+
+    fn flush(&mut self) {
+        let text = std::mem::take(&mut self.paragraph);
+        let hang = " ".repeat(std::mem::take(&mut self.hang));
+        if text.is_empty() {
+            return;
+        }
+        for (at, line) in wrap(&text, self.width - hang.len()).iter().enumerate() {
+            self.line(if at == 0 { "" } else { &hang }, line);
+        }
+    }
+}
+
+/// Breaks text at blanks into lines of at most `width` characters; longer words stand alone.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            lines.push(String::new());
+            used = 0;
+        }
+        if let Some(line) = lines.last_mut() {
+            if used > 0 {
+                line.push(' ');
+                used += 1;
+            }
+            line.push_str(word);
+            used += length;
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{render, wrap};
+    use crate::terminal::Look;
+
+    const LOOK: Look = Look {
+        color: false,
+        unicode: true,
+        width: 80,
+    };
+
+    #[test]
+    fn paragraphs_wrap_and_code_does_not() {
+        let long = "word ".repeat(40);
+        let page = render(
+            &format!("Title.\n\n# Why\n{long}\n- a\n- b\n\n```yaml,bad\na:  1\n\nb: 2\n```\n"),
+            LOOK,
+        );
+        assert!(page.lines().all(|line| line.chars().count() <= 80));
+        assert!(page.starts_with("Title.\n\nWhy\nword word"));
+        assert!(
+            page.ends_with("- a\n- b\n\n    a:  1\n\n    b: 2\n"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_long_word_stands_alone() {
+        assert_eq!(wrap("a bbbbbbbb c", 4), ["a", "bbbbbbbb", "c"]);
+    }
+}

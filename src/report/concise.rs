@@ -1,0 +1,27 @@
+//! One line a finding: `path:line:col: severity[rule] message`.
+
+use std::io::Write;
+
+use crate::failure::Failure;
+use crate::terminal::printable;
+
+use super::Report;
+
+/// Writes the findings.
+pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), Failure> {
+    for finding in &report.findings {
+        if let Some((source, _, span)) = finding.place.locate() {
+            let at = source.lines().position(source.text(), span.start);
+            let path = printable(source.path(), false);
+            write!(out, "{path}:{}:{}: ", at.line, at.column)?;
+        }
+        writeln!(
+            out,
+            "{}[{}] {}",
+            finding.severity.name(),
+            finding.rule.id,
+            printable(&finding.message, false)
+        )?;
+    }
+    Ok(())
+}

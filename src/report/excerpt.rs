@@ -1,0 +1,278 @@
+//! The lines around some places of a file, as miette's source code.
+//!
+//! Only the lines that are shown are copied, found through the line index, so that a label in a
+//! large file costs what one in a small file costs. Long lines are cut around their label, and
+//! control characters replaced, so that a manifest cannot steer a terminal.
+
+use std::collections::BTreeSet;
+
+use gpulint_rules::source::{Source, Span};
+use miette::{LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
+
+use crate::terminal::{is_bidi, printable};
+
+/// Lines of context around a label.
+pub(crate) const CONTEXT: usize = 2;
+
+/// A place to label.
+#[derive(Clone, Debug)]
+pub(crate) struct Mark {
+    /// Where, in the file.
+    pub(crate) span: Span,
+    /// What is there; nothing where the message above says it.
+    pub(crate) text: Option<String>,
+    /// Whether it is what the report is about.
+    pub(crate) primary: bool,
+}
+
+/// Some lines of a file.
+#[derive(Debug)]
+pub(crate) struct Excerpt {
+    name: String,
+    text: String,
+    lines: Vec<Line>,
+    labels: Vec<Label>,
+}
+
+#[derive(Debug)]
+struct Line {
+    /// Where it starts in `text`.
+    start: usize,
+    /// Its number in the file, from 0.
+    number: usize,
+}
+
+#[derive(Debug)]
+struct Label {
+    span: SourceSpan,
+    text: Option<String>,
+    primary: bool,
+    /// In the file, from 0.
+    column: usize,
+}
+
+impl Excerpt {
+    /// The lines around `marks`, each cut at `width` characters.
+    pub(crate) fn new(source: &Source, marks: &[Mark], width: usize, unicode: bool) -> Excerpt {
+        let index = source.lines();
+        let last = index.len() - 1;
+        let mut numbers = BTreeSet::new();
+        for mark in marks {
+            let line = index.line_of(mark.span.start);
+            numbers.extend(line.saturating_sub(CONTEXT)..=(line + CONTEXT).min(last));
+        }
+        let name = printable(source.path(), false).into_owned();
+        let mut excerpt = Excerpt {
+            name,
+            text: String::new(),
+            lines: Vec::new(),
+            labels: Vec::new(),
+        };
+        for number in numbers {
+            let here: Vec<&Mark> = marks
+                .iter()
+                .filter(|m| index.line_of(m.span.start) == number)
+                .collect();
+            excerpt.push(source, number, &here, width, unicode);
+        }
+        excerpt
+    }
+
+    fn push(
+        &mut self,
+        source: &Source,
+        number: usize,
+        marks: &[&Mark],
+        width: usize,
+        unicode: bool,
+    ) {
+        let text = source.text();
+        let from = source.lines().start_of(number, text) as usize;
+        let to = source.lines().start_of(number + 1, text) as usize;
+        let line = text.get(from..to).unwrap_or_default();
+        let line = line.trim_end_matches(['\n', '\r']);
+        let first = marks.iter().map(|m| m.span.start as usize).min();
+        let (shown, before, after) = window(line, first.map(|at| at - from), width);
+
+        let (dots, strange) = if unicode {
+            ("…", '\u{FFFD}')
+        } else {
+            ("...", '?')
+        };
+        let start = self.text.len();
+        self.lines.push(Line { start, number });
+        if before {
+            self.text.push_str(dots);
+        }
+        // Where each shown byte of the file stands in the excerpt.
+        let mut starts = Vec::with_capacity(shown.len() + 1);
+        for (_, c) in line[shown.clone()].char_indices() {
+            let at = self.text.len();
+            starts.extend(std::iter::repeat_n(at, c.len_utf8()));
+            match c {
+                '\u{FEFF}' => {}
+                c if (c.is_control() && c != '\t') || is_bidi(c) => self.text.push(strange),
+                c => self.text.push(c),
+            }
+        }
+        starts.push(self.text.len());
+        if after {
+            self.text.push_str(dots);
+        }
+        self.text.push('\n');
+
+        for mark in marks {
+            let place = |at: u32| {
+                let inside = (at as usize).clamp(from + shown.start, from + shown.end);
+                starts[inside - from - shown.start]
+            };
+            let (start, end) = (place(mark.span.start), place(mark.span.end));
+            let column = source.lines().position(text, mark.span.start).column;
+            self.labels.push(Label {
+                span: (start, end.saturating_sub(start)).into(),
+                text: mark
+                    .text
+                    .as_deref()
+                    .map(|t| printable(t, false).into_owned()),
+                primary: mark.primary,
+                column: column as usize - 1,
+            });
+        }
+    }
+
+    /// The labels, in the order of the text, as miette draws them.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = LabeledSpan> + '_ {
+        self.labels.iter().map(|label| {
+            let make = if label.primary {
+                LabeledSpan::new_primary_with_span
+            } else {
+                LabeledSpan::new_with_span
+            };
+            make(label.text.clone(), label.span)
+        })
+    }
+
+    /// Which label, in the order that miette sorts them, is the primary one.
+    pub(crate) fn primary(&self) -> Option<usize> {
+        let mut sorted: Vec<&Label> = self.labels.iter().collect();
+        sorted.sort_by_key(|l| l.span.offset());
+        sorted.iter().position(|l| l.primary)
+    }
+}
+
+/// The bytes of a line that are shown: about `width` characters around `label`, and whether
+/// something is cut before and after. Never looks at more of the line than that.
+fn window(line: &str, label: Option<usize>, width: usize) -> (std::ops::Range<usize>, bool, bool) {
+    let mut label = label.unwrap_or(0).min(line.len());
+    while !line.is_char_boundary(label) {
+        label -= 1;
+    }
+    let nth_back = |n: usize| line[..label].char_indices().rev().nth(n).map(|(i, _)| i);
+    let start = match nth_back(width * 2 / 3) {
+        Some(_) => nth_back(width / 3).unwrap_or(0),
+        None => 0,
+    };
+    let end = line[start..]
+        .char_indices()
+        .nth(width)
+        .map_or(line.len(), |(i, _)| start + i);
+    (start..end, start > 0, end < line.len())
+}
+
+impl SourceCode for Excerpt {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        before: usize,
+        after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        if span.offset() + span.len() > self.text.len() {
+            return Err(MietteError::OutOfBounds);
+        }
+        let line_of = |at: usize| self.lines.partition_point(|l| l.start <= at) - 1;
+        let mut first = line_of(span.offset());
+        let mut last = line_of(span.offset() + span.len());
+        let adjacent = |a: usize| self.lines[a + 1].number == self.lines[a].number + 1;
+        // Labels that are far from each other are not one context.
+        if (first..last).any(|line| !adjacent(line)) {
+            return Err(MietteError::OutOfBounds);
+        }
+        for _ in 0..before {
+            if first > 0 && adjacent(first - 1) {
+                first -= 1;
+            }
+        }
+        for _ in 0..after {
+            if last + 1 < self.lines.len() && adjacent(last) {
+                last += 1;
+            }
+        }
+        let start = self.lines[first].start;
+        let end = self
+            .lines
+            .get(last + 1)
+            .map_or(self.text.len(), |l| l.start);
+        // Asked for no context, miette wants the place for its header.
+        let column = if before == 0 && after == 0 {
+            let label = self.labels.iter().find(|l| l.span == *span);
+            label.map_or(0, |l| l.column)
+        } else {
+            0
+        };
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.name.clone(),
+            &self.text.as_bytes()[start..end],
+            (start, end - start).into(),
+            self.lines[first].number,
+            column,
+            last - first + 1,
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpulint_rules::source::{Source, Span};
+    use miette::SourceCode;
+
+    use super::{Excerpt, Mark, window};
+
+    fn mark(start: u32, end: u32) -> Mark {
+        Mark {
+            span: Span::new(start, end),
+            text: None,
+            primary: true,
+        }
+    }
+
+    #[test]
+    fn only_the_lines_around_a_label_are_kept() {
+        let text: String = (0..1000).map(|n| format!("line {n}\n")).collect();
+        let at = text.find("line 500").unwrap() as u32;
+        let source = Source::from_text("a.yaml", &text);
+        let excerpt = Excerpt::new(&source, &[mark(at + 5, at + 8)], 80, true);
+        assert_eq!(excerpt.text.lines().count(), 5);
+        let label = excerpt.labels().next().unwrap();
+        let contents = excerpt.read_span(label.inner(), 0, 0).unwrap();
+        assert_eq!((contents.line(), contents.column()), (500, 5));
+        let contents = excerpt.read_span(label.inner(), 2, 2).unwrap();
+        assert_eq!((contents.line(), contents.column()), (498, 0));
+        assert_eq!(contents.line_count(), 5);
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_label() {
+        let text = format!("{}needle{}", "é".repeat(5000), "x".repeat(5000));
+        let (shown, before, after) = window(&text, Some(10_000), 60);
+        assert!(before && after);
+        assert_eq!(text[shown.clone()].chars().count(), 60);
+        assert!(text[shown].contains("needle"));
+    }
+
+    #[test]
+    fn escapes_do_not_reach_the_terminal() {
+        let source = Source::from_text("a.yaml", "a: \"\u{1b}[31mred\u{202e}\"\r\n");
+        let excerpt = Excerpt::new(&source, &[mark(3, 8)], 80, false);
+        assert_eq!(excerpt.text, "a: \"?[31mred?\"\n\n");
+    }
+}

@@ -1,0 +1,240 @@
+//! The JSON report, version 1. Frozen: these types are what other programs read, and
+//! `diagnostics.schema.json` describes them. They change only by a new version.
+
+use std::io::Write;
+
+use gpulint_rules::source::{Source, Span};
+use gpulint_rules::{Finding, Operation, Place, Safety};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+use super::Report;
+
+/// The JSON Schema of the report, draft 2020-12.
+pub(crate) const SCHEMA: &str = include_str!("diagnostics.schema.json");
+
+#[derive(Serialize)]
+struct Root<'a> {
+    version: u32,
+    tool: Tool,
+    summary: Summary<'a>,
+    diagnostics: Vec<Diagnostic<'a>>,
+}
+
+#[derive(Serialize)]
+struct Tool {
+    name: &'static str,
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    files: usize,
+    objects: usize,
+    skipped: Vec<Skipped<'a>>,
+    errors: usize,
+    warnings: usize,
+    infos: usize,
+    fixable: usize,
+    suppressed: usize,
+}
+
+#[derive(Serialize)]
+struct Skipped<'a> {
+    file: &'a str,
+    document: Option<u32>,
+    reason: &'static str,
+    partial: bool,
+}
+
+#[derive(Serialize)]
+struct Diagnostic<'a> {
+    rule: &'static str,
+    group: &'static str,
+    severity: &'static str,
+    message: &'a str,
+    help: Option<&'a str>,
+    url: Option<String>,
+    file: &'a str,
+    document: u32,
+    object: Option<Identity<'a>>,
+    pointer: Option<String>,
+    range: Option<Range>,
+    related: Vec<Related<'a>>,
+    fingerprint: String,
+    fix: Option<Fix<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Identity<'a> {
+    api_version: String,
+    kind: &'a str,
+    namespace: Option<&'a str>,
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct Range {
+    start: Point,
+    end: Point,
+}
+
+#[derive(Serialize)]
+struct Point {
+    line: u32,
+    column: u32,
+    offset: u64,
+}
+
+#[derive(Serialize)]
+struct Related<'a> {
+    message: &'a str,
+    file: &'a str,
+    range: Option<Range>,
+}
+
+#[derive(Serialize)]
+struct Fix<'a> {
+    title: &'a str,
+    safety: &'static str,
+    edits: Vec<Edit>,
+    patch: Vec<Change<'a>>,
+}
+
+#[derive(Serialize)]
+struct Edit {
+    range: Range,
+    text: String,
+}
+
+/// One operation of RFC 6902.
+#[derive(Serialize)]
+struct Change<'a> {
+    op: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<&'a str>,
+    path: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<&'a Value>,
+}
+
+/// Writes the report.
+pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), Failure> {
+    let summary = &report.summary;
+    let root = Root {
+        version: 1,
+        tool: Tool {
+            name: "gpulint",
+            version: env!("CARGO_PKG_VERSION"),
+        },
+        summary: Summary {
+            files: summary.files,
+            objects: summary.objects,
+            skipped: summary
+                .skipped
+                .iter()
+                .map(|s| Skipped {
+                    file: &s.file,
+                    document: s.document,
+                    reason: s.reason.name(),
+                    partial: s.partial,
+                })
+                .collect(),
+            errors: summary.errors,
+            warnings: summary.warnings,
+            infos: summary.infos,
+            fixable: summary.fixable,
+            suppressed: summary.suppressed,
+        },
+        diagnostics: report.findings.iter().map(diagnostic).collect(),
+    };
+    serde_json::to_writer_pretty(&mut *out, &root)?;
+    out.write_all(b"\n")?;
+    Ok(())
+}
+
+fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
+    let place = finding.place.locate();
+    let file = file_of(&finding.place).unwrap_or_default();
+    Diagnostic {
+        rule: finding.rule.id,
+        group: finding.rule.group.name(),
+        severity: finding.severity.name(),
+        message: &finding.message,
+        help: finding.help.as_deref(),
+        url: Some(finding.rule.url()),
+        file,
+        document: place.map_or(0, |(_, document, _)| document),
+        object: finding.place.object().map(|object| {
+            let id = object.id();
+            Identity {
+                api_version: id.api_version(),
+                kind: &id.kind,
+                namespace: id.namespace.as_deref(),
+                name: &id.name,
+            }
+        }),
+        pointer: finding.place.pointer().map(ToString::to_string),
+        range: place.map(|(source, _, span)| range(source, span)),
+        related: finding
+            .related
+            .iter()
+            .map(|related| Related {
+                message: &related.message,
+                file: file_of(&related.place).unwrap_or(file),
+                range: related.place.locate().map(|(s, _, span)| range(s, span)),
+            })
+            .collect(),
+        fingerprint: finding.fingerprint(),
+        fix: finding.fix.as_ref().map(|fix| Fix {
+            title: &fix.title,
+            safety: match fix.safety {
+                Safety::Safe => "safe",
+                Safety::Unsafe => "unsafe",
+            },
+            edits: Vec::new(),
+            patch: fix.operations.iter().map(change).collect(),
+        }),
+    }
+}
+
+fn file_of(place: &Place) -> Option<&str> {
+    match place {
+        Place::Text { source, .. } => Some(source.path()),
+        Place::Field { object, .. } => Some(object.origin()?.source.path()),
+    }
+}
+
+fn range(source: &Source, span: Span) -> Range {
+    let point = |at: u32| {
+        let position = source.lines().position(source.text(), at);
+        Point {
+            line: position.line,
+            column: position.column,
+            offset: source.disk_offset(at),
+        }
+    };
+    Range {
+        start: point(span.start),
+        end: point(span.end),
+    }
+}
+
+fn change(operation: &Operation) -> Change<'_> {
+    let (op, from, path, value) = match operation {
+        Operation::Test { path, value } => ("test", None, path, Some(value)),
+        Operation::Add { path, value } => ("add", None, path, Some(value)),
+        Operation::Replace { path, value } => ("replace", None, path, Some(value)),
+        Operation::Remove { path } => ("remove", None, path, None),
+        Operation::Move { from, path } => ("move", Some(from.as_str()), path, None),
+    };
+    Change {
+        op,
+        from,
+        path,
+        value,
+    }
+}

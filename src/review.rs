@@ -1,0 +1,50 @@
+//! `gpulint review`: answers an AdmissionReview as the webhook would, for tests and for trying
+//! out a policy. Exit code 0 says that it answered, allowed or denied.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::process::ExitCode;
+
+use gpulint_rules::{Engine, Index};
+
+use crate::args::ReviewArgs;
+use crate::failure::Failure;
+use crate::files::shown;
+use crate::{config, output};
+
+/// What the admission server reads at most: 8 MiB.
+const MAX_BODY: u64 = 8 * 1024 * 1024;
+
+/// Answers one review.
+pub(crate) fn run(args: &ReviewArgs) -> Result<ExitCode, Failure> {
+    let engine = Engine::new(config::settings(&args.rules)?);
+    let (name, body) = read(args)?;
+    if body.len() as u64 > MAX_BODY {
+        return Err(Failure::Usage(format!("{name}: larger than 8 MiB")));
+    }
+    let index = Index::new(engine.settings().complete);
+    let answer = gpulint_webhook::review(&engine, &index, &body)
+        .map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
+    output::to_stdout(|out| {
+        out.write_all(&answer)?;
+        Ok(out.write_all(b"\n")?)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(args: &ReviewArgs) -> Result<(String, Vec<u8>), Failure> {
+    let mut body = Vec::new();
+    let file = args.file.as_ref().filter(|file| file.as_os_str() != "-");
+    let Some(path) = file else {
+        let name = "<stdin>".to_owned();
+        return match io::stdin().lock().take(MAX_BODY + 1).read_to_end(&mut body) {
+            Ok(_) => Ok((name, body)),
+            Err(error) => Err(Failure::Usage(format!("{name}: {error}"))),
+        };
+    };
+    let name = shown(path);
+    match File::open(path).and_then(|file| file.take(MAX_BODY + 1).read_to_end(&mut body)) {
+        Ok(_) => Ok((name, body)),
+        Err(error) => Err(Failure::Usage(format!("{name}: {error}"))),
+    }
+}
