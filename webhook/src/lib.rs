@@ -1,1 +1,9 @@
-//! Admission reviews, answered with gpulint's findings.
+//! Answers Kubernetes admission reviews with gpulint's findings.
+//!
+//! [`review()`] is a pure function from an AdmissionReview v1 to an AdmissionReview v1. It does no
+//! I/O; the command line calls it for `gpulint review`, a server for every request.
+
+mod answer;
+mod wire;
+
+pub use answer::{ReviewError, review};

@@ -162,6 +162,15 @@ impl<'a> NodePool<'a> {
         if self.is_foreign() || self.has_unknown_types() || self.object.is_partial() {
             return None;
         }
+        let pool = self.catalogue_pool();
+        let admitted = scheduling::admitted_types(&pool);
+        admitted.doubts.is_empty().then_some(admitted.types)
+    }
+
+    /// The pool as the catalogue can judge it without the class: EKS Auto Mode's labels read as
+    /// Karpenter's, and a wish for reserved capacity, which says nothing about types, left out.
+    #[must_use]
+    pub fn catalogue_pool(&self) -> Pool {
         let mut pool = self.to_pool();
         if self.is_auto_mode() {
             for requirement in &mut pool.requirements {
@@ -175,8 +184,14 @@ impl<'a> NodePool<'a> {
                 name: pool.node_class.name,
             };
         }
-        let admitted = scheduling::admitted_types(&pool);
-        admitted.doubts.is_empty().then_some(admitted.types)
+        if scheduling::pool_requirements(&pool)
+            .get(CAPACITY_TYPE)
+            .is_some_and(|r| r.has("reserved"))
+        {
+            pool.requirements.retain(|r| r.key != CAPACITY_TYPE);
+            pool.labels.retain(|(key, _)| key != CAPACITY_TYPE);
+        }
+        pool
     }
 
     /// What the admitted types are.

@@ -1,3 +1,99 @@
 //! Requirements, taints and limits of NodePools.
 
+use crate::index::Index;
+use crate::model::nodepool::NodePool;
+use crate::model::requirement::{Operator, is_well_known, normalise};
+use crate::object::{Kind, Object};
+
+pub(crate) mod capacity_type_invalid;
+pub(crate) mod consolidate_after_missing;
+pub(crate) mod crashes_karpenter;
+pub(crate) mod gpu_pool_single_instance_type;
 pub(crate) mod gpu_pool_untainted;
+pub(crate) mod gpu_pool_without_limit;
+pub(crate) mod node_class_ref_incomplete;
+pub(crate) mod pool_without_limits;
+pub(crate) mod requirements_match_nothing;
+pub(crate) mod spot_pool_low_diversity;
+pub(crate) mod training_pool_on_spot;
+
+/// A pool of lower weight that takes the same pods when this one finds no capacity.
+fn fallback<'i>(object: &Object, pool: &NodePool<'_>, index: &'i Index) -> Option<&'i Object> {
+    let own = pool.to_pool();
+    let most = |pool: &NodePool<'_>| -> Option<(u32, usize)> {
+        let types = pool.types()?;
+        let devices = types
+            .iter()
+            .flat_map(|t| DEVICES.iter().map(|r| t.devices(r)))
+            .max()?;
+        Some((devices, types.len()))
+    };
+    let (devices, _) = most(pool)?;
+    // Labels by which pods may choose this pool.
+    let custom: Vec<(&str, &str)> = own
+        .labels
+        .iter()
+        .map(|(k, v)| (k.as_str(), v.as_str()))
+        .filter(|(k, _)| !is_well_known(normalise(k)))
+        .collect();
+    index.of(Kind::NODE_POOL).find(|other| {
+        let Some(view) = NodePool::new(other) else {
+            return false;
+        };
+        let theirs = view.to_pool();
+        other.name() != object.name()
+            && !theirs.replicas
+            && theirs.weight.unwrap_or(0) < own.weight.unwrap_or(0)
+            && theirs.taints.iter().all(|t| own.taints.contains(t))
+            && custom
+                .iter()
+                .all(|(k, v)| theirs.labels.iter().any(|(a, b)| a == k && b == v))
+            && most(&view).is_some_and(|(d, count)| d >= devices && count > 0)
+    })
+}
+
+const DEVICES: [&str; 4] = [
+    "nvidia.com/gpu",
+    "aws.amazon.com/neuron",
+    "amd.com/gpu",
+    "habana.ai/gaudi",
+];
+
+/// Whether a requirement names a value of an open set, such as a family, that the catalogue does
+/// not know but a newer one may: lower case, and well formed.
+fn names_something_new(pool: &NodePool<'_>, among: Option<&[String]>) -> bool {
+    let open = |key: &str| {
+        matches!(
+            key,
+            "node.kubernetes.io/instance-type"
+                | "karpenter.k8s.aws/instance-family"
+                | "karpenter.k8s.aws/instance-category"
+                | "karpenter.k8s.aws/instance-generation"
+                | "karpenter.k8s.aws/instance-size"
+                | "karpenter.k8s.aws/instance-gpu-name"
+                | "karpenter.k8s.aws/instance-accelerator-name"
+        )
+    };
+    let own = pool.catalogue_pool();
+    let labels = own.labels.iter().map(|(k, v)| (k, std::slice::from_ref(v)));
+    own.requirements
+        .iter()
+        .filter(|r| r.op == Operator::In)
+        .map(|r| (&r.key, r.values.as_slice()))
+        .chain(labels)
+        .any(|(key, values)| {
+            let key = normalise(key);
+            open(key)
+                && among.is_none_or(|keys| keys.iter().any(|k| k == key))
+                && values.iter().any(|v| is_new(key, v))
+        })
+}
+
+fn is_new(key: &str, value: &str) -> bool {
+    let known = crate::catalog::values(key).is_some_and(|all| all.contains(value));
+    !known
+        && value.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && value
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c))
+}

@@ -1,0 +1,118 @@
+//! A disruption block has no `consolidateAfter`.
+//!
+//! # Why
+//!
+//! The CRD requires `consolidateAfter` as soon as `spec.disruption` is written, so the API server
+//! refuses the NodePool. Without the whole block the default is 0s, but adding a budget or a
+//! policy makes the field mandatory; many examples on the web leave it out.
+//!
+//! # Fix
+//!
+//! Write how long a node must have been empty or underused: `0s` is the default of old; for GPU
+//! pools a few minutes save a node that the next pod needs.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   disruption: # <-
+//!     consolidationPolicy: WhenEmptyOrUnderutilized
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   disruption:
+//!     consolidationPolicy: WhenEmptyOrUnderutilized
+//!     consolidateAfter: 0s
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#specdisruption>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::nodepool::{Hardware, NodePool};
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::source::placeholder::is_placeholder;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "consolidate-after-missing",
+    group: Group::NodePool,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[],
+    params: &[],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("consolidate_after_missing.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let disruption = pool.disruption();
+    let after = disruption.get("consolidateAfter");
+    let merged = disruption.entries().iter().any(|(k, _)| is_placeholder(k));
+    // In a patch null takes a field away; what is left is not known.
+    if !disruption.is_mapping()
+        || after.exists()
+        || merged
+        || pool.is_foreign()
+        || object.is_partial()
+    {
+        return;
+    }
+    let plain = pool.hardware() == Hardware::Plain && !pool.has_accelerator_taint();
+    let default = pool.consolidation_policy() == Some("WhenEmptyOrUnderutilized");
+    let (value, safety) = if plain && default {
+        ("0s", Safety::Safe)
+    } else {
+        ("5m", Safety::Unsafe)
+    };
+    ctx.report(
+        &after,
+        "`spec.disruption` has no `consolidateAfter`, so the API server refuses the NodePool",
+    )
+    .help(format!("add `consolidateAfter: {value}`, or another duration or `Never`"))
+    .fix(Fix::new(format!("add `consolidateAfter: {value}`"), safety).set(&after, json!(value)));
+}

@@ -1,0 +1,134 @@
+//! A GPU pool admits one instance type only.
+//!
+//! # Why
+//!
+//! GPU capacity runs out by type and zone, often for hours. A pool that can buy one type has
+//! nothing to turn to: its pods stay Pending until AWS has that type again, and a quota for the
+//! type's family stops it altogether. Reserved capacity is bought by type, so a pool of
+//! reservations alone is not meant.
+//!
+//! # Fix
+//!
+//! Add sizes or families that the pods can also use, or a pool of lower weight that takes the same
+//! pods.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: llm-serving
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: node.kubernetes.io/instance-type
+//!           operator: In
+//!           values: [p5.48xlarge] # <-
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 32
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: llm-serving
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: node.kubernetes.io/instance-type
+//!           operator: In
+//!           values: [p5.48xlarge, p5e.48xlarge, p4d.24xlarge]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 32
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
+//! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
+
+use crate::catalog::INSTANCE_TYPE;
+use crate::finding::Severity;
+use crate::model::nodepool::{Hardware, NodePool, hardware};
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-pool-single-instance-type",
+    group: Group::NodePool,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[Kind::NODE_POOL],
+    params: &[],
+    fix: None,
+    docs: docs(include_str!("gpu_pool_single_instance_type.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let reserved_only = pool.capacity_types() == Some(vec!["reserved"]);
+    if pool.is_static() || reserved_only {
+        return;
+    }
+    let Some(types) = pool.types() else {
+        return;
+    };
+    if types.len() != 1
+        || hardware(&types) != Hardware::Accelerated
+        || super::names_something_new(&pool, None)
+    {
+        return;
+    }
+    let only = types.names().next().unwrap_or_default();
+    let label = pool.labels().get(INSTANCE_TYPE);
+    let node = match pool.requirement(INSTANCE_TYPE) {
+        Some(requirement) => requirement.get("values"),
+        None if label.exists() => label,
+        None => pool.requirements(),
+    };
+    let name = object.name();
+    let behind = super::fallback(object, &pool, ctx.index());
+    let finding = ctx.report(
+        &node,
+        format!("GPU pool `{name}` admits only `{only}`: its pods wait when that type runs out"),
+    );
+    finding.help("add sizes or families, or a pool of lower weight that takes the same pods");
+    if let Some(other) = behind {
+        finding
+            .severity(Severity::Info)
+            .help("a pool of lower weight takes its pods when the type runs out")
+            .related(other, &other.path(&["metadata", "name"]), "this pool");
+    }
+}

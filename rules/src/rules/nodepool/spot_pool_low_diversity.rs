@@ -1,0 +1,162 @@
+//! A pool that buys Spot has few instance types to choose from.
+//!
+//! # Why
+//!
+//! AWS takes Spot nodes back by type and zone. With one family, or fewer than five types, one
+//! shortage takes most nodes of the pool at once, and no replacement starts. Karpenter itself logs
+//! a warning when it falls back from Spot to on-demand with fewer than five types. Fractional GPU
+//! types are not counted: they have no whole GPU for a pod.
+//!
+//! # Fix
+//!
+//! Admit more families and sizes, allow on-demand as well, or put a pool of lower weight behind
+//! this one.
+//!
+//! # Bad
+//!
+//! Spot alone, one family:
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu-spot
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements: # <-
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g6]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [spot]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 32
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu-spot
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g5, g6, g6e]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [spot]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 32
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
+//! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-best-practices.html>
+
+use std::collections::BTreeSet;
+
+use crate::finding::Severity;
+use crate::model::nodepool::{Hardware, NodePool, hardware};
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "spot-pool-low-diversity",
+    group: Group::NodePool,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[Kind::NODE_POOL],
+    params: &[],
+    fix: None,
+    docs: docs(include_str!("spot_pool_low_diversity.rs")),
+    check: Check::Object(check),
+};
+
+/// With fewer types Karpenter itself calls a launch inflexible.
+const FEW: usize = 5;
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    // Where nothing is said about Spot, capacity-type-unspecified says so.
+    let Some(capacity) = pool.capacity_types().filter(|c| c.contains(&"spot")) else {
+        return;
+    };
+    let Some(types) = pool.types() else {
+        return;
+    };
+    let accelerated = hardware(&types) == Hardware::Accelerated;
+    if types.is_empty() || super::names_something_new(&pool, None) {
+        return;
+    }
+    // One type is gpu-pool-single-instance-type's to report.
+    if accelerated && types.len() == 1 && !pool.is_static() {
+        return;
+    }
+    let usable: Vec<_> = types
+        .iter()
+        .filter(|t| !accelerated || super::DEVICES.iter().any(|r| t.devices(r) > 0))
+        .collect();
+    let families: BTreeSet<&str> = usable.iter().map(|t| t.family()).collect();
+    let few = usable.len() < FEW;
+    let on_demand = capacity.contains(&"on-demand");
+    if usable.is_empty() || !(few || families.len() == 1 && !on_demand) {
+        return;
+    }
+    let name = object.name();
+    let count = usable.len();
+    let what = match (families.first(), families.len()) {
+        (Some(family), 1) => format!("{} of family `{family}`", types_word(count)),
+        _ => types_word(count),
+    };
+    let behind = super::fallback(object, &pool, ctx.index());
+    let finding = ctx.report(
+        &pool.requirements(),
+        format!("Spot pool `{name}` has only {what} to choose from"),
+    );
+    if on_demand {
+        finding
+            .severity(Severity::Info)
+            .help("with five types or more Karpenter finds Spot capacity before it falls back");
+    } else if let Some(other) = behind {
+        finding
+            .severity(Severity::Info)
+            .help("a pool of lower weight takes its pods when Spot runs out; more types make that rare")
+            .related(other, &other.path(&["metadata", "name"]), "this pool");
+    } else {
+        finding.help("admit more families and sizes, allow on-demand, or add a pool of lower weight");
+    }
+}
+
+fn types_word(count: usize) -> String {
+    match count {
+        1 => "one type".to_owned(),
+        count => format!("{count} types"),
+    }
+}

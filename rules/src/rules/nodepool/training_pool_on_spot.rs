@@ -1,0 +1,198 @@
+//! A training pool may buy Spot nodes.
+//!
+//! # Why
+//!
+//! AWS takes a Spot node back with two minutes' notice. A training run loses what it did since
+//! the last checkpoint, and a run over several nodes stops on all of them when one goes. A pool
+//! that says nothing about capacity types gets Spot first as well.
+//!
+//! # Fix
+//!
+//! Allow only on-demand or reserved capacity. Where the runs write checkpoints often and can start
+//! again by themselves, suppress the finding with that reason.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu-training
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [p4d, p4de, p5]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values:
+//!             - spot # <-
+//!             - on-demand
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!       expireAfter: Never
+//!   limits:
+//!     nvidia.com/gpu: 64
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 30m
+//!     budgets:
+//!       - nodes: "1"
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu-training
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [p4d, p4de, p5]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values:
+//!             - on-demand
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!       expireAfter: Never
+//!   limits:
+//!     nvidia.com/gpu: 64
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 30m
+//!     budgets:
+//!       - nodes: "1"
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
+//! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::class::Class;
+use crate::model::nodepool::{CAPACITY_TYPE, Hardware, NodePool};
+use crate::model::workload::WORKLOAD_KINDS;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "training-pool-on-spot",
+    group: Group::NodePool,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: WORKLOAD_KINDS,
+    params: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("training_pool_on_spot.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let requirements = pool.requirements();
+    if pool.is_foreign() || object.is_partial() || !pool.allows_spot() {
+        return;
+    }
+    // A placeholder may be, or complete, the requirement on the capacity type.
+    let unknown = |r: &Node<'_>| {
+        let key = r.get("key");
+        r.is_unknown()
+            || key.is_unknown()
+            || (key.text() == Some(CAPACITY_TYPE) && r.has_unknown())
+    };
+    let label = pool.labels().get(CAPACITY_TYPE);
+    if requirements.is_unknown()
+        || requirements.items().any(|r| unknown(&r))
+        || pool.labels().is_unknown()
+        || label.is_unknown()
+    {
+        return;
+    }
+    if pool.hardware() == Hardware::Plain && !pool.has_accelerator_taint() {
+        return;
+    }
+    let views = ctx.index().views();
+    let name = object.name();
+    let Some((Class::Training, _)) = views.purpose(&pool, name) else {
+        return;
+    };
+    let by_itself = pool.purpose().is_some();
+    let trainer = views
+        .choosing(&pool, name)
+        .into_iter()
+        .find(|w| w.classified.is(Class::Training));
+    let (node, fix) = place(&pool, &requirements, &label);
+    let message = if pool.capacity_types().is_some() {
+        format!("training pool `{name}` may buy Spot nodes, which go with two minutes' notice")
+    } else {
+        format!("training pool `{name}` names no capacity type, so Karpenter buys Spot first")
+    };
+    let finding = ctx.report(&node, message);
+    finding.help("allow only `on-demand` or `reserved`, or say in a suppression that runs resume");
+    if let (false, Some(workload)) = (by_itself, trainer) {
+        let object = &workload.object;
+        finding.related(
+            object,
+            &object.path(&["metadata", "name"]),
+            format!("trains on this pool: {}", workload.classified.reason),
+        );
+    }
+    if let Some(fix) = fix {
+        finding.fix(fix);
+    }
+}
+
+/// Where Spot is allowed, and how to take it away.
+fn place<'a>(
+    pool: &NodePool<'a>,
+    requirements: &Node<'a>,
+    label: &Node<'a>,
+) -> (Node<'a>, Option<Fix>) {
+    let fix = |title: &str| Fix::new(title, Safety::Unsafe);
+    if let Some(requirement) = pool.requirement(CAPACITY_TYPE) {
+        let values = requirement.get("values");
+        let is_in = requirement.get("operator").text() == Some("In");
+        let spot = values.items().find(|v| v.text() == Some("spot"));
+        return match spot {
+            Some(spot) if is_in => {
+                let others = values.items().any(|v| v.text() != Some("spot"));
+                let fix = if others {
+                    fix("take `spot` out of the list").remove(&spot)
+                } else {
+                    fix("buy on-demand nodes").set(&spot, json!("on-demand"))
+                };
+                (spot, Some(fix))
+            }
+            _ => (requirement.get("operator"), None),
+        };
+    }
+    if label.exists() {
+        let fix = fix("buy on-demand nodes").set(label, json!("on-demand"));
+        return (label.clone(), Some(fix.drifting()));
+    }
+    let wanted = json!({"key": CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]});
+    let fix = fix("buy on-demand nodes").append(requirements, wanted);
+    (requirements.clone(), Some(fix))
+}

@@ -1,0 +1,81 @@
+//! `admission.k8s.io/v1`, as far as gpulint reads and writes it.
+//!
+//! Types of our own: the object stays raw until it is known to be judged, and an answer carries
+//! the causes that kubectl prints line by line.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// An AdmissionReview with a request.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ReviewIn<'a> {
+    #[serde(rename = "apiVersion")]
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    #[serde(borrow)]
+    pub(crate) request: Option<Request<'a>>,
+}
+
+/// The request.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Request<'a> {
+    pub(crate) uid: String,
+    #[serde(default)]
+    pub(crate) name: String,
+    pub(crate) namespace: Option<String>,
+    #[serde(default)]
+    pub(crate) operation: String,
+    pub(crate) sub_resource: Option<String>,
+    #[serde(borrow)]
+    pub(crate) object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) old_object: Option<&'a RawValue>,
+}
+
+/// An AdmissionReview with a response.
+#[derive(Debug, Serialize)]
+pub(crate) struct ReviewOut {
+    #[serde(rename = "apiVersion")]
+    pub(crate) api_version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) response: Response,
+}
+
+/// The response.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Response {
+    pub(crate) uid: String,
+    pub(crate) allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<Status>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Why a request was denied.
+#[derive(Debug, Serialize)]
+pub(crate) struct Status {
+    pub(crate) code: u16,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    pub(crate) details: Details,
+}
+
+/// What kubectl prints instead of the message.
+#[derive(Debug, Serialize)]
+pub(crate) struct Details {
+    pub(crate) name: String,
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    pub(crate) causes: Vec<Cause>,
+}
+
+/// One line of it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Cause {
+    pub(crate) reason: &'static str,
+    pub(crate) field: String,
+    pub(crate) message: String,
+}
