@@ -203,7 +203,10 @@ fn every_manual_has_its_parts() {
         }
         for param in rule.params {
             if !manual.contains(param.name) {
-                wrong.push(format!("{}: parameter {} is not explained", rule.id, param.name));
+                wrong.push(format!(
+                    "{}: parameter {} is not explained",
+                    rule.id, param.name
+                ));
             }
         }
         if matches!(rule.check, Check::Reader) != rule.kinds.is_empty()
@@ -224,7 +227,9 @@ fn the_table_is_sorted_and_ids_are_unique() {
     assert_eq!(ids, sorted);
     for rule in RULES {
         assert!(
-            rule.id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'),
+            rule.id
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'),
             "{}",
             rule.id
         );
@@ -237,8 +242,16 @@ fn the_table_is_sorted_and_ids_are_unique() {
             .find(|p| p.is_file())
             .unwrap_or_else(|| panic!("no file {file}"));
         let text = std::fs::read_to_string(found).unwrap();
-        assert!(text.starts_with(rule.docs), "{}: docs of another file", rule.id);
-        assert!(text.contains(&format!("id: \"{}\"", rule.id)), "{}", rule.id);
+        assert!(
+            text.starts_with(rule.docs),
+            "{}: docs of another file",
+            rule.id
+        );
+        assert!(
+            text.contains(&format!("id: \"{}\"", rule.id)),
+            "{}",
+            rule.id
+        );
     }
 }
 
@@ -287,7 +300,10 @@ fn fixtures_give_what_stands_beside_them() {
                     out.push_str(&format!("  help: {help}\n"));
                 }
                 if finding.message.chars().count() > 120
-                    || finding.help.as_ref().is_some_and(|h| h.chars().count() > 120)
+                    || finding
+                        .help
+                        .as_ref()
+                        .is_some_and(|h| h.chars().count() > 120)
                 {
                     wrong.push(format!("{}: over 120 characters", path.display()));
                 }

@@ -25,7 +25,7 @@ fn run_with(settings: Settings, text: &str) -> (Vec<String>, usize) {
     };
     let judged = Engine::new(settings).check_file(&file, &index);
     let lines = judged.findings.iter().map(|f| {
-        let (source, _, span) = f.place.locate().unwrap();
+        let (source, _, span) = f.place.locate().expect("a place");
         let at = source.lines().position(source.text(), span.start);
         let word = &source.text()[span.start as usize..span.end as usize];
         let message = match f.rule.group.name() {

@@ -63,7 +63,11 @@ fn respond(engine: &Engine, index: &Index, request: &Request<'_>) -> Response {
         ..Response::default()
     };
     let judged = matches!(request.operation.as_str(), "CREATE" | "UPDATE")
-        && request.sub_resource.as_deref().unwrap_or_default().is_empty();
+        && request
+            .sub_resource
+            .as_deref()
+            .unwrap_or_default()
+            .is_empty();
     if !judged || is_exempt(engine, request) {
         return response;
     }
@@ -214,10 +218,7 @@ fn warnings(findings: &[&Finding]) -> Vec<String> {
     let mut out = Vec::new();
     let mut length = 0;
     for (at, finding) in findings.iter().enumerate() {
-        let text = cut(&format!(
-            "gpulint {}: {}",
-            finding.rule.id, finding.message
-        ));
+        let text = cut(&format!("gpulint {}: {}", finding.rule.id, finding.message));
         if length + text.len() + TAIL > WARNINGS_LENGTH {
             out.push(format!("gpulint: {} more findings", findings.len() - at));
             break;
@@ -285,7 +286,10 @@ mod tests {
             .find(|c| c["field"] == "spec.template.spec.taints")
             .unwrap();
         let message = taint["message"].as_str().unwrap();
-        assert!(message.starts_with("gpulint gpu-pool-untainted: "), "{message}");
+        assert!(
+            message.starts_with("gpulint gpu-pool-untainted: "),
+            "{message}"
+        );
     }
 
     #[test]
@@ -316,7 +320,10 @@ mod tests {
             r#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}"#,
             r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#,
         ] {
-            assert!(review(&engine, &Index::new(false), body.as_bytes()).is_err(), "{body}");
+            assert!(
+                review(&engine, &Index::new(false), body.as_bytes()).is_err(),
+                "{body}"
+            );
         }
     }
 

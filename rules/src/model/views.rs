@@ -41,6 +41,8 @@ type Target = (String, String, String);
 pub struct Views {
     workloads: Vec<Workload>,
     by_wanted_label: BTreeMap<(String, String), Vec<usize>>,
+    by_pod_label: BTreeMap<(String, String, String), Vec<usize>>,
+    by_namespace: BTreeMap<String, Vec<usize>>,
     hpas: BTreeMap<Target, Vec<Object>>,
     scaled_objects: BTreeMap<Target, Vec<Object>>,
     pdbs: BTreeMap<String, Pdbs>,
@@ -106,6 +108,20 @@ impl Views {
                 }
             }
         }
+        let namespace = object.id().namespace_or_default().to_owned();
+        for template in templates(object) {
+            for (key, value) in template.labels() {
+                let Some(value) = value.text() else {
+                    continue;
+                };
+                let pair = (namespace.clone(), key.to_owned(), value.to_owned());
+                let list = self.by_pod_label.entry(pair).or_default();
+                if list.last() != Some(&at) {
+                    list.push(at);
+                }
+            }
+        }
+        self.by_namespace.entry(namespace).or_default().push(at);
         self.workloads.push(Workload {
             object: object.clone(),
             classified: classify(object),
@@ -231,6 +247,39 @@ impl Views {
             ceiling: n,
             scaled: false,
         })
+    }
+
+    /// The workloads with pods that the selector of a PDB matches: those that surely do, and
+    /// whether there is one of which that is not known.
+    #[must_use]
+    pub fn selected_by(&self, pdb: &Object) -> (Vec<&Workload>, bool) {
+        let namespace = pdb.id().namespace_or_default();
+        let selector = pdb.path(&["spec", "selector"]);
+        let pair = selector
+            .get("matchLabels")
+            .entries()
+            .into_iter()
+            .find_map(|(k, v)| Some((namespace.to_owned(), k.to_owned(), v.text()?.to_owned())));
+        let candidates = match &pair {
+            Some(pair) => self.by_pod_label.get(pair),
+            None => self.by_namespace.get(namespace),
+        };
+        let mut found = Vec::new();
+        let mut unknown = false;
+        for at in candidates.into_iter().flatten() {
+            let workload = &self.workloads[*at];
+            let mut hit = false;
+            for template in templates(&workload.object) {
+                match selector::matches(&selector, &template.labels()) {
+                    Some(yes) => hit |= yes,
+                    None => unknown = true,
+                }
+            }
+            if hit {
+                found.push(workload);
+            }
+        }
+        (found, unknown)
     }
 
     /// The PDBs whose selector matches the pods of a template: those that surely do, and whether

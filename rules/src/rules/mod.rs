@@ -3,6 +3,8 @@
 use crate::rule::Rule;
 
 mod autoscaling;
+mod availability;
+mod disruption;
 mod gpu;
 mod manifest;
 mod migration;
@@ -19,9 +21,29 @@ pub static RULES: &[&Rule] = &[
     &migration::karpenter_legacy_annotation::RULE,
     &migration::karpenter_legacy_api::RULE,
     &migration::keda_legacy_api::RULE,
+    &nodepool::capacity_type_invalid::RULE,
+    &nodepool::consolidate_after_missing::RULE,
+    &nodepool::crashes_karpenter::RULE,
+    &nodepool::gpu_pool_single_instance_type::RULE,
     &nodepool::gpu_pool_untainted::RULE,
+    &nodepool::gpu_pool_without_limit::RULE,
+    &nodepool::node_class_ref_incomplete::RULE,
+    &nodepool::pool_without_limits::RULE,
+    &nodepool::requirements_match_nothing::RULE,
+    &nodepool::spot_pool_low_diversity::RULE,
+    &nodepool::training_pool_on_spot::RULE,
+    &disruption::budget_blocks_forever::RULE,
+    &disruption::budget_schedule_invalid::RULE,
+    &disruption::budget_unlimited_outside_window::RULE,
+    &disruption::consolidation_disrupts_training::RULE,
+    &disruption::do_not_disrupt_invalid_value::RULE,
+    &disruption::do_not_disrupt_misplaced::RULE,
+    &disruption::do_not_disrupt_missing::RULE,
+    &disruption::training_pool_without_budget::RULE,
     &autoscaling::keda_hpa_conflict::RULE,
     &autoscaling::keda_replica_bounds::RULE,
+    &availability::pdb_blocks_evictions::RULE,
+    &availability::pdb_missing::RULE,
     &gpu::gpu_limit_mismatch::RULE,
     &suppression::suppression_expired::RULE,
     &suppression::suppression_invalid::RULE,

@@ -315,6 +315,10 @@ impl Build {
     }
 
     fn event(&mut self, event: &Event<'_>, span: Span) {
+        // Nobody will see the tree of a broken document.
+        if self.fatal {
+            return;
+        }
         match event {
             Event::Scalar(value, style, anchor, tag) => {
                 self.scalar(value, *style, *anchor, tag.as_deref(), span);
@@ -334,7 +338,6 @@ impl Build {
                     format!("unknown anchor `{name}`"),
                     None,
                 );
-                self.value(SlotKind::Plain, TagKind::Null, span, 1);
             }
             _ => {}
         }

@@ -118,9 +118,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         )
         .help("KEDA's admission refuses this: write a minimum above the idle count");
     } else if resting > 0 {
-        ctx.report(&idle, format!("`idleReplicaCount` {resting} has no effect: only 0 works"))
-            .help("write 0, or leave it out")
-            .severity(Severity::Warning);
+        ctx.report(
+            &idle,
+            format!("`idleReplicaCount` {resting} has no effect: only 0 works"),
+        )
+        .help("write 0, or leave it out")
+        .severity(Severity::Warning);
     }
 }
 

@@ -117,8 +117,11 @@ fn compare(
         ctx.report(request, format!("`{name}` is requested without a limit"))
             .help("extended resources need a limit equal to the request")
             .fix(
-                Fix::new(format!("set the limit of `{name}` to the request"), Safety::Safe)
-                    .set(limit, request.to_json()),
+                Fix::new(
+                    format!("set the limit of `{name}` to the request"),
+                    Safety::Safe,
+                )
+                .set(limit, request.to_json()),
             );
         return;
     }
@@ -132,8 +135,11 @@ fn compare(
         .help("write the same number in both, or leave the request out")
         .related(object, limit, "the limit")
         .fix(
-            Fix::new(format!("set the request of `{name}` to its limit"), Safety::Unsafe)
-                .set(request, limit.to_json()),
+            Fix::new(
+                format!("set the request of `{name}` to its limit"),
+                Safety::Unsafe,
+            )
+            .set(request, limit.to_json()),
         );
     }
 }

@@ -61,7 +61,10 @@ use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
 
 const NEW: &str = "karpenter.sh/do-not-disrupt";
-const OLD: [&str; 2] = ["karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
+const OLD: [&str; 2] = [
+    "karpenter.sh/do-not-evict",
+    "karpenter.sh/do-not-consolidate",
+];
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-annotation",

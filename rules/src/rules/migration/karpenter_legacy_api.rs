@@ -98,9 +98,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 let finding = ctx.report(
                     &object.get("apiVersion"),
                     if served {
-                        format!("{} `{}` is deprecated in Karpenter {karpenter}", id.kind, id.api_version())
+                        format!(
+                            "{} `{}` is deprecated in Karpenter {karpenter}",
+                            id.kind,
+                            id.api_version()
+                        )
                     } else {
-                        format!("Karpenter {karpenter} does not serve {} `{}`", id.kind, id.api_version())
+                        format!(
+                            "Karpenter {karpenter} does not serve {} `{}`",
+                            id.kind,
+                            id.api_version()
+                        )
                     },
                 );
                 finding.help(format!(
@@ -121,5 +129,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         &object.get("apiVersion"),
         format!("no current Karpenter serves {old}"),
     )
-    .help(format!("its successor is {successor}; the manual has the fields"));
+    .help(format!(
+        "its successor is {successor}; the manual has the fields"
+    ));
 }

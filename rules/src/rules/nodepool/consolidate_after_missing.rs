@@ -113,6 +113,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         &after,
         "`spec.disruption` has no `consolidateAfter`, so the API server refuses the NodePool",
     )
-    .help(format!("add `consolidateAfter: {value}`, or another duration or `Never`"))
+    .help(format!(
+        "add `consolidateAfter: {value}`, or another duration or `Never`"
+    ))
     .fix(Fix::new(format!("add `consolidateAfter: {value}`"), safety).set(&after, json!(value)));
 }

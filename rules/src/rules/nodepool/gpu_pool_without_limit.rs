@@ -129,9 +129,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         format!("GPU pool `{name}` has no limit on `{resource}`"),
     );
     if by_nodes {
-        finding
-            .severity(Severity::Info)
-            .help(format!("`nodes` counts machines of any size alike; add a limit on `{resource}`"));
+        finding.severity(Severity::Info).help(format!(
+            "`nodes` counts machines of any size alike; add a limit on `{resource}`"
+        ));
     } else {
         finding.help(format!(
             "add `{resource}` to `spec.limits`, or a runaway autoscaler buys all that the quota allows"

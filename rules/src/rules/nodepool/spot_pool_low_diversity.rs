@@ -150,7 +150,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .help("a pool of lower weight takes its pods when Spot runs out; more types make that rare")
             .related(other, &other.path(&["metadata", "name"]), "this pool");
     } else {
-        finding.help("admit more families and sizes, allow on-demand, or add a pool of lower weight");
+        finding
+            .help("admit more families and sizes, allow on-demand, or add a pool of lower weight");
     }
 }
 

@@ -118,9 +118,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     // A placeholder may be, or complete, the requirement on the capacity type.
     let unknown = |r: &Node<'_>| {
         let key = r.get("key");
-        r.is_unknown()
-            || key.is_unknown()
-            || (key.text() == Some(CAPACITY_TYPE) && r.has_unknown())
+        r.is_unknown() || key.is_unknown() || (key.text() == Some(CAPACITY_TYPE) && r.has_unknown())
     };
     let label = pool.labels().get(CAPACITY_TYPE);
     if requirements.is_unknown()

@@ -1,0 +1,91 @@
+//! Writes large input for measurements: the same bytes for the same arguments.
+//!
+//! `manifests one FILE COUNT` writes one file of COUNT NodePools; `manifests folder DIR FILES`
+//! writes FILES files of mixed kinds, about 19 KB each.
+#![allow(clippy::print_stderr, clippy::unwrap_used)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+const FAMILIES: [&str; 8] = ["g5", "g6", "g6e", "p4d", "p5", "c7i", "m7i", "r7i"];
+
+/// One NodePool of about 450 bytes, like those of real repositories.
+fn pool(n: usize, out: &mut String) {
+    let family = FAMILIES[n % 8];
+    let other = FAMILIES[(n / 8) % 8];
+    let capacity = if n.is_multiple_of(3) {
+        "spot"
+    } else {
+        "on-demand"
+    };
+    write!(
+        out,
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: pool-{n}\nspec:\n  template:\n    spec:\n      \
+         nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}\n      requirements:\n        \
+         - {{key: karpenter.k8s.aws/instance-family, operator: In, values: [{family}, {other}]}}\n        \
+         - {{key: karpenter.sh/capacity-type, operator: In, values: [{capacity}]}}\n      taints:\n        \
+         - {{key: nvidia.com/gpu, value: \"true\", effect: NoSchedule}}\n  limits:\n    nvidia.com/gpu: {}\n",
+        n % 64 + 8
+    )
+    .unwrap();
+    if n.is_multiple_of(2) {
+        out.push_str("  disruption:\n    consolidationPolicy: WhenEmpty\n    consolidateAfter: 5m\n    budgets:\n      - nodes: 10%\n");
+    }
+}
+
+/// A Deployment with its PDB and ScaledObject, about 1.2 KB.
+fn service(n: usize, out: &mut String) {
+    write!(
+        out,
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: llm-{n}\n  namespace: team-{0}\n  labels:\n    app: llm-{n}\nspec:\n  \
+         replicas: 3\n  selector:\n    matchLabels:\n      app: llm-{n}\n  template:\n    metadata:\n      labels:\n        app: llm-{n}\n    \
+         spec:\n      nodeSelector:\n        example.com/pool: pool-{n}\n      containers:\n        - name: vllm\n          \
+         image: example.com/vllm/vllm-openai:v0.11.{0}\n          command: [vllm, serve, /models/{n}]\n          ports:\n            \
+         - containerPort: 8000\n          resources:\n            requests:\n              cpu: \"4\"\n              memory: 24Gi\n              \
+         nvidia.com/gpu: 1\n            limits:\n              nvidia.com/gpu: 1\n---\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata:\n  \
+         name: llm-{n}\n  namespace: team-{0}\nspec:\n  maxUnavailable: 1\n  selector:\n    matchLabels:\n      app: llm-{n}\n---\n\
+         apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata:\n  name: llm-{n}\n  namespace: team-{0}\nspec:\n  scaleTargetRef:\n    \
+         name: llm-{n}\n  minReplicaCount: 2\n  maxReplicaCount: 8\n  triggers:\n    - type: prometheus\n      metadata:\n        \
+         serverAddress: http://prometheus.monitoring:9090\n        query: sum(vllm:num_requests_waiting{{app=\"llm-{n}\"}})\n        threshold: \"4\"\n",
+        n % 20
+    )
+    .unwrap();
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [mode, target, count] = args.as_slice() else {
+        eprintln!("usage: manifests one FILE COUNT | manifests folder DIR FILES");
+        std::process::exit(2);
+    };
+    let count: usize = count.parse().unwrap();
+    if mode == "one" {
+        let mut text = String::new();
+        for n in 0..count {
+            if n > 0 {
+                text.push_str("---\n");
+            }
+            pool(n, &mut text);
+        }
+        fs::write(target, text).unwrap();
+        return;
+    }
+    let root = Path::new(target);
+    for file in 0..count {
+        let folder = root.join(format!("team-{}", file % 40));
+        fs::create_dir_all(&folder).unwrap();
+        let mut text = String::from("# Made by the manifests example.\n");
+        for n in 0..12 {
+            if n > 0 {
+                text.push_str("---\n");
+            }
+            service(file * 100 + n, &mut text);
+        }
+        for n in 0..4 {
+            text.push_str("---\n");
+            pool(file * 100 + n, &mut text);
+        }
+        fs::write(folder.join(format!("app-{file}.yaml")), text).unwrap();
+    }
+}

@@ -1,0 +1,4 @@
+//! PodDisruptionBudgets, rollouts, probes, termination.
+
+pub(crate) mod pdb_blocks_evictions;
+pub(crate) mod pdb_missing;

@@ -1,0 +1,257 @@
+//! A PodDisruptionBudget never lets a pod be evicted.
+//!
+//! # Why
+//!
+//! `maxUnavailable: 0` and `minAvailable: 100%` forbid every eviction, and so does a `minAvailable`
+//! that, rounded up, is as many as the replicas. Karpenter then neither consolidates the node nor
+//! replaces it for a new AMI; when the node expires it is cordoned and waits, for ever without a
+//! `terminationGracePeriod`, and with one the pods are killed without a replacement being ready.
+//! If only the autoscaler's minimum is too small, this happens exactly when load is low and
+//! consolidation would pay.
+//!
+//! # Fix
+//!
+//! Write `maxUnavailable: 1` instead: it is right for any number of replicas. Training pods are
+//! better protected by `karpenter.sh/do-not-disrupt` than by a PDB.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: policy/v1
+//! kind: PodDisruptionBudget
+//! metadata:
+//!   name: llm-serving
+//!   namespace: models
+//! spec:
+//!   maxUnavailable: 0 # <-
+//!   unhealthyPodEvictionPolicy: AlwaysAllow
+//!   selector:
+//!     matchLabels: {app: llm-serving}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: policy/v1
+//! kind: PodDisruptionBudget
+//! metadata:
+//!   name: llm-serving
+//!   namespace: models
+//! spec:
+//!   maxUnavailable: 1
+//!   unhealthyPodEvictionPolicy: AlwaysAllow
+//!   selector:
+//!     matchLabels: {app: llm-serving}
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
+//! - <https://karpenter.sh/docs/concepts/disruption/#pod-disruption-budgets>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/2600>
+
+use serde_json::json;
+
+use crate::finding::{Finding, Severity};
+use crate::fix::{Fix, Safety};
+use crate::model::class::Class;
+use crate::model::views::Workload;
+use crate::model::workload::{WORKLOAD_KINDS, workload_kind};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "pdb-blocks-evictions",
+    group: Group::Availability,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::PDB],
+    reads: WORKLOAD_KINDS,
+    params: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("pdb_blocks_evictions.rs")),
+    check: Check::Object(check),
+};
+
+/// How many pods a PDB wants to keep.
+#[derive(Clone, Copy)]
+enum Keep {
+    Count(i64),
+    Percent(i64),
+}
+
+impl Keep {
+    /// A number without quotes, or a percentage in them; anything else is refused.
+    fn read(node: &Node<'_>) -> Option<Keep> {
+        if let Some(count) = node.int() {
+            return Some(Keep::Count(count));
+        }
+        let digits = node.text()?.strip_suffix('%')?;
+        let percent: i64 = digits.parse().ok()?;
+        (0..=100)
+            .contains(&percent)
+            .then_some(Keep::Percent(percent))
+    }
+
+    /// How many of `pods` may go while all are healthy; percentages are rounded up.
+    fn spare(self, pods: i64) -> i64 {
+        match self {
+            Keep::Count(count) => pods.saturating_sub(count),
+            Keep::Percent(percent) => {
+                let kept = i128::from(pods) * i128::from(percent);
+                let kept = i64::try_from((kept + 99) / 100).unwrap_or(i64::MAX);
+                pods.saturating_sub(kept)
+            }
+        }
+    }
+}
+
+/// The pods that a PDB selects.
+struct Pods {
+    floor: i64,
+    ceiling: i64,
+    scaled: bool,
+    /// Whether every number is written.
+    written: bool,
+}
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let spec = object.get("spec");
+    let most = spec.get("maxUnavailable");
+    let least = spec.get("minAvailable");
+    let both = most.exists() && least.exists();
+    // Without a selector it selects nothing.
+    if both || spec.is_unknown() || (!spec.get("selector").exists() && !object.is_partial()) {
+        return;
+    }
+    let (workloads, unknown) = if object.is_partial() {
+        (Vec::new(), true)
+    } else {
+        ctx.index().views().selected_by(object)
+    };
+    let training =
+        !workloads.is_empty() && workloads.iter().all(|w| w.classified.is(Class::Training));
+    if !most.exists() && !least.exists() {
+        let finding = ctx.report(
+            &most,
+            "without `maxUnavailable` or `minAvailable` the PDB allows no eviction at all",
+        );
+        finish(
+            finding,
+            training,
+            Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1)),
+        );
+        return;
+    }
+    if most.exists() {
+        if let Some(Keep::Count(0) | Keep::Percent(0)) = Keep::read(&most) {
+            let shown = most.quantity_text().unwrap_or_default();
+            let finding = ctx.report(
+                &most,
+                format!("`maxUnavailable: {shown}` allows no eviction, ever"),
+            );
+            let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1));
+            finish(finding, training, fix);
+        }
+        return;
+    }
+    let Some(keep) = Keep::read(&least) else {
+        return;
+    };
+    let shown = least.quantity_text().unwrap_or_default();
+    let fix = Fix::new("write `maxUnavailable: 1` instead", Safety::Unsafe)
+        .remove(&least)
+        .set(&most, json!(1));
+    if let Keep::Percent(100) = keep {
+        let finding = ctx.report(&least, "`minAvailable: 100%` allows no eviction, ever");
+        finish(finding, training, fix);
+        return;
+    }
+    if unknown {
+        return;
+    }
+    let Some(pods) = pods(&workloads, ctx) else {
+        return;
+    };
+    if pods.floor <= 0 || keep.spare(pods.floor) > 0 {
+        return;
+    }
+    let whose = match workloads.as_slice() {
+        [one] => format!("{} `{}`", one.object.id().kind, one.object.name()),
+        more => format!("its {} workloads", more.len()),
+    };
+    let blocked = keep.spare(pods.ceiling) <= 0;
+    let message = if !blocked {
+        format!(
+            "`minAvailable: {shown}` allows no eviction while {whose} runs its minimum of {}",
+            pods.floor
+        )
+    } else if pods.scaled {
+        format!(
+            "`minAvailable: {shown}` allows no eviction: {whose} runs {} at most",
+            pods.ceiling
+        )
+    } else {
+        format!(
+            "`minAvailable: {shown}` allows no eviction: {whose} runs {}",
+            pods.floor
+        )
+    };
+    let sure = blocked && (pods.written || ctx.index().is_complete());
+    let finding = ctx.report(&least, message);
+    finish(finding, training, fix);
+    if !sure {
+        finding.severity(Severity::Warning);
+    }
+    for workload in workloads.iter().take(3) {
+        let object = &workload.object;
+        let replicas = object.path(&["spec", "replicas"]);
+        let place = if replicas.exists() && !pods.scaled {
+            replicas
+        } else {
+            object.path(&["metadata", "name"])
+        };
+        finding.related(object, &place, "its pods");
+    }
+}
+
+/// Help and repair; a PDB that is meant to keep training runs alive gets another advice.
+fn finish(finding: &mut Finding, training: bool, fix: Fix) {
+    if training {
+        finding
+            .severity(Severity::Warning)
+            .help("protect training pods with `karpenter.sh/do-not-disrupt: \"true\"` instead");
+    } else {
+        finding
+            .help("write `maxUnavailable: 1`, or nodes can be neither consolidated nor patched")
+            .fix(fix);
+    }
+}
+
+/// How many pods the workloads run; `None` where one is of a kind or a number that is not known.
+fn pods(workloads: &[&Workload], ctx: &Context<'_>) -> Option<Pods> {
+    if workloads.is_empty() {
+        return None;
+    }
+    let mut pods = Pods {
+        floor: 0,
+        ceiling: 0,
+        scaled: false,
+        written: true,
+    };
+    for workload in workloads {
+        let object = &workload.object;
+        let row = workload_kind(object)?;
+        // The replicas of a LeaderWorkerSet are groups.
+        if row.replicas.is_empty() || object.id().kind == "LeaderWorkerSet" {
+            return None;
+        }
+        let replicas = ctx.index().views().replicas(object)?;
+        pods.floor = pods.floor.checked_add(replicas.floor)?;
+        pods.ceiling = pods.ceiling.checked_add(replicas.ceiling)?;
+        pods.scaled |= replicas.scaled;
+        pods.written &= replicas.scaled || object.path(row.replicas).exists();
+    }
+    Some(pods)
+}

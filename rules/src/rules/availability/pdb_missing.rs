@@ -1,0 +1,196 @@
+//! Replicas that serve have no PodDisruptionBudget.
+//!
+//! # Why
+//!
+//! Without a PDB nothing keeps Karpenter or `kubectl drain` from evicting all replicas of a model
+//! at once: two nodes that are consolidated together, or a new AMI for the whole pool, are enough.
+//! A replacement needs a node, an image and a model in memory, several minutes without an answer.
+//! A single replica is another matter: a PDB cannot help it, only a second replica can, which is
+//! told as information.
+//!
+//! # Fix
+//!
+//! Add a PodDisruptionBudget with `maxUnavailable: 1` for the labels of the pods.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: apps/v1
+//! kind: Deployment
+//! metadata:
+//!   name: llm-serving # <-
+//!   namespace: models
+//! spec:
+//!   replicas: 3
+//!   selector:
+//!     matchLabels: {app: llm-serving}
+//!   template:
+//!     metadata:
+//!       labels: {app: llm-serving}
+//!     spec:
+//!       terminationGracePeriodSeconds: 90
+//!       containers:
+//!         - name: server
+//!           image: vllm/vllm-openai:v0.11.0
+//!           args: [--model, mistralai/Mistral-7B-v0.3]
+//!           readinessProbe:
+//!             httpGet: {path: /health, port: 8000}
+//!           lifecycle:
+//!             preStop:
+//!               sleep: {seconds: 15}
+//!           resources:
+//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: apps/v1
+//! kind: Deployment
+//! metadata:
+//!   name: llm-serving
+//!   namespace: models
+//! spec:
+//!   replicas: 3
+//!   selector:
+//!     matchLabels: {app: llm-serving}
+//!   template:
+//!     metadata:
+//!       labels: {app: llm-serving}
+//!     spec:
+//!       terminationGracePeriodSeconds: 90
+//!       containers:
+//!         - name: server
+//!           image: vllm/vllm-openai:v0.11.0
+//!           args: [--model, mistralai/Mistral-7B-v0.3]
+//!           readinessProbe:
+//!             httpGet: {path: /health, port: 8000}
+//!           lifecycle:
+//!             preStop:
+//!               sleep: {seconds: 15}
+//!           resources:
+//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ---
+//! apiVersion: policy/v1
+//! kind: PodDisruptionBudget
+//! metadata:
+//!   name: llm-serving
+//!   namespace: models
+//! spec:
+//!   maxUnavailable: 1
+//!   unhealthyPodEvictionPolicy: AlwaysAllow
+//!   selector:
+//!     matchLabels: {app: llm-serving}
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
+//! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
+
+use crate::finding::Severity;
+use crate::model::class::{Confidence, classify};
+use crate::model::gpu::asks_for_accelerator;
+use crate::model::workload::{Template, templates};
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "pdb-missing",
+    group: Group::Availability,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[
+        Kind::DEPLOYMENT,
+        Kind::STATEFUL_SET,
+        Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+        Kind::new("argoproj.io", "Rollout"),
+    ],
+    reads: &[Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT],
+    params: &[],
+    fix: None,
+    docs: docs(include_str!("pdb_missing.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    if object.is_partial() || is_owned(object) {
+        return;
+    }
+    let classified = classify(object);
+    if !classified.serves() {
+        return;
+    }
+    let templates = templates(object);
+    // A web server without a GPU is not this linter's business; a model server is.
+    if classified.confidence < Confidence::High && !templates.iter().any(has_device) {
+        return;
+    }
+    let index = ctx.index();
+    let views = index.views();
+    let Some(replicas) = views.replicas(object) else {
+        return;
+    };
+    let namespace = object.id().namespace_or_default();
+    for template in &templates {
+        let (found, unknown) = views.pdbs_of(namespace, template);
+        let (others, _) = views.pdbs_of("default", template);
+        // A PDB whose namespace is not written may end up in this one.
+        let elsewhere = others.iter().any(|p| p.id().namespace.is_none());
+        if unknown || elsewhere || !found.is_empty() {
+            return;
+        }
+        let labels = template.metadata.get("labels");
+        let unnamed = !labels.exists() || labels.is_unknown();
+        if unnamed && index.in_namespace(Kind::PDB, namespace).next().is_some() {
+            return;
+        }
+    }
+    let id = object.id();
+    let (kind, name) = (id.kind.as_str(), id.name.as_str());
+    let place = object.path(&["metadata", "name"]);
+    match replicas.floor {
+        ..=0 => {}
+        1 => {
+            // An autoscaler that is not here may keep more of a Deployment without a number.
+            let said = object.path(&["spec", "replicas"]).exists();
+            if !(said || replicas.scaled || index.is_complete()) {
+                return;
+            }
+            ctx.report(
+                &place,
+                format!("{kind} `{name}` may run as a single replica: each eviction is an outage"),
+            )
+            .severity(Severity::Info)
+            .help("keep two replicas, and add a PodDisruptionBudget with `maxUnavailable: 1`");
+        }
+        floor => {
+            ctx.report(
+                &place,
+                format!("no PodDisruptionBudget covers the {floor} replicas of {kind} `{name}`"),
+            )
+            .help("add a PodDisruptionBudget with `maxUnavailable: 1` for its pods' labels");
+        }
+    }
+}
+
+/// Whether an operator made the object, and looks after its PDB.
+fn is_owned(object: &Object) -> bool {
+    object.path(&["metadata", "ownerReferences"]).exists()
+        || object
+            .path(&["metadata", "labels"])
+            .entries()
+            .iter()
+            .any(|(k, _)| k.starts_with("serving.kserve.io/"))
+}
+
+/// Whether a template asks for an accelerator, as a resource or through a claim.
+fn has_device(template: &Template<'_>) -> bool {
+    asks_for_accelerator(template)
+        || template.all_containers().any(|c| {
+            let claims = c.path(&["resources", "claims"]);
+            claims.items().next().is_some()
+        })
+}

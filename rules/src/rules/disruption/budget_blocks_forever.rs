@@ -1,0 +1,215 @@
+//! Disruption budgets let no node go, ever.
+//!
+//! # Why
+//!
+//! A budget of zero without an end also stops the replacement of drifted nodes: a new AMI, a
+//! security fix or a changed node class never arrives, and empty nodes are never removed. It does
+//! not protect what it is meant to protect either: expiry ignores budgets and takes a node in the
+//! middle of a run. A window whose duration reaches the next hit of its schedule never closes and
+//! is the same thing.
+//!
+//! # Fix
+//!
+//! Give the zero budget a schedule and a duration that leave at least an hour open, protect the
+//! pods themselves with `karpenter.sh/do-not-disrupt`, or name the reasons that shall be stopped.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: web
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!         - key: kubernetes.io/arch
+//!           operator: In
+//!           values: [amd64]
+//!   limits:
+//!     cpu: 200
+//!   disruption:
+//!     consolidationPolicy: WhenEmptyOrUnderutilized
+//!     consolidateAfter: 5m
+//!     budgets:
+//!       - nodes: "0" # <-
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: web
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!         - key: kubernetes.io/arch
+//!           operator: In
+//!           values: [amd64]
+//!   limits:
+//!     cpu: 200
+//!   disruption:
+//!     consolidationPolicy: WhenEmptyOrUnderutilized
+//!     consolidateAfter: 5m
+//!     budgets:
+//!       - nodes: 10%
+//!       - nodes: "0"
+//!         schedule: 0 8 * * mon-fri
+//!         duration: 10h
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
+//! - <https://karpenter.sh/docs/concepts/disruption/#expiration>
+
+use crate::finding::Severity;
+use crate::model::budget::{Budget, Calendar, Reason};
+use crate::model::class::Class;
+use crate::model::nodepool::NodePool;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "budget-blocks-forever",
+    group: Group::Disruption,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[],
+    params: &[Param {
+        name: "min-open-minutes",
+        about: "the shortest stretch, in minutes, in which drifted nodes must be replaceable every week",
+        default: ParamDefault::Int {
+            default: 60,
+            min: 1,
+            max: 10_080,
+        },
+    }],
+    fix: None,
+    docs: docs(include_str!("budget_blocks_forever.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let list = pool.disruption().get("budgets");
+    if pool.is_static() || !list.is_sequence() {
+        return;
+    }
+    let Some(all) = pool.budgets() else {
+        return;
+    };
+    // A schedule that never fires is budget-schedule-invalid's.
+    let (nodes, budgets): (Vec<Node<'_>>, Vec<Budget>) = list
+        .items()
+        .zip(all)
+        .filter(|(_, b)| !matches!(&b.schedule, Some(Ok(s)) if s.never_fires()))
+        .unzip();
+    let calendar = Calendar::new(&budgets);
+    if calendar.is_frozen() {
+        return;
+    }
+    let name = object.name();
+    let after = pool.disruption().get("consolidateAfter");
+    let consolidates = after.text() != Some("Never");
+    let shut: Vec<Reason> = Reason::ALL
+        .into_iter()
+        .filter(|r| calendar.coverage(*r).permanently_zero)
+        .filter(|r| consolidates || *r == Reason::Drifted)
+        .collect();
+    let always_zero = |reason: Reason| {
+        budgets.iter().enumerate().position(|(i, b)| {
+            b.nodes.is_zero()
+                && b.applies_to(reason)
+                && (b.schedule.is_none() || calendar.always_active(i))
+        })
+    };
+    let mut told = None;
+    if let Some(main) = shut.last().copied() {
+        let at = always_zero(main);
+        told = at;
+        let endless = at.is_some_and(|i| budgets[i].schedule.is_some());
+        let node = match at {
+            Some(i) if endless => nodes[i].get("duration"),
+            Some(i) => nodes[i].get("nodes"),
+            None => list.clone(),
+        };
+        let training = ctx
+            .index()
+            .views()
+            .purpose(&pool, name)
+            .is_some_and(|(class, _)| class == Class::Training);
+        let expires = pool
+            .expire_after()
+            .is_some_and(|span| span.seconds().is_some());
+        let what = if shut.contains(&Reason::Drifted) {
+            "replaces a drifted node"
+        } else if shut == [Reason::Underutilized] {
+            "consolidates a node in use"
+        } else {
+            "removes an empty node"
+        };
+        let why = if endless {
+            "the window of zero never closes"
+        } else {
+            "the budget is always zero"
+        };
+        let finding = ctx.report(&node, format!("`{name}` never {what}: {why}"));
+        if shut == [Reason::Underutilized] {
+            finding
+                .severity(Severity::Info)
+                .help("if that is meant, `consolidationPolicy: WhenEmpty` says it better");
+        } else if training && expires {
+            finding
+                .severity(Severity::Info)
+                .help("leave a window for patches; expiry ignores budgets and still ends runs");
+        } else {
+            finding.help("leave a window for patches: add a `schedule` and a `duration` to it");
+        }
+    } else {
+        let open = calendar.coverage(Reason::Drifted).longest_open;
+        let wanted = ctx.int("min-open-minutes");
+        if open < wanted {
+            ctx.report(
+                &list,
+                format!("drifted nodes of `{name}` can be replaced for {open} minutes at most"),
+            )
+            .help(format!(
+                "leave {wanted} minutes without a zero budget in every week"
+            ));
+        }
+    }
+    for (i, budget) in budgets.iter().enumerate() {
+        if Some(i) == told || budget.nodes.is_zero() || !calendar.always_active(i) {
+            continue;
+        }
+        ctx.report(
+            &nodes[i].get("duration"),
+            "the window never closes: the next one opens before it ends",
+        )
+        .severity(Severity::Info)
+        .help("shorten `duration`, or remove it with `schedule`");
+    }
+}

@@ -1,0 +1,175 @@
+//! A disruption budget has a schedule that Karpenter cannot use.
+//!
+//! # Why
+//!
+//! The API server checks the shape of a schedule only roughly. A weekday of 7, a range that runs
+//! backwards or a time zone of its own pass, and Karpenter finds the mistake only when it wants to
+//! disrupt a node. From then on it allows nothing, for any reason, even where the budget names
+//! another one: no consolidation, no drift, no new AMI, while the pool still says Ready. A date
+//! that does not exist (31 February) does the opposite of what was meant: such a budget counts as
+//! active at all times. `schedule` and `duration` only come together; one alone is refused.
+//!
+//! # Fix
+//!
+//! Write five fields, in UTC, weekdays 0 to 6 or `sun` to `sat`, or one of `@hourly`, `@daily`,
+//! `@weekly`, `@monthly`, `@yearly`, and a `duration` of hours and minutes.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: web
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!         - key: kubernetes.io/arch
+//!           operator: In
+//!           values: [amd64]
+//!   limits:
+//!     cpu: 200
+//!   disruption:
+//!     consolidationPolicy: WhenEmptyOrUnderutilized
+//!     consolidateAfter: 5m
+//!     budgets:
+//!       - nodes: 20%
+//!       - nodes: "0"
+//!         schedule: 0 0 * * sat-sun # <-
+//!         duration: 24h
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: web
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!         - key: kubernetes.io/arch
+//!           operator: In
+//!           values: [amd64]
+//!   limits:
+//!     cpu: 200
+//!   disruption:
+//!     consolidationPolicy: WhenEmptyOrUnderutilized
+//!     consolidateAfter: 5m
+//!     budgets:
+//!       - nodes: 20%
+//!       - nodes: "0"
+//!         schedule: 0 0 * * sat,sun
+//!         duration: 24h
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/1866>
+//! - <https://pkg.go.dev/github.com/robfig/cron/v3#hdr-CRON_Expression_Format>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::cron::{self, CronError, Schedule};
+use crate::model::nodepool::NodePool;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "budget-schedule-invalid",
+    group: Group::Disruption,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[],
+    params: &[],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("budget_schedule_invalid.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    for budget in pool.disruption().get("budgets").items() {
+        let schedule = budget.get("schedule");
+        let duration = budget.get("duration");
+        match (schedule.exists(), duration.exists()) {
+            (true, false) => {
+                ctx.report(&schedule, "the budget has a `schedule` but no `duration`")
+                    .help(
+                        "say for how long it applies; the API server refuses one without the other",
+                    );
+            }
+            (false, true) => {
+                ctx.report(&duration, "the budget has a `duration` but no `schedule`")
+                    .help("say when it begins; the API server refuses one without the other");
+            }
+            _ => {}
+        }
+        if let Some(text) = schedule.text() {
+            judge(&schedule, text, ctx);
+        }
+    }
+}
+
+fn judge(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
+    let error = match Schedule::parse(text) {
+        Ok(schedule) => {
+            if schedule.never_fires() {
+                ctx.report(
+                    node,
+                    format!(
+                        "schedule `{text}` names no date that exists, so its budget always applies"
+                    ),
+                )
+                .help("write a day that the month has, or remove `schedule` and `duration`");
+            }
+            return;
+        }
+        Err(error) => error,
+    };
+    let problem = error.to_string().replace('"', "`");
+    let effect = if cron::crd_accepts(text) {
+        "the schedule stops all disruption of the pool"
+    } else {
+        "the API server refuses the schedule"
+    };
+    let help = match &error {
+        CronError::TimeZone(_) => "schedules are in UTC: shift the hours and drop the prefix",
+        CronError::Descriptor(_) => {
+            "write five fields, or @hourly, @daily, @weekly, @monthly or @yearly"
+        }
+        CronError::FieldCount { .. } => {
+            "write minute, hour, day of month, month and day of week, in UTC"
+        }
+        CronError::Field { .. } => "write numbers, lists and ascending ranges; weekdays are 0 to 6",
+    };
+    let finding = ctx.report(node, format!("{effect}: {problem}"));
+    finding.help(help);
+    if let Some(better) = cron::suggest(text) {
+        finding.fix(Fix::new(format!("write `{better}`"), Safety::Safe).set(node, json!(better)));
+    }
+}

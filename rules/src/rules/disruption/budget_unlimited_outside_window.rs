@@ -1,0 +1,208 @@
+//! At some time no disruption budget applies, and any number of nodes may go at once.
+//!
+//! # Why
+//!
+//! The limit of 10% is only the default of a list that is not written. As soon as `budgets` is
+//! there, what no entry covers is unlimited: outside the windows of scheduled budgets, for the
+//! reasons that no budget names, and always with `budgets: []` or `reasons: []`. A list with one
+//! "zero in office hours" entry therefore lets Karpenter take the whole pool at 18:00, and with
+//! it every model that took minutes to load.
+//!
+//! # Fix
+//!
+//! Add a budget without a schedule: it is the limit at all other times. Where several budgets
+//! apply, the strictest wins.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu-inference
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g5, g6]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmptyOrUnderutilized
+//!     consolidateAfter: 5m
+//!     budgets: # <-
+//!       - nodes: "0"
+//!         schedule: 0 9 * * mon-fri
+//!         duration: 8h
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu-inference
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g5, g6]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmptyOrUnderutilized
+//!     consolidateAfter: 5m
+//!     budgets:
+//!       - nodes: "0"
+//!         schedule: 0 9 * * mon-fri
+//!         duration: 8h
+//!       - nodes: 10%
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/1939>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/2183>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::budget::{Calendar, Reason};
+use crate::model::nodepool::NodePool;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "budget-unlimited-outside-window",
+    group: Group::Disruption,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[],
+    params: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("budget_unlimited_outside_window.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let list = pool.disruption().get("budgets");
+    if pool.is_static() || !list.is_sequence() {
+        return;
+    }
+    let Some(budgets) = pool.budgets() else {
+        return;
+    };
+    let weighty = pool.is_gpu_intended() || is_production(object.name());
+    let mut idle = false;
+    for item in list.items() {
+        let reasons = item.get("reasons");
+        if reasons.is_sequence() && reasons.items().next().is_none() {
+            idle = true;
+            let finding = ctx.report(
+                &reasons,
+                "a budget with an empty list of reasons never applies",
+            );
+            finding.help("name the reasons, or remove `reasons` for all of them");
+            if !weighty {
+                finding.severity(Severity::Info);
+            }
+        }
+    }
+    let calendar = Calendar::new(&budgets);
+    if idle || calendar.is_frozen() {
+        return;
+    }
+    let open: Vec<Reason> = Reason::ALL
+        .into_iter()
+        .filter(|r| calendar.coverage(*r).unlimited_minutes > 0)
+        .collect();
+    let consolidates = pool.disruption().get("consolidateAfter").text() != Some("Never");
+    let moves = pool.consolidation_policy() != Some("WhenEmpty");
+    let matters: Vec<Reason> = open
+        .iter()
+        .copied()
+        .filter(|r| match r {
+            Reason::Drifted => true,
+            Reason::Empty => consolidates,
+            Reason::Underutilized => consolidates && moves,
+        })
+        .collect();
+    if matters.is_empty() {
+        return;
+    }
+    let name = object.name();
+    let always = matters
+        .iter()
+        .all(|r| calendar.coverage(*r).permanently_unlimited);
+    let when = match (budgets.is_empty(), always) {
+        (true, _) => "with an empty list there is no limit at all",
+        (_, true) => "no budget ever applies",
+        _ => "outside the windows there is no limit",
+    };
+    let whom = if open.len() == Reason::ALL.len() {
+        format!("all nodes of `{name}` may be disrupted at once")
+    } else {
+        let names: Vec<&str> = matters.iter().map(|r| r.name()).collect();
+        format!(
+            "all nodes of `{name}` may go at once when {}",
+            names.join(" or ")
+        )
+    };
+    let (extra, text) = if open.len() == Reason::ALL.len() {
+        (
+            json!({"nodes": "10%"}),
+            "add `nodes: 10%` without a schedule; the strictest budget wins",
+        )
+    } else {
+        let names: Vec<&str> = open.iter().map(|r| r.name()).collect();
+        (
+            json!({"nodes": "10%", "reasons": names}),
+            "add `nodes: 10%` for the reasons that no budget names",
+        )
+    };
+    let harmless = !weighty || matters == [Reason::Empty];
+    let finding = ctx.report(&list, format!("{whom}: {when}"));
+    finding.help(text).fix(
+        Fix::new(
+            "limit all other times to `10%` of the nodes",
+            Safety::Unsafe,
+        )
+        .append(&list, extra),
+    );
+    if harmless {
+        finding.severity(Severity::Info);
+    }
+}
+
+/// Whether a name says that the pool is for production.
+fn is_production(name: &str) -> bool {
+    name.split(|c: char| !c.is_ascii_alphanumeric())
+        .any(|word| matches!(word, "prod" | "prd" | "production"))
+}

@@ -1,0 +1,176 @@
+//! Consolidation may move the running pods of a training pool.
+//!
+//! # Why
+//!
+//! `WhenEmptyOrUnderutilized` (also the default) and `Balanced` evict running pods when they fit
+//! on fewer or cheaper nodes. A training pod cannot be moved: it starts again at its last
+//! checkpoint, and in a distributed run all other workers wait or fail with it. Hours of eight
+//! GPUs are lost to save minutes of one.
+//!
+//! # Fix
+//!
+//! Use `WhenEmpty`, which only removes nodes whose work is done, or protect every training pod
+//! with `karpenter.sh/do-not-disrupt: "true"`.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu-training
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       expireAfter: Never
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [p4d, p5]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 32
+//!   disruption:
+//!     consolidationPolicy: WhenEmptyOrUnderutilized # <-
+//!     consolidateAfter: 30m
+//!     budgets:
+//!       - nodes: "1"
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu-training
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       expireAfter: Never
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [p4d, p5]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 32
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 30m
+//!     budgets:
+//!       - nodes: "1"
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#consolidation>
+//! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::budget::{Calendar, Reason};
+use crate::model::class::Class;
+use crate::model::nodepool::NodePool;
+use crate::model::workload::WORKLOAD_KINDS;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+use super::annotation::{Trainers, protects_nodes, trainers};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "consolidation-disrupts-training",
+    group: Group::Disruption,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: WORKLOAD_KINDS,
+    params: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("consolidation_disrupts_training.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let disruption = pool.disruption();
+    let after = disruption.get("consolidateAfter");
+    let never = after.is_unknown() || after.text() == Some("Never");
+    if pool.is_static() || never || disruption.is_unknown() || protects_nodes(object) {
+        return;
+    }
+    let Some(policy @ ("WhenEmptyOrUnderutilized" | "Balanced")) = pool.consolidation_policy()
+    else {
+        return;
+    };
+    let name = object.name();
+    let index = ctx.index();
+    match index.views().purpose(&pool, name) {
+        Some((Class::Training, _)) => {}
+        _ => return,
+    }
+    // Budgets that never let a used node go say the same as WhenEmpty.
+    let Some(budgets) = pool.budgets() else {
+        return;
+    };
+    let used = Calendar::new(&budgets).coverage(Reason::Underutilized);
+    if used.permanently_zero {
+        return;
+    }
+    let unprotected = match trainers(&pool, name, index, ctx.platform()) {
+        Trainers::Protected => return,
+        Trainers::Unprotected(workload) => Some(workload),
+        Trainers::None => None,
+    };
+    let node = disruption.get("consolidationPolicy");
+    let written = node.exists();
+    let how = if written { "" } else { " by default" };
+    let mut fix =
+        Fix::new("consolidate only empty nodes", Safety::Unsafe).set(&node, json!("WhenEmpty"));
+    if !after.exists() {
+        // The API server asks for it wherever `disruption` is written.
+        fix = if disruption.exists() {
+            fix.set(&after, json!("5m"))
+        } else {
+            Fix::new("consolidate only empty nodes", Safety::Unsafe).set(
+                &disruption,
+                json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"}),
+            )
+        };
+    }
+    let finding = ctx.report(
+        &node,
+        format!("training pool `{name}` moves running pods{how} (`{policy}`)"),
+    );
+    finding
+        .help(
+            "use `WhenEmpty`, or put `karpenter.sh/do-not-disrupt: \"true\"` on every training pod",
+        )
+        .fix(fix);
+    if let Some(workload) = unprotected {
+        let object = &workload.object;
+        finding.related(
+            object,
+            &object.path(&["metadata", "name"]),
+            "chooses the pool and is not protected",
+        );
+    }
+}

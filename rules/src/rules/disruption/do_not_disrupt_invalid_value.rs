@@ -1,0 +1,199 @@
+//! `karpenter.sh/do-not-disrupt` has a value that Karpenter ignores.
+//!
+//! # Why
+//!
+//! On a pod Karpenter takes `"true"` and, from 1.12 on, a positive duration such as `"4h"`, counted
+//! from the pod's start; on a node only `"true"`. Everything else, `"True"`, `"yes"` or `"1d"`, is
+//! as if it were not written, and the run is evicted like any other. Annotations are strings: an
+//! unquoted `true` is refused by the API server.
+//!
+//! # Fix
+//!
+//! Write `"true"` with quotes, or a duration in hours, minutes and seconds.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: bert-training
+//!   namespace: models
+//! spec:
+//!   backoffLimit: 3
+//!   activeDeadlineSeconds: 86400
+//!   ttlSecondsAfterFinished: 86400
+//!   template:
+//!     metadata:
+//!       labels: {app: bert-training}
+//!       annotations:
+//!         karpenter.sh/do-not-disrupt: "yes" # <-
+//!     spec:
+//!       restartPolicy: Never
+//!       terminationGracePeriodSeconds: 120
+//!       containers:
+//!         - name: trainer
+//!           image: registry.example.com/ml/bert:v3
+//!           command: [torchrun, --nproc_per_node=1, train.py]
+//!           resources:
+//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: bert-training
+//!   namespace: models
+//! spec:
+//!   backoffLimit: 3
+//!   activeDeadlineSeconds: 86400
+//!   ttlSecondsAfterFinished: 86400
+//!   template:
+//!     metadata:
+//!       labels: {app: bert-training}
+//!       annotations:
+//!         karpenter.sh/do-not-disrupt: "true"
+//!     spec:
+//!       restartPolicy: Never
+//!       terminationGracePeriodSeconds: 120
+//!       containers:
+//!         - name: trainer
+//!           image: registry.example.com/ml/bert:v3
+//!           command: [torchrun, --nproc_per_node=1, train.py]
+//!           resources:
+//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
+//! - <https://karpenter.sh/docs/concepts/disruption/#node-level-controls>
+
+use serde_json::{Value, json};
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::duration::{self, Field, GoDuration};
+use crate::model::workload::{WORKLOAD_KINDS, templates};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::settings::Platform;
+
+use super::annotation::{DO_NOT_DISRUPT, DURATIONS_SINCE, is_active, of_pool};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "do-not-disrupt-invalid-value",
+    group: Group::Disruption,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: KINDS,
+    reads: &[],
+    params: &[],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("do_not_disrupt_invalid_value.rs")),
+    check: Check::Object(check),
+};
+
+const KINDS: &[Kind] = &{
+    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 3];
+    let mut i = 0;
+    while i < WORKLOAD_KINDS.len() {
+        kinds[i] = WORKLOAD_KINDS[i];
+        i += 1;
+    }
+    kinds[i] = Kind::NODE;
+    kinds[i + 1] = Kind::NODE_CLAIM;
+    kinds
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    if object.is(Kind::NODE_POOL) {
+        judge(&of_pool(object), false, ctx);
+    } else if object.is(Kind::NODE) || object.is(Kind::NODE_CLAIM) {
+        judge(&object.annotation(DO_NOT_DISRUPT), false, ctx);
+    }
+    for template in templates(object) {
+        judge(&template.annotation(DO_NOT_DISRUPT), true, ctx);
+    }
+}
+
+/// Judges one value; `pod` says that durations are read there.
+fn judge(node: &Node<'_>, pod: bool, ctx: &mut Context<'_>) {
+    if !node.exists() || node.is_unknown() {
+        return;
+    }
+    let platform = ctx.platform();
+    let Some(text) = node.text() else {
+        let finding = ctx.report(
+            node,
+            "annotations are strings: the API server refuses `karpenter.sh/do-not-disrupt` like this",
+        );
+        finding.help("write it in quotes: `\"true\"`");
+        let quoted = match (node.bool(), node.int()) {
+            (Some(false), _) => "false",
+            (Some(true), _) | (_, Some(1)) => "true",
+            _ => return,
+        };
+        finding.fix(title(quoted, node));
+        return;
+    };
+    if text == "true" || (pod && is_active(text, platform)) {
+        return;
+    }
+    if text == "false" {
+        ctx.report(
+            node,
+            "`karpenter.sh/do-not-disrupt: \"false\"` is the same as leaving it out",
+        )
+        .severity(Severity::Info)
+        .help("remove it, or write `\"true\"` to protect the pod");
+        return;
+    }
+    let shown: String = text.chars().take(30).collect();
+    let is_duration = GoDuration::parse(text).is_ok_and(GoDuration::is_positive);
+    let finding = ctx.report(
+        node,
+        format!(
+            "Karpenter ignores `karpenter.sh/do-not-disrupt: \"{shown}\"`: nothing is protected"
+        ),
+    );
+    if is_duration && pod {
+        finding.help(format!(
+            "durations are read from Karpenter {DURATIONS_SINCE} on; write `\"true\"`"
+        ));
+    } else if is_duration || !pod {
+        finding.help("on nodes only `\"true\"` counts");
+    } else if platform.karpenter >= DURATIONS_SINCE {
+        finding.help("write `\"true\"`, or a duration of hours and minutes such as `\"24h\"`");
+    } else {
+        finding.help("write `\"true\"`");
+    }
+    if let Some(better) = suggest(text, pod, platform) {
+        finding.fix(title(&better, node));
+    }
+}
+
+fn title(value: &str, node: &Node<'_>) -> Fix {
+    let value: Value = json!(value);
+    Fix::new(format!("write `{value}`"), Safety::Safe).set(node, value)
+}
+
+/// The value that was certainly meant.
+fn suggest(text: &str, pod: bool, platform: &Platform) -> Option<String> {
+    if matches!(
+        text.trim().to_ascii_lowercase().as_str(),
+        "true" | "yes" | "1" | "on"
+    ) {
+        return Some("true".to_owned());
+    }
+    if !pod || GoDuration::parse(text).is_ok() {
+        return None;
+    }
+    duration::suggest(Field::TerminationGracePeriod, text).filter(|t| is_active(t, platform))
+}

@@ -1,0 +1,190 @@
+//! `karpenter.sh/do-not-disrupt` is written where Karpenter does not read it.
+//!
+//! # Why
+//!
+//! Karpenter looks at running pods and at nodes. On a Deployment, a Job, a CronJob or another
+//! controller the annotation stays on that object and never reaches its pods; on a NodePool's own
+//! metadata, a Namespace, a PodDisruptionBudget or a Service nobody reads it. The run looks
+//! protected in the manifest and is evicted all the same.
+//!
+//! # Fix
+//!
+//! Write it in the metadata of the pod template, or, to protect whole nodes, in
+//! `spec.template.metadata.annotations` of the NodePool.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: bert-training
+//!   namespace: models
+//!   annotations:
+//!     team: language
+//!     karpenter.sh/do-not-disrupt: "true" # <-
+//! spec:
+//!   backoffLimit: 3
+//!   activeDeadlineSeconds: 86400
+//!   ttlSecondsAfterFinished: 86400
+//!   template:
+//!     metadata:
+//!       labels: {app: bert-training}
+//!     spec:
+//!       restartPolicy: Never
+//!       terminationGracePeriodSeconds: 120
+//!       containers:
+//!         - name: trainer
+//!           image: registry.example.com/ml/bert:v3
+//!           command: [torchrun, --nproc_per_node=1, train.py]
+//!           resources:
+//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: bert-training
+//!   namespace: models
+//!   annotations:
+//!     team: language
+//! spec:
+//!   backoffLimit: 3
+//!   activeDeadlineSeconds: 86400
+//!   ttlSecondsAfterFinished: 86400
+//!   template:
+//!     metadata:
+//!       labels: {app: bert-training}
+//!       annotations:
+//!         karpenter.sh/do-not-disrupt: "true"
+//!     spec:
+//!       restartPolicy: Never
+//!       terminationGracePeriodSeconds: 120
+//!       containers:
+//!         - name: trainer
+//!           image: registry.example.com/ml/bert:v3
+//!           command: [torchrun, --nproc_per_node=1, train.py]
+//!           resources:
+//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
+//! - <https://karpenter.sh/docs/concepts/disruption/#node-level-controls>
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::workload::templates;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+use super::annotation::DO_NOT_DISRUPT;
+
+/// Controllers that do not hand their own annotations to their pods, and kinds without pods.
+/// KServe's InferenceService and Kubeflow's Notebook do hand them on.
+const KINDS: &[Kind] = &[
+    Kind::DEPLOYMENT,
+    Kind::STATEFUL_SET,
+    Kind::DAEMON_SET,
+    Kind::JOB,
+    Kind::CRON_JOB,
+    Kind::SCALED_JOB,
+    Kind::new("", "ReplicationController"),
+    Kind::new("apps", "ReplicaSet"),
+    Kind::new("jobset.x-k8s.io", "JobSet"),
+    Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+    Kind::new("kubeflow.org", "PyTorchJob"),
+    Kind::new("kubeflow.org", "TFJob"),
+    Kind::new("kubeflow.org", "XGBoostJob"),
+    Kind::new("kubeflow.org", "PaddleJob"),
+    Kind::new("kubeflow.org", "JAXJob"),
+    Kind::new("kubeflow.org", "MPIJob"),
+    Kind::new("ray.io", "RayCluster"),
+    Kind::new("ray.io", "RayJob"),
+    Kind::new("ray.io", "RayService"),
+    Kind::new("argoproj.io", "Rollout"),
+    Kind::new("batch.volcano.sh", "Job"),
+    Kind::NODE_POOL,
+    Kind::EC2_NODE_CLASS,
+    Kind::NAMESPACE,
+    Kind::SERVICE,
+    Kind::PDB,
+    Kind::HPA,
+    Kind::SCALED_OBJECT,
+];
+
+pub(crate) static RULE: Rule = Rule {
+    id: "do-not-disrupt-misplaced",
+    group: Group::Disruption,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: KINDS,
+    reads: &[],
+    params: &[],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("do_not_disrupt_misplaced.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let kind = object.id().kind.as_str();
+    judge(object, &object.annotation(DO_NOT_DISRUPT), kind, ctx);
+    if object.is(Kind::CRON_JOB) {
+        // The Job that a CronJob makes is a controller too.
+        let annotations = object.path(&["spec", "jobTemplate", "metadata", "annotations"]);
+        judge(object, &annotations.get(DO_NOT_DISRUPT), "Job", ctx);
+    }
+}
+
+fn judge(object: &Object, node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
+    // Without effect is what "false" asks for.
+    if !node.exists() || node.text() == Some("false") || node.bool() == Some(false) {
+        return;
+    }
+    let templates = templates(object);
+    let places: Vec<Node<'_>> = templates
+        .iter()
+        .map(|t| t.annotation(DO_NOT_DISRUPT))
+        .collect();
+    let unreadable = templates
+        .iter()
+        .any(|t| t.metadata.get("annotations").is_unknown());
+    let finding = ctx.report(
+        node,
+        format!("`karpenter.sh/do-not-disrupt` does nothing on a {kind}: its pods do not get it"),
+    );
+    if object.is(Kind::NODE_POOL) {
+        finding.message = format!(
+            "`karpenter.sh/do-not-disrupt` on NodePool `{}` itself does nothing",
+            object.name()
+        );
+        finding
+            .help("put it on the pods, or in `spec.template.metadata.annotations` for all nodes");
+        return;
+    }
+    if templates.is_empty() {
+        finding.message = format!("`karpenter.sh/do-not-disrupt` does nothing on a {kind}");
+        finding.help("put it on the pods that shall be protected");
+        return;
+    }
+    if places.iter().all(Node::exists) {
+        finding
+            .severity(Severity::Info)
+            .help("the pod template carries it too; remove it here");
+        return;
+    }
+    finding.help("put it in the metadata of the pod template");
+    if let [place] = places.as_slice()
+        && !place.exists()
+        && !unreadable
+    {
+        finding.fix(Fix::new("move it to the pod template", Safety::Safe).relocate(node, place));
+    }
+}

@@ -1,0 +1,214 @@
+//! A training run on accelerators does not say that it must not be disrupted.
+//!
+//! # Why
+//!
+//! Consolidation and drift evict training pods like any others. The run starts again at its last
+//! checkpoint, or at the beginning; in a distributed run every other worker waits. With
+//! `karpenter.sh/do-not-disrupt` Karpenter leaves the node alone until the pod has ended. It does
+//! not help against a spot reclaim or the expiry of the node.
+//!
+//! # Fix
+//!
+//! Annotate the pod template with `karpenter.sh/do-not-disrupt: "true"`. Give the NodePool a
+//! `terminationGracePeriod`, so that a hanging run cannot hold its node for ever.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: bert-training
+//!   namespace: models
+//! spec:
+//!   backoffLimit: 3
+//!   activeDeadlineSeconds: 86400
+//!   ttlSecondsAfterFinished: 86400
+//!   template:
+//!     metadata: # <-
+//!       labels: {app: bert-training}
+//!     spec:
+//!       restartPolicy: Never
+//!       terminationGracePeriodSeconds: 120
+//!       containers:
+//!         - name: trainer
+//!           image: registry.example.com/ml/bert:v3
+//!           command: [torchrun, --nproc_per_node=1, train.py]
+//!           resources:
+//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: bert-training
+//!   namespace: models
+//! spec:
+//!   backoffLimit: 3
+//!   activeDeadlineSeconds: 86400
+//!   ttlSecondsAfterFinished: 86400
+//!   template:
+//!     metadata:
+//!       labels: {app: bert-training}
+//!       annotations:
+//!         karpenter.sh/do-not-disrupt: "true"
+//!     spec:
+//!       restartPolicy: Never
+//!       terminationGracePeriodSeconds: 120
+//!       containers:
+//!         - name: trainer
+//!           image: registry.example.com/ml/bert:v3
+//!           command: [torchrun, --nproc_per_node=1, train.py]
+//!           resources:
+//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
+//! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::class::{Class, classify};
+use crate::model::gpu::asks_for_accelerator;
+use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
+use crate::model::workload::{Template, WORKLOAD_KINDS, templates, workload_kind};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::source::placeholder::is_placeholder;
+
+use super::annotation::{DO_NOT_DISRUPT, protects_nodes};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "do-not-disrupt-missing",
+    group: Group::Disruption,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NODE_POOL],
+    params: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("do_not_disrupt_missing.rs")),
+    check: Check::Object(check),
+};
+
+/// Names of the annotation, the old ones too: those are another rule's.
+const NAMES: [&str; 3] = [
+    DO_NOT_DISRUPT,
+    "karpenter.sh/do-not-evict",
+    "karpenter.sh/do-not-consolidate",
+];
+
+/// Shorter runs than this are not worth a protected node.
+const SHORT_SECONDS: i64 = 15 * 60;
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let ends = workload_kind(object).is_some_and(|k| k.runs_to_completion);
+    if !(ends || object.is(Kind::POD)) || object.path(&["metadata", "ownerReferences"]).exists() {
+        return;
+    }
+    // On the object itself it is do-not-disrupt-misplaced's.
+    let own = object.path(&["metadata", "annotations"]);
+    let misplaced = NAMES.iter().any(|n| own.get(n).exists());
+    if (misplaced && !object.is(Kind::POD)) || is_short(object) {
+        return;
+    }
+    let templates = templates(object);
+    let bare: Vec<&Template<'_>> = templates.iter().filter(|t| is_bare(t)).collect();
+    let Some(first) = bare.first() else {
+        return;
+    };
+    let classified = classify(object);
+    if !classified.is(Class::Training) || is_on_protected_nodes(object, ctx) {
+        return;
+    }
+    let node = first.annotation(DO_NOT_DISRUPT);
+    let mut fix = Fix::new(
+        "protect the pods; check that the pool has a `terminationGracePeriod`",
+        Safety::Unsafe,
+    );
+    for template in &bare {
+        fix = fix.set(&template.annotation(DO_NOT_DISRUPT), json!("true"));
+    }
+    let name = object.name();
+    ctx.report(
+        &node,
+        format!("training run `{name}` may be evicted to save money or to replace its node"),
+    )
+    .help("annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`")
+    .fix(fix);
+}
+
+/// A template that asks for accelerators, says nothing of disruption and may run elsewhere than
+/// on spot, where the annotation does not help.
+fn is_bare(template: &Template<'_>) -> bool {
+    let annotations = template.metadata.get("annotations");
+    let unknown = template.metadata.is_unknown()
+        || annotations.is_unknown()
+        || annotations.entries().iter().any(|(k, _)| is_placeholder(k));
+    asks_for_accelerator(template)
+        && !unknown
+        && !NAMES.iter().any(|n| annotations.get(n).exists())
+        && !is_spot_only(template)
+        && !is_brief(&template.spec.get("activeDeadlineSeconds"))
+}
+
+fn is_spot_only(template: &Template<'_>) -> bool {
+    let wanted = template.spec.path(&["nodeSelector", CAPACITY_TYPE]);
+    if wanted.is_unknown() || wanted.text() == Some("spot") {
+        return true;
+    }
+    let terms = template.spec.path(&[
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    ]);
+    let spot = |term: Node<'_>| {
+        term.get("matchExpressions").items().any(|e| {
+            let mut values = e.get("values").items();
+            e.get("key").text() == Some(CAPACITY_TYPE)
+                && e.get("operator").text() == Some("In")
+                && values.all(|v| v.is_unknown() || v.text() == Some("spot"))
+        })
+    };
+    terms.items().next().is_some() && terms.items().all(spot)
+}
+
+/// Whether a deadline ends the run early.
+fn is_short(object: &Object) -> bool {
+    let spec = object.get("spec");
+    [
+        spec.get("activeDeadlineSeconds"),
+        spec.path(&["runPolicy", "activeDeadlineSeconds"]),
+        spec.path(&["jobTemplate", "spec", "activeDeadlineSeconds"]),
+        spec.path(&["jobTargetRef", "activeDeadlineSeconds"]),
+    ]
+    .iter()
+    .any(is_brief)
+}
+
+fn is_brief(deadline: &Node<'_>) -> bool {
+    deadline.is_unknown() || deadline.int().is_some_and(|s| s < SHORT_SECONDS)
+}
+
+/// Whether a NodePool that the workload chooses protects its nodes as a whole.
+fn is_on_protected_nodes(object: &Object, ctx: &Context<'_>) -> bool {
+    let index = ctx.index();
+    index.of(Kind::NODE_POOL).any(|other| {
+        protects_nodes(other)
+            && NodePool::new(other).is_some_and(|pool| {
+                let choosing = index.views().choosing(&pool, other.name());
+                choosing.iter().any(|w| w.object.same(object))
+            })
+    })
+}

@@ -1,0 +1,143 @@
+//! A training pool has no disruption budget of its own.
+//!
+//! # Why
+//!
+//! Where no budgets are written, Karpenter may replace 10% of the pool's nodes at a time, rounded
+//! up: one node even of a pool of two. A new AMI or a changed node class then ends training runs
+//! at any hour. Pods with `karpenter.sh/do-not-disrupt` are spared; the pool is only quiet where
+//! every workload on it has that.
+//!
+//! # Fix
+//!
+//! Write budgets: a small number of nodes, and zero during the hours in which runs must not be
+//! cut. Leave a window, or patches never arrive.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu-training
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       expireAfter: Never
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [p4d, p5]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 32
+//!   disruption: # <-
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 30m
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu-training
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       expireAfter: Never
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [p4d, p5]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 32
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 30m
+//!     budgets:
+//!       - nodes: "1"
+//!       - nodes: "0"
+//!         schedule: 0 0 * * mon-fri
+//!         duration: 20h
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
+//! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
+
+use crate::finding::Severity;
+use crate::model::class::Class;
+use crate::model::nodepool::NodePool;
+use crate::model::workload::WORKLOAD_KINDS;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+use super::annotation::{Trainers, protects_nodes, trainers};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "training-pool-without-budget",
+    group: Group::Disruption,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: WORKLOAD_KINDS,
+    params: &[],
+    fix: None,
+    docs: docs(include_str!("training_pool_without_budget.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let budgets = pool.disruption().get("budgets");
+    if budgets.exists()
+        || pool.disruption().is_unknown()
+        || pool.is_static()
+        || protects_nodes(object)
+    {
+        return;
+    }
+    let name = object.name();
+    let index = ctx.index();
+    match index.views().purpose(&pool, name) {
+        Some((Class::Training, _)) => {}
+        _ => return,
+    }
+    let unprotected = match trainers(&pool, name, index, ctx.platform()) {
+        Trainers::Protected => return,
+        Trainers::Unprotected(workload) => Some(workload),
+        Trainers::None => None,
+    };
+    let finding = ctx.report(
+        &budgets,
+        format!("training pool `{name}` writes no budgets: 10% of its nodes may go at any time"),
+    );
+    finding.help("add `budgets`: a number of nodes, and zero in the hours when runs must go on");
+    if let Some(workload) = unprotected {
+        let object = &workload.object;
+        finding.related(
+            object,
+            &object.path(&["metadata", "name"]),
+            "chooses the pool and is not protected",
+        );
+    }
+}

@@ -1,0 +1,194 @@
+//! A capacity type that does not exist.
+//!
+//! # Why
+//!
+//! `karpenter.sh/capacity-type` is `on-demand`, `spot` or `reserved`, compared letter by letter.
+//! Karpenter refuses a requirement without any valid value, and the pool is never Ready. If one of
+//! several values is wrong, it only writes a line to its log and goes on with the rest: `[Spot,
+//! on-demand]` silently means on-demand alone. A template label is not checked at all, and a pod
+//! that asks for a value that does not exist is ignored.
+//!
+//! # Fix
+//!
+//! Write the value as Karpenter spells it.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [ondemand] # <-
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#capacity-type>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
+use crate::model::workload::{WORKLOAD_KINDS, templates};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = {
+    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 1];
+    let mut at = 0;
+    while at < WORKLOAD_KINDS.len() {
+        kinds[at + 1] = WORKLOAD_KINDS[at];
+        at += 1;
+    }
+    kinds
+};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "capacity-type-invalid",
+    group: Group::NodePool,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &KINDS,
+    reads: &[],
+    params: &[],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("capacity_type_invalid.rs")),
+    check: Check::Object(check),
+};
+
+const VALID: [&str; 3] = ["on-demand", "spot", "reserved"];
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    if let Some(pool) = NodePool::new(object) {
+        value(
+            &pool.labels().get(CAPACITY_TYPE),
+            Severity::Error,
+            None,
+            ctx,
+        );
+        for requirement in pool.requirements().items() {
+            expression(&requirement, Severity::Error, ctx);
+        }
+        return;
+    }
+    for template in templates(object) {
+        let selected = template.spec.get("nodeSelector").get(CAPACITY_TYPE);
+        value(&selected, Severity::Error, None, ctx);
+        let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
+        let required = affinity.path(&[
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            "nodeSelectorTerms",
+        ]);
+        for term in required.items() {
+            for e in term.get("matchExpressions").items() {
+                expression(&e, Severity::Error, ctx);
+            }
+        }
+        for preferred in affinity
+            .get("preferredDuringSchedulingIgnoredDuringExecution")
+            .items()
+        {
+            for e in preferred.path(&["preference", "matchExpressions"]).items() {
+                expression(&e, Severity::Warning, ctx);
+            }
+        }
+    }
+}
+
+/// A requirement of a pool or an expression of a pod; `none` is how bad it is if no value is valid.
+fn expression(expression: &Node<'_>, none: Severity, ctx: &mut Context<'_>) {
+    if expression.get("key").text() != Some(CAPACITY_TYPE) {
+        return;
+    }
+    let values = expression.get("values");
+    let valid = |v: &Node<'_>| v.is_unknown() || v.text().is_some_and(|t| VALID.contains(&t));
+    let severity = match expression.get("operator").text() {
+        Some("In") if values.items().any(|v| valid(&v)) => none.min(Severity::Warning),
+        Some("In") => none,
+        // Nothing has that value, so nothing is left out.
+        Some("NotIn") => Severity::Info,
+        _ => return,
+    };
+    for item in values.items() {
+        value(&item, severity, Some(&values), ctx);
+    }
+}
+
+fn value(node: &Node<'_>, severity: Severity, list: Option<&Node<'_>>, ctx: &mut Context<'_>) {
+    let Some(text) = node.text().filter(|t| !VALID.contains(t)) else {
+        return;
+    };
+    let meant = meant(text);
+    let finding = ctx.report(node, format!("`{text}` is no capacity type"));
+    finding.severity(severity);
+    match meant {
+        Some(word) => {
+            finding.help(format!("write `{word}`"));
+            let twice = list.is_some_and(|l| l.items().any(|v| v.text() == Some(word)));
+            finding.fix(if twice {
+                Fix::new(
+                    format!("remove it: `{word}` is there already"),
+                    Safety::Safe,
+                )
+                .remove(node)
+            } else {
+                Fix::new(format!("write `{word}`"), Safety::Safe).set(node, json!(word))
+            });
+        }
+        None => {
+            finding.help("the capacity types are `on-demand`, `spot` and `reserved`");
+        }
+    }
+}
+
+/// The capacity type that another spelling can only mean.
+fn meant(text: &str) -> Option<&'static str> {
+    let letters: String = text
+        .chars()
+        .filter(|c| !matches!(c, '-' | '_' | ' '))
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
+    match letters.as_str() {
+        "ondemand" => Some("on-demand"),
+        "spot" => Some("spot"),
+        "reserved" => Some("reserved"),
+        _ => None,
+    }
+}

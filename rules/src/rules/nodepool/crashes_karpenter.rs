@@ -1,0 +1,384 @@
+//! A manifest that the API server takes and that stops Karpenter or KEDA for the whole cluster.
+//!
+//! # Why
+//!
+//! Some values pass the CRD's checks and then break the controller that reads them: a duration
+//! that Go cannot hold makes every list of NodePools fail; a range without a number, on a label of
+//! one's own, makes Karpenter panic when it draws a value from it; a block device mapping without
+//! `ebs` or `deviceName` makes it panic while it computes disk sizes; a target that is no quantity
+//! makes KEDA's operator panic. One such object stops scaling for everybody until it is deleted.
+//!
+//! # Fix
+//!
+//! Write a value that can be read: a duration of at most 2562047h or `Never`, a range with a number
+//! in it, a mapping with device and volume, a quantity such as `500m` or `2Gi`.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       expireAfter: 9999999h # <-
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       expireAfter: Never
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # References
+//!
+//! - <https://pkg.go.dev/time#ParseDuration>
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings>
+//! - <https://keda.sh/docs/latest/scalers/cpu/>
+
+use crate::finding::Severity;
+use crate::model::duration::{self, DurationError, Field, GoDuration};
+use crate::model::nodepool::NodePool;
+use crate::model::quantity::Quantity;
+use crate::model::requirement::{Operator, Requirement, is_restricted, is_well_known, normalise};
+use crate::model::scheduling::{self, AmiFamily, BlockDevice, NodeClass};
+use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::settings::Version;
+
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] = {
+    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 3];
+    kinds[1] = Kind::EC2_NODE_CLASS;
+    kinds[2] = Kind::SCALED_OBJECT;
+    let mut at = 0;
+    while at < WORKLOAD_KINDS.len() {
+        kinds[at + 3] = WORKLOAD_KINDS[at];
+        at += 1;
+    }
+    kinds
+};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "crashes-karpenter",
+    group: Group::NodePool,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &KINDS,
+    reads: &[],
+    params: &[],
+    fix: None,
+    docs: docs(include_str!("crashes_karpenter.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    if let Some(pool) = NodePool::new(object) {
+        durations(&pool, ctx);
+        pool_ranges(&pool, ctx);
+    }
+    if object.is(Kind::EC2_NODE_CLASS) && object.id().version == "v1" {
+        block_devices(object, ctx);
+        grace_periods(object, ctx);
+    }
+    if object.is(Kind::SCALED_OBJECT) || object.is(Kind::SCALED_JOB) {
+        targets(object, ctx);
+    }
+    // Karpenter starts no node for a DaemonSet.
+    if !object.is(Kind::DAEMON_SET) {
+        for template in templates(object) {
+            pod_ranges(&template, ctx);
+        }
+    }
+}
+
+fn durations(pool: &NodePool<'_>, ctx: &mut Context<'_>) {
+    let spec = pool.template_spec();
+    let disruption = pool.disruption();
+    let mut fields = vec![
+        (spec.get("expireAfter"), Field::ExpireAfter),
+        (
+            spec.get("terminationGracePeriod"),
+            Field::TerminationGracePeriod,
+        ),
+        (disruption.get("consolidateAfter"), Field::ConsolidateAfter),
+    ];
+    for budget in disruption.get("budgets").items() {
+        fields.push((budget.get("duration"), Field::BudgetDuration));
+    }
+    for (node, field) in fields {
+        let Some(text) = node.text() else {
+            continue;
+        };
+        if duration::parse(field, text) == Err(DurationError::Overflow) {
+            let help = if field.allows_never() {
+                "the longest duration is 2562047h; for no limit at all write `Never`"
+            } else {
+                "the longest duration is 2562047h"
+            };
+            ctx.report(
+                &node,
+                "Karpenter cannot read a duration this long, and then reads no NodePool of the cluster",
+            )
+            .help(help);
+        }
+    }
+}
+
+/// A line of requirements or of an affinity term; `None` where it is not known, or refused.
+fn line<'a>(node: &Node<'a>) -> Option<(&'a str, Requirement)> {
+    if node.has_unknown() {
+        return None;
+    }
+    let key = node.get("key").text()?;
+    let op = node.get("operator").text()?.parse::<Operator>().ok()?;
+    let values: Vec<String> = node
+        .get("values")
+        .items()
+        .filter_map(|v| v.text().map(str::to_owned))
+        .collect();
+    let bound = matches!(
+        op,
+        Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte
+    );
+    if bound && !matches!(values.as_slice(), [v] if v.parse::<i64>().is_ok()) {
+        return None;
+    }
+    Some((normalise(key), Requirement::new(op, &values, None)))
+}
+
+/// Whether the key is a label of one's own, under any provider.
+fn is_custom(key: &str) -> bool {
+    !is_well_known(key)
+        && !is_restricted(key)
+        && !key.starts_with("eks.amazonaws.com/")
+        && !key.starts_with("karpenter.")
+}
+
+/// The lines that leave a custom key an empty range: where, and the key.
+fn empty_ranges<'a>(lines: &[Node<'a>], fixed: &[&str]) -> Vec<(Node<'a>, &'a str)> {
+    let mut out: Vec<(Node<'a>, &'a str)> = Vec::new();
+    // A line whose key is a placeholder may be one more on any key.
+    if lines
+        .iter()
+        .any(|l| l.is_unknown() || l.get("key").is_unknown())
+    {
+        return out;
+    }
+    for first in lines {
+        let Some(key) = first.get("key").text().map(normalise) else {
+            continue;
+        };
+        if !is_custom(key) || fixed.contains(&key) || out.iter().any(|(_, k)| *k == key) {
+            continue;
+        }
+        let of_key = || {
+            lines
+                .iter()
+                .filter(|l| l.get("key").text().map(normalise) == Some(key))
+        };
+        let parts: Option<Vec<Requirement>> = of_key().map(|l| Some(line(l)?.1)).collect();
+        let whole = parts.and_then(|p| p.into_iter().reduce(|a, b| a.intersect(&b)));
+        if !whole.is_some_and(|r| r.is_empty_range()) {
+            continue;
+        }
+        let culprit = of_key()
+            .find(|l| line(l).is_some_and(|(_, r)| r.is_empty_range()))
+            .unwrap_or(first);
+        out.push((culprit.get("values").index(0), key));
+    }
+    out
+}
+
+fn pool_ranges(pool: &NodePool<'_>, ctx: &mut Context<'_>) {
+    if pool.is_foreign() || pool.labels().is_unknown() {
+        return;
+    }
+    let lines: Vec<Node<'_>> = pool.requirements().items().collect();
+    // A label gives the value, so none is drawn.
+    let labels: Vec<&str> = pool
+        .labels()
+        .entries()
+        .into_iter()
+        .map(|(k, _)| normalise(k))
+        .collect();
+    for (node, key) in empty_ranges(&lines, &labels) {
+        ctx.report(
+            &node,
+            format!("no number is left for `{key}`: Karpenter panics when a pod picks the pool"),
+        )
+        .help("write a range that has a number from 0 up, or list the values with `In`");
+    }
+}
+
+fn pod_ranges(template: &Template<'_>, ctx: &mut Context<'_>) {
+    let terms = template.spec.path(&[
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    ]);
+    let selected: Vec<&str> = template
+        .spec
+        .get("nodeSelector")
+        .entries()
+        .into_iter()
+        .map(|(k, _)| normalise(k))
+        .collect();
+    for term in terms.items() {
+        let lines: Vec<Node<'_>> = term.get("matchExpressions").items().collect();
+        for (node, key) in empty_ranges(&lines, &selected) {
+            ctx.report(
+                &node,
+                format!(
+                    "no number is left for `{key}`: Karpenter panics if a NodePool has that label"
+                ),
+            )
+            .help("write a range that has a number from 0 up, or list the values with `In`");
+        }
+    }
+}
+
+fn block_devices(object: &Object, ctx: &mut Context<'_>) {
+    let spec = object.get("spec");
+    let list = spec.get("blockDeviceMappings");
+    let Some(ami_family) = family(&spec) else {
+        return;
+    };
+    let unknown = |m: &Node<'_>| {
+        m.is_unknown() || m.get("deviceName").is_unknown() || m.get("rootVolume").is_unknown()
+    };
+    if list.items().any(|m| unknown(&m) || !m.is_mapping()) {
+        return;
+    }
+    let devices: Vec<BlockDevice> = list
+        .items()
+        .map(|m| BlockDevice {
+            device_name: m.get("deviceName").text().map(str::to_owned),
+            root_volume: m.get("rootVolume").bool() == Some(true),
+            ebs: m.get("ebs").exists(),
+            // How large does not matter, but whether there is a size.
+            volume_size: m.path(&["ebs", "volumeSize"]).exists().then_some(1),
+        })
+        .collect();
+    let crashes = |devices: &[BlockDevice]| {
+        scheduling::crashes(&NodeClass {
+            ami_family,
+            block_devices: devices.to_vec(),
+            ..NodeClass::default()
+        })
+    };
+    if !crashes(&devices) {
+        return;
+    }
+    // The mapping whose repair helps; else the first that lacks something.
+    let lacks = |d: &BlockDevice| !d.ebs || d.device_name.is_none();
+    let helps = |at: usize| {
+        let mut repaired = devices.clone();
+        let device = &mut repaired[at];
+        device.ebs = true;
+        device
+            .device_name
+            .get_or_insert_with(|| "/dev/sdz".to_owned());
+        !crashes(&repaired)
+    };
+    let defective = || (0..devices.len()).filter(|at| lacks(&devices[*at]));
+    let Some(at) = defective()
+        .find(|at| helps(*at))
+        .or_else(|| defective().next())
+    else {
+        return;
+    };
+    let field = if devices[at].ebs { "deviceName" } else { "ebs" };
+    let node = list.index(at).get(field);
+    ctx.report(
+        &node,
+        format!("a block device mapping without `{field}` makes Karpenter panic for all pools"),
+    )
+    .help(format!("add `{field}`, or remove the mapping"));
+}
+
+/// The AMI family; `None` where a placeholder decides.
+fn family(spec: &Node<'_>) -> Option<AmiFamily> {
+    let family = spec.get("amiFamily");
+    if family.exists() {
+        return family.text().map(AmiFamily::parse);
+    }
+    let terms = spec.get("amiSelectorTerms");
+    if terms.is_unknown() || !terms.exists() {
+        return None;
+    }
+    for term in terms.items() {
+        let alias = term.get("alias");
+        if alias.exists() || term.is_unknown() {
+            return alias.text().map(AmiFamily::parse);
+        }
+    }
+    Some(AmiFamily::Custom)
+}
+
+fn grace_periods(object: &Object, ctx: &mut Context<'_>) {
+    // From 1.15 on the controller checks them itself.
+    if ctx.platform().karpenter >= Version::new(1, 15) {
+        return;
+    }
+    let periods = object.path(&["spec", "kubelet", "evictionSoftGracePeriod"]);
+    for (_, node) in periods.entries() {
+        let Some(text) = node.text() else {
+            continue;
+        };
+        if GoDuration::parse(text).is_err() {
+            ctx.report(
+                &node,
+                format!(
+                    "`{text}` is no duration: Karpenter then reads no EC2NodeClass of the cluster"
+                ),
+            )
+            .help("write a duration as Go does, such as `90s` or `1m30s`");
+        }
+    }
+}
+
+fn targets(object: &Object, ctx: &mut Context<'_>) {
+    for trigger in object.path(&["spec", "triggers"]).items() {
+        let average = trigger.get("metricType").text() == Some("AverageValue");
+        if !average || !matches!(trigger.get("type").text(), Some("cpu" | "memory")) {
+            continue;
+        }
+        let node = trigger.path(&["metadata", "value"]);
+        let Some(text) = node.text().filter(|t| !t.is_empty()) else {
+            continue;
+        };
+        if Quantity::parse(text).is_err() {
+            ctx.report(
+                &node,
+                format!("`{text}` is no quantity, and KEDA's operator panics over it"),
+            )
+            .help("write a quantity such as `500m` or `2Gi`, or use `metricType: Utilization`");
+        }
+    }
+}

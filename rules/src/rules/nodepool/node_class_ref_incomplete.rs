@@ -1,0 +1,271 @@
+//! A `nodeClassRef` without group, kind or name, or with wrong ones.
+//!
+//! # Why
+//!
+//! In `karpenter.sh/v1` a reference needs all three, and the API server refuses a NodePool that
+//! lacks one. The v1beta1 field `apiVersion` became `group`, which takes no version; group and
+//! kind cannot be changed later. A pair that no provider serves, such as a kind `AWSNodeTemplate`,
+//! makes Karpenter ignore the pool without a condition or an event.
+//!
+//! # Fix
+//!
+//! On self-managed Karpenter write `group: karpenter.k8s.aws` and `kind: EC2NodeClass`; in EKS Auto
+//! Mode `group: eks.amazonaws.com` and `kind: NodeClass`.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: # <-
+//!         name: general
+//!       requirements:
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef:
+//!         name: general
+//!         group: karpenter.k8s.aws
+//!         kind: EC2NodeClass
+//!       requirements:
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecnodeclassref>
+//! - <https://karpenter.sh/docs/upgrading/v1-migration/>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::index::Index;
+use crate::model::nodepool::NodePool;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "node-class-ref-incomplete",
+    group: Group::NodePool,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
+    reads: &[
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        Kind::AUTO_MODE_NODE_CLASS,
+    ],
+    params: &[],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("node_class_ref_incomplete.rs")),
+    check: Check::Object(check),
+};
+
+const AWS: Kind = Kind::EC2_NODE_CLASS;
+const AUTO: Kind = Kind::AUTO_MODE_NODE_CLASS;
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let reference = if let Some(pool) = NodePool::new(object) {
+        pool.template_spec().get("nodeClassRef")
+    } else if object.is(Kind::NODE_CLAIM) && object.id().version == "v1" {
+        object.path(&["spec", "nodeClassRef"])
+    } else {
+        return;
+    };
+    if reference.is_unknown() {
+        return;
+    }
+    if !reference.exists() {
+        ctx.report(
+            &reference,
+            "`nodeClassRef` is missing, so the API server refuses the object",
+        )
+        .help("add it with `group`, `kind` and `name`");
+        return;
+    }
+    if !reference.is_mapping() {
+        return;
+    }
+    let version = reference.get("apiVersion");
+    let group = reference.get("group");
+    if version.exists() && empty(&group) {
+        old_field(&reference, &version, ctx);
+    } else if let Some((prefix, _)) = group.text().and_then(|g| g.split_once('/')) {
+        let finding = ctx.report(
+            &group,
+            "`nodeClassRef.group` takes a group without a version",
+        );
+        finding
+            .help(format!("write `{prefix}`"))
+            .fix(Fix::new("drop the version", Safety::Safe).set(&group, json!(prefix)));
+    } else if !missing(&reference, object, ctx) {
+        mismatch(&reference, ctx);
+    }
+}
+
+/// Absent, null or an empty text.
+fn empty(node: &Node<'_>) -> bool {
+    !node.exists() || node.text() == Some("")
+}
+
+/// `apiVersion`, as v1beta1 had it.
+fn old_field(reference: &Node<'_>, version: &Node<'_>, ctx: &mut Context<'_>) {
+    let group = version.text().map(|v| v.split('/').next().unwrap_or(v));
+    let complete = !empty(&reference.get("kind")) && !empty(&reference.get("name"));
+    let finding = ctx.report(
+        version,
+        "`nodeClassRef.apiVersion` was v1beta1's; v1 wants `group` and refuses the object",
+    );
+    finding.help("replace it by `group`, which is what stands before the `/`");
+    if let Some(group) = group.filter(|g| g.contains('.') && complete) {
+        finding.fix(
+            Fix::new(format!("write `group: {group}` instead"), Safety::Safe)
+                .set(&reference.get("group"), json!(group))
+                .remove(version),
+        );
+    }
+}
+
+/// Reports the fields that are not there; whether there was one.
+fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool {
+    let (group, kind) = (reference.get("group"), reference.get("kind"));
+    let fields = ["group", "kind", "name"];
+    let lacking: Vec<&str> = fields
+        .into_iter()
+        .filter(|f| empty(&reference.get(f)))
+        .collect();
+    let Some(first) = lacking.first() else {
+        return false;
+    };
+    let words: Vec<String> = lacking.iter().map(|f| format!("`{f}`")).collect();
+    let guess = guess(&group, &kind, object, ctx);
+    let finding = ctx.report(
+        &reference.get(first),
+        format!(
+            "`nodeClassRef` lacks {}, which v1 requires",
+            words.join(" and ")
+        ),
+    );
+    let Some((class, safety)) = guess else {
+        finding.help("write `group`, `kind` and `name` of the class");
+        return true;
+    };
+    finding.help(format!(
+        "on this provider it is `{}` of group `{}`",
+        class.kind, class.group
+    ));
+    // Nobody can guess a name.
+    if !lacking.contains(&"name") {
+        let mut fix = Fix::new(format!("refer to the {class}"), safety);
+        if lacking.contains(&"group") {
+            fix = fix.set(&group, json!(class.group));
+        }
+        if lacking.contains(&"kind") {
+            fix = fix.set(&kind, json!(class.kind));
+        }
+        finding.fix(fix);
+    }
+    true
+}
+
+/// The class kind that is meant, and how sure that is.
+fn guess(
+    group: &Node<'_>,
+    kind: &Node<'_>,
+    object: &Object,
+    ctx: &Context<'_>,
+) -> Option<(Kind, Safety)> {
+    if !empty(group) {
+        let class = [AWS, AUTO]
+            .into_iter()
+            .find(|k| group.text() == Some(k.group))?;
+        return Some((class, Safety::Safe));
+    }
+    if !empty(kind) {
+        let class = [AWS, AUTO]
+            .into_iter()
+            .find(|k| kind.text() == Some(k.kind))?;
+        // `NodeClass` is a word that other providers may use too.
+        let safety = if class == AWS {
+            Safety::Safe
+        } else {
+            Safety::Unsafe
+        };
+        return Some((class, safety));
+    }
+    let index = ctx.index();
+    let auto = index.of(AUTO).next().is_some() || others(index, object).any(|g| g == AUTO.group);
+    let aws = index.of(AWS).next().is_some() || others(index, object).any(|g| g == AWS.group);
+    let foreign = others(index, object).any(|g| g != AUTO.group && g != AWS.group);
+    let sure = !auto && !foreign && ctx.platform().eks;
+    let class = if auto && !aws { AUTO } else { AWS };
+    Some((class, if sure { Safety::Safe } else { Safety::Unsafe }))
+}
+
+/// The groups that the other pools of the set refer to.
+fn others<'a>(index: &'a Index, object: &'a Object) -> impl Iterator<Item = &'a str> {
+    index
+        .of(Kind::NODE_POOL)
+        .filter(|o| !o.same(object))
+        .filter_map(|o| {
+            let group = o.path(&["spec", "template", "spec", "nodeClassRef", "group"]);
+            let text = group.text()?;
+            Some(text.split('/').next().unwrap_or(text))
+        })
+}
+
+/// A kind that the group does not have.
+fn mismatch(reference: &Node<'_>, ctx: &mut Context<'_>) {
+    let (group, kind) = (reference.get("group"), reference.get("kind"));
+    let (Some(group_text), Some(text)) = (group.text(), kind.text()) else {
+        return;
+    };
+    if group_text == "karpenter.sh" {
+        ctx.report(
+            &group,
+            "group `karpenter.sh` has no node classes, so Karpenter ignores the pool",
+        )
+        .help("on AWS the group is `karpenter.k8s.aws`, in EKS Auto Mode `eks.amazonaws.com`");
+        return;
+    }
+    let Some(class) = [AWS, AUTO].into_iter().find(|k| group_text == k.group) else {
+        return;
+    };
+    if text == class.kind {
+        return;
+    }
+    let finding = ctx.report(
+        &kind,
+        format!("group `{group_text}` has no `{text}`, so Karpenter ignores the pool"),
+    );
+    finding.help(format!("the kind of this group is `{}`", class.kind));
+    if text.eq_ignore_ascii_case(class.kind) || (class == AWS && text == "AWSNodeTemplate") {
+        let title = format!("write `{}`", class.kind);
+        finding.fix(Fix::new(title, Safety::Safe).set(&kind, json!(class.kind)));
+    }
+}

@@ -1,0 +1,225 @@
+//! The requirements of a pool leave no instance type.
+//!
+//! # Why
+//!
+//! Each requirement may be fine by itself, but all of them must hold for one type: an `h100` in
+//! family `g6`, or an `arm64` machine with `a10g` GPUs, does not exist. Karpenter keeps such a pool
+//! Ready, writes an event that nobody reads, and never starts a node from it. Requirements on zones,
+//! capacity types and reservations are not counted, since only the account knows what they leave.
+//!
+//! # Fix
+//!
+//! Change one of the requirements that the finding names; they are the fewest that leave nothing.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu-inference
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g6, g6e]
+//!         - key: karpenter.k8s.aws/instance-gpu-name
+//!           operator: In
+//!           values: [h100] # <-
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu-inference
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g6, g6e]
+//!         - key: karpenter.k8s.aws/instance-gpu-name
+//!           operator: In
+//!           values: [l4, l40s]
+//!         - key: karpenter.k8s.aws/instance-gpu-count
+//!           operator: Gt
+//!           values: ["0"]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
+//! - <https://karpenter.sh/docs/reference/instance-types/>
+
+use crate::catalog::{CAPACITY_TYPE, OS, REGION, TENANCY, ZONE, ZONE_ID};
+use crate::finding::Severity;
+use crate::model::nodepool::NodePool;
+use crate::model::requirement::{Operator, normalise};
+use crate::model::scheduling::{self, Pool, RequirementSpec};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "requirements-match-nothing",
+    group: Group::NodePool,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[],
+    params: &[],
+    fix: None,
+    docs: docs(include_str!("requirements_match_nothing.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    if pool.is_foreign() || object.is_partial() || pool.has_unknown_types() {
+        return;
+    }
+    let mut own = pool.catalogue_pool();
+    // What is malformed is refused, and reported as that.
+    if !own.requirements.iter().all(well_formed) {
+        return;
+    }
+    own.requirements.retain(|r| counts(&r.key, &r.values));
+    own.labels
+        .retain(|(k, v)| counts(k, std::slice::from_ref(v)));
+    let keys = scheduling::smallest_conflict(&own, &scheduling::Settings::default());
+    if keys.is_empty() || keys.iter().any(|k| contradicts_itself(&own, k)) {
+        return;
+    }
+    let unsure = super::names_something_new(&pool, Some(&keys));
+    let names: Vec<String> = keys.iter().map(|k| format!("`{}`", short(k))).collect();
+    let name = object.name();
+    let message = match names.as_slice() {
+        [one] => format!("no instance type meets the requirement on {one} of pool `{name}`"),
+        [first @ .., last] => {
+            format!(
+                "no instance type meets the requirements on {} and {last} together",
+                first.join(", ")
+            )
+        }
+        [] => return,
+    };
+    let nodes: Vec<(Node<'_>, &String)> = keys
+        .iter()
+        .map(|k| (place(&pool, k).unwrap_or_else(|| pool.requirements()), k))
+        .collect();
+    let Some(((node, _), others)) = nodes.split_last() else {
+        return;
+    };
+    let finding = ctx.report(node, message);
+    if unsure {
+        finding
+            .severity(Severity::Warning)
+            .help("unless a value is newer than gpulint's catalogue, the pool never starts a node");
+    } else {
+        finding.help("the pool stays Ready but never starts a node: change one of them");
+    }
+    for (other, key) in others {
+        finding.related(
+            object,
+            other,
+            format!("the requirement on `{}`", short(key)),
+        );
+    }
+}
+
+fn short(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or(key)
+}
+
+/// Whether the key says something about types that does not hang on the class or the account.
+fn counts(key: &str, values: &[String]) -> bool {
+    let key = normalise(key);
+    match key {
+        OS => !values.iter().any(|v| v == "windows"),
+        CAPACITY_TYPE | TENANCY | REGION | ZONE | ZONE_ID | "node.kubernetes.io/windows-build" => {
+            false
+        }
+        _ => !key.starts_with("karpenter.k8s.aws/capacity-reservation"),
+    }
+}
+
+fn well_formed(spec: &RequirementSpec) -> bool {
+    match spec.op {
+        Operator::In => !spec.values.is_empty(),
+        Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => {
+            matches!(spec.values.as_slice(), [v] if v.parse::<i64>().is_ok_and(|n| n >= 0))
+        }
+        _ => true,
+    }
+}
+
+/// Whether the lines on one key exclude each other: requirement-contradiction's to report.
+fn contradicts_itself(pool: &Pool, key: &str) -> bool {
+    let lines = || {
+        pool.requirements
+            .iter()
+            .filter(|r| normalise(&r.key) == key)
+    };
+    let labels = pool.labels.iter().filter(|(k, _)| normalise(k) == key);
+    if lines().count() + labels.count() < 2 || lines().any(|r| r.op == Operator::DoesNotExist) {
+        return false;
+    }
+    scheduling::pool_requirements(pool)
+        .get(key)
+        .is_some_and(|r| r.operator() == Operator::DoesNotExist)
+}
+
+/// Where the pool says something about a key: the values of the requirement, or the label.
+fn place<'a>(pool: &NodePool<'a>, key: &str) -> Option<Node<'a>> {
+    let auto = key
+        .strip_prefix("karpenter.k8s.aws/instance-")
+        .filter(|_| pool.is_auto_mode())
+        .map(|rest| format!("eks.amazonaws.com/instance-{rest}"));
+    let requirement = pool
+        .requirement(key)
+        .or_else(|| pool.requirement(auto.as_deref()?));
+    if let Some(requirement) = requirement {
+        let values = requirement.get("values");
+        return Some(if values.exists() {
+            values
+        } else {
+            requirement.get("operator")
+        });
+    }
+    pool.labels()
+        .entries()
+        .into_iter()
+        .find(|(k, _)| normalise(k) == key)
+        .map(|(_, v)| v)
+}

@@ -1,0 +1,3 @@
+//! Does it fit: pods, pools, and what they refer to.
+
+pub(crate) mod node_class_missing;

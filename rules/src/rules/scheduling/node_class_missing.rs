@@ -1,0 +1,220 @@
+//! A NodePool refers to a node class that is not there.
+//!
+//! # Why
+//!
+//! A pool whose `nodeClassRef` names no existing class is not Ready, and Karpenter leaves it out
+//! without a word in the events of the pods that wait. Mostly the name is mistyped, or the class
+//! was renamed. Where the input has no EC2NodeClass at all, the classes are probably kept
+//! elsewhere, and one piece of advice says that they were not checked.
+//!
+//! # Fix
+//!
+//! Correct the name, or add the class. To check references for certain, lint pools and classes
+//! together.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef:
+//!         group: karpenter.k8s.aws
+//!         kind: EC2NodeClass
+//!         name: generel # <-
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ---
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: general
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef:
+//!         group: karpenter.k8s.aws
+//!         kind: EC2NodeClass
+//!         name: general
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ---
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: general
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecnodeclassref>
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/>
+
+use crate::finding::Severity;
+use crate::index::{Index, Lookup};
+use crate::model::nodepool::NodePool;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::suggest::nearest;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "node-class-missing",
+    group: Group::Scheduling,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
+    params: &[],
+    fix: None,
+    docs: docs(include_str!("node_class_missing.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    if object.is(Kind::EC2_NODE_CLASS) {
+        orphan(object, ctx);
+        return;
+    }
+    let Some((kind, node, class)) = reference(object) else {
+        return;
+    };
+    let index = ctx.index();
+    let complete = match index.find(kind, "default", class) {
+        Lookup::Found(_) => return,
+        Lookup::Missing => true,
+        Lookup::Unknown => false,
+    };
+    // A class in another namespace is a slip of its own, and a patch or a placeholder may be it.
+    if index
+        .objects()
+        .iter()
+        .any(|o| o.is(kind) && (o.name() == class || o.name().is_empty()))
+    {
+        return;
+    }
+    let names: Vec<&str> = index.of(kind).map(Object::name).collect();
+    if names.is_empty() && !complete {
+        if is_first(object, index) {
+            ctx.report(
+                &node,
+                format!("no {} is in the input, so `{class}` was not checked", kind.kind),
+            )
+            .severity(Severity::Info)
+            .help("lint NodePools together with their node classes");
+        }
+        return;
+    }
+    let help = match nearest(class, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`"),
+        None => format!("add the {} `{class}`, or name one that exists", kind.kind),
+    };
+    let finding = ctx.report(
+        &node,
+        format!("there is no {} `{class}`, so the pool is never Ready", kind.kind),
+    );
+    finding.help(help);
+    if complete {
+        finding.severity(Severity::Error);
+    }
+}
+
+/// The class that a pool names: its kind, where, and its name; `None` where another rule, another
+/// provider or a placeholder has the word. Auto Mode brings a class `default` of its own.
+fn reference(object: &Object) -> Option<(Kind, Node<'_>, &str)> {
+    let pool = NodePool::new(object)?;
+    let reference = pool.template_spec().get("nodeClassRef");
+    let kind = [Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS]
+        .into_iter()
+        .find(|k| {
+            reference.get("group").text() == Some(k.group)
+                && reference.get("kind").text() == Some(k.kind)
+        })?;
+    let node = reference.get("name");
+    let name = node.text().filter(|n| !n.is_empty())?;
+    let built_in = kind == Kind::AUTO_MODE_NODE_CLASS && name == "default";
+    (!built_in).then_some((kind, node, name))
+}
+
+/// Whether this is the first pool that would have something to say: the advice is given once.
+fn is_first(object: &Object, index: &Index) -> bool {
+    index
+        .of(Kind::NODE_POOL)
+        .find(|o| {
+            reference(o).is_some_and(|(kind, _, _)| index.of(kind).next().is_none())
+        })
+        .is_some_and(|first| first.same(object))
+}
+
+/// A class that no pool refers to; said only where every pool is known.
+fn orphan(object: &Object, ctx: &mut Context<'_>) {
+    let index = ctx.index();
+    let name = object.name();
+    if !index.is_complete() || object.is_partial() || name.is_empty() {
+        return;
+    }
+    let used = index
+        .of(Kind::NODE_POOL)
+        .chain(index.of(Kind::NODE_CLAIM))
+        .any(|o| {
+            let paths: [&[&str]; 2] = [
+                &["spec", "template", "spec", "nodeClassRef", "name"],
+                &["spec", "nodeClassRef", "name"],
+            ];
+            paths.iter().any(|path| {
+                let node = o.path(path);
+                node.is_unknown() || node.text() == Some(name)
+            })
+        });
+    if !used {
+        ctx.report(
+            &object.path(&["metadata", "name"]),
+            format!("no NodePool uses EC2NodeClass `{name}`"),
+        )
+        .severity(Severity::Info)
+        .help("remove it, or let a pool refer to it");
+    }
+}
