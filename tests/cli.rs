@@ -547,7 +547,6 @@ fn each_file_has_the_nearest_configuration() {
 }
 
 #[test]
-#[ignore = "the engine must match overrides against Source::scope(), not Source::path()"]
 fn paths_in_a_configuration_are_relative_to_it() {
     let folder = Folder::new()
         .with(

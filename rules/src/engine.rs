@@ -79,7 +79,7 @@ impl Engine {
             };
             let own;
             let set = if *overridden {
-                let path = object.origin().map(|o| o.source.path());
+                let path = object.origin().map(|o| o.source.scope());
                 own = self.settings.rule(rule, path, Some(object));
                 if own.enabled == Some(false) {
                     continue;
@@ -163,7 +163,7 @@ impl Engine {
         message: String,
     ) -> Option<Finding> {
         let (rule, set, overridden) = self.rules.iter().find(|(r, _, _)| r.id == id)?;
-        let path = place.locate().map(|(s, _, _)| s.path().to_owned());
+        let path = place.locate().map(|(s, _, _)| s.scope().to_owned());
         let own = if *overridden {
             self.settings.rule(rule, path.as_deref(), place.object())
         } else {

@@ -151,7 +151,7 @@ impl<'e> Suppressions<'e> {
             let whole = comment.document.tree.is_some();
             let engine = self.engine;
             self.read(&comment.said, comment.text, cover, place, |rule| {
-                whole && held.ran(engine, rule, file.source.path())
+                whole && held.ran(engine, rule, file.source.scope())
             });
         }
     }
@@ -186,7 +186,7 @@ impl<'e> Suppressions<'e> {
         });
         let cover = Cover::Object(std::ptr::from_ref(object.id()));
         let engine = self.engine;
-        let path = object.origin().map(|o| o.source.path());
+        let path = object.origin().map(|o| o.source.scope());
         self.read(&said, text, cover, place, |rule| {
             ran(engine, rule, path, Some(object))
         });

@@ -3,7 +3,9 @@
 pub mod budget;
 pub mod class;
 pub mod cron;
+pub(crate) mod do_not_disrupt;
 pub mod duration;
+pub(crate) mod fallback;
 pub mod gpu;
 pub mod nodepool;
 pub mod quantity;

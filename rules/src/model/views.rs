@@ -2,15 +2,18 @@
 //! which workloads choose which pool. Each question is answered through a map, never by a scan
 //! over everything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use crate::index::Index;
 use crate::model::class::{Class, Classified, classify};
+use crate::model::do_not_disrupt::protects_nodes;
+use crate::model::fallback::Fallbacks;
 use crate::model::nodepool::NodePool;
 use crate::model::selector;
 use crate::model::workload::{Template, WORKLOAD_KINDS, replicas, templates};
 use crate::node::Node;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, ObjectId};
 
 /// A workload with its class.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ type Target = (String, String, String);
 /// Derived views.
 #[derive(Debug, Default)]
 pub struct Views {
+    fallbacks: OnceLock<Fallbacks>,
+    on_protected_nodes: BTreeSet<ObjectId>,
     workloads: Vec<Workload>,
     by_wanted_label: BTreeMap<(String, String), Vec<usize>>,
     by_pod_label: BTreeMap<(String, String, String), Vec<usize>>,
@@ -60,6 +65,18 @@ impl Views {
         for kind in WORKLOAD_KINDS {
             for object in index.of(*kind) {
                 views.add_workload(object);
+            }
+        }
+        for object in index.of(Kind::NODE_POOL) {
+            if protects_nodes(object)
+                && let Some(pool) = NodePool::new(object)
+            {
+                let ids: Vec<ObjectId> = views
+                    .choosing(&pool, object.name())
+                    .iter()
+                    .map(|w| w.object.id().clone())
+                    .collect();
+                views.on_protected_nodes.extend(ids);
             }
         }
         for hpa in index.of(Kind::HPA) {
@@ -127,6 +144,24 @@ impl Views {
             classified: classify(object),
             wants,
         });
+    }
+
+    /// A pool of lower weight that takes a pool's pods when that one finds no capacity. `index` is
+    /// the one that these views were made of.
+    pub(crate) fn fallback<'i>(
+        &'i self,
+        index: &Index,
+        object: &Object,
+        pool: &NodePool<'_>,
+    ) -> Option<&'i Object> {
+        self.fallbacks
+            .get_or_init(|| Fallbacks::new(index))
+            .of(object, pool)
+    }
+
+    /// Whether a NodePool that the workload chooses protects its nodes as a whole.
+    pub(crate) fn is_on_protected_nodes(&self, object: &Object) -> bool {
+        self.on_protected_nodes.contains(object.id())
     }
 
     /// Every workload of the index.

@@ -9,6 +9,7 @@ mod gpu;
 mod manifest;
 mod migration;
 mod nodepool;
+mod scheduling;
 mod suppression;
 
 /// The table that everything else is derived from.
@@ -45,6 +46,7 @@ pub static RULES: &[&Rule] = &[
     &availability::pdb_blocks_evictions::RULE,
     &availability::pdb_missing::RULE,
     &gpu::gpu_limit_mismatch::RULE,
+    &scheduling::node_class_missing::RULE,
     &suppression::suppression_expired::RULE,
     &suppression::suppression_invalid::RULE,
     &suppression::suppression_unused::RULE,

@@ -13,7 +13,14 @@ pub struct Position {
 #[derive(Debug)]
 pub struct LineIndex {
     starts: Vec<u32>,
+    /// Characters before each block of [`BLOCK`] bytes, so that a column is found without reading
+    /// a line of many megabytes.
+    counted: Vec<u32>,
+    /// Whether the text begins with a byte order mark, which is no column.
+    marked: bool,
 }
+
+const BLOCK: usize = 4096;
 
 impl LineIndex {
     pub(crate) fn new(text: &str) -> LineIndex {
@@ -24,7 +31,17 @@ impl LineIndex {
                 .filter(|(_, b)| *b == b'\n')
                 .map(|(i, _)| i as u32 + 1),
         );
-        LineIndex { starts }
+        let mut counted = Vec::with_capacity(text.len() / BLOCK + 1);
+        let mut sum = 0;
+        for block in text.as_bytes().chunks(BLOCK) {
+            counted.push(sum);
+            sum += characters(block);
+        }
+        LineIndex {
+            starts,
+            counted,
+            marked: text.starts_with('\u{FEFF}'),
+        }
     }
 
     /// How many lines there are; an empty text has one.
@@ -57,11 +74,48 @@ impl LineIndex {
         let at = at.min(text.len() as u32);
         let line = self.line_of(at);
         let start = self.starts[line] as usize;
-        let before = text.get(start..at as usize).unwrap_or_default();
-        let column = before.chars().filter(|c| *c != '\u{FEFF}').count();
+        let mut column = self.before(text, at as usize) - self.before(text, start);
+        if self.marked && line == 0 && at > 0 {
+            column -= 1;
+        }
         Position {
             line: line as u32 + 1,
-            column: column as u32 + 1,
+            column: column + 1,
         }
+    }
+
+    /// The characters before a byte.
+    fn before(&self, text: &str, at: usize) -> u32 {
+        let block = (at / BLOCK).min(self.counted.len().saturating_sub(1));
+        let from = block * BLOCK;
+        self.counted.get(block).copied().unwrap_or_default()
+            + characters(&text.as_bytes()[from..at])
+    }
+}
+
+/// Characters that begin in these bytes: all but the continuation bytes of UTF-8.
+fn characters(bytes: &[u8]) -> u32 {
+    bytes.iter().filter(|b| (**b as i8) >= -0x40).count() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters_on_long_lines_too() {
+        let text = format!("\u{FEFF}é: {}\nx", "ü".repeat(5000));
+        let index = LineIndex::new(&text);
+        let position = |at: usize| {
+            let p = index.position(&text, at as u32);
+            (p.line, p.column)
+        };
+        assert_eq!(position(0), (1, 1));
+        assert_eq!(position(3), (1, 1));
+        assert_eq!(position(5), (1, 2));
+        assert_eq!(position(3 + 4 + 2 * 4999), (1, 5003));
+        assert_eq!(position(text.len() - 1), (2, 1));
+        assert_eq!(position(text.len()), (2, 2));
+        assert_eq!(LineIndex::new("").position("", 0).column, 1);
     }
 }

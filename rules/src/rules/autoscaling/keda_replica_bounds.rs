@@ -82,18 +82,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         && let Some(floor) = min.int()
         && floor > ceiling
     {
-        let (of, place) = if max.exists() {
-            (format!("{ceiling}"), &max)
+        let of = if max.exists() {
+            format!("{ceiling}")
         } else {
-            (format!("{ceiling}, the default"), &min)
+            format!("{ceiling}, the default")
         };
-        let place = place.clone();
-        ctx.report(
+        let finding = ctx.report(
             &min,
             format!("`minReplicaCount` {floor} is above `maxReplicaCount` ({of})"),
-        )
-        .help("raise the maximum or lower the minimum")
-        .related(object, &place, "the maximum");
+        );
+        finding.help("raise the maximum or lower the minimum");
+        if max.exists() {
+            finding.related(object, &max, "the maximum");
+        }
     }
     let idle = spec.get("idleReplicaCount");
     let Some(resting) = idle.int() else {

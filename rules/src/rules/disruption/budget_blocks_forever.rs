@@ -12,6 +12,7 @@
 //!
 //! Give the zero budget a schedule and a duration that leave at least an hour open, protect the
 //! pods themselves with `karpenter.sh/do-not-disrupt`, or name the reasons that shall be stopped.
+//! `min-open-minutes` sets how long drifted nodes must be replaceable in every week.
 //!
 //! # Bad
 //!

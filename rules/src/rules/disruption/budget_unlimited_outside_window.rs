@@ -1,4 +1,4 @@
-//! At some time no disruption budget applies, and any number of nodes may go at once.
+//! At some time no disruption budget applies: all nodes may go at once.
 //!
 //! # Why
 //!

@@ -85,7 +85,7 @@ use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
 use crate::settings::Platform;
 
-use super::annotation::{DO_NOT_DISRUPT, DURATIONS_SINCE, is_active, of_pool};
+use crate::model::do_not_disrupt::{DO_NOT_DISRUPT, DURATIONS_SINCE, is_active, of_pool};
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-invalid-value",

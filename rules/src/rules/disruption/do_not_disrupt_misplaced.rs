@@ -85,7 +85,7 @@ use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
 
-use super::annotation::DO_NOT_DISRUPT;
+use crate::model::do_not_disrupt::DO_NOT_DISRUPT;
 
 /// Controllers that do not hand their own annotations to their pods, and kinds without pods.
 /// KServe's InferenceService and Kubeflow's Notebook do hand them on.

@@ -79,14 +79,14 @@ use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
 use crate::model::class::{Class, classify};
 use crate::model::gpu::asks_for_accelerator;
-use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
+use crate::model::nodepool::CAPACITY_TYPE;
 use crate::model::workload::{Template, WORKLOAD_KINDS, templates, workload_kind};
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
 use crate::source::placeholder::is_placeholder;
 
-use super::annotation::{DO_NOT_DISRUPT, protects_nodes};
+use crate::model::do_not_disrupt::DO_NOT_DISRUPT;
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-missing",
@@ -128,7 +128,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let classified = classify(object);
-    if !classified.is(Class::Training) || is_on_protected_nodes(object, ctx) {
+    if !classified.is(Class::Training) || ctx.index().views().is_on_protected_nodes(object) {
         return;
     }
     let node = first.annotation(DO_NOT_DISRUPT);
@@ -199,16 +199,4 @@ fn is_short(object: &Object) -> bool {
 
 fn is_brief(deadline: &Node<'_>) -> bool {
     deadline.is_unknown() || deadline.int().is_some_and(|s| s < SHORT_SECONDS)
-}
-
-/// Whether a NodePool that the workload chooses protects its nodes as a whole.
-fn is_on_protected_nodes(object: &Object, ctx: &Context<'_>) -> bool {
-    let index = ctx.index();
-    index.of(Kind::NODE_POOL).any(|other| {
-        protects_nodes(other)
-            && NodePool::new(other).is_some_and(|pool| {
-                let choosing = index.views().choosing(&pool, other.name());
-                choosing.iter().any(|w| w.object.same(object))
-            })
-    })
 }

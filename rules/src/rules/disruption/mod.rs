@@ -1,6 +1,5 @@
 //! Budgets, consolidation, expiry, do-not-disrupt.
 
-pub(crate) mod annotation;
 pub(crate) mod budget_blocks_forever;
 pub(crate) mod budget_schedule_invalid;
 pub(crate) mod budget_unlimited_outside_window;

@@ -89,7 +89,7 @@ use crate::model::workload::WORKLOAD_KINDS;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
 
-use super::annotation::{Trainers, protects_nodes, trainers};
+use crate::model::do_not_disrupt::{Trainers, protects_nodes, trainers};
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-pool-without-budget",

@@ -69,7 +69,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     let id = object.id();
     let name = object.path(&["metadata", "name"]);
-    if id.name.is_empty() || name.is_unknown() || !name.exists() {
+    if object.is_partial() || id.name.is_empty() || name.is_unknown() || !name.exists() {
         return;
     }
     if object.path(&["metadata", "namespace"]).is_unknown() {

@@ -160,7 +160,7 @@ fn counted(pool: &NodePool<'_>) -> Vec<&'static str> {
         .filter_map(|t| t.get("key").text())
         .collect();
     let named = |r: &&'static str| tainted.contains(r);
-    let Some(first) = KARPENTER_ACCELERATORS.iter().copied().find(|r| named(&r)) else {
+    let Some(first) = KARPENTER_ACCELERATORS.iter().copied().find(|r| named(r)) else {
         return Vec::new();
     };
     // The types are not known for sure: any accelerator limit will do.

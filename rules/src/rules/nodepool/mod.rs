@@ -2,8 +2,8 @@
 
 use crate::index::Index;
 use crate::model::nodepool::NodePool;
-use crate::model::requirement::{Operator, is_well_known, normalise};
-use crate::object::{Kind, Object};
+use crate::model::requirement::{Operator, normalise};
+use crate::object::Object;
 
 pub(crate) mod capacity_type_invalid;
 pub(crate) mod consolidate_after_missing;
@@ -19,45 +19,8 @@ pub(crate) mod training_pool_on_spot;
 
 /// A pool of lower weight that takes the same pods when this one finds no capacity.
 fn fallback<'i>(object: &Object, pool: &NodePool<'_>, index: &'i Index) -> Option<&'i Object> {
-    let own = pool.to_pool();
-    let most = |pool: &NodePool<'_>| -> Option<(u32, usize)> {
-        let types = pool.types()?;
-        let devices = types
-            .iter()
-            .flat_map(|t| DEVICES.iter().map(|r| t.devices(r)))
-            .max()?;
-        Some((devices, types.len()))
-    };
-    let (devices, _) = most(pool)?;
-    // Labels by which pods may choose this pool.
-    let custom: Vec<(&str, &str)> = own
-        .labels
-        .iter()
-        .map(|(k, v)| (k.as_str(), v.as_str()))
-        .filter(|(k, _)| !is_well_known(normalise(k)))
-        .collect();
-    index.of(Kind::NODE_POOL).find(|other| {
-        let Some(view) = NodePool::new(other) else {
-            return false;
-        };
-        let theirs = view.to_pool();
-        other.name() != object.name()
-            && !theirs.replicas
-            && theirs.weight.unwrap_or(0) < own.weight.unwrap_or(0)
-            && theirs.taints.iter().all(|t| own.taints.contains(t))
-            && custom
-                .iter()
-                .all(|(k, v)| theirs.labels.iter().any(|(a, b)| a == k && b == v))
-            && most(&view).is_some_and(|(d, count)| d >= devices && count > 0)
-    })
+    index.views().fallback(index, object, pool)
 }
-
-const DEVICES: [&str; 4] = [
-    "nvidia.com/gpu",
-    "aws.amazon.com/neuron",
-    "amd.com/gpu",
-    "habana.ai/gaudi",
-];
 
 /// Whether a requirement names a value of an open set, such as a family, that the catalogue does
 /// not know but a newer one may: lower case, and well formed.

@@ -121,7 +121,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let usable: Vec<_> = types
         .iter()
-        .filter(|t| !accelerated || super::DEVICES.iter().any(|r| t.devices(r) > 0))
+        .filter(|t| {
+            !accelerated
+                || crate::model::fallback::DEVICES
+                    .iter()
+                    .any(|r| t.devices(r) > 0)
+        })
         .collect();
     let families: BTreeSet<&str> = usable.iter().map(|t| t.family()).collect();
     let few = usable.len() < FEW;

@@ -25,7 +25,7 @@
 //!       requirements:
 //!         - key: karpenter.k8s.aws/instance-family
 //!           operator: In
-//!           values: [p4d, p4de, p5]
+//!           values: [p4d, p4de, p5, p5e, p5en]
 //!         - key: karpenter.sh/capacity-type
 //!           operator: In
 //!           values:
@@ -59,7 +59,7 @@
 //!       requirements:
 //!         - key: karpenter.k8s.aws/instance-family
 //!           operator: In
-//!           values: [p4d, p4de, p5]
+//!           values: [p4d, p4de, p5, p5e, p5en]
 //!         - key: karpenter.sh/capacity-type
 //!           operator: In
 //!           values:

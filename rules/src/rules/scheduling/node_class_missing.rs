@@ -107,7 +107,11 @@ pub(crate) static RULE: Rule = Rule {
     severity: Severity::Warning,
     since: "0.1.0",
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
+    reads: &[
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        Kind::AUTO_MODE_NODE_CLASS,
+    ],
     params: &[],
     fix: None,
     docs: docs(include_str!("node_class_missing.rs")),
@@ -141,7 +145,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         if is_first(object, index) {
             ctx.report(
                 &node,
-                format!("no {} is in the input, so `{class}` was not checked", kind.kind),
+                format!(
+                    "no {} is in the input, so `{class}` was not checked",
+                    kind.kind
+                ),
             )
             .severity(Severity::Info)
             .help("lint NodePools together with their node classes");
@@ -152,14 +159,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         Some(near) => format!("did you mean `{near}`"),
         None => format!("add the {} `{class}`, or name one that exists", kind.kind),
     };
-    let finding = ctx.report(
-        &node,
-        format!("there is no {} `{class}`, so the pool is never Ready", kind.kind),
-    );
+    let kind = kind.kind;
+    let finding = if complete {
+        ctx.report(
+            &node,
+            format!("there is no {kind} `{class}`, so the pool is never Ready"),
+        )
+        .severity(Severity::Error)
+    } else {
+        ctx.report(
+            &node,
+            format!(
+                "no {kind} `{class}` is among the classes here; without it the pool is not Ready"
+            ),
+        )
+    };
     finding.help(help);
-    if complete {
-        finding.severity(Severity::Error);
-    }
 }
 
 /// The class that a pool names: its kind, where, and its name; `None` where another rule, another
@@ -183,9 +198,7 @@ fn reference(object: &Object) -> Option<(Kind, Node<'_>, &str)> {
 fn is_first(object: &Object, index: &Index) -> bool {
     index
         .of(Kind::NODE_POOL)
-        .find(|o| {
-            reference(o).is_some_and(|(kind, _, _)| index.of(kind).next().is_none())
-        })
+        .find(|o| reference(o).is_some_and(|(kind, _, _)| index.of(kind).next().is_none()))
         .is_some_and(|first| first.same(object))
 }
 
