@@ -2,7 +2,7 @@
 //!
 //! `manifests one FILE COUNT` writes one file of COUNT NodePools; `manifests folder DIR FILES`
 //! writes FILES files of mixed kinds, about 19 KB each.
-#![allow(clippy::print_stderr, clippy::unwrap_used)]
+#![allow(clippy::print_stderr, clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::fmt::Write as _;
 use std::fs;

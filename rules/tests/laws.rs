@@ -1,6 +1,7 @@
 //! Laws of the reader and of the engine, over generated input.
 //!
 //! `PROPTEST_CASES=1000000 cargo test --release -p gpulint-rules --test laws` is the long run.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::sync::Arc;
 

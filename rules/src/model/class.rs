@@ -400,7 +400,7 @@ fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         let repository = repository(image).to_ascii_lowercase();
         let reason = || format!("its image is `{image}`");
         let matches = |sign: &&str| repository.contains(*sign);
-        if SERVING_IMAGES.iter().any(|s| matches(s)) || repository.starts_with("nim/") {
+        if SERVING_IMAGES.iter().any(&matches) || repository.starts_with("nim/") {
             return Some(Classified::new(
                 Class::Realtime,
                 Confidence::Medium,
@@ -421,7 +421,7 @@ fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
             "mosaicml",
             "nvidia/nemo",
         ];
-        if hint.iter().any(|s| matches(s)) {
+        if hint.iter().any(matches) {
             if is_job(object) {
                 return Some(Classified::new(
                     Class::Training,
@@ -512,10 +512,10 @@ fn by_labels(object: &Object, templates: &[Template<'_>]) -> Option<Classified> 
     for map in maps {
         for (key, value) in map.entries() {
             let short = key.rsplit('/').next().unwrap_or(key);
-            if PURPOSE_KEYS.contains(&key) || PURPOSE_KEYS.contains(&short) {
-                if let Some(text) = value.text() {
-                    signs.push((text.to_owned(), format!("`{key}` is `{text}`")));
-                }
+            if (PURPOSE_KEYS.contains(&key) || PURPOSE_KEYS.contains(&short))
+                && let Some(text) = value.text()
+            {
+                signs.push((text.to_owned(), format!("`{key}` is `{text}`")));
             }
         }
     }

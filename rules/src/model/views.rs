@@ -42,6 +42,7 @@ type Target = (String, String, String);
 /// Derived views.
 #[derive(Debug, Default)]
 pub struct Views {
+    classes: Classes,
     fallbacks: OnceLock<Fallbacks>,
     on_protected_nodes: BTreeSet<ObjectId>,
     workloads: Vec<Workload>,
@@ -53,6 +54,77 @@ pub struct Views {
     pdbs: BTreeMap<String, Pdbs>,
 }
 
+/// Node classes and who refers to them.
+#[derive(Debug, Default)]
+pub(crate) struct Classes {
+    /// Kind and name of every node class, patches included; an empty name where it is not known.
+    known: BTreeSet<(String, String)>,
+    /// Names that a pool or a claim refers to.
+    used: BTreeSet<String>,
+    /// Whether a reference holds a placeholder, so that it may mean any class.
+    unknown_use: bool,
+    /// How many NodePools refer to a class of each API group.
+    groups: BTreeMap<String, usize>,
+}
+
+impl Classes {
+    fn new(index: &Index) -> Classes {
+        let mut out = Classes::default();
+        for object in index.objects() {
+            if object.is(Kind::EC2_NODE_CLASS) || object.is(Kind::AUTO_MODE_NODE_CLASS) {
+                let id = object.id();
+                out.known.insert((id.kind.clone(), id.name.clone()));
+            }
+        }
+        for object in index.of(Kind::NODE_POOL).chain(index.of(Kind::NODE_CLAIM)) {
+            for path in [
+                &["spec", "template", "spec", "nodeClassRef"][..],
+                &["spec", "nodeClassRef"][..],
+            ] {
+                let reference = object.path(path);
+                let name = reference.get("name");
+                out.unknown_use |= name.is_unknown();
+                out.used.extend(name.text().map(str::to_owned));
+            }
+            if let Some(group) = class_group(object).filter(|_| object.is(Kind::NODE_POOL)) {
+                *out.groups.entry(group.to_owned()).or_insert(0) += 1;
+            }
+        }
+        out
+    }
+
+    /// Whether a class of this kind and name, or one of unknown name, is anywhere in the input.
+    pub(crate) fn may_exist(&self, kind: Kind, name: &str) -> bool {
+        let has = |name: &str| {
+            self.known
+                .contains(&(kind.kind.to_owned(), name.to_owned()))
+        };
+        has(name) || has("")
+    }
+
+    /// Whether a pool or a claim refers to a class of this name, or may.
+    pub(crate) fn is_used(&self, name: &str) -> bool {
+        self.unknown_use || self.used.contains(name)
+    }
+
+    /// The API groups that NodePools other than this one refer to.
+    pub(crate) fn groups_besides<'a>(&'a self, pool: &'a Object) -> impl Iterator<Item = &'a str> {
+        let own = class_group(pool);
+        self.groups
+            .iter()
+            .filter(move |(group, count)| **count > usize::from(own == Some(group.as_str())))
+            .map(|(group, _)| group.as_str())
+    }
+}
+
+/// The group of a NodePool's class, without a version that was written into it.
+fn class_group(pool: &Object) -> Option<&str> {
+    let text = pool
+        .path(&["spec", "template", "spec", "nodeClassRef", "group"])
+        .text()?;
+    Some(text.split('/').next().unwrap_or(text))
+}
+
 #[derive(Debug, Default)]
 struct Pdbs {
     by_label: BTreeMap<(String, String), Vec<Object>>,
@@ -61,7 +133,10 @@ struct Pdbs {
 
 impl Views {
     pub(crate) fn new(index: &Index) -> Views {
-        let mut views = Views::default();
+        let mut views = Views {
+            classes: Classes::new(index),
+            ..Views::default()
+        };
         for kind in WORKLOAD_KINDS {
             for object in index.of(*kind) {
                 views.add_workload(object);
@@ -157,6 +232,11 @@ impl Views {
         self.fallbacks
             .get_or_init(|| Fallbacks::new(index))
             .of(object, pool)
+    }
+
+    /// Node classes and who refers to them.
+    pub(crate) fn classes(&self) -> &Classes {
+        &self.classes
     }
 
     /// Whether a NodePool that the workload chooses protects its nodes as a whole.

@@ -1,4 +1,4 @@
-//! A manifest that the API server takes and that stops Karpenter or KEDA for the whole cluster.
+//! A manifest that the API server takes stops Karpenter or KEDA for everybody.
 //!
 //! # Why
 //!

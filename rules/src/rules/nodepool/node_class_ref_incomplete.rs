@@ -63,7 +63,6 @@ use serde_json::json;
 
 use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
-use crate::index::Index;
 use crate::model::nodepool::NodePool;
 use crate::node::Node;
 use crate::object::{Kind, Object};
@@ -219,24 +218,13 @@ fn guess(
         return Some((class, safety));
     }
     let index = ctx.index();
-    let auto = index.of(AUTO).next().is_some() || others(index, object).any(|g| g == AUTO.group);
-    let aws = index.of(AWS).next().is_some() || others(index, object).any(|g| g == AWS.group);
-    let foreign = others(index, object).any(|g| g != AUTO.group && g != AWS.group);
+    let others = || index.views().classes().groups_besides(object);
+    let auto = index.of(AUTO).next().is_some() || others().any(|g| g == AUTO.group);
+    let aws = index.of(AWS).next().is_some() || others().any(|g| g == AWS.group);
+    let foreign = others().any(|g| g != AUTO.group && g != AWS.group);
     let sure = !auto && !foreign && ctx.platform().eks;
     let class = if auto && !aws { AUTO } else { AWS };
     Some((class, if sure { Safety::Safe } else { Safety::Unsafe }))
-}
-
-/// The groups that the other pools of the set refer to.
-fn others<'a>(index: &'a Index, object: &'a Object) -> impl Iterator<Item = &'a str> {
-    index
-        .of(Kind::NODE_POOL)
-        .filter(|o| !o.same(object))
-        .filter_map(|o| {
-            let group = o.path(&["spec", "template", "spec", "nodeClassRef", "group"]);
-            let text = group.text()?;
-            Some(text.split('/').next().unwrap_or(text))
-        })
 }
 
 /// A kind that the group does not have.

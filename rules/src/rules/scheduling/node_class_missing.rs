@@ -133,11 +133,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         Lookup::Unknown => false,
     };
     // A class in another namespace is a slip of its own, and a patch or a placeholder may be it.
-    if index
-        .objects()
-        .iter()
-        .any(|o| o.is(kind) && (o.name() == class || o.name().is_empty()))
-    {
+    if index.views().classes().may_exist(kind, class) {
         return;
     }
     let names: Vec<&str> = index.of(kind).map(Object::name).collect();
@@ -209,19 +205,7 @@ fn orphan(object: &Object, ctx: &mut Context<'_>) {
     if !index.is_complete() || object.is_partial() || name.is_empty() {
         return;
     }
-    let used = index
-        .of(Kind::NODE_POOL)
-        .chain(index.of(Kind::NODE_CLAIM))
-        .any(|o| {
-            let paths: [&[&str]; 2] = [
-                &["spec", "template", "spec", "nodeClassRef", "name"],
-                &["spec", "nodeClassRef", "name"],
-            ];
-            paths.iter().any(|path| {
-                let node = o.path(path);
-                node.is_unknown() || node.text() == Some(name)
-            })
-        });
+    let used = index.views().classes().is_used(name);
     if !used {
         ctx.report(
             &object.path(&["metadata", "name"]),
