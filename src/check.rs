@@ -125,10 +125,20 @@ fn judge(scoped: &[Scoped], found: Found, engines: &[Engine], args: &CheckArgs) 
         .zip(&reads)
         .map(|(one, read)| {
             let file = read.file.as_ref()?;
-            Some((one.scope, engines[one.scope].check_file(file, &index)))
+            let engine = &engines[one.scope];
+            // One file can hold most of the objects: they are judged side by side as well.
+            let findings = file
+                .objects
+                .par_iter()
+                .with_min_len(64)
+                .flat_map_iter(|object| engine.check_object(object, &index))
+                .collect();
+            Some((one.scope, engine.finish_file(file, findings)))
         })
         .collect();
     drop(progress);
+    // The program ends soon; giving back millions of nodes one by one would take a while.
+    std::mem::forget(index);
 
     let mut summary = Summary {
         skipped: found.skipped,

@@ -193,14 +193,26 @@ impl Engine {
     /// Judges a file: its documents' problems, its objects, and its suppressions.
     #[must_use]
     pub fn check_file(&self, file: &File, index: &Index) -> Judged {
-        let mut findings = Vec::new();
-        for document in &file.documents {
-            findings.extend(self.check_document(&file.source, document));
-        }
-        for object in &file.objects {
-            findings.extend(self.check_object(object, index));
-        }
-        let mut judged = suppress::apply(self, findings, std::slice::from_ref(file), &file.objects);
+        let findings = file
+            .objects
+            .iter()
+            .flat_map(|object| self.check_object(object, index))
+            .collect();
+        self.finish_file(file, findings)
+    }
+
+    /// The second half of [`Engine::check_file`], for callers that judge the objects of a large
+    /// file side by side: adds what the reader says and applies the suppressions. `findings` are
+    /// those of [`Engine::check_object`] for every object of the file.
+    #[must_use]
+    pub fn finish_file(&self, file: &File, findings: Vec<Finding>) -> Judged {
+        let mut all: Vec<Finding> = file
+            .documents
+            .iter()
+            .flat_map(|document| self.check_document(&file.source, document))
+            .collect();
+        all.extend(findings);
+        let mut judged = suppress::apply(self, all, std::slice::from_ref(file), &file.objects);
         sort(&mut judged.findings);
         judged
     }

@@ -1,10 +1,11 @@
 //! A Kubernetes object: its identity, its tree, where it came from.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use crate::catalog::TypeSet;
 use crate::node::Node;
 use crate::source::{Document, Source, Span, Tree};
 
@@ -135,6 +136,8 @@ struct Data {
     origin: Option<Origin>,
     partial: bool,
     fragment: bool,
+    /// Instance types of a NodePool, which several rules ask for.
+    types: OnceLock<Option<Box<TypeSet>>>,
 }
 
 impl Object {
@@ -206,6 +209,7 @@ impl Object {
             origin,
             partial: partial || patch,
             fragment,
+            types: OnceLock::new(),
             tree: Arc::clone(&tree),
         })))
     }
@@ -268,6 +272,15 @@ impl Object {
     #[must_use]
     pub fn is_fragment(&self) -> bool {
         self.0.fragment
+    }
+
+    /// The instance types of a NodePool, computed by whoever asks first.
+    pub(crate) fn types(&self, compute: impl FnOnce() -> Option<TypeSet>) -> Option<TypeSet> {
+        self.0
+            .types
+            .get_or_init(|| compute().map(Box::new))
+            .as_deref()
+            .copied()
     }
 
     /// Whether two handles are one object.

@@ -159,12 +159,13 @@ impl<'a> NodePool<'a> {
     /// foreign provider decides. EKS Auto Mode's labels are read as Karpenter's of the same name.
     #[must_use]
     pub fn types(&self) -> Option<TypeSet> {
-        if self.is_foreign() || self.has_unknown_types() || self.object.is_partial() {
-            return None;
-        }
-        let pool = self.catalogue_pool();
-        let admitted = scheduling::admitted_types(&pool);
-        admitted.doubts.is_empty().then_some(admitted.types)
+        self.object.types(|| {
+            if self.is_foreign() || self.has_unknown_types() || self.object.is_partial() {
+                return None;
+            }
+            let admitted = scheduling::admitted_types(&self.catalogue_pool());
+            admitted.doubts.is_empty().then_some(admitted.types)
+        })
     }
 
     /// The pool as the catalogue can judge it without the class: EKS Auto Mode's labels read as
