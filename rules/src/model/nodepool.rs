@@ -7,7 +7,7 @@ use crate::model::cron::Schedule;
 use crate::model::duration::{self, Field, Span};
 use crate::model::gpu::KARPENTER_ACCELERATORS;
 use crate::model::quantity::Quantity;
-use crate::model::requirement::{Operator, Requirements};
+use crate::model::requirement::{Operator, Requirement, Requirements};
 use crate::model::scheduling::{self, NodeClassRef, Pool, RequirementSpec, Taint};
 use crate::node::Node;
 use crate::object::{Kind, Object};
@@ -249,8 +249,22 @@ impl<'a> NodePool<'a> {
     /// The capacity types that the pool allows, as far as it says: `None` where it says nothing.
     #[must_use]
     pub fn capacity_types(&self) -> Option<Vec<&'static str>> {
-        let algebra = self.algebra();
-        let requirement = algebra.get(CAPACITY_TYPE)?;
+        // Only this key: several rules ask, and the whole algebra is much more work.
+        let mut all = Requirements::new();
+        for node in self.requirements().items() {
+            if node.get("key").text() == Some(CAPACITY_TYPE)
+                && let Some(spec) = requirement_spec(&node)
+            {
+                all.add(
+                    CAPACITY_TYPE,
+                    Requirement::new(spec.op, &spec.values, spec.min_values),
+                );
+            }
+        }
+        if let Some(value) = self.labels().get(CAPACITY_TYPE).text() {
+            all.add(CAPACITY_TYPE, Requirement::is(value));
+        }
+        let requirement = all.get(CAPACITY_TYPE)?;
         Some(
             ["reserved", "spot", "on-demand"]
                 .into_iter()
@@ -332,20 +346,24 @@ fn accelerated_types() -> &'static TypeSet {
 }
 
 fn requirement_specs(list: &Node<'_>) -> Vec<RequirementSpec> {
-    list.items()
-        .filter_map(|r| {
-            Some(RequirementSpec {
-                key: r.get("key").text()?.to_owned(),
-                op: r.get("operator").text()?.parse::<Operator>().ok()?,
-                values: r
-                    .get("values")
-                    .items()
-                    .filter_map(|v| v.quantity_text().map(|t| t.into_owned()))
-                    .collect(),
-                min_values: r.get("minValues").int().and_then(|n| u32::try_from(n).ok()),
-            })
-        })
-        .collect()
+    list.items().filter_map(|r| requirement_spec(&r)).collect()
+}
+
+/// One requirement; `None` where key or operator cannot be read.
+fn requirement_spec(node: &Node<'_>) -> Option<RequirementSpec> {
+    Some(RequirementSpec {
+        key: node.get("key").text()?.to_owned(),
+        op: node.get("operator").text()?.parse::<Operator>().ok()?,
+        values: node
+            .get("values")
+            .items()
+            .filter_map(|v| v.quantity_text().map(|t| t.into_owned()))
+            .collect(),
+        min_values: node
+            .get("minValues")
+            .int()
+            .and_then(|n| u32::try_from(n).ok()),
+    })
 }
 
 /// One entry of `budgets`; `None` where something in it cannot be read.
