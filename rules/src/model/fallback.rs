@@ -44,7 +44,15 @@ pub(crate) struct Fallbacks {
 impl Fallbacks {
     pub(crate) fn new(index: &Index) -> Fallbacks {
         let mut out = Fallbacks::default();
+        let weight = |o: &Object| o.path(&["spec", "weight"]).int().unwrap_or(0);
+        // A pool of the highest weight stands in for no other.
+        let Some(highest) = index.of(Kind::NODE_POOL).map(weight).max() else {
+            return out;
+        };
         for object in index.of(Kind::NODE_POOL) {
+            if weight(object) == highest {
+                continue;
+            }
             let Some(pool) = NodePool::new(object).filter(|p| !p.is_static()) else {
                 continue;
             };
