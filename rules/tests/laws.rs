@@ -164,6 +164,8 @@ fn nodes(bytes: &[u8]) -> Vec<(String, Span, Option<String>)> {
 const GOOD: &str = include_str!("../../fixtures/practices/000/01-inference-pool.yaml");
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn the_engine_never_panics_and_points_into_the_text(bytes in text(), complete: bool) {
         check(&bytes, Settings { complete, ..Settings::default() });
@@ -197,6 +199,14 @@ proptest! {
             prop_assert!(both.len() >= plain.len());
             prop_assert_eq!(&both[..plain.len()], &plain[..]);
         }
+    }
+}
+
+/// What the generators found once.
+#[test]
+fn past_failures_stay_fixed() {
+    for text in ["? \n- ", "? *ametadata:\n---\n"] {
+        check(text.as_bytes(), Settings::default());
     }
 }
 

@@ -492,7 +492,7 @@ impl Build {
         if self.wants_key() {
             self.problem(
                 ProblemKind::Syntax,
-                Span::new(span.start, span.end.max(span.start + 1)),
+                error_span(&Arc::clone(&self.tree.text), span.start),
                 format!(
                     "a {} cannot be a key",
                     if mapping { "mapping" } else { "list" }
