@@ -109,6 +109,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if pool.is_foreign() || object.is_partial() || pool.has_unknown_types() {
         return;
     }
+    // Whatever the whole admits, a part of it admits as well.
+    if pool.types().is_some_and(|types| !types.is_empty()) {
+        return;
+    }
     let mut own = pool.catalogue_pool();
     // What is malformed is refused, and reported as that.
     if !own.requirements.iter().all(well_formed) {
