@@ -36,6 +36,10 @@ fn page(rule: &Rule) -> String {
     facts.extend(fix(rule).map(|safety| format!("{safety} fix")));
     let mut page = format!("# {} ({})\n\n", rule.id, facts.join(", "));
     page.push_str(&rule.markdown());
+    if !rule.refused_by.is_empty() {
+        let by: Vec<&str> = rule.refused_by.iter().map(|a| a.title()).collect();
+        page.push_str(&format!("\n# Refused by\n\n{}\n", by.join(", ")));
+    }
     if !rule.params.is_empty() {
         page.push_str("\n# Settings\n");
         for param in rule.params {
@@ -127,6 +131,7 @@ fn describe(rule: &Rule) -> Value {
         "kinds": kinds(rule.kinds),
         "reads": kinds(rule.reads),
         "params": params,
+        "refusedBy": rule.refused_by.iter().map(|a| a.name()).collect::<Vec<_>>(),
         "fix": fix(rule),
         "url": rule.url(),
     })

@@ -175,6 +175,7 @@ impl Engine {
         Some(Finding {
             rule,
             severity: own.severity.unwrap_or(rule.severity),
+            refused_by: rule.only_authority(),
             place,
             message,
             help: None,

@@ -8,7 +8,7 @@ use crate::fix::Fix;
 use crate::node::{Node, Shape};
 use crate::object::Object;
 use crate::pointer::Pointer;
-use crate::rule::Rule;
+use crate::rule::{Authority, Rule};
 use crate::source::{Source, Span};
 
 /// How bad it is.
@@ -173,6 +173,8 @@ pub struct Finding {
     pub rule: &'static Rule,
     /// After configuration.
     pub severity: Severity,
+    /// Who refuses the object for this, if anybody does.
+    pub refused_by: Option<Authority>,
     /// Where.
     pub place: Place,
     /// What is wrong.
@@ -192,9 +194,19 @@ impl Finding {
         self
     }
 
-    /// Sets another severity than the rule's own.
+    /// Sets another severity than the rule's own. What is no error is refused by nobody.
     pub fn severity(&mut self, severity: Severity) -> &mut Finding {
         self.severity = severity;
+        if severity < Severity::Error {
+            self.refused_by = None;
+        }
+        self
+    }
+
+    /// Says who refuses the object for this: one of the rule's own list, or nobody.
+    pub fn refused_by(&mut self, authority: Option<Authority>) -> &mut Finding {
+        debug_assert!(authority.is_none_or(|a| self.rule.refused_by.contains(&a)));
+        self.refused_by = authority;
         self
     }
 

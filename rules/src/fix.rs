@@ -68,6 +68,9 @@ pub struct Fix {
     pub operations: Vec<Operation>,
     /// Whether applying it to a live NodePool or EC2NodeClass would replace nodes.
     pub drifts: bool,
+    /// Whole objects to write beside this one, each as a document of its own after it. An
+    /// admission webhook cannot make them, so it never applies such a fix.
+    pub creates: Vec<Value>,
 }
 
 impl Fix {
@@ -79,6 +82,7 @@ impl Fix {
             safety,
             operations: Vec::new(),
             drifts: false,
+            creates: Vec::new(),
         }
     }
 

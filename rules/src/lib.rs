@@ -38,6 +38,6 @@ pub use index::{Index, Lookup};
 pub use node::{Node, Shape};
 pub use object::{Kind, Object, ObjectId, Origin};
 pub use pointer::Pointer;
-pub use rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+pub use rule::{Authority, Check, Context, Group, Param, ParamDefault, Rule, docs};
 pub use rules::RULES;
 pub use settings::{Platform, Settings, Version, find_rule};

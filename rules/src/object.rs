@@ -62,6 +62,33 @@ impl Kind {
     pub const NAMESPACE: Kind = Kind::new("", "Namespace");
     /// Service.
     pub const SERVICE: Kind = Kind::new("", "Service");
+    /// ReplicaSet.
+    pub const REPLICA_SET: Kind = Kind::new("apps", "ReplicaSet");
+    /// KEDA's TriggerAuthentication.
+    pub const TRIGGER_AUTHENTICATION: Kind = Kind::new("keda.sh", "TriggerAuthentication");
+    /// KEDA's ClusterTriggerAuthentication.
+    pub const CLUSTER_TRIGGER_AUTHENTICATION: Kind =
+        Kind::new("keda.sh", "ClusterTriggerAuthentication");
+    /// ResourceClaim of dynamic resource allocation.
+    pub const RESOURCE_CLAIM: Kind = Kind::new("resource.k8s.io", "ResourceClaim");
+    /// ResourceClaimTemplate of dynamic resource allocation.
+    pub const RESOURCE_CLAIM_TEMPLATE: Kind = Kind::new("resource.k8s.io", "ResourceClaimTemplate");
+    /// DeviceClass of dynamic resource allocation.
+    pub const DEVICE_CLASS: Kind = Kind::new("resource.k8s.io", "DeviceClass");
+    /// ValidatingWebhookConfiguration.
+    pub const VALIDATING_WEBHOOK_CONFIGURATION: Kind = Kind::new(
+        "admissionregistration.k8s.io",
+        "ValidatingWebhookConfiguration",
+    );
+    /// MutatingWebhookConfiguration.
+    pub const MUTATING_WEBHOOK_CONFIGURATION: Kind = Kind::new(
+        "admissionregistration.k8s.io",
+        "MutatingWebhookConfiguration",
+    );
+    /// The Provisioner of Karpenter before v0.33.
+    pub const PROVISIONER: Kind = Kind::new("karpenter.sh", "Provisioner");
+    /// The AWSNodeTemplate of Karpenter before v0.33.
+    pub const AWS_NODE_TEMPLATE: Kind = Kind::new("karpenter.k8s.aws", "AWSNodeTemplate");
 }
 
 impl fmt::Display for Kind {

@@ -109,6 +109,40 @@ pub enum ParamDefault {
     Strings(&'static [&'static str]),
 }
 
+/// Who refuses an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Authority {
+    /// The API server: schema, CEL rules of a CRD, built-in validation, strict decoding.
+    ApiServer,
+    /// KEDA's own validating webhooks.
+    KedaAdmission,
+    /// Karpenter's controllers, after the API server has taken the object.
+    Karpenter,
+}
+
+impl Authority {
+    /// The name that programs read.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Authority::ApiServer => "api-server",
+            Authority::KedaAdmission => "keda-admission",
+            Authority::Karpenter => "karpenter",
+        }
+    }
+
+    /// The name that people read.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Authority::ApiServer => "the API server",
+            Authority::KedaAdmission => "KEDA's admission webhook",
+            Authority::Karpenter => "Karpenter's controller",
+        }
+    }
+}
+
 /// How a rule is run.
 #[derive(Clone, Copy)]
 pub enum Check {
@@ -134,6 +168,10 @@ pub struct Rule {
     pub reads: &'static [Kind],
     /// What can be set.
     pub params: &'static [Param],
+    /// Who refuses what the rule finds; empty where everybody takes it. With exactly one entry
+    /// each of its errors claims that refusal; with several a finding says whose
+    /// ([`Finding::refused_by`]).
+    pub refused_by: &'static [Authority],
     /// The safety of the fix it may offer.
     pub fix: Option<Safety>,
     /// The manual: the head of the rule's own file.
@@ -188,6 +226,14 @@ impl Rule {
         line.trim_start_matches("//!").trim().trim_end_matches('.')
     }
 
+    /// The authority whose refusal every error of the rule claims.
+    pub(crate) fn only_authority(&self) -> Option<Authority> {
+        match self.refused_by {
+            [one] if self.severity == Severity::Error => Some(*one),
+            _ => None,
+        }
+    }
+
     /// Where the manual stands on the web.
     #[must_use]
     pub fn url(&self) -> String {
@@ -232,6 +278,7 @@ impl<'a> Context<'a> {
         let finding = Finding {
             rule: self.rule,
             severity: self.rule.severity,
+            refused_by: self.rule.only_authority(),
             place: Place::of(self.object, node),
             message: message.into(),
             help: None,

@@ -32,6 +32,7 @@ static RULE: Rule = Rule {
             default: ParamDefault::Strings(&["a"]),
         },
     ],
+    refused_by: &[],
     fix: None,
     docs: "",
     check: Check::Reader,

@@ -60,7 +60,7 @@
 use crate::finding::Severity;
 use crate::model::views::target;
 use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-hpa-conflict",
@@ -70,6 +70,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
     reads: &[Kind::SCALED_OBJECT, Kind::HPA],
     params: &[],
+    refused_by: &[Authority::KedaAdmission],
     fix: None,
     docs: docs(include_str!("keda_hpa_conflict.rs")),
     check: Check::Object(check),

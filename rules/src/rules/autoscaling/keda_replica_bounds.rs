@@ -49,7 +49,7 @@
 use crate::finding::Severity;
 use crate::node::Node;
 use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-replica-bounds",
@@ -59,6 +59,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB, Kind::HPA],
     reads: &[],
     params: &[],
+    refused_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: None,
     docs: docs(include_str!("keda_replica_bounds.rs")),
     check: Check::Object(check),

@@ -69,6 +69,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::PDB],
     reads: WORKLOAD_KINDS,
     params: &[],
+    refused_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("pdb_blocks_evictions.rs")),
     check: Check::Object(check),

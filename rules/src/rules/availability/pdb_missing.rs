@@ -110,6 +110,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     reads: &[Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT],
     params: &[],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("pdb_missing.rs")),
     check: Check::Object(check),

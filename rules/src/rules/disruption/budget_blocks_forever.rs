@@ -106,6 +106,7 @@ pub(crate) static RULE: Rule = Rule {
             max: 10_080,
         },
     }],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("budget_blocks_forever.rs")),
     check: Check::Object(check),

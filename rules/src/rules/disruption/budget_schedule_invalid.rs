@@ -94,7 +94,7 @@ use crate::model::cron::{self, CronError, Schedule};
 use crate::model::nodepool::NodePool;
 use crate::node::Node;
 use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-schedule-invalid",
@@ -104,6 +104,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
+    refused_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("budget_schedule_invalid.rs")),
     check: Check::Object(check),

@@ -103,6 +103,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
+    refused_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("budget_unlimited_outside_window.rs")),
     check: Check::Object(check),

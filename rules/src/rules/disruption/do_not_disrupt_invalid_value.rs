@@ -95,6 +95,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: KINDS,
     reads: &[],
     params: &[],
+    refused_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("do_not_disrupt_invalid_value.rs")),
     check: Check::Object(check),

@@ -99,6 +99,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
     params: &[],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("training_pool_without_budget.rs")),
     check: Check::Object(check),

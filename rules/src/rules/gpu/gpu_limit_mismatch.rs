@@ -59,7 +59,7 @@ use crate::model::quantity::Quantity;
 use crate::model::workload::{WORKLOAD_KINDS, templates};
 use crate::node::Node;
 use crate::object::Object;
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-limit-mismatch",
@@ -69,6 +69,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: WORKLOAD_KINDS,
     reads: &[],
     params: &[],
+    refused_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("gpu_limit_mismatch.rs")),
     check: Check::Object(check),

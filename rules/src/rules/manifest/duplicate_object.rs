@@ -58,6 +58,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[],
     reads: &[],
     params: &[],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("duplicate_object.rs")),
     check: Check::Object(check),

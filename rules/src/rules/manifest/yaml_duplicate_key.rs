@@ -39,7 +39,7 @@
 //! - <https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation>
 
 use crate::finding::Severity;
-use crate::rule::{Check, Group, Rule, docs};
+use crate::rule::{Authority, Check, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "yaml-duplicate-key",
@@ -49,6 +49,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[],
     reads: &[],
     params: &[],
+    refused_by: &[Authority::ApiServer],
     fix: None,
     docs: docs(include_str!("yaml_duplicate_key.rs")),
     check: Check::Reader,

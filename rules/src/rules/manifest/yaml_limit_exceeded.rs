@@ -47,6 +47,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[],
     reads: &[],
     params: &[],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("yaml_limit_exceeded.rs")),
     check: Check::Reader,

@@ -40,7 +40,7 @@
 //! - <https://pkg.go.dev/sigs.k8s.io/yaml>
 
 use crate::finding::Severity;
-use crate::rule::{Check, Group, Rule, docs};
+use crate::rule::{Authority, Check, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "yaml-syntax",
@@ -50,6 +50,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[],
     reads: &[],
     params: &[],
+    refused_by: &[Authority::ApiServer],
     fix: None,
     docs: docs(include_str!("yaml_syntax.rs")),
     check: Check::Reader,

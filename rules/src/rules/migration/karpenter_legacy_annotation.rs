@@ -74,6 +74,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: KINDS,
     reads: &[],
     params: &[],
+    refused_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("karpenter_legacy_annotation.rs")),
     check: Check::Object(check),

@@ -59,7 +59,7 @@
 
 use crate::finding::Severity;
 use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::settings::Version;
 
 pub(crate) static RULE: Rule = Rule {
@@ -79,6 +79,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     reads: &[],
     params: &[],
+    refused_by: &[Authority::ApiServer],
     fix: None,
     docs: docs(include_str!("karpenter_legacy_api.rs")),
     check: Check::Object(check),

@@ -54,7 +54,7 @@ use serde_json::json;
 use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
 use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-legacy-api",
@@ -67,6 +67,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     reads: &[],
     params: &[],
+    refused_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_legacy_api.rs")),
     check: Check::Object(check),

@@ -88,6 +88,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS,
     reads: &[],
     params: &[],
+    refused_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("capacity_type_invalid.rs")),
     check: Check::Object(check),

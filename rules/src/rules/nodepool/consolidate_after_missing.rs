@@ -70,7 +70,7 @@ use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
 use crate::model::nodepool::{Hardware, NodePool};
 use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::source::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
@@ -81,6 +81,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
+    refused_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("consolidate_after_missing.rs")),
     check: Check::Object(check),

@@ -91,6 +91,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS,
     reads: &[],
     params: &[],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("crashes_karpenter.rs")),
     check: Check::Object(check),

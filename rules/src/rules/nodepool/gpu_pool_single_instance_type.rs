@@ -89,6 +89,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[Kind::NODE_POOL],
     params: &[],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("gpu_pool_single_instance_type.rs")),
     check: Check::Object(check),

@@ -88,6 +88,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
+    refused_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_pool_untainted.rs")),
     check: Check::Object(check),

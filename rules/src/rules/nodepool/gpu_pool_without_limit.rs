@@ -97,6 +97,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("gpu_pool_without_limit.rs")),
     check: Check::Object(check),

@@ -66,7 +66,7 @@ use crate::fix::{Fix, Safety};
 use crate::model::nodepool::NodePool;
 use crate::node::Node;
 use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-ref-incomplete",
@@ -80,6 +80,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::AUTO_MODE_NODE_CLASS,
     ],
     params: &[],
+    refused_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("node_class_ref_incomplete.rs")),
     check: Check::Object(check),

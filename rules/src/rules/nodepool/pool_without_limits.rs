@@ -71,6 +71,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("pool_without_limits.rs")),
     check: Check::Object(check),

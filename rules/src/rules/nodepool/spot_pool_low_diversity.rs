@@ -92,6 +92,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[Kind::NODE_POOL],
     params: &[],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("spot_pool_low_diversity.rs")),
     check: Check::Object(check),

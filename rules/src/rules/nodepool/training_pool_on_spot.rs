@@ -102,6 +102,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
     params: &[],
+    refused_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("training_pool_on_spot.rs")),
     check: Check::Object(check),

@@ -113,6 +113,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::AUTO_MODE_NODE_CLASS,
     ],
     params: &[],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("node_class_missing.rs")),
     check: Check::Object(check),

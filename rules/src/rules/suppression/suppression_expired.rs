@@ -44,6 +44,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[],
     reads: &[],
     params: &[],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("suppression_expired.rs")),
     check: Check::Reader,

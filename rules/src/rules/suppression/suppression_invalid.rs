@@ -47,6 +47,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[],
     reads: &[],
     params: &[],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("suppression_invalid.rs")),
     check: Check::Reader,

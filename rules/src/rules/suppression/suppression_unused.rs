@@ -46,6 +46,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[],
     reads: &[],
     params: &[],
+    refused_by: &[],
     fix: None,
     docs: docs(include_str!("suppression_unused.rs")),
     check: Check::Reader,
