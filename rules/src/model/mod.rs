@@ -7,6 +7,7 @@ pub(crate) mod do_not_disrupt;
 pub mod duration;
 pub(crate) mod fallback;
 pub mod gpu;
+pub mod migration;
 pub mod nodepool;
 pub mod quantity;
 pub mod requirement;

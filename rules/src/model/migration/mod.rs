@@ -1,0 +1,3 @@
+//! What the old APIs of Karpenter and KEDA called things, and what they are called today.
+
+pub mod moved;
