@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use gpulint_rules::{Engine, Finding, Index, Object};
+use gpulint_rules::{Engine, Finding, Index, Kind, Object};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::kinds;
 use crate::wire::{Cause, Details, Request, Response, ReviewIn, ReviewOut, Status};
 
 /// Longest warning that clients are sure to show, in characters (Kubernetes' own advice).
@@ -32,6 +33,57 @@ pub enum ReviewError {
     NoRequest,
 }
 
+/// What was decided; the label of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Decision {
+    /// Allowed without a word.
+    Allowed,
+    /// Allowed with warnings.
+    Warned,
+    /// Allowed with a patch.
+    Patched,
+    /// Denied.
+    Denied,
+    /// Not to be judged: a deletion, a subresource, an exempt namespace or account, an object
+    /// that a controller made from one that was judged.
+    Exempt,
+    /// Allowed, because no rule knows the kind.
+    UnknownKind,
+    /// Allowed, because it is no Kubernetes object.
+    Unparsable,
+}
+
+impl Decision {
+    /// The name that programs read.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Decision::Allowed => "allowed",
+            Decision::Warned => "warned",
+            Decision::Patched => "patched",
+            Decision::Denied => "denied",
+            Decision::Exempt => "exempt",
+            Decision::UnknownKind => "unknown-kind",
+            Decision::Unparsable => "unparsable",
+        }
+    }
+}
+
+/// An answer, and what a server counts of it.
+#[derive(Debug)]
+pub struct Answer {
+    /// The AdmissionReview to send back.
+    pub body: Vec<u8>,
+    /// The operation: one of the four that exist, or `OTHER`.
+    pub operation: &'static str,
+    /// The kind, where a rule is asked about it.
+    pub kind: Option<Kind>,
+    /// What was decided.
+    pub decision: Decision,
+    /// The rules of the findings that were sent, one entry a finding.
+    pub rules: Vec<&'static str>,
+}
+
 /// Answers an AdmissionReview v1: denies what the configuration denies, warns of the rest.
 ///
 /// `index` holds the other objects that are known. What cannot be judged (a deletion, a
@@ -40,6 +92,27 @@ pub enum ReviewError {
 /// # Errors
 /// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
 pub fn review(engine: &Engine, index: &Index, body: &[u8]) -> Result<Vec<u8>, ReviewError> {
+    answer(engine, index, body).map(|answer| answer.body)
+}
+
+/// As [`review()`], with what a server counts.
+///
+/// # Errors
+/// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
+pub fn answer(engine: &Engine, index: &Index, body: &[u8]) -> Result<Answer, ReviewError> {
+    let request = request(body)?;
+    let (response, decision, rules) = respond(engine, index, &request);
+    Ok(Answer {
+        body: sent(response)?,
+        operation: operation(&request),
+        kind: kind(&request),
+        decision,
+        rules,
+    })
+}
+
+/// Reads the request of an AdmissionReview v1.
+pub(crate) fn request(body: &[u8]) -> Result<Request<'_>, ReviewError> {
     let review: ReviewIn<'_> = serde_json::from_slice(body)?;
     if review.api_version != "admission.k8s.io/v1" || review.kind != "AdmissionReview" {
         return Err(ReviewError::Kind {
@@ -47,39 +120,114 @@ pub fn review(engine: &Engine, index: &Index, body: &[u8]) -> Result<Vec<u8>, Re
             kind: review.kind,
         });
     }
-    let request = review.request.ok_or(ReviewError::NoRequest)?;
-    let out = ReviewOut {
-        api_version: "admission.k8s.io/v1",
-        kind: "AdmissionReview",
-        response: respond(engine, index, &request),
-    };
-    Ok(serde_json::to_vec(&out)?)
+    review.request.ok_or(ReviewError::NoRequest)
 }
 
-fn respond(engine: &Engine, index: &Index, request: &Request<'_>) -> Response {
-    let mut response = Response {
-        uid: request.uid.clone(),
-        allowed: true,
-        ..Response::default()
-    };
+/// Writes the AdmissionReview of a response.
+pub(crate) fn sent(response: Response) -> Result<Vec<u8>, ReviewError> {
+    Ok(serde_json::to_vec(&ReviewOut {
+        api_version: "admission.k8s.io/v1",
+        kind: "AdmissionReview",
+        response,
+    })?)
+}
+
+/// The operation as a word of a fixed set.
+pub(crate) fn operation(request: &Request<'_>) -> &'static str {
+    ["CREATE", "UPDATE", "DELETE", "CONNECT"]
+        .into_iter()
+        .find(|known| *known == request.operation)
+        .unwrap_or("OTHER")
+}
+
+/// The kind of the request, where a rule is asked about it.
+pub(crate) fn kind(request: &Request<'_>) -> Option<Kind> {
+    kinds::judged()
+        .iter()
+        .copied()
+        .find(|k| k.group == request.kind.group && k.kind == request.kind.kind)
+}
+
+/// Whether the request is one that is never judged, whatever it holds.
+pub(crate) fn is_exempt(engine: &Engine, request: &Request<'_>) -> bool {
     let judged = matches!(request.operation.as_str(), "CREATE" | "UPDATE")
         && request
             .sub_resource
             .as_deref()
             .unwrap_or_default()
             .is_empty();
-    if !judged || is_exempt(engine, request) {
-        return response;
+    let namespaces = &engine.settings().webhook.exempt_namespaces;
+    let namespace = request.namespace.as_ref();
+    !judged || is_karpenter(request) || namespace.is_some_and(|n| namespaces.contains(n))
+}
+
+/// Karpenter's own account: it annotates pools, makes claims, and must never be held up.
+fn is_karpenter(request: &Request<'_>) -> bool {
+    request
+        .user_info
+        .username
+        .strip_prefix("system:serviceaccount:")
+        .and_then(|rest| rest.split_once(':'))
+        .is_some_and(|(_, account)| account == "karpenter")
+}
+
+/// Whether a controller made the object from one that was judged itself. To deny a Pod would not
+/// stop its Deployment; it would only keep what runs already from being replaced.
+pub(crate) fn is_derived(object: &Object) -> bool {
+    let owners = object.path(&["metadata", "ownerReferences"]);
+    owners.items().any(|owner| {
+        let group = owner
+            .get("apiVersion")
+            .text()
+            .map(|v| match v.split_once('/') {
+                Some((group, _)) => group,
+                None => "",
+            });
+        let kind = owner.get("kind").text();
+        owner.get("controller").bool() == Some(true)
+            && kinds::judged()
+                .iter()
+                .any(|k| Some(k.group) == group && Some(k.kind) == kind)
+    })
+}
+
+fn respond(
+    engine: &Engine,
+    index: &Index,
+    request: &Request<'_>,
+) -> (Response, Decision, Vec<&'static str>) {
+    let mut response = Response {
+        uid: request.uid.clone(),
+        allowed: true,
+        ..Response::default()
+    };
+    if is_exempt(engine, request) {
+        return (response, Decision::Exempt, Vec::new());
     }
     let Some(object) = parse(request.object, request) else {
         response.warnings.push(
             "gpulint: this is no Kubernetes object with apiVersion and kind; not judged".to_owned(),
         );
-        return response;
+        return (response, Decision::Unparsable, Vec::new());
     };
+    if is_derived(&object) {
+        return (response, Decision::Exempt, Vec::new());
+    }
+    let id = object.id();
+    if !kinds::is_judged(&id.group, &id.kind) {
+        let name = if id.group.is_empty() {
+            id.kind.clone()
+        } else {
+            format!("{}.{}", id.kind, id.group)
+        };
+        response.warnings.push(cut(&format!(
+            "gpulint: no rule knows the kind {name}; not judged"
+        )));
+        return (response, Decision::UnknownKind, Vec::new());
+    }
     let findings = judge(engine, index, &object);
     let mut old = match (request.operation.as_str(), request.old_object) {
-        ("UPDATE", Some(_)) => parse(request.old_object, request)
+        ("UPDATE", Some(_)) if !findings.is_empty() => parse(request.old_object, request)
             .map(|old| counts(&judge(engine, index, &old)))
             .unwrap_or_default(),
         _ => BTreeMap::new(),
@@ -102,23 +250,37 @@ fn respond(engine: &Engine, index: &Index, request: &Request<'_>) -> Response {
         }
     }
     response.warnings = warnings(&warned);
-    if !denied.is_empty() {
+    for (key, findings) in [("denied", &denied), ("warned", &warned)] {
+        if !findings.is_empty() {
+            response.audit_annotations.insert(key, ids(findings));
+        }
+    }
+    let decision = match (denied.is_empty(), warned.is_empty()) {
+        (false, _) => Decision::Denied,
+        (true, false) => Decision::Warned,
+        (true, true) => Decision::Allowed,
+    };
+    if decision == Decision::Denied {
         response.allowed = false;
         response.status = Some(status(&object, request, &denied));
     }
-    response
+    let rules = denied.iter().chain(&warned).map(|f| f.rule.id).collect();
+    (response, decision, rules)
 }
 
-fn is_exempt(engine: &Engine, request: &Request<'_>) -> bool {
-    let namespaces = &engine.settings().webhook.exempt_namespaces;
-    request
-        .namespace
-        .as_ref()
-        .is_some_and(|n| namespaces.contains(n))
+/// The rule ids, each once, in the order of the findings.
+fn ids(findings: &[&Finding]) -> String {
+    let mut ids: Vec<&str> = Vec::new();
+    for finding in findings {
+        if !ids.contains(&finding.rule.id) {
+            ids.push(finding.rule.id);
+        }
+    }
+    ids.join(",")
 }
 
 /// The object with the request's namespace and name where it does not say them itself.
-fn parse(raw: Option<&RawValue>, request: &Request<'_>) -> Option<Object> {
+pub(crate) fn parse(raw: Option<&RawValue>, request: &Request<'_>) -> Option<Object> {
     let mut value: Value = serde_json::from_str(raw?.get()).ok()?;
     if let Some(root) = value.as_object_mut() {
         let metadata = root
@@ -285,6 +447,12 @@ mod tests {
             .iter()
             .find(|c| c["field"] == "spec.template.spec.taints")
             .unwrap();
+        assert!(
+            answer["auditAnnotations"]["denied"]
+                .as_str()
+                .unwrap()
+                .contains("gpu-pool-untainted")
+        );
         let message = taint["message"].as_str().unwrap();
         assert!(
             message.starts_with("gpulint gpu-pool-untainted: "),
@@ -309,6 +477,54 @@ mod tests {
         let answer = review(&engine, &Index::new(false), body.to_string().as_bytes()).unwrap();
         let answer: Value = serde_json::from_slice(&answer).unwrap();
         assert_eq!(answer["response"]["allowed"], true);
+    }
+
+    fn decide(extra: &Value) -> Answer {
+        let engine = Engine::new(Settings::default());
+        let mut request =
+            json!({"uid": "u-1", "name": "gpu", "operation": "CREATE", "object": pool(json!({}))});
+        request
+            .as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
+        let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+        answer(&engine, &Index::new(false), body.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn karpenter_and_derived_objects_are_never_held_up() {
+        let user = json!({"userInfo": {"username": "system:serviceaccount:kube-system:karpenter"}});
+        assert_eq!(decide(&user).decision, Decision::Exempt);
+        let user = json!({"userInfo": {"username": "system:serviceaccount:karpenter:someone"}});
+        assert_eq!(decide(&user).decision, Decision::Denied);
+        let owner =
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "controller": true});
+        let pod = |owner: &Value| {
+            json!({"object": {"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "x-1", "ownerReferences": [owner]}, "spec": {"containers": []}}})
+        };
+        assert_eq!(decide(&pod(&owner)).decision, Decision::Exempt);
+        let mut other = owner.clone();
+        other["controller"] = false.into();
+        assert_ne!(decide(&pod(&other)).decision, Decision::Exempt);
+        other = owner;
+        other["apiVersion"] = "example.com/v1".into();
+        assert_ne!(decide(&pod(&other)).decision, Decision::Exempt);
+    }
+
+    #[test]
+    fn what_no_rule_knows_is_allowed_with_a_warning() {
+        let unknown =
+            decide(&json!({"object": {"apiVersion": "example.com/v1", "kind": "NodePool"}}));
+        assert_eq!(unknown.decision, Decision::UnknownKind);
+        assert!(
+            String::from_utf8(unknown.body)
+                .unwrap()
+                .contains("NodePool.example.com")
+        );
+        let broken = decide(&json!({"object": ["no", "object"]}));
+        assert_eq!(broken.decision, Decision::Unparsable);
+        assert!(String::from_utf8(broken.body).unwrap().contains("warnings"));
     }
 
     #[test]

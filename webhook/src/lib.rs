@@ -4,6 +4,7 @@
 //! I/O; the command line calls it for `gpulint review`, a server for every request.
 
 mod answer;
+pub mod kinds;
 mod wire;
 
-pub use answer::{ReviewError, review};
+pub use answer::{Answer, Decision, ReviewError, answer, review};

@@ -3,6 +3,8 @@
 //! Types of our own: the object stays raw until it is known to be judged, and an answer carries
 //! the causes that kubectl prints line by line.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -21,9 +23,14 @@ pub(crate) struct ReviewIn<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Request<'a> {
     pub(crate) uid: String,
+    /// Kind of the object as it is sent, which is the one the webhook was registered for.
+    #[serde(default)]
+    pub(crate) kind: GroupKind,
     #[serde(default)]
     pub(crate) name: String,
     pub(crate) namespace: Option<String>,
+    #[serde(default)]
+    pub(crate) user_info: User,
     #[serde(default)]
     pub(crate) operation: String,
     pub(crate) sub_resource: Option<String>,
@@ -31,6 +38,22 @@ pub(crate) struct Request<'a> {
     pub(crate) object: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(crate) old_object: Option<&'a RawValue>,
+}
+
+/// A group and a kind; the version stands in the object.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct GroupKind {
+    #[serde(default)]
+    pub(crate) group: String,
+    #[serde(default)]
+    pub(crate) kind: String,
+}
+
+/// Who asks.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct User {
+    #[serde(default)]
+    pub(crate) username: String,
 }
 
 /// An AdmissionReview with a response.
@@ -52,6 +75,9 @@ pub(crate) struct Response {
     pub(crate) status: Option<Status>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
+    /// Rule ids for the audit log; the API server puts the webhook's name before each key.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) audit_annotations: BTreeMap<&'static str, String>,
 }
 
 /// Why a request was denied.

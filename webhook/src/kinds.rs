@@ -1,0 +1,287 @@
+//! The kinds that the rules are asked about and read, and how the API server names them.
+//!
+//! Both lists follow from the rule table; the names of resources cannot be derived from a kind, so
+//! they stand here. From this table come the webhooks' rules, the RBAC and the watches.
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use gpulint_rules::{Kind, RULES};
+
+/// How the API server names a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// The kind.
+    pub kind: Kind,
+    /// The version that is watched; the webhooks match every version.
+    pub version: &'static str,
+    /// The name in paths.
+    pub plural: &'static str,
+    /// Whether its objects have a namespace.
+    pub namespaced: bool,
+}
+
+const fn row(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+) -> Resource {
+    Resource {
+        kind: Kind::new(group, kind),
+        version,
+        plural,
+        namespaced: true,
+    }
+}
+
+const fn wide(row: Resource) -> Resource {
+    Resource {
+        namespaced: false,
+        ..row
+    }
+}
+
+/// Every kind that a rule may name. Kinds that no API server has any more (the Provisioner) have
+/// a row too: an old cluster serves them.
+static RESOURCES: &[Resource] = &[
+    wide(row("", "v1", "Namespace", "namespaces")),
+    wide(row("", "v1", "Node", "nodes")),
+    row("", "v1", "ConfigMap", "configmaps"),
+    row("", "v1", "Pod", "pods"),
+    row("", "v1", "ReplicationController", "replicationcontrollers"),
+    row("", "v1", "Service", "services"),
+    wide(row(
+        "admissionregistration.k8s.io",
+        "v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+    )),
+    wide(row(
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+    )),
+    row("apps", "v1", "DaemonSet", "daemonsets"),
+    row("apps", "v1", "Deployment", "deployments"),
+    row("apps", "v1", "ReplicaSet", "replicasets"),
+    row("apps", "v1", "StatefulSet", "statefulsets"),
+    row("argoproj.io", "v1alpha1", "Rollout", "rollouts"),
+    row("argoproj.io", "v1alpha1", "Workflow", "workflows"),
+    row(
+        "argoproj.io",
+        "v1alpha1",
+        "WorkflowTemplate",
+        "workflowtemplates",
+    ),
+    row("argoproj.io", "v1alpha1", "CronWorkflow", "cronworkflows"),
+    row(
+        "autoscaling",
+        "v2",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+    ),
+    row("batch", "v1", "CronJob", "cronjobs"),
+    row("batch", "v1", "Job", "jobs"),
+    row("batch.volcano.sh", "v1alpha1", "Job", "jobs"),
+    wide(row("eks.amazonaws.com", "v1", "NodeClass", "nodeclasses")),
+    row("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"),
+    wide(row(
+        "karpenter.k8s.aws",
+        "v1",
+        "EC2NodeClass",
+        "ec2nodeclasses",
+    )),
+    wide(row(
+        "karpenter.k8s.aws",
+        "v1alpha1",
+        "AWSNodeTemplate",
+        "awsnodetemplates",
+    )),
+    wide(row("karpenter.sh", "v1", "NodeClaim", "nodeclaims")),
+    wide(row("karpenter.sh", "v1alpha5", "Machine", "machines")),
+    wide(row(
+        "provisioner.karpenter.sh",
+        "v1alpha1",
+        "Provisioner",
+        "provisioners",
+    )),
+    wide(row(
+        "provisioning.karpenter.sh",
+        "v1alpha1",
+        "Provisioner",
+        "provisioners",
+    )),
+    row("keda.k8s.io", "v1alpha1", "ScaledJob", "scaledjobs"),
+    row("keda.k8s.io", "v1alpha1", "ScaledObject", "scaledobjects"),
+    row(
+        "keda.k8s.io",
+        "v1alpha1",
+        "TriggerAuthentication",
+        "triggerauthentications",
+    ),
+    wide(row("karpenter.sh", "v1", "NodePool", "nodepools")),
+    wide(row(
+        "karpenter.sh",
+        "v1alpha1",
+        "NodeOverlay",
+        "nodeoverlays",
+    )),
+    wide(row(
+        "karpenter.sh",
+        "v1alpha5",
+        "Provisioner",
+        "provisioners",
+    )),
+    wide(row(
+        "keda.sh",
+        "v1alpha1",
+        "ClusterTriggerAuthentication",
+        "clustertriggerauthentications",
+    )),
+    row("keda.sh", "v1alpha1", "ScaledJob", "scaledjobs"),
+    row("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects"),
+    row(
+        "keda.sh",
+        "v1alpha1",
+        "TriggerAuthentication",
+        "triggerauthentications",
+    ),
+    row("kubeflow.org", "v1", "JAXJob", "jaxjobs"),
+    row("kubeflow.org", "v1", "MPIJob", "mpijobs"),
+    row("kubeflow.org", "v1", "Notebook", "notebooks"),
+    row("kubeflow.org", "v1", "PaddleJob", "paddlejobs"),
+    row("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs"),
+    row("kubeflow.org", "v1", "TFJob", "tfjobs"),
+    row("kubeflow.org", "v1", "XGBoostJob", "xgboostjobs"),
+    row(
+        "leaderworkerset.x-k8s.io",
+        "v1",
+        "LeaderWorkerSet",
+        "leaderworkersets",
+    ),
+    row("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"),
+    row(
+        "monitoring.coreos.com",
+        "v1",
+        "PrometheusRule",
+        "prometheusrules",
+    ),
+    row(
+        "monitoring.coreos.com",
+        "v1",
+        "ServiceMonitor",
+        "servicemonitors",
+    ),
+    row(
+        "networking.k8s.io",
+        "v1",
+        "NetworkPolicy",
+        "networkpolicies",
+    ),
+    row(
+        "policy",
+        "v1",
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+    ),
+    row("ray.io", "v1", "RayCluster", "rayclusters"),
+    row("ray.io", "v1", "RayJob", "rayjobs"),
+    row("ray.io", "v1", "RayService", "rayservices"),
+    wide(row("resource.k8s.io", "v1", "DeviceClass", "deviceclasses")),
+    row("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims"),
+    row(
+        "resource.k8s.io",
+        "v1",
+        "ResourceClaimTemplate",
+        "resourceclaimtemplates",
+    ),
+    wide(row(
+        "scheduling.k8s.io",
+        "v1",
+        "PriorityClass",
+        "priorityclasses",
+    )),
+    row("serving.knative.dev", "v1", "Service", "services"),
+    row(
+        "serving.kserve.io",
+        "v1beta1",
+        "InferenceService",
+        "inferenceservices",
+    ),
+    row(
+        "sparkoperator.k8s.io",
+        "v1beta2",
+        "SparkApplication",
+        "sparkapplications",
+    ),
+    wide(row(
+        "storage.k8s.io",
+        "v1",
+        "StorageClass",
+        "storageclasses",
+    )),
+    wide(row(
+        "trainer.kubeflow.org",
+        "v1alpha1",
+        "ClusterTrainingRuntime",
+        "clustertrainingruntimes",
+    )),
+    row("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs"),
+    row(
+        "trainer.kubeflow.org",
+        "v1alpha1",
+        "TrainingRuntime",
+        "trainingruntimes",
+    ),
+];
+
+/// How the API server names a kind; `None` where the table has no row for it.
+#[must_use]
+pub fn resource(kind: Kind) -> Option<&'static Resource> {
+    RESOURCES.iter().find(|r| r.kind == kind)
+}
+
+/// The kinds that rules are asked about, in order.
+#[must_use]
+pub fn judged() -> &'static [Kind] {
+    static JUDGED: OnceLock<Vec<Kind>> = OnceLock::new();
+    JUDGED.get_or_init(|| set(|rule| rule.kinds))
+}
+
+/// The kinds that rules read from the index, in order: what is watched.
+#[must_use]
+pub fn read() -> &'static [Kind] {
+    static READ: OnceLock<Vec<Kind>> = OnceLock::new();
+    READ.get_or_init(|| set(|rule| rule.reads))
+}
+
+/// Whether a rule is asked about objects of this group and kind.
+#[must_use]
+pub fn is_judged(group: &str, kind: &str) -> bool {
+    judged().iter().any(|k| k.group == group && k.kind == kind)
+}
+
+fn set(of: impl Fn(&gpulint_rules::Rule) -> &'static [Kind]) -> Vec<Kind> {
+    let kinds: BTreeSet<Kind> = RULES.iter().flat_map(|rule| of(rule)).copied().collect();
+    kinds.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_the_rule_table_has_a_resource() {
+        for kind in judged().iter().chain(read()) {
+            assert!(resource(*kind).is_some(), "no row for {kind}");
+        }
+    }
+
+    #[test]
+    fn no_kind_has_two_rows() {
+        let kinds: BTreeSet<Kind> = RESOURCES.iter().map(|r| r.kind).collect();
+        assert_eq!(kinds.len(), RESOURCES.len());
+    }
+}
