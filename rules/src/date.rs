@@ -76,6 +76,42 @@ impl fmt::Display for Date {
     }
 }
 
+/// Whether a text is a moment as RFC 3339 writes it and Go reads it: `2027-01-31T08:00:00Z`, with a
+/// fraction of the second or an offset where wanted.
+#[must_use]
+pub fn is_rfc_3339(text: &str) -> bool {
+    let Some((date, rest)) = text.split_once('T') else {
+        return false;
+    };
+    let two = |part: Option<&str>, most: u32| {
+        part.is_some_and(|p| {
+            p.len() == 2
+                && p.bytes().all(|b| b.is_ascii_digit())
+                && p.parse().is_ok_and(|n: u32| n <= most)
+        })
+    };
+    let clock = |part: &str| {
+        two(part.get(0..2), 23) && part.get(2..3) == Some(":") && two(part.get(3..5), 59)
+    };
+    if Date::parse(date).is_none() || !rest.get(0..5).is_some_and(clock) {
+        return false;
+    }
+    if rest.get(5..6) != Some(":") || !two(rest.get(6..8), 59) {
+        return false;
+    }
+    let mut zone = rest.get(8..).unwrap_or_default();
+    if let Some(fraction) = zone.strip_prefix('.') {
+        zone = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
+        if zone.len() == fraction.len() {
+            return false;
+        }
+    }
+    zone == "Z"
+        || zone
+            .strip_prefix(['+', '-'])
+            .is_some_and(|offset| offset.len() == 5 && clock(offset))
+}
+
 #[cfg(test)]
 mod tests {
     use super::Date;

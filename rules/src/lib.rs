@@ -26,6 +26,7 @@ pub mod object;
 pub mod pointer;
 pub mod rule;
 pub mod rules;
+mod schema;
 pub mod settings;
 pub mod source;
 pub mod suggest;

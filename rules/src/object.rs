@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::catalog::TypeSet;
 use crate::node::Node;
+use crate::schema::{self, Cursor, Violation};
 use crate::source::{Document, Source, Span, Tree};
 
 /// A group and a kind, any version: what a rule matches. Never the kind alone, because other
@@ -165,6 +166,8 @@ struct Data {
     fragment: bool,
     /// Instance types of a NodePool, which several rules ask for.
     types: OnceLock<Option<Box<TypeSet>>>,
+    /// What the API server refuses in it, which several rules report.
+    violations: OnceLock<Box<[Violation]>>,
 }
 
 impl Object {
@@ -237,6 +240,7 @@ impl Object {
             partial: partial || patch,
             fragment,
             types: OnceLock::new(),
+            violations: OnceLock::new(),
             tree: Arc::clone(&tree),
         })))
     }
@@ -299,6 +303,25 @@ impl Object {
     #[must_use]
     pub fn is_fragment(&self) -> bool {
         self.0.fragment
+    }
+
+    /// Whether the object is written as a change to another one, so that absence means nothing
+    /// and null takes away.
+    #[must_use]
+    pub fn is_patch(&self) -> bool {
+        self.0.partial
+    }
+
+    /// What the API server refuses in it, computed by whoever asks first.
+    pub(crate) fn violations(&self) -> &[Violation] {
+        self.0
+            .violations
+            .get_or_init(|| schema::check(self).into_boxed_slice())
+    }
+
+    /// The object as an instance of its schema.
+    pub(crate) fn instance(&self) -> Cursor<'_> {
+        Cursor::new(&self.0.tree, self.0.root)
     }
 
     /// The instance types of a NodePool, computed by whoever asks first.

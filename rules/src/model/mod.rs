@@ -8,6 +8,7 @@ pub mod duration;
 pub(crate) mod fallback;
 pub mod gpu;
 pub mod migration;
+pub mod names;
 pub mod nodepool;
 pub mod quantity;
 pub mod requirement;

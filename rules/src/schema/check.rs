@@ -1,0 +1,341 @@
+//! Asks an object's schema, and turns what the validator says into violations.
+
+use std::collections::BTreeSet;
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::json::{Array as _, Node as _, Object as _};
+use jsonschema::{Draft, JsonType, Keyword, PatternOptions, ValidationError, Validator};
+use serde_json::{Map, Value};
+
+use crate::date;
+use crate::model::quantity::Quantity;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::pointer::Pointer;
+use crate::source::placeholder::is_placeholder;
+
+use super::instance::{Arena, Cursor, whole};
+use super::table::{self, Entry};
+use super::violation::{Counted, Problem, Violation};
+use super::{core, metadata, validation};
+
+/// Our own keyword: items differ, wholly or in some fields.
+pub(super) const DISTINCT: &str = "gpulint-distinct";
+
+/// The kinds that have a schema in some version.
+pub(crate) const KINDS: &[Kind] = &[
+    Kind::NODE_POOL,
+    Kind::NODE_CLAIM,
+    Kind::NODE_OVERLAY,
+    Kind::EC2_NODE_CLASS,
+    Kind::AUTO_MODE_NODE_CLASS,
+    Kind::SCALED_OBJECT,
+    Kind::SCALED_JOB,
+    Kind::TRIGGER_AUTHENTICATION,
+    Kind::CLUSTER_TRIGGER_AUTHENTICATION,
+    Kind::POD,
+    Kind::SERVICE,
+    Kind::DEPLOYMENT,
+    Kind::STATEFUL_SET,
+    Kind::DAEMON_SET,
+    Kind::REPLICA_SET,
+    Kind::JOB,
+    Kind::CRON_JOB,
+    Kind::HPA,
+    Kind::PDB,
+    Kind::RESOURCE_CLAIM,
+    Kind::RESOURCE_CLAIM_TEMPLATE,
+    Kind::DEVICE_CLASS,
+    Kind::VALIDATING_WEBHOOK_CONFIGURATION,
+    Kind::MUTATING_WEBHOOK_CONFIGURATION,
+];
+
+/// Everything the API server refuses in an object, each place once. Missing fields are told of
+/// fragments too, because a fragment is reported as such; of patches they are not.
+pub(crate) fn check(object: &Object) -> Vec<Violation> {
+    let Some(entry) = table::find(object.id()) else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    if let Some(validator) = entry.validator() {
+        let instance = object.instance();
+        if !validator.is_valid(instance) {
+            for error in validator.iter_errors(instance) {
+                translate(&error, &mut out);
+            }
+        }
+    }
+    metadata::check(object, &mut out);
+    if entry.is_core() {
+        validation::validate(object, &mut out);
+    }
+    let root = object.root();
+    out.retain(|violation| is_told(&root, violation, object.is_patch()));
+    let mut seen = BTreeSet::new();
+    out.retain(|violation| seen.insert(violation.pointer.clone()));
+    out
+}
+
+/// Whether the input really says so: what a placeholder hides is not known, and a patch only
+/// writes what it changes.
+fn is_told(root: &Node<'_>, violation: &Violation, patch: bool) -> bool {
+    let steps = violation.pointer.steps();
+    let last = steps.last().map_or("", String::as_str);
+    let parent = root.at(&Pointer::from_steps(
+        steps.iter().take(steps.len().saturating_sub(1)).cloned(),
+    ));
+    match violation.problem {
+        Problem::Missing => !patch && !parent.entries().iter().any(|(key, _)| is_placeholder(key)),
+        Problem::Unknown => !is_placeholder(last) && !(patch && last.starts_with('$')),
+        Problem::Count { .. } => {
+            let node = root.at(&violation.pointer);
+            !node.is_unknown() && !(patch && node.is_mapping())
+        }
+        _ => !root.at(&violation.pointer).is_unknown(),
+    }
+}
+
+fn translate(error: &ValidationError<'_>, out: &mut Vec<Violation>) {
+    let Some(pointer) = Pointer::parse(error.instance_path().as_str()) else {
+        return;
+    };
+    let range = |limit: &Value, lower: bool, exclusive: bool| Problem::Range {
+        limit: limit.to_string(),
+        lower,
+        exclusive,
+    };
+    let count = |of: Counted, limit: u64, lower: bool| Problem::Count { of, limit, lower };
+    let problem = match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            out.extend(unexpected.iter().map(|name| Violation {
+                pointer: pointer.join(name),
+                problem: Problem::Unknown,
+            }));
+            return;
+        }
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            out.push(Violation {
+                pointer: pointer.join(name),
+                problem: Problem::Missing,
+            });
+            return;
+        }
+        ValidationErrorKind::Custom { keyword, message } if keyword == DISTINCT => {
+            let (index, keys) = message.split_once(' ').unwrap_or((message, ""));
+            out.push(Violation {
+                pointer: pointer.join(index),
+                problem: Problem::Duplicate {
+                    keys: keys.split_whitespace().map(str::to_owned).collect(),
+                },
+            });
+            return;
+        }
+        ValidationErrorKind::Type { kind } => Problem::Type {
+            expected: match kind {
+                TypeKind::Single(one) => vec![type_name(*one)],
+                TypeKind::Multiple(set) => set.iter().map(type_name).collect(),
+            },
+        },
+        ValidationErrorKind::Enum { options } => Problem::Enum {
+            allowed: options
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
+                .filter(|v| !v.is_empty())
+                .collect(),
+        },
+        ValidationErrorKind::Pattern { pattern } => Problem::Pattern {
+            pattern: pattern.clone(),
+        },
+        ValidationErrorKind::Format { format } => Problem::Format {
+            format: format.clone(),
+        },
+        ValidationErrorKind::Minimum { limit } => range(limit, true, false),
+        ValidationErrorKind::Maximum { limit } => range(limit, false, false),
+        ValidationErrorKind::ExclusiveMinimum { limit } => range(limit, true, true),
+        ValidationErrorKind::ExclusiveMaximum { limit } => range(limit, false, true),
+        ValidationErrorKind::MinLength { limit } => count(Counted::Characters, *limit, true),
+        ValidationErrorKind::MaxLength { limit } => count(Counted::Characters, *limit, false),
+        ValidationErrorKind::MinItems { limit } => count(Counted::Items, *limit, true),
+        ValidationErrorKind::MaxItems { limit } => count(Counted::Items, *limit, false),
+        ValidationErrorKind::MinProperties { limit } => count(Counted::Entries, *limit, true),
+        ValidationErrorKind::MaxProperties { limit } => count(Counted::Entries, *limit, false),
+        ValidationErrorKind::UniqueItems => Problem::Duplicate { keys: Vec::new() },
+        // What is left combines schemas; our own data has none of it.
+        _ => Problem::Invalid {
+            message: "the value has none of the forms that the schema allows".to_owned(),
+            help: None,
+            fix: None,
+        },
+    };
+    out.push(Violation { pointer, problem });
+}
+
+fn type_name(of: JsonType) -> &'static str {
+    match of {
+        JsonType::Array => "list",
+        JsonType::Boolean => "boolean",
+        JsonType::Integer => "integer",
+        JsonType::Null => "null",
+        JsonType::Number => "number",
+        JsonType::Object => "map",
+        JsonType::String => "string",
+    }
+}
+
+/// A validator of a JSON Schema on our trees. `None` where the schema does not build.
+pub(super) fn validator(schema: &Value) -> Option<Validator<Arena>> {
+    jsonschema::options_for::<Arena>()
+        .with_draft(Draft::Draft202012)
+        .offline()
+        .with_pattern_options(PatternOptions::regex())
+        .should_validate_formats(true)
+        .with_format("quantity", |text: &str| Quantity::parse(text).is_ok())
+        .with_format("date-time", date::is_rfc_3339)
+        .with_format("duration", |text: &str| {
+            crate::model::duration::GoDuration::parse(text).is_ok()
+        })
+        .with_format("byte", is_base64)
+        .with_keyword(DISTINCT, distinct)
+        .build(schema)
+        .ok()
+}
+
+/// Standard base64 with its padding, as Go decodes bytes; line breaks are skipped.
+fn is_base64(text: &str) -> bool {
+    let digits: Vec<u8> = text
+        .bytes()
+        .filter(|b| !matches!(b, b'\r' | b'\n'))
+        .collect();
+    let body = digits.iter().take_while(|b| **b != b'=').count();
+    digits.len() % 4 == 0
+        && digits.len() - body <= 2
+        && digits[body..].iter().all(|b| *b == b'=')
+        && digits[..body]
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
+}
+
+/// The list types of structural schemas.
+struct Distinct {
+    /// Empty where whole items must differ.
+    keys: Vec<(Box<str>, Value)>,
+}
+
+impl Distinct {
+    /// The first item that repeats an earlier one. Items that hold a placeholder are not known.
+    fn repeated(&self, list: Cursor<'_>) -> Option<usize> {
+        let mut seen = BTreeSet::new();
+        for (at, item) in list.as_array()?.elements().enumerate() {
+            let value = if self.keys.is_empty() {
+                whole(item)
+            } else {
+                let Some(map) = item.as_object() else {
+                    continue;
+                };
+                let key = |(name, default): &(Box<str>, Value)| {
+                    map.get(name).map_or_else(|| default.clone(), whole)
+                };
+                Value::Array(self.keys.iter().map(key).collect())
+            };
+            let text = value.to_string();
+            if !is_placeholder(&text) && !seen.insert(text) {
+                return Some(at);
+            }
+        }
+        None
+    }
+}
+
+impl<'i> Keyword<'i, Arena> for Distinct {
+    fn validate(&self, instance: Cursor<'i>) -> Result<(), ValidationError<'i>> {
+        match self.repeated(instance) {
+            None => Ok(()),
+            Some(at) => {
+                let names: Vec<&str> = self.keys.iter().map(|(name, _)| name.as_ref()).collect();
+                let message = format!("{at} {}", names.join(" "));
+                Err(ValidationError::custom(message))
+            }
+        }
+    }
+
+    fn is_valid(&self, instance: Cursor<'i>) -> bool {
+        self.repeated(instance).is_none()
+    }
+}
+
+fn distinct<'a>(
+    _parent: &'a Map<String, Value>,
+    value: &'a Value,
+    _path: jsonschema::paths::Location,
+) -> Result<Box<dyn for<'i> Keyword<'i, Arena>>, ValidationError<'a>> {
+    let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
+    let mut defaults = list("defaults").into_iter();
+    let keys = list("keys")
+        .iter()
+        .filter_map(Value::as_str)
+        .map(|name| (Box::from(name), defaults.next().unwrap_or_default()))
+        .collect();
+    Ok(Box::new(Distinct { keys }))
+}
+
+/// The names of the fields that a place of an object may have; empty where any, or where the
+/// kind has no schema.
+pub(crate) fn fields_at(object: &Object, pointer: &Pointer) -> Vec<String> {
+    let Some(entry) = table::find(object.id()) else {
+        return Vec::new();
+    };
+    fields(entry, pointer)
+}
+
+fn fields(entry: &'static Entry, pointer: &Pointer) -> Vec<String> {
+    let steps = pointer.steps();
+    let (mut schema, steps) = match steps.split_first() {
+        Some((first, rest)) if first == "metadata" => {
+            match core::definition(super::structural::OBJECT_META) {
+                Some(schema) => (schema, rest),
+                None => return Vec::new(),
+            }
+        }
+        _ => (entry.structural(), steps),
+    };
+    for step in steps {
+        schema = resolve(schema);
+        let next = schema["properties"]
+            .get(step)
+            .or_else(|| {
+                schema
+                    .get("items")
+                    .filter(|_| step.parse::<usize>().is_ok())
+            })
+            .or_else(|| schema.get("additionalProperties"));
+        match next {
+            Some(next) => schema = next,
+            None => return Vec::new(),
+        }
+    }
+    let fields = resolve(schema)["properties"].as_object();
+    let mut names: Vec<String> = fields
+        .into_iter()
+        .flatten()
+        .map(|(k, _)| k.clone())
+        .collect();
+    if steps.is_empty() && pointer.steps().is_empty() {
+        for name in ["apiVersion", "kind", "metadata"] {
+            if !names.iter().any(|n| n == name) {
+                names.push(name.to_owned());
+            }
+        }
+    }
+    names
+}
+
+fn resolve(schema: &'static Value) -> &'static Value {
+    schema
+        .get("$ref")
+        .and_then(Value::as_str)
+        .and_then(core::definition)
+        .unwrap_or(schema)
+}

@@ -1,0 +1,231 @@
+//! Our tree as an instance that jsonschema validates in place.
+//!
+//! Aliases and merges are applied, members whose value is null are not there, as the API server
+//! has it, and a float without a fraction is a whole number. Errors carry a JSON Pointer, from
+//! which the callers find the node again; so a cursor here is a tree and a slot, no more.
+
+use std::borrow::Cow;
+
+use jsonschema::JsonType;
+use jsonschema::json::{Array, Json, Node, NodeIdentity, Object};
+use serde_json::{Number, Value};
+
+use crate::source::{Scalar, SlotKind, Tree};
+
+/// The representation.
+pub(crate) struct Arena;
+
+/// A node of a tree, its alias resolved; or a text that stands in no tree.
+#[derive(Clone, Copy)]
+pub(crate) enum Cursor<'a> {
+    Slot(&'a Tree, u32),
+    Text(&'a str),
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(tree: &'a Tree, slot: u32) -> Cursor<'a> {
+        Cursor::Slot(tree, tree.resolve(slot))
+    }
+
+    fn scalar(self) -> Option<Scalar<'a>> {
+        match self {
+            Cursor::Slot(tree, at) => tree.scalar(at),
+            Cursor::Text(text) => Some(Scalar::Str(text)),
+        }
+    }
+
+    fn is_null_slot(tree: &Tree, slot: u32) -> bool {
+        matches!(tree.scalar(tree.resolve(slot)), Some(Scalar::Null))
+    }
+}
+
+impl Json for Arena {
+    type Node<'a> = Cursor<'a>;
+    type PreparedKey = Box<str>;
+    type StringBuffer = ();
+
+    // A lookup walks the mapping, so one pass over its members is never dearer.
+    const KEYS_PER_LOOKUP: usize = 16;
+
+    fn prepare_key(key: &str) -> Box<str> {
+        Box::from(key)
+    }
+
+    fn with_string_node<T>((): &mut (), string: &str, f: impl FnOnce(Cursor<'_>) -> T) -> T {
+        f(Cursor::Text(string))
+    }
+}
+
+impl<'a> Node<'a, Arena> for Cursor<'a> {
+    type Object = Mapping<'a>;
+    type Array = Sequence<'a>;
+    type Number = Number;
+
+    fn as_object(&self) -> Option<Mapping<'a>> {
+        match *self {
+            Cursor::Slot(tree, at) if tree.slot(at).kind.is_mapping() => Some(Mapping { tree, at }),
+            _ => None,
+        }
+    }
+
+    fn as_array(&self) -> Option<Sequence<'a>> {
+        match *self {
+            Cursor::Slot(tree, at) if self.json_type() == JsonType::Array => {
+                Some(Sequence { tree, at })
+            }
+            _ => None,
+        }
+    }
+
+    fn as_string(&self) -> Option<Cow<'a, str>> {
+        match self.scalar() {
+            Some(Scalar::Str(text)) => Some(Cow::Borrowed(text)),
+            _ => None,
+        }
+    }
+
+    fn as_number(&self) -> Option<Number> {
+        match self.scalar()? {
+            Scalar::Int(n) => Some(Number::from(n)),
+            Scalar::UInt(n) => Some(Number::from(n)),
+            #[allow(clippy::cast_possible_truncation)]
+            Scalar::Float(n) if n.fract() == 0.0 && n.abs() < 9e15 => Some(Number::from(n as i64)),
+            Scalar::Float(n) => Number::from_f64(n),
+            _ => None,
+        }
+    }
+
+    fn as_boolean(&self) -> Option<bool> {
+        match self.scalar() {
+            Some(Scalar::Bool(b)) => Some(b),
+            _ => None,
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        matches!(self.scalar(), Some(Scalar::Null))
+    }
+
+    fn json_type(&self) -> JsonType {
+        if let Cursor::Slot(tree, at) = *self {
+            match tree.slot(at).kind {
+                SlotKind::Mapping | SlotKind::FlowMapping => return JsonType::Object,
+                SlotKind::Sequence | SlotKind::FlowSequence => return JsonType::Array,
+                _ => {}
+            }
+        }
+        match self.scalar() {
+            Some(Scalar::Bool(_)) => JsonType::Boolean,
+            Some(Scalar::Int(_) | Scalar::UInt(_) | Scalar::Float(_)) => JsonType::Number,
+            Some(Scalar::Str(_)) => JsonType::String,
+            Some(Scalar::Null) | None => JsonType::Null,
+        }
+    }
+
+    fn equals_value(&self, expected: &Value) -> bool {
+        match (self.scalar(), expected) {
+            (Some(Scalar::Str(text)), Value::String(value)) => text == value,
+            (Some(Scalar::Str(_)), _) => false,
+            (Some(_), _) => jsonschema::json::cmp::equal(&self.to_value(), expected),
+            (None, _) => jsonschema::json::cmp::equal(&whole(*self), expected),
+        }
+    }
+
+    /// Only errors ask, and nobody reads what they hold: a collection is not copied for them.
+    fn to_value(&self) -> Cow<'a, Value> {
+        Cow::Owned(match self.scalar() {
+            Some(Scalar::Bool(b)) => Value::Bool(b),
+            Some(Scalar::Str(text)) => Value::String(text.to_owned()),
+            Some(Scalar::Null) | None => Value::Null,
+            Some(_) => self.as_number().map_or(Value::Null, Value::Number),
+        })
+    }
+
+    fn identity(&self) -> Option<NodeIdentity> {
+        match *self {
+            Cursor::Slot(tree, at) => Some(NodeIdentity::tagged(
+                std::ptr::from_ref::<Tree>(tree) as usize,
+                at,
+            )),
+            Cursor::Text(_) => None,
+        }
+    }
+}
+
+/// The value with everything below it.
+pub(crate) fn whole(cursor: Cursor<'_>) -> Value {
+    if let Some(map) = cursor.as_object() {
+        return Value::Object(
+            map.members()
+                .map(|(name, node)| (name.to_owned(), whole(node)))
+                .collect(),
+        );
+    }
+    if let Some(list) = cursor.as_array() {
+        return Value::Array(list.elements().map(whole).collect());
+    }
+    cursor.to_value().into_owned()
+}
+
+/// A mapping without the members whose value is null.
+pub(crate) struct Mapping<'a> {
+    tree: &'a Tree,
+    at: u32,
+}
+
+impl<'a> Object<'a, Arena> for Mapping<'a> {
+    type Node = Cursor<'a>;
+    type MemberName = &'a str;
+    type MembersIter = std::vec::IntoIter<(&'a str, Cursor<'a>)>;
+
+    fn len(&self) -> usize {
+        self.members().len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.members().next().is_none()
+    }
+
+    fn get(&self, key: &Box<str>) -> Option<Cursor<'a>> {
+        let (child, _) = self.tree.entry(self.at, key)?;
+        (!Cursor::is_null_slot(self.tree, child)).then(|| Cursor::new(self.tree, child))
+    }
+
+    fn members(&self) -> Self::MembersIter {
+        self.tree
+            .entries(self.at)
+            .into_iter()
+            .filter(|(_, child, _)| !Cursor::is_null_slot(self.tree, *child))
+            .map(|(name, child, _)| (name, Cursor::new(self.tree, child)))
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+}
+
+/// A list.
+pub(crate) struct Sequence<'a> {
+    tree: &'a Tree,
+    at: u32,
+}
+
+impl<'a> Array<'a, Arena> for Sequence<'a> {
+    type Node = Cursor<'a>;
+    type ElementsIter = std::vec::IntoIter<Cursor<'a>>;
+
+    fn len(&self) -> usize {
+        self.tree.children(self.at).count()
+    }
+
+    fn elements(&self) -> Self::ElementsIter {
+        self.tree
+            .children(self.at)
+            .map(|child| Cursor::new(self.tree, child))
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+
+    fn is_unique(&self) -> bool {
+        let values: Vec<Value> = self.elements().map(whole).collect();
+        jsonschema::json::unique::is_unique(&values)
+    }
+}

@@ -1,0 +1,128 @@
+//! What the API server checks in every object's `metadata`.
+
+use crate::model::names::{
+    is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name,
+};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::source::placeholder::is_placeholder;
+
+use super::violation::Violation;
+
+/// The most bytes that the annotations of one object may have together.
+const ANNOTATION_BYTES: usize = 256 * 1024;
+
+pub(super) fn check(object: &Object, out: &mut Vec<Violation>) {
+    let metadata = object.get("metadata");
+    if metadata.exists() && !metadata.is_mapping() {
+        return;
+    }
+    name(object, &metadata, out);
+    let namespace = metadata.get("namespace");
+    if let Some(text) = namespace.text()
+        && !text.is_empty()
+        && !is_dns_label(text)
+    {
+        out.push(
+            Violation::invalid(&namespace, "a namespace is a DNS label")
+                .help("write at most 63 lower-case letters, digits and `-`"),
+        );
+    }
+    labels(&metadata.get("labels"), out);
+    annotations(&metadata.get("annotations"), out);
+    for finalizer in metadata.get("finalizers").items() {
+        if let Some(text) = finalizer.text()
+            && !is_qualified_name(text)
+        {
+            out.push(Violation::invalid(
+                &finalizer,
+                "a finalizer is a name after a domain and `/`",
+            ));
+        }
+    }
+    for owner in metadata.get("ownerReferences").items() {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            let node = owner.get(field);
+            if node.text() == Some("") {
+                out.push(Violation::invalid(
+                    &node,
+                    "an owner reference needs a text here",
+                ));
+            }
+        }
+    }
+}
+
+fn name(object: &Object, metadata: &Node<'_>, out: &mut Vec<Violation>) {
+    let (name, prefix) = (metadata.get("name"), metadata.get("generateName"));
+    let written = |node: &Node<'_>| node.exists() && node.text() != Some("");
+    if !written(&name) {
+        if !written(&prefix) {
+            out.push(Violation::missing(&name));
+        } else if let Some(text) = prefix.text() {
+            // The server cuts a long prefix and adds five letters and digits.
+            let whole = format!("{}xxxxx", text.get(..text.len().min(58)).unwrap_or(text));
+            syntax(object, &prefix, &whole, out);
+        }
+    } else if let Some(text) = name.text() {
+        syntax(object, &name, text, out);
+    }
+}
+
+fn syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Violation>) {
+    let violation = if object.is(Kind::SERVICE) {
+        (!is_dns_1035_label(text)).then(|| {
+            Violation::invalid(
+                node,
+                "the name of a Service is a DNS label that begins with a letter",
+            )
+            .help("write at most 63 lower-case letters, digits and `-`")
+        })
+    } else {
+        (!is_dns_subdomain(text)).then(|| {
+            let kind = &object.id().kind;
+            Violation::invalid(node, format!("the name of a {kind} is a DNS subdomain"))
+                .help("write at most 253 lower-case letters, digits, `-` and `.`")
+        })
+    };
+    out.extend(violation);
+}
+
+/// The labels of an object or of a template.
+pub(crate) fn labels(labels: &Node<'_>, out: &mut Vec<Violation>) {
+    for (key, value) in labels.entries() {
+        if !is_placeholder(key) && !is_qualified_name(key) {
+            out.push(Violation::invalid(&value, "this is no key of a label").help(KEY));
+            continue;
+        }
+        if let Some(text) = value.text()
+            && !is_label_value(text)
+        {
+            out.push(
+                Violation::invalid(&value, "this is no value of a label")
+                    .help("write at most 63 letters, digits, `-`, `_` and `.`, none of these three at an end"),
+            );
+        }
+    }
+}
+
+/// The annotations of an object or of a template.
+pub(crate) fn annotations(annotations: &Node<'_>, out: &mut Vec<Violation>) {
+    let mut bytes = 0;
+    for (key, value) in annotations.entries() {
+        bytes += key.len() + value.text().map_or(0, str::len);
+        // The server compares keys in lower case here, and only here.
+        if !is_placeholder(key) && !is_qualified_name(&key.to_lowercase()) {
+            out.push(Violation::invalid(&value, "this is no key of an annotation").help(KEY));
+        }
+    }
+    if bytes > ANNOTATION_BYTES {
+        out.push(
+            Violation::invalid(annotations, "the annotations are longer than 256 KiB")
+                .help("keep large data in a ConfigMap"),
+        );
+    }
+}
+
+const KEY: &str =
+    "a key is a name of at most 63 characters, with or without a domain and `/` before it";

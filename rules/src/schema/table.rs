@@ -1,0 +1,182 @@
+//! Which kinds have a schema, and where it stands.
+
+use std::sync::{LazyLock, OnceLock};
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use crate::object::{Kind, ObjectId};
+
+use super::instance::Arena;
+use super::structural::{of_core, of_crd, read_yaml};
+
+/// A kind in a version.
+pub(super) struct Entry {
+    pub(super) kind: Kind,
+    pub(super) version: &'static str,
+    pub(super) source: From,
+    made: OnceLock<Option<Validator<Arena>>>,
+    structural: OnceLock<Value>,
+}
+
+/// Where a schema comes from.
+pub(super) enum From {
+    /// A structural schema in YAML.
+    Crd(&'static str),
+    /// A generated type.
+    Core(&'static str),
+}
+
+fn crd(kind: Kind, version: &'static str, text: &'static str) -> Entry {
+    entry(kind, version, From::Crd(text))
+}
+
+fn core(kind: Kind, version: &'static str, name: &'static str) -> Entry {
+    entry(kind, version, From::Core(name))
+}
+
+fn entry(kind: Kind, version: &'static str, source: From) -> Entry {
+    Entry {
+        kind,
+        version,
+        source,
+        made: OnceLock::new(),
+        structural: OnceLock::new(),
+    }
+}
+
+/// Every schema: to add one, write the file and a line here.
+pub(super) static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    vec![
+        crd(
+            Kind::NODE_POOL,
+            "v1",
+            include_str!("../../schemas/karpenter.sh/v1/NodePool.yaml"),
+        ),
+        core(Kind::POD, "v1", "io.k8s.api.core.v1.Pod"),
+        core(Kind::SERVICE, "v1", "io.k8s.api.core.v1.Service"),
+        core(Kind::DEPLOYMENT, "v1", "io.k8s.api.apps.v1.Deployment"),
+        core(Kind::STATEFUL_SET, "v1", "io.k8s.api.apps.v1.StatefulSet"),
+        core(Kind::DAEMON_SET, "v1", "io.k8s.api.apps.v1.DaemonSet"),
+        core(Kind::REPLICA_SET, "v1", "io.k8s.api.apps.v1.ReplicaSet"),
+        core(Kind::JOB, "v1", "io.k8s.api.batch.v1.Job"),
+        core(Kind::CRON_JOB, "v1", "io.k8s.api.batch.v1.CronJob"),
+        core(
+            Kind::HPA,
+            "v2",
+            "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
+        ),
+        core(
+            Kind::HPA,
+            "v1",
+            "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler",
+        ),
+        core(Kind::PDB, "v1", "io.k8s.api.policy.v1.PodDisruptionBudget"),
+        core(
+            Kind::RESOURCE_CLAIM,
+            "v1",
+            "io.k8s.api.resource.v1.ResourceClaim",
+        ),
+        core(
+            Kind::RESOURCE_CLAIM,
+            "v1beta2",
+            "io.k8s.api.resource.v1beta2.ResourceClaim",
+        ),
+        core(
+            Kind::RESOURCE_CLAIM,
+            "v1beta1",
+            "io.k8s.api.resource.v1beta1.ResourceClaim",
+        ),
+        core(
+            Kind::RESOURCE_CLAIM_TEMPLATE,
+            "v1",
+            "io.k8s.api.resource.v1.ResourceClaimTemplate",
+        ),
+        core(
+            Kind::RESOURCE_CLAIM_TEMPLATE,
+            "v1beta2",
+            "io.k8s.api.resource.v1beta2.ResourceClaimTemplate",
+        ),
+        core(
+            Kind::RESOURCE_CLAIM_TEMPLATE,
+            "v1beta1",
+            "io.k8s.api.resource.v1beta1.ResourceClaimTemplate",
+        ),
+        core(
+            Kind::DEVICE_CLASS,
+            "v1",
+            "io.k8s.api.resource.v1.DeviceClass",
+        ),
+        core(
+            Kind::DEVICE_CLASS,
+            "v1beta2",
+            "io.k8s.api.resource.v1beta2.DeviceClass",
+        ),
+        core(
+            Kind::DEVICE_CLASS,
+            "v1beta1",
+            "io.k8s.api.resource.v1beta1.DeviceClass",
+        ),
+        core(
+            Kind::VALIDATING_WEBHOOK_CONFIGURATION,
+            "v1",
+            "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
+        ),
+        core(
+            Kind::MUTATING_WEBHOOK_CONFIGURATION,
+            "v1",
+            "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration",
+        ),
+    ]
+});
+
+/// The schema of an object's kind in its version.
+pub(super) fn find(id: &ObjectId) -> Option<&'static Entry> {
+    TABLE
+        .iter()
+        .find(|e| e.version == id.version && id.is(e.kind))
+}
+
+impl Entry {
+    /// The validator, built by whoever asks first.
+    pub(super) fn validator(&self) -> Option<&Validator<Arena>> {
+        let build = || {
+            let schema = match self.source {
+                From::Crd(text) => of_crd(&read_yaml(text)),
+                From::Core(name) => of_core(name)?,
+            };
+            super::check::validator(&schema)
+        };
+        self.made.get_or_init(build).as_ref()
+    }
+
+    /// The structural schema, for those who ask what fields there are.
+    pub(super) fn structural(&self) -> &Value {
+        self.structural.get_or_init(|| match self.source {
+            From::Crd(text) => read_yaml(text),
+            From::Core(name) => super::core::definition(name).cloned().unwrap_or_default(),
+        })
+    }
+
+    /// Whether the API server has the kind built in.
+    pub(super) fn is_core(&self) -> bool {
+        matches!(self.source, From::Core(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TABLE;
+
+    #[test]
+    fn every_schema_builds() {
+        for entry in TABLE.iter() {
+            assert!(
+                entry.validator().is_some(),
+                "{} {}",
+                entry.kind,
+                entry.version
+            );
+        }
+    }
+}

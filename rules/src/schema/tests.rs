@@ -1,0 +1,234 @@
+//! What the schemas say of small objects, without the words of the rules.
+
+use serde_json::json;
+
+use super::{Problem, fields_at};
+use crate::object::Object;
+use crate::pointer::Pointer;
+use crate::source::{Source, read};
+
+fn object(text: &str) -> Object {
+    let source = std::sync::Arc::new(Source::from_text("a.yaml", text));
+    let documents = read(&source);
+    Object::from_document(&source, &documents[0], false).remove(0)
+}
+
+fn violations(text: &str) -> Vec<String> {
+    let object = object(text);
+    let short = |problem: &Problem| match problem {
+        Problem::Type { expected } => format!("not {}", expected.join("|")),
+        Problem::Invalid { message, .. } => message.clone(),
+        other => format!("{other:?}")
+            .split([' ', '{'])
+            .next()
+            .unwrap_or("")
+            .to_owned(),
+    };
+    let mut out: Vec<String> = object
+        .violations()
+        .iter()
+        .map(|v| format!("{} {}", v.pointer, short(&v.problem)))
+        .collect();
+    out.sort();
+    out
+}
+
+const DEPLOYMENT: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a}
+spec:
+  replicas: 1.0
+  paused: null
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}, creationTimestamp: null}
+    spec:
+      containers:
+        - name: a
+          image: a
+          resources: {limits: {cpu: 0.5, memory: 1Gi, nvidia.com/gpu: 1}}
+          ports: [{containerPort: 80, protocol: TCP}]
+          readinessProbe: {httpGet: {port: http, path: /}}
+status: {anything: goes}
+";
+
+#[test]
+fn an_ordinary_deployment_is_right() {
+    assert_eq!(violations(DEPLOYMENT), Vec::<String>::new());
+}
+
+#[test]
+fn each_mistake_has_its_place() {
+    for (from, to, expected) in [
+        (
+            "replicas: 1.0",
+            "replicas: '1'",
+            "/spec/replicas not integer",
+        ),
+        (
+            "replicas: 1.0",
+            "replicas: 1.5",
+            "/spec/replicas not integer",
+        ),
+        ("replicas: 1.0", "replicas: -1", "/spec/replicas Range"),
+        ("replicas: 1.0", "replica: 1", "/spec/replica Unknown"),
+        (
+            "cpu: 0.5",
+            "cpu: half",
+            "/spec/template/spec/containers/0/resources/limits/cpu Format",
+        ),
+        (
+            "image: a",
+            "image: 1",
+            "/spec/template/spec/containers/0/image not string",
+        ),
+        (
+            "name: a\n",
+            "nam: a\n",
+            "/spec/template/spec/containers/0/nam Unknown",
+        ),
+        (
+            "protocol: TCP",
+            "protocol: HTTP",
+            "/spec/template/spec/containers/0/ports/0/protocol Enum",
+        ),
+        (
+            "containerPort: 80",
+            "containerPort: 70000",
+            "/spec/template/spec/containers/0/ports/0/containerPort Range",
+        ),
+        (
+            "metadata: {name: a}",
+            "metadata: {name: A}",
+            "/metadata/name the name of a Deployment is a DNS subdomain",
+        ),
+        (
+            "metadata: {name: a}",
+            "metadata: {namespace: a}",
+            "/metadata/name Missing",
+        ),
+        (
+            "metadata: {name: a}",
+            "metadata: {name: a, label: {}}",
+            "/metadata/label Unknown",
+        ),
+        (
+            "metadata: {name: a}",
+            "metadata: {name: a, labels: {a/b/c: x}}",
+            "/metadata/labels/a~1b~1c this is no key of a label",
+        ),
+        (
+            "selector: {matchLabels: {app: a}}",
+            "x: 1",
+            "/spec/selector Missing",
+        ),
+    ] {
+        let text = DEPLOYMENT.replacen(from, to, 1);
+        assert!(text != DEPLOYMENT, "{from}");
+        let found = violations(&text);
+        assert!(found.iter().any(|v| v == expected), "{to}: {found:?}");
+    }
+}
+
+#[test]
+fn placeholders_are_unknown() {
+    for (from, to) in [
+        ("replicas: 1.0", "replicas: '${REPLICAS}'"),
+        ("cpu: 0.5", "cpu: '${CPU}'"),
+        ("metadata: {name: a}", "metadata: {name: '{{ name }}'}"),
+        ("protocol: TCP", "protocol: '${PROTOCOL}'"),
+        (
+            "ports: [{containerPort: 80, protocol: TCP}]",
+            "ports: '${PORTS}'",
+        ),
+        (
+            "ports: [{containerPort: 80, protocol: TCP}]",
+            "ports: [{'${PORT}': 1}]",
+        ),
+    ] {
+        let text = DEPLOYMENT.replacen(from, to, 1);
+        assert!(text != DEPLOYMENT, "{from}");
+        assert_eq!(violations(&text), Vec::<String>::new(), "{to}");
+    }
+}
+
+#[test]
+fn anchors_and_merges_are_read_through() {
+    let text = "
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  containers:
+    - &one {name: a, image: a, command: [a]}
+    - <<: *one
+      name: b
+    - <<: *one
+      name: c
+      image: 7
+";
+    assert_eq!(violations(text), ["/spec/containers/2/image not string"]);
+}
+
+#[test]
+fn lists_of_a_crd_hold_their_types() {
+    let text = "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: a}
+spec:
+  disruption:
+    consolidateAfter: 30d
+    budgets: [{nodes: 0, reasons: [Empty, Empty]}]
+  limits: {cpu: 1.5}
+  template:
+    spec:
+      nodeClassRef: {group: a, kind: b, name: c, apiVersion: d}
+      requirements: []
+";
+    assert_eq!(
+        violations(text),
+        [
+            "/spec/disruption/budgets/0/nodes not string",
+            "/spec/disruption/budgets/0/reasons/1 Duplicate",
+            "/spec/disruption/consolidateAfter Pattern",
+            "/spec/limits/cpu not integer|string",
+            "/spec/template/spec/nodeClassRef/apiVersion Unknown",
+        ]
+    );
+}
+
+#[test]
+fn a_patch_misses_nothing() {
+    let text = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a}
+spec:
+  template:
+    spec:
+      $setElementOrder/containers: []
+      containers: [{name: a, $patch: delete, image: 1}]
+";
+    let source = std::sync::Arc::new(Source::from_text("a.yaml", text));
+    let documents = read(&source);
+    let object = Object::from_document(&source, &documents[0], true).remove(0);
+    let found: Vec<String> = object
+        .violations()
+        .iter()
+        .map(|v| v.pointer.to_string())
+        .collect();
+    assert_eq!(found, ["/spec/template/spec/containers/0/image"]);
+}
+
+#[test]
+fn fields_are_named_where_they_are_known() {
+    let object = Object::from_json(&json!({"apiVersion": "apps/v1", "kind": "Deployment"}));
+    let object = object.expect("an object");
+    let names = |pointer: &str| fields_at(&object, &Pointer::parse(pointer).expect("a pointer"));
+    assert!(names("").contains(&"spec".to_owned()));
+    assert!(names("/metadata").contains(&"labels".to_owned()));
+    assert!(names("/spec/template/spec/containers/0").contains(&"image".to_owned()));
+    assert!(names("/spec/selector/matchLabels").is_empty());
+}
