@@ -303,3 +303,19 @@ impl Fnv {
         }
     }
 }
+
+/// A text as messages show it: cut where it is long, so that the message stays one.
+pub(crate) fn shown(text: &str) -> std::borrow::Cow<'_, str> {
+    const LONGEST: usize = 44;
+    let one_line = !text.contains(['\n', '\r', '\t']);
+    if one_line && text.chars().count() <= LONGEST {
+        return text.into();
+    }
+    let mut short: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(LONGEST - 1)
+        .collect();
+    short.push('…');
+    short.into()
+}

@@ -13,6 +13,23 @@ pub const KARPENTER_ACCELERATORS: &[&str] = &[
     "habana.ai/gaudi",
 ];
 
+/// The resources that instance types have for Karpenter, accelerators among them.
+pub(crate) const INSTANCE_RESOURCES: &[&str] = &[
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "pods",
+    "nvidia.com/gpu",
+    "amd.com/gpu",
+    "aws.amazon.com/neuron",
+    "aws.amazon.com/neuroncore",
+    "habana.ai/gaudi",
+    "vpc.amazonaws.com/efa",
+    "vpc.amazonaws.com/pod-eni",
+    "vpc.amazonaws.com/PrivateIPv4Address",
+    "eks.amazonaws.com/nitro-sandbox",
+];
+
 /// Whether a resource is an accelerator, or a share of one.
 #[must_use]
 pub fn is_accelerator(resource: &str) -> bool {

@@ -427,7 +427,7 @@ impl<'a> FromIterator<(&'a str, Requirement)> for Requirements {
 }
 
 /// The keys under `karpenter.k8s.aws/` that Karpenter knows.
-const WELL_KNOWN_AWS: [&str; 27] = [
+pub(crate) const WELL_KNOWN_AWS: [&str; 27] = [
     "capacity-reservation-id",
     "capacity-reservation-interruptible",
     "capacity-reservation-type",

@@ -13,6 +13,7 @@ use crate::catalog::{
     ARCH, CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, OS, REGION, TENANCY, TypeSet, ZONE,
     ZONE_ID, all, find, index,
 };
+use crate::model::label_key::{is_key, is_value};
 
 /// What is left of the catalogue for a pool by its own requirements.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -384,14 +385,14 @@ pub fn invalid(pool: &Pool) -> Option<String> {
                 "{key} is set by Karpenter and must not be required"
             ));
         }
-        if !is_qualified_name(key) {
+        if !is_key(key) {
             return Some(format!("{key} is no label key"));
         }
     }
     if let Some(problem) = pool.requirements.iter().find_map(invalid_requirement) {
         return Some(problem);
     }
-    if let Some((key, value)) = pool.labels.iter().find(|(_, value)| !is_label_value(value)) {
+    if let Some((key, value)) = pool.labels.iter().find(|(_, value)| !is_value(value)) {
         return Some(format!("{value} is no value for the label {key}"));
     }
     let taints: Vec<&Taint> = pool.taints.iter().chain(&pool.startup_taints).collect();
@@ -408,7 +409,7 @@ pub fn invalid(pool: &Pool) -> Option<String> {
 fn invalid_requirement(spec: &RequirementSpec) -> Option<String> {
     let key = &spec.key;
     let wanted = spec.min_values.map_or(0, |wanted| wanted as usize);
-    if let Some(value) = spec.values.iter().find(|value| !is_label_value(value)) {
+    if let Some(value) = spec.values.iter().find(|value| !is_value(value)) {
         return Some(format!("{value} is no value for the label {key}"));
     }
     match spec.op {
@@ -444,35 +445,6 @@ pub(super) fn valid_values(key: &str) -> Option<&'static [&'static str]> {
 /// Whether values are what `Gt` and `Lt` take: one integer that is not negative.
 pub(super) fn is_bound(values: &[String]) -> bool {
     matches!(values, [value] if value.parse::<i64>().is_ok_and(|number| number >= 0))
-}
-
-/// Whether a text is a label key: a name, with or without a domain before a slash.
-pub(super) fn is_qualified_name(key: &str) -> bool {
-    let (domain, name) = key
-        .split_once('/')
-        .map_or((None, key), |(domain, name)| (Some(domain), name));
-    let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let part = |part: &str| {
-        let bytes = part.as_bytes();
-        bytes.first().is_some_and(|b| lower(*b))
-            && bytes.last().is_some_and(|b| lower(*b))
-            && bytes.iter().all(|b| lower(*b) || *b == b'-')
-    };
-    !name.is_empty()
-        && is_label_value(name)
-        && domain.is_none_or(|d| d.len() <= 253 && d.split('.').all(part))
-}
-
-/// Whether a text can be the value of a label.
-pub(super) fn is_label_value(value: &str) -> bool {
-    let bytes = value.as_bytes();
-    let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
-    bytes.len() <= 63
-        && edge(bytes.first())
-        && edge(bytes.last())
-        && bytes
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
 /// The custom keys of which Karpenter would have to draw a value from an empty range, which makes it panic.

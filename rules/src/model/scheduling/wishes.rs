@@ -3,8 +3,9 @@
 use super::super::requirement::{Operator, Requirement, Requirements, is_restricted};
 use super::resources::effective;
 use super::shape::{HostPort, Pod, Settings, Taint, Term, Toleration};
-use super::types::{is_bound, is_label_value, is_qualified_name, valid_values};
+use super::types::{is_bound, valid_values};
 use super::verdict::Ignored;
+use crate::model::label_key::{is_key, is_value};
 
 /// How far the pod's wishes are relaxed: the term, the heaviest remaining preference, and whether soft taints count.
 pub(super) struct State<'p> {
@@ -56,7 +57,7 @@ pub(super) fn ignored(pod: &Pod, settings: &Settings) -> Option<Ignored> {
         if is_restricted(key) {
             return Some(Ignored::RestrictedKey(key.clone()));
         }
-        if !is_qualified_name(key) || !values.iter().all(|value| is_label_value(value)) {
+        if !is_key(key) || !values.iter().all(|value| is_value(value)) {
             return Some(Ignored::Malformed(key.clone()));
         }
         let well_formed = match op {

@@ -11,10 +11,19 @@ pub(crate) mod crashes_karpenter;
 pub(crate) mod gpu_pool_single_instance_type;
 pub(crate) mod gpu_pool_untainted;
 pub(crate) mod gpu_pool_without_limit;
+pub(crate) mod limit_key_unknown;
+pub(crate) mod min_values_unsatisfiable;
 pub(crate) mod node_class_ref_incomplete;
+pub(crate) mod object_name_too_long;
 pub(crate) mod pool_without_limits;
+pub(crate) mod requirement_arity;
+pub(crate) mod requirement_contradiction;
+pub(crate) mod requirement_key_restricted;
+pub(crate) mod requirement_value_syntax;
 pub(crate) mod requirements_match_nothing;
 pub(crate) mod spot_pool_low_diversity;
+pub(crate) mod static_pool_conflict;
+pub(crate) mod taint_invalid;
 pub(crate) mod training_pool_on_spot;
 
 /// A pool of lower weight that takes the same pods when this one finds no capacity.

@@ -83,7 +83,7 @@
 use crate::catalog::{CAPACITY_TYPE, OS, REGION, TENANCY, ZONE, ZONE_ID};
 use crate::finding::Severity;
 use crate::model::nodepool::NodePool;
-use crate::model::requirement::{Operator, normalise};
+use crate::model::requirement::{Operator, Requirement, normalise};
 use crate::model::scheduling::{self, Pool, RequirementSpec};
 use crate::node::Node;
 use crate::object::{Kind, Object};
@@ -191,18 +191,25 @@ fn well_formed(spec: &RequirementSpec) -> bool {
 
 /// Whether the lines on one key exclude each other: requirement-contradiction's to report.
 fn contradicts_itself(pool: &Pool, key: &str) -> bool {
-    let lines = || {
-        pool.requirements
-            .iter()
-            .filter(|r| normalise(&r.key) == key)
-    };
-    let labels = pool.labels.iter().filter(|(k, _)| normalise(k) == key);
-    if lines().count() + labels.count() < 2 || lines().any(|r| r.op == Operator::DoesNotExist) {
-        return false;
+    let lines = pool
+        .requirements
+        .iter()
+        .filter(|r| normalise(&r.key) == key)
+        .map(|r| Requirement::new(r.op, &r.values, None));
+    let labels = pool
+        .labels
+        .iter()
+        .filter(|(k, _)| normalise(k) == key)
+        .map(|(_, value)| Requirement::is(value));
+    let mut all: Option<Requirement> = None;
+    for line in lines.chain(labels) {
+        all = Some(match all {
+            Some(before) if !before.meets(&line) => return true,
+            Some(before) => before.intersect(&line),
+            None => line,
+        });
     }
-    scheduling::pool_requirements(pool)
-        .get(key)
-        .is_some_and(|r| r.operator() == Operator::DoesNotExist)
+    false
 }
 
 /// Where the pool says something about a key: the values of the requirement, or the label.

@@ -1,0 +1,170 @@
+//! A limit on a resource that no instance type has.
+//!
+//! # Why
+//!
+//! `spec.limits` takes any name. Karpenter adds up what its instance types offer, and a name that
+//! none of them offers never counts anything: `gpu: 8` or `nvidia.com/GPU: 8` limits nothing, and
+//! the pool grows as if no limit were there.
+//!
+//! # Fix
+//!
+//! Write `cpu`, `memory`, `ephemeral-storage`, `pods`, `nodes`, or the full name of the
+//! accelerator: `nvidia.com/gpu`, `amd.com/gpu`, `aws.amazon.com/neuron`, `habana.ai/gaudi`.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g6, g6e]
+//!         - key: karpenter.k8s.aws/instance-gpu-count
+//!           operator: Gt
+//!           values: ["0"]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     gpu: 8 # <-
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g6, g6e]
+//!         - key: karpenter.k8s.aws/instance-gpu-count
+//!           operator: Gt
+//!           values: ["0"]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
+//! - <https://karpenter.sh/docs/concepts/scheduling/#accelerators-gpu-resources>
+//! - <https://github.com/aws/karpenter-provider-aws/issues/2296>
+
+use crate::finding::{Severity, shown};
+use crate::fix::{Fix, Safety};
+use crate::model::gpu::INSTANCE_RESOURCES;
+use crate::model::nodepool::{NodePool, accelerator_resource};
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::source::placeholder::is_placeholder;
+use crate::suggest::nearest;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "limit-key-unknown",
+    group: Group::NodePool,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[Kind::NODE_OVERLAY],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("limit_key_unknown.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    // A static pool takes no such limit at all, and other clouds have resources of their own.
+    if pool.is_static() || pool.is_foreign() {
+        return;
+    }
+    let limits = pool.limits();
+    for (key, node) in limits.entries() {
+        let known = INSTANCE_RESOURCES.contains(&key) || key == "nodes";
+        if known || is_placeholder(key) || overlaid(key, ctx) {
+            continue;
+        }
+        let meant = meant(key, &pool);
+        let finding = ctx.report(
+            &node,
+            format!(
+                "no instance type has `{}`, so this limits nothing",
+                shown(key)
+            ),
+        );
+        finding.at_key();
+        match meant {
+            Some(name) => {
+                finding.help(format!("write `{name}`"));
+                let target = limits.get(name);
+                if target.is_absent() && !node.is_null() {
+                    let title = format!("limit `{name}` instead; check what the pool has now");
+                    finding.fix(Fix::new(title, Safety::Unsafe).relocate(&node, &target));
+                }
+            }
+            None => {
+                finding.help("limit `cpu`, `memory`, `nodes` or an accelerator by its full name");
+            }
+        }
+    }
+}
+
+/// Whether a NodeOverlay gives the resource to instance types.
+fn overlaid(key: &str, ctx: &Context<'_>) -> bool {
+    ctx.index()
+        .of(Kind::NODE_OVERLAY)
+        .any(|o| o.path(&["spec", "capacity", key]).exists())
+}
+
+fn meant(key: &str, pool: &NodePool<'_>) -> Option<&'static str> {
+    let lower = key.to_ascii_lowercase();
+    let name = lower.rsplit('/').next().unwrap_or(&lower);
+    if matches!(name, "gpu" | "gpus" | "nvidia-gpu" | "nvidia-gpus") {
+        let own = pool.types().and_then(|types| accelerator_resource(&types));
+        return match lower.split_once('/') {
+            Some((domain, _)) if domain.contains("amd") => Some("amd.com/gpu"),
+            Some((domain, _)) if domain.contains("nvidia") => Some("nvidia.com/gpu"),
+            Some(_) => None,
+            None => Some(own.unwrap_or("nvidia.com/gpu")),
+        };
+    }
+    // `nvidia.com/mig-…` and their kin are no slips of the hand.
+    if lower.contains("mig-") || lower.contains("shared") || lower.starts_with("hugepages-") {
+        return None;
+    }
+    nearest(&lower, INSTANCE_RESOURCES.iter().copied().chain(["nodes"]))
+}

@@ -1,0 +1,190 @@
+//! `minValues` asks for more different values than there are.
+//!
+//! # Why
+//!
+//! With `minValues` Karpenter starts a node only if the types it offers to EC2 have that many
+//! different values of the label. A list with fewer values is refused by the API server; one that
+//! repeats a value passes, but the scheduler counts it once; and where no so many kinds of instance
+//! types meet all requirements together, the pool stays Ready and starts nothing. A second effect
+//! is easily missed: with any `minValues` Karpenter no longer keeps GPU instances out of a pool
+//! that also admits others.
+//!
+//! # Fix
+//!
+//! Lower the number, or admit more families, sizes or types.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [c7i, m7i, r7i]
+//!           minValues: 5 # <-
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [c7i, m7i, r7i]
+//!           minValues: 2
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#min-values>
+
+use std::collections::BTreeSet;
+
+use crate::catalog;
+use crate::finding::{Severity, shown};
+use crate::model::nodepool::{Hardware, NodePool};
+use crate::model::requirement::{Operator, normalise};
+use crate::model::requirement_list::{Item, RequirementList};
+use crate::object::{Kind, Object};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "min-values-unsatisfiable",
+    group: Group::NodePool,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
+    reads: &[],
+    params: &[],
+    refused_by: &[Authority::ApiServer],
+    fix: None,
+    docs: docs(include_str!("min_values_unsatisfiable.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(list) = RequirementList::of(object) else {
+        return;
+    };
+    let pool = NodePool::new(object);
+    let mut first = None;
+    let mut told = false;
+    for item in list.items() {
+        let wanted = item.0.get("minValues");
+        // A number out of bounds is refused as such.
+        let Some(number) = wanted.int().filter(|n| (1..=50).contains(n)) else {
+            continue;
+        };
+        told |= too_few_written(&item, number, ctx)
+            || pool
+                .as_ref()
+                .is_some_and(|pool| too_few_kinds(pool, &item, number, ctx));
+        first.get_or_insert(wanted);
+    }
+    if let (Some(pool), Some(wanted), false) = (pool, first, told)
+        && pool.hardware() == Hardware::Mixed
+    {
+        ctx.report(
+            &wanted,
+            "with `minValues` Karpenter no longer keeps GPU instances out of this pool",
+        )
+        .severity(Severity::Warning)
+        .help("add a requirement on `karpenter.k8s.aws/instance-category`, such as In [c, m, r]");
+    }
+}
+
+/// Whether the list itself has fewer values; reports it.
+fn too_few_written(item: &Item<'_>, wanted: i64, ctx: &mut Context<'_>) -> bool {
+    if item.operator() != Some(Operator::In) {
+        return false;
+    }
+    let Some(texts) = item.texts().filter(|t| !t.is_empty()) else {
+        return false;
+    };
+    let node = item.0.get("minValues");
+    let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+    let distinct = texts.iter().collect::<BTreeSet<_>>().len();
+    if texts.len() < wanted {
+        let message = format!(
+            "`minValues` is {wanted}, but the list has {}",
+            count(texts.len())
+        );
+        ctx.report(&node, message)
+            .help("the API server refuses it: list more values, or lower the number");
+    } else if distinct < wanted {
+        let message = format!(
+            "`minValues` is {wanted}, but only {} differ",
+            count(distinct)
+        );
+        ctx.report(&node, message)
+            .refused_by(None)
+            .help("the scheduler counts a repeated value once, and starts no node");
+    } else {
+        return false;
+    }
+    true
+}
+
+fn count(number: usize) -> String {
+    match number {
+        1 => "1 value".to_owned(),
+        n => format!("{n} values"),
+    }
+}
+
+/// Whether the types that the pool admits have fewer values of the label; reports it.
+fn too_few_kinds(pool: &NodePool<'_>, item: &Item<'_>, wanted: i64, ctx: &mut Context<'_>) -> bool {
+    let Some(key) = item.key() else {
+        return false;
+    };
+    let auto = key
+        .strip_prefix("eks.amazonaws.com/instance-")
+        .filter(|_| pool.is_auto_mode())
+        .map(|rest| format!("karpenter.k8s.aws/instance-{rest}"));
+    let known = auto.as_deref().unwrap_or_else(|| normalise(key));
+    let (Some(types), Some(index)) = (pool.types(), catalog::index(known)) else {
+        return false;
+    };
+    let unsure = !index.unknown().is_disjoint(&types);
+    if types.is_empty() || unsure || super::names_something_new(pool, None) {
+        return false;
+    }
+    let kinds = index.distinct(&types);
+    if i64::try_from(kinds).unwrap_or(i64::MAX) >= wanted {
+        return false;
+    }
+    let message = format!(
+        "the pool's instance types have {} of `{}`, and `minValues` is {wanted}",
+        count(kinds),
+        shown(key)
+    );
+    ctx.report(&item.0.get("minValues"), message)
+        .refused_by(None)
+        .help("the pool never starts a node: lower the number, or admit more types");
+    true
+}

@@ -1,0 +1,102 @@
+//! A name that is too long for what is made of the object.
+//!
+//! # Why
+//!
+//! The API server takes names of 253 characters. Karpenter writes the names of NodePool and class
+//! as label values on every NodeClaim, and a label's value ends at 63: each NodeClaim of such a pool
+//! is refused, and no node ever starts. KEDA names the Jobs of a ScaledJob after it and labels them
+//! with its name, under the same limit.
+//!
+//! # Fix
+//!
+//! Choose a name of at most 63 characters. A stored object cannot be renamed: make a new one.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general-purpose-workloads-of-the-platform-team-in-production-europe # <-
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general-platform-prod-eu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set>
+//! - <https://karpenter.sh/docs/concepts/nodeclaims/>
+
+use crate::finding::Severity;
+use crate::model::nodepool::NodePool;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "object-name-too-long",
+    group: Group::NodePool,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::SCALED_JOB],
+    reads: &[],
+    params: &[],
+    refused_by: &[],
+    fix: None,
+    docs: docs(include_str!("object_name_too_long.rs")),
+    check: Check::Object(check),
+};
+
+const LONGEST: usize = 63;
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let what = if object.is(Kind::SCALED_JOB) {
+        "no Job of it can be created"
+    } else {
+        "no NodeClaim with it can be created"
+    };
+    judge(&object.path(&["metadata", "name"]), what, ctx);
+    if let Some(pool) = NodePool::new(object) {
+        let name = pool.template_spec().path(&["nodeClassRef", "name"]);
+        judge(&name, what, ctx);
+    }
+}
+
+fn judge(node: &Node<'_>, what: &str, ctx: &mut Context<'_>) {
+    // Longer than 253 is no name at all, and refused as such.
+    let Some(length) = node.text().map(str::len).filter(|l| (64..=253).contains(l)) else {
+        return;
+    };
+    ctx.report(
+        node,
+        format!("a name of {length} characters is no label value: {what}"),
+    )
+    .help(format!("choose a name of at most {LONGEST} characters"));
+}

@@ -1,0 +1,186 @@
+//! Requirements or labels of one key that exclude each other.
+//!
+//! # Why
+//!
+//! All requirements and template labels of a pool hold together. If two on the same key exclude
+//! each other, no node can have a fitting label. Nobody refuses that. Karpenter reads it as "the
+//! label is not there": for a label that every instance type has the pool stays Ready and never
+//! starts a node; for one of your own, nodes come up without it, or drift at once and are
+//! replaced for ever.
+//!
+//! # Fix
+//!
+//! Keep the line that is meant. Old and new spellings, such as `beta.kubernetes.io/arch` and
+//! `kubernetes.io/arch`, are one key.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     metadata:
+//!       labels:
+//!         kubernetes.io/arch: arm64 # <-
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: kubernetes.io/arch
+//!           operator: In
+//!           values: [amd64]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
+//!         - key: kubernetes.io/arch
+//!           operator: In
+//!           values: [arm64]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
+//! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
+
+use std::collections::BTreeMap;
+
+use crate::finding::{Severity, shown};
+use crate::model::nodepool::NodePool;
+use crate::model::requirement::{Operator, Requirement, normalise};
+use crate::model::requirement_list::{Item, RequirementList, is_comparison};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::source::placeholder::is_placeholder;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "requirement-contradiction",
+    group: Group::NodePool,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
+    reads: &[],
+    params: &[],
+    refused_by: &[],
+    fix: None,
+    docs: docs(include_str!("requirement_contradiction.rs")),
+    check: Check::Object(check),
+};
+
+/// A line on a key: where it is, and what it says.
+type Line<'a> = (Node<'a>, Requirement);
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    if object.is(Kind::NODE_OVERLAY) {
+        return;
+    }
+    let Some(list) = RequirementList::of(object) else {
+        return;
+    };
+    let mut by_key: BTreeMap<&str, Vec<Line<'_>>> = BTreeMap::new();
+    for item in list.items() {
+        if let (Some(key), Some(requirement)) = (item.key(), known(&item)) {
+            let lines = by_key.entry(normalise(key)).or_default();
+            lines.push((place(&item), requirement));
+        }
+    }
+    if let Some(pool) = NodePool::new(object) {
+        for (key, node) in pool.labels().entries() {
+            if let Some(value) = node.text().filter(|_| !is_placeholder(key)) {
+                let lines = by_key.entry(normalise(key)).or_default();
+                lines.push((node, Requirement::is(value)));
+            }
+        }
+    }
+    for (key, lines) in by_key {
+        judge(object, key, &lines, ctx);
+    }
+}
+
+/// The requirement of a line that is well formed and known.
+fn known(item: &Item<'_>) -> Option<Requirement> {
+    let operator = item.operator()?;
+    let texts = item.texts()?;
+    let well_formed = match operator {
+        Operator::In => !texts.is_empty(),
+        _ if is_comparison(operator) => {
+            matches!(texts.as_slice(), [one] if one.parse::<i64>().is_ok_and(|n| n >= 0))
+        }
+        _ => true,
+    };
+    well_formed.then(|| Requirement::new(operator, &texts, None))
+}
+
+fn place<'a>(item: &Item<'a>) -> Node<'a> {
+    let values = item.values();
+    if values.exists() {
+        values
+    } else {
+        item.0.get("operator")
+    }
+}
+
+/// Reports the first line that cannot hold together with those before it.
+fn judge(object: &Object, key: &str, lines: &[Line<'_>], ctx: &mut Context<'_>) {
+    let Some(((_, first), rest)) = lines.split_first() else {
+        return;
+    };
+    let mut all = first.clone();
+    for (at, (node, requirement)) in rest.iter().enumerate() {
+        if all.meets(requirement) {
+            all = all.intersect(requirement);
+            continue;
+        }
+        let before = &lines[..=at];
+        // One line that excludes it is enough; else all of them together do.
+        let culprits: Vec<&Line<'_>> = match before.iter().find(|(_, r)| !r.meets(requirement)) {
+            Some(one) => vec![one],
+            None => before.iter().collect(),
+        };
+        let message = match culprits.as_slice() {
+            [(_, one)] => format!(
+                "`{}` {} and {} exclude each other",
+                shown(key),
+                shown(&one.to_string()),
+                shown(&requirement.to_string())
+            ),
+            several => format!(
+                "the {} requirements on `{}` leave no value together",
+                several.len() + 1,
+                shown(key)
+            ),
+        };
+        let finding = ctx.report(node, message);
+        finding.help("no node can meet them all: keep the one that is meant");
+        for (other, _) in culprits {
+            finding.related(object, other, "it has to go together with this");
+        }
+        return;
+    }
+}

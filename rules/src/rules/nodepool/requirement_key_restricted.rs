@@ -1,0 +1,322 @@
+//! A label key that Karpenter does not allow at its place.
+//!
+//! # Why
+//!
+//! The labels under `karpenter.sh` and `karpenter.k8s.aws` belong to Karpenter. Only the listed ones
+//! may be asked for, and some came with a later version or count only at some places. In NodePools,
+//! NodeClaims and NodeOverlays the API server refuses the others; what it lets through, the
+//! controller turns down, and the pool never becomes Ready. A pod that selects such a label is
+//! ignored, with an event and no node. In EKS Auto Mode the instance labels start with
+//! `eks.amazonaws.com/`: on a class of the other kind such a key is a label of one's own that says
+//! nothing about instance types.
+//!
+//! # Fix
+//!
+//! Write the key that Karpenter documents; for a label of one's own take a domain of one's own.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.sh/instance-category # <-
+//!           operator: In
+//!           values: [c, m, r]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
+//! - <https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html>
+//! - <https://github.com/aws/karpenter-provider-aws/issues/9553>
+
+use serde_json::json;
+
+use crate::finding::{Finding, Severity, shown};
+use crate::fix::{Fix, Safety};
+use crate::model::label_key::{Place, Reason, meant, refusal};
+use crate::model::nodepool::NodePool;
+use crate::model::requirement::{Operator, WELL_KNOWN_AWS};
+use crate::model::requirement_list::{KINDS as LISTS, Provider, RequirementList};
+use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] = {
+    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 3];
+    let mut at = 0;
+    while at < LISTS.len() {
+        kinds[at] = LISTS[at];
+        at += 1;
+    }
+    let mut at = 0;
+    while at < WORKLOAD_KINDS.len() {
+        kinds[at + 3] = WORKLOAD_KINDS[at];
+        at += 1;
+    }
+    kinds
+};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "requirement-key-restricted",
+    group: Group::NodePool,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &KINDS,
+    reads: &[],
+    params: &[],
+    refused_by: &[Authority::ApiServer, Authority::Karpenter],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("requirement_key_restricted.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    if let Some(list) = RequirementList::of(object) {
+        for item in list.items() {
+            let node = item.0.get("key");
+            if let Some(key) = node.text() {
+                judge(&node, key, list.place, list.provider, ctx);
+            }
+        }
+        if let Some(pool) = NodePool::new(object) {
+            for (key, node) in pool.labels().entries() {
+                judge(&node, key, Place::TemplateLabel, list.provider, ctx);
+            }
+        }
+        return;
+    }
+    // Karpenter starts no node for a DaemonSet.
+    if !object.is(Kind::DAEMON_SET) {
+        for template in templates(object) {
+            pod(&template, ctx);
+        }
+    }
+}
+
+/// A key of a NodePool, NodeClaim or NodeOverlay. `node` is the text of a requirement's key, or
+/// the value of a label.
+fn judge(node: &Node<'_>, key: &str, place: Place, provider: Provider, ctx: &mut Context<'_>) {
+    if crate::source::placeholder::is_placeholder(key) {
+        return;
+    }
+    let version = ctx.platform().karpenter;
+    let refusal = refusal(key, place, version, provider == Provider::Aws);
+    let label = place == Place::TemplateLabel;
+    if let Some(refusal) = refusal {
+        // The CRD's pattern speaks of all other malformed keys.
+        if refusal.reason == Reason::Malformed && !label && !is_too_long(key) {
+            return;
+        }
+        let finding = ctx.report(node, message(key, refusal.reason, label));
+        finding
+            .refused_by(Some(refusal.by))
+            .help(help(key, refusal.reason));
+        if label {
+            finding.at_key();
+        } else if let Some(word) = meant(key) {
+            rename(finding, node, &word);
+        }
+        return;
+    }
+    let Some(other) = other_prefix(key, provider) else {
+        return;
+    };
+    let (message, word) = match provider {
+        Provider::AutoMode => (
+            format!("`{}` is no label of EKS Auto Mode's nodes", shown(key)),
+            "in Auto Mode",
+        ),
+        _ => (
+            format!("`{}` is a label of EKS Auto Mode alone", shown(key)),
+            "with an EC2NodeClass",
+        ),
+    };
+    let finding = ctx.report(node, message);
+    finding
+        .refused_by(None)
+        .help(format!("{word} the key is `{other}`"));
+    if label {
+        finding.at_key();
+    } else {
+        rename(finding, node, &other);
+    }
+}
+
+fn rename(finding: &mut Finding, node: &Node<'_>, word: &str) {
+    finding.fix(
+        Fix::new(
+            format!("write `{word}`; check which nodes the pool then gets"),
+            Safety::Unsafe,
+        )
+        .set(node, json!(word)),
+    );
+}
+
+/// Whether a part of the key is longer than a label's may be.
+fn is_too_long(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((domain, name)) => domain.len() > 253 || name.len() > 63,
+        None => key.len() > 63,
+    }
+}
+
+fn message(key: &str, reason: Reason, label: bool) -> String {
+    let key = shown(key);
+    match reason {
+        Reason::Domain(domain) => {
+            format!("`{key}` is none of the labels that Karpenter allows under `{domain}`")
+        }
+        Reason::NodePool => {
+            "every node has `karpenter.sh/nodepool` by itself: it cannot be set".to_owned()
+        }
+        Reason::Hostname if label => {
+            "`kubernetes.io/hostname` cannot be one name for every node".to_owned()
+        }
+        Reason::Hostname => {
+            "`kubernetes.io/hostname` names a node that does not exist yet".to_owned()
+        }
+        Reason::NodeClass => {
+            "`karpenter.k8s.aws/ec2nodeclass` passes the API server, but Karpenter refuses it"
+                .to_owned()
+        }
+        Reason::Since(version) => format!("`{key}` is taken from Karpenter {version} on"),
+        Reason::NotInOverlay => format!("`{key}` cannot be asked for in a NodeOverlay"),
+        Reason::Kubernetes => {
+            format!("`{key}` lies in a domain that Karpenter reserves before 1.9")
+        }
+        Reason::Malformed => format!("`{key}` is no label key"),
+    }
+}
+
+fn help(key: &str, reason: Reason) -> String {
+    match reason {
+        Reason::Domain(_) => match meant(key) {
+            Some(word) => format!("write `{word}`"),
+            None => {
+                "take a documented key, or a domain of your own for a label of your own".to_owned()
+            }
+        },
+        Reason::NodePool => {
+            "remove it; to choose this pool, pods select `karpenter.sh/nodepool`".to_owned()
+        }
+        Reason::Hostname => "remove it: Karpenter makes the nodes".to_owned(),
+        Reason::NodeClass => "remove it: `nodeClassRef` says which class the nodes have".to_owned(),
+        Reason::Since(version) => {
+            format!("remove it, or set `platform.karpenter` to \"{version}\" once that runs")
+        }
+        Reason::NotInOverlay => "choose the types by the `instance-…` labels".to_owned(),
+        Reason::Kubernetes => {
+            "take a domain of your own, or set `platform.karpenter` to what runs".to_owned()
+        }
+        Reason::Malformed => {
+            "a key is a name of at most 63 letters, digits, `-`, `_`, `.`, after `domain/` or not"
+                .to_owned()
+        }
+    }
+}
+
+/// The same label of the other kind of class, where there is one.
+fn other_prefix(key: &str, provider: Provider) -> Option<String> {
+    const AUTO: &str = "eks.amazonaws.com/";
+    const AWS: &str = "karpenter.k8s.aws/";
+    let (from, to) = match provider {
+        Provider::Aws => (AUTO, AWS),
+        Provider::AutoMode => (AWS, AUTO),
+        Provider::Foreign => return None,
+    };
+    let name = key.strip_prefix(from)?;
+    let known = name.starts_with("instance-") && WELL_KNOWN_AWS.contains(&name);
+    known.then(|| format!("{to}{name}"))
+}
+
+/// The keys that a pod selects: Karpenter ignores a pod with a restricted one. One that wants the
+/// label to be absent means to stay away from Karpenter's nodes.
+fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
+    for (key, node) in template.spec.get("nodeSelector").entries() {
+        of_pod(&node, key, true, ctx);
+    }
+    let terms = template.spec.path(&[
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    ]);
+    for term in terms.items() {
+        for expression in term.get("matchExpressions").items() {
+            let operator = expression.get("operator").text();
+            let present = operator
+                .and_then(|o| o.parse::<Operator>().ok())
+                .is_some_and(|o| !matches!(o, Operator::NotIn | Operator::DoesNotExist));
+            let node = expression.get("key");
+            if let Some(key) = node.text().filter(|_| present) {
+                of_pod(&node, key, false, ctx);
+            }
+        }
+    }
+}
+
+fn of_pod(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) {
+    // Whoever names a host means a node that is there; the old key has its own rule.
+    if matches!(
+        key,
+        "kubernetes.io/hostname" | "karpenter.sh/provisioner-name"
+    ) {
+        return;
+    }
+    let Some(refusal) = refusal(key, Place::Pod, ctx.platform().karpenter, true) else {
+        return;
+    };
+    let finding = ctx.report(
+        node,
+        format!("Karpenter ignores pods that select `{}`", shown(key)),
+    );
+    finding.refused_by(Some(refusal.by));
+    finding.help(match meant(key) {
+        Some(word) => format!("select `{word}`"),
+        None => {
+            "select `karpenter.sh/nodepool`, or a label that the pool gives its nodes".to_owned()
+        }
+    });
+    if selector {
+        finding.at_key();
+    } else if let Some(word) = meant(key) {
+        let title = format!("write `{word}`; check which nodes the pod then gets");
+        finding.fix(Fix::new(title, Safety::Unsafe).set(node, json!(word)));
+    }
+}

@@ -1,0 +1,133 @@
+//! A static pool with fields that only a dynamic pool has.
+//!
+//! # Why
+//!
+//! A pool with `replicas` has that many nodes and takes part in no scheduling decision. The API
+//! server refuses `weight` on it, and every limit but `nodes`. A consolidation policy and its timer
+//! are taken and never looked at.
+//!
+//! # Fix
+//!
+//! Remove what does not apply, or remove `replicas` (in a new pool: a stored one cannot change).
+//! Static pools need Karpenter's feature gate StaticCapacity.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: base
+//! spec:
+//!   replicas: 3
+//!   weight: 10 # <-
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     nodes: 5
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: base
+//! spec:
+//!   replicas: 3
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     nodes: 5
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#specreplicas>
+
+use crate::finding::{Severity, shown};
+use crate::fix::{Fix, Safety};
+use crate::model::nodepool::NodePool;
+use crate::object::{Kind, Object};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::source::placeholder::is_placeholder;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "static-pool-conflict",
+    group: Group::NodePool,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[],
+    params: &[],
+    refused_by: &[Authority::ApiServer],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("static_pool_conflict.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object).filter(NodePool::is_static) else {
+        return;
+    };
+    let weight = object.path(&["spec", "weight"]);
+    if weight.exists() {
+        ctx.report(
+            &weight,
+            "a static pool has no `weight`: pods do not choose it",
+        )
+        .help("remove `weight`")
+        .fix(Fix::new("remove `weight`", Safety::Safe).remove(&weight));
+    }
+    // The server looks at the list as a whole: an empty one is fine.
+    for (key, node) in pool.limits().entries() {
+        if key == "nodes" || is_placeholder(key) || node.is_null() {
+            continue;
+        }
+        ctx.report(
+            &node,
+            format!(
+                "a static pool takes no limit on `{}`, only on `nodes`",
+                shown(key)
+            ),
+        )
+        .help("remove it: the number of nodes is `replicas`")
+        .at_key();
+    }
+    let disruption = pool.disruption();
+    let policy = disruption.get("consolidationPolicy");
+    let after = disruption.get("consolidateAfter");
+    let inert = if policy
+        .text()
+        .is_some_and(|p| p != "WhenEmptyOrUnderutilized")
+    {
+        &policy
+    } else if after.text().is_some_and(|a| !matches!(a, "0s" | "Never")) {
+        &after
+    } else {
+        return;
+    };
+    ctx.report(
+        inert,
+        "a static pool is never consolidated, so this has no effect",
+    )
+    .severity(Severity::Warning)
+    .help("leave the default; budgets still bound how fast nodes are replaced");
+}

@@ -1,0 +1,192 @@
+//! A taint that a node cannot have, or that Karpenter refuses.
+//!
+//! # Why
+//!
+//! A taint's value may be left out but not empty: the API server refuses `value: ""`. Key and
+//! effect together may occur only once over `taints` and `startupTaints`, or the pool is never
+//! Ready. A value such as `team/vision` passes both, and then no Node with it can be created, so
+//! Karpenter starts machines that never join. And `value: Exists` is taken as the plain word: an
+//! operator belongs to a toleration.
+//!
+//! # Fix
+//!
+//! Leave an empty value out, write each key and effect once, and keep values to what a label can have.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: batch
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: example.com/batch
+//!           value: "" # <-
+//!           effect: NoSchedule
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: batch
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: example.com/batch
+//!           effect: NoSchedule
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
+//! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
+
+use crate::finding::{Severity, shown};
+use crate::fix::{Fix, Safety};
+use crate::model::label_key::is_key;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "taint-invalid",
+    group: Group::NodePool,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
+    reads: &[],
+    params: &[],
+    refused_by: &[Authority::ApiServer, Authority::Karpenter],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("taint_invalid.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    if object.id().version != "v1" {
+        return;
+    }
+    let pool = object.is(Kind::NODE_POOL);
+    let spec = if pool {
+        object.path(&["spec", "template", "spec"])
+    } else {
+        object.get("spec")
+    };
+    let lists = [spec.get("taints"), spec.get("startupTaints")];
+    let taints: Vec<Node<'_>> = lists.iter().flat_map(Node::items).collect();
+    for taint in &taints {
+        value(taint, pool, ctx);
+        let key = taint.get("key");
+        if let Some(text) = key.text().filter(|t| pool && is_too_long(t)) {
+            ctx.report(
+                &key,
+                format!("the key `{}` is longer than a label's may be", shown(text)),
+            )
+            .refused_by(Some(Authority::Karpenter))
+            .help("a name has at most 63 characters, its domain at most 253");
+        }
+    }
+    if pool {
+        twice(object, &taints, ctx);
+    }
+}
+
+fn value(taint: &Node<'_>, pool: bool, ctx: &mut Context<'_>) {
+    let node = taint.get("value");
+    let Some(text) = node.text() else {
+        return;
+    };
+    if text.is_empty() {
+        ctx.report(&node, "a taint's value may be left out, but not be empty")
+            .refused_by(Some(Authority::ApiServer))
+            .help("remove `value`")
+            .fix(
+                Fix::new("remove the empty value", Safety::Safe)
+                    .remove(&node)
+                    .drifting(),
+            );
+    } else if pool && is_too_long(text) {
+        ctx.report(
+            &node,
+            format!(
+                "the value `{}` is longer than a label's may be",
+                shown(text)
+            ),
+        )
+        .refused_by(Some(Authority::Karpenter))
+        .help("write at most 63 characters");
+    } else if text.contains('/') && is_key(text) {
+        ctx.report(
+            &node,
+            format!("no Node can have the taint value `{}`", shown(text)),
+        )
+        .refused_by(None)
+        .help("the API server refuses such a Node, so it never joins: write it without the `/`");
+    } else if matches!(text, "Exists" | "Equal") {
+        ctx.report(
+            &node,
+            format!("`{text}` is an operator of tolerations: here it is the taint's value"),
+        )
+        .severity(Severity::Warning)
+        .help("remove `value`, or write the value that pods tolerate");
+    }
+}
+
+/// Whether a text that the CRD's pattern takes is too long for the controller.
+fn is_too_long(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((domain, name)) => domain.len() > 253 || name.len() > 63,
+        None => text.len() > 63,
+    }
+}
+
+fn twice(object: &Object, taints: &[Node<'_>], ctx: &mut Context<'_>) {
+    let mut seen = std::collections::BTreeMap::new();
+    for taint in taints {
+        let (Some(key), Some(effect)) = (taint.get("key").text(), taint.get("effect").text())
+        else {
+            continue;
+        };
+        match seen.entry((key, effect)) {
+            std::collections::btree_map::Entry::Vacant(slot) => {
+                slot.insert(taint);
+            }
+            std::collections::btree_map::Entry::Occupied(first) => {
+                ctx.report(
+                    &taint.get("key"),
+                    format!("the taint `{}:{effect}` is there twice", shown(key)),
+                )
+                .refused_by(Some(Authority::Karpenter))
+                .help("keep one of them: taints and startup taints count together")
+                .related(object, first.get(), "the first one");
+            }
+        }
+    }
+}
