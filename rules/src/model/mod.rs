@@ -4,6 +4,7 @@ pub mod budget;
 pub mod class;
 pub mod cron;
 pub(crate) mod do_not_disrupt;
+pub mod dra;
 pub mod duration;
 pub(crate) mod fallback;
 pub mod gpu;

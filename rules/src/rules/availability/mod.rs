@@ -2,3 +2,4 @@
 
 pub(crate) mod pdb_blocks_evictions;
 pub(crate) mod pdb_missing;
+pub(crate) mod pdb_selector;

@@ -91,7 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
             for (name, limit) in limits.entries() {
                 if is_extended(name) {
-                    whole(name, &limit, ctx);
+                    whole(name, &limit, object, ctx);
                 }
             }
         }
@@ -108,7 +108,7 @@ fn compare(
     if !request.exists() || request.is_unknown() || limit.is_unknown() {
         return;
     }
-    if !whole(name, request, ctx) {
+    if !whole(name, request, object, ctx) {
         return;
     }
     if !limit.exists() {
@@ -117,6 +117,7 @@ fn compare(
         }
         ctx.report(request, format!("`{name}` is requested without a limit"))
             .help("extended resources need a limit equal to the request")
+            .refused_by(refusal(object))
             .fix(
                 Fix::new(
                     format!("set the limit of `{name}` to the request"),
@@ -134,6 +135,7 @@ fn compare(
             format!("the request of `{name}` ({a}) differs from its limit ({b})"),
         )
         .help("write the same number in both, or leave the request out")
+        .refused_by(refusal(object))
         .related(object, limit, "the limit")
         .fix(
             Fix::new(
@@ -146,7 +148,7 @@ fn compare(
 }
 
 /// Reports a fraction; answers whether the amount is whole, or cannot be read.
-fn whole(name: &str, amount: &Node<'_>, ctx: &mut Context<'_>) -> bool {
+fn whole(name: &str, amount: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool {
     let Some(value) = quantity(amount) else {
         return true;
     };
@@ -154,10 +156,17 @@ fn whole(name: &str, amount: &Node<'_>, ctx: &mut Context<'_>) -> bool {
         return true;
     }
     ctx.report(amount, format!("`{name}` takes whole numbers, not {value}"))
-        .help("share a GPU through MIG, time-slicing or dynamic resource allocation");
+        .help("share a GPU through MIG, time-slicing or dynamic resource allocation")
+        .refused_by(refusal(object));
     false
 }
 
 fn quantity(node: &Node<'_>) -> Option<Quantity> {
     Quantity::parse(&node.quantity_text()?).ok()
+}
+
+/// The API server judges the pod templates of its own kinds. Those of other operators' kinds it
+/// takes as they are, and refuses the pods or Jobs that are made of them.
+fn refusal(object: &Object) -> Option<Authority> {
+    matches!(object.id().group.as_str(), "" | "apps" | "batch").then_some(Authority::ApiServer)
 }

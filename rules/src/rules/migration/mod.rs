@@ -1,5 +1,7 @@
 //! The old APIs of Karpenter, KEDA and Kubernetes.
 
+pub(crate) mod dra_api_version;
 pub(crate) mod karpenter_legacy_annotation;
 pub(crate) mod karpenter_legacy_api;
 pub(crate) mod keda_legacy_api;
+pub(crate) mod removed_api_version;

@@ -1,9 +1,336 @@
-//! Validation beyond the schema: what the API server checks in code for its own kinds.
+//! What the API server refuses in core kinds beyond their schema: rules between fields, syntax of
+//! names, exactly-one-of.
+//!
+//! Facts are those of kube-apiserver 1.34 with its default feature gates, on create. What an
+//! update may not change is not judged, because there is no old object. Types, unknown fields and
+//! other kinds' pod templates (their operators check them, or nobody) are not judged here either.
+//! What a placeholder hides is unknown, and a patch misses nothing.
 
+use crate::fix::{Fix, Safety};
+use crate::node::Node;
 use crate::object::Object;
+use crate::rule::Context;
+use crate::schema::violation::Violation;
+use crate::source::placeholder::is_placeholder;
 
-use super::violation::Violation;
+pub(crate) mod syntax;
+
+pub(crate) mod selector;
+
+use syntax::Syntax;
 
 /// Adds what is wrong with an object of a core kind. Placeholders are unknown, and in a partial
-/// object what is absent is not missing (those violations are dropped by the caller as well).
-pub(crate) fn validate(_object: &Object, _out: &mut Vec<Violation>) {}
+/// object what is absent is not missing.
+pub(crate) fn validate(object: &Object, out: &mut Vec<Violation>) {
+    let report = Report::new(object);
+    out.extend(
+        report
+            .into_refusals()
+            .into_iter()
+            .map(Refusal::into_violation),
+    );
+}
+
+/// Something that the API server refuses.
+#[derive(Debug)]
+pub(crate) struct Refusal<'a> {
+    /// The field, written or not.
+    pub(crate) node: Node<'a>,
+    /// What is wrong.
+    pub(crate) message: String,
+    /// What to write.
+    pub(crate) help: Option<String>,
+    /// The repair, where it is certain.
+    pub(crate) fix: Option<Fix>,
+}
+
+impl<'a> Refusal<'a> {
+    pub(crate) fn help(&mut self, text: impl Into<String>) -> &mut Refusal<'a> {
+        self.help = Some(text.into());
+        self
+    }
+
+    pub(crate) fn fix(&mut self, fix: Fix) -> &mut Refusal<'a> {
+        self.fix = Some(fix);
+        self
+    }
+
+    /// The form that the schema's rules read.
+    fn into_violation(self) -> Violation {
+        let mut violation = Violation::invalid(&self.node, self.message);
+        if let Some(help) = self.help {
+            violation = violation.help(help);
+        }
+        if let Some(fix) = self.fix {
+            violation = violation.fix(fix);
+        }
+        violation
+    }
+
+    /// Reports it under the rule that is being asked.
+    pub(crate) fn tell(self, ctx: &mut Context<'_>) {
+        let finding = ctx.report(&self.node, self.message);
+        if let Some(help) = self.help {
+            finding.help(help);
+        }
+        if let Some(fix) = self.fix {
+            finding.fix(fix);
+        }
+    }
+}
+
+/// Collects violations, and holds the checks that every kind needs.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    found: Vec<Refusal<'a>>,
+    /// Takes what is not to be reported, so that callers need not ask.
+    dropped: Option<Refusal<'a>>,
+    /// Whether what is absent means nothing.
+    pub(crate) partial: bool,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(object: &Object) -> Report<'a> {
+        Report {
+            found: Vec::new(),
+            dropped: None,
+            partial: object.is_partial(),
+        }
+    }
+
+    pub(crate) fn into_refusals(self) -> Vec<Refusal<'a>> {
+        self.found
+    }
+
+    /// Reports something written.
+    pub(crate) fn at(&mut self, node: &Node<'a>, message: impl Into<String>) -> &mut Refusal<'a> {
+        let at = self.found.len();
+        self.found.push(Refusal {
+            node: node.clone(),
+            message: message.into(),
+            help: None,
+            fix: None,
+        });
+        &mut self.found[at]
+    }
+
+    /// Reports that a field of `parent` is not written. Nothing in patches, and nothing where a
+    /// placeholder may hold it.
+    pub(crate) fn missing(
+        &mut self,
+        parent: &Node<'a>,
+        field: &str,
+        message: impl Into<String>,
+    ) -> &mut Refusal<'a> {
+        let node = parent.get(field);
+        if self.partial || is_open(parent) || node.is_unknown() {
+            return self.dropped.insert(Refusal {
+                node,
+                message: String::new(),
+                help: None,
+                fix: None,
+            });
+        }
+        self.at(&node, message)
+    }
+
+    /// The text of a field that must not be empty.
+    pub(crate) fn text(&mut self, parent: &Node<'a>, field: &str) -> Option<&'a str> {
+        let node = parent.get(field);
+        if !node.exists() {
+            self.missing(parent, field, format!("`{field}` is required"));
+            return None;
+        }
+        match node.text() {
+            Some("") => {
+                self.at(&node, format!("`{field}` is required and may not be empty"));
+                None
+            }
+            text => text,
+        }
+    }
+
+    /// Like [`Report::text`], and the text must be spelled right.
+    pub(crate) fn name(
+        &mut self,
+        parent: &Node<'a>,
+        field: &str,
+        syntax: &Syntax,
+    ) -> Option<&'a str> {
+        let text = self.text(parent, field)?;
+        self.spelled(&parent.get(field), syntax);
+        Some(text)
+    }
+
+    /// Text that must be spelled right where it is written; the empty text counts.
+    pub(crate) fn spelled(&mut self, node: &Node<'a>, syntax: &Syntax) {
+        if let Some(text) = node.text()
+            && !(syntax.accepts)(text)
+        {
+            self.at(node, format!("{} is no {}", shown(text), syntax.what))
+                .help(syntax.help);
+        }
+    }
+
+    /// Like [`Report::spelled`], where the empty text counts as absent.
+    pub(crate) fn spelled_unless_empty(&mut self, node: &Node<'a>, syntax: &Syntax) {
+        if node.text().is_some_and(|t| !t.is_empty()) {
+            self.spelled(node, syntax);
+        }
+    }
+
+    /// One of some words; the empty text counts as absent.
+    pub(crate) fn choice(&mut self, node: &Node<'a>, words: &[&str]) {
+        if node.text() != Some("") {
+            self.strict_choice(node, words);
+        }
+    }
+
+    /// One of some words, where a written empty text is refused.
+    pub(crate) fn strict_choice(&mut self, node: &Node<'a>, words: &[&str]) {
+        let Some(text) = node.text() else {
+            return;
+        };
+        if words.contains(&text) {
+            return;
+        }
+        let same = words.iter().find(|w| w.eq_ignore_ascii_case(text));
+        let refusal = self.at(node, format!("{} is not known here", shown(text)));
+        if let Some(word) = same {
+            refusal.help(format!("write `{word}`")).fix(
+                Fix::new(format!("write `{word}`"), Safety::Safe)
+                    .set(node, serde_json::Value::from(*word)),
+            );
+        } else {
+            refusal.help(format!("write {}", either(words)));
+        }
+    }
+
+    /// A required choice.
+    pub(crate) fn required_choice(&mut self, parent: &Node<'a>, field: &str, words: &[&str]) {
+        let node = parent.get(field);
+        if node.exists() {
+            self.strict_choice(&node, words);
+        } else {
+            self.missing(parent, field, format!("`{field}` is required"))
+                .help(format!("write {}", either(words)));
+        }
+    }
+
+    /// A whole number with bounds, where it is written.
+    pub(crate) fn between(&mut self, node: &Node<'a>, least: i64, most: i64) {
+        if let Some(value) = node.int()
+            && !(least..=most).contains(&value)
+        {
+            let name = last(node);
+            let refusal = if value < least {
+                self.at(node, format!("`{name}` {value} is below {least}"))
+            } else {
+                self.at(node, format!("`{name}` {value} is above {most}"))
+            };
+            if most == i64::MAX {
+                refusal.help(format!("write {least} or more"));
+            } else {
+                refusal.help(format!("write a number from {least} to {most}"));
+            }
+        }
+    }
+
+    /// A whole number that may not be negative.
+    pub(crate) fn not_negative(&mut self, node: &Node<'a>) {
+        self.between(node, 0, i64::MAX);
+    }
+
+    /// Several fields of `parent` that may not be negative.
+    pub(crate) fn none_negative(&mut self, parent: &Node<'a>, fields: &[&str]) {
+        for field in fields {
+            self.not_negative(&parent.get(field));
+        }
+    }
+
+    /// A list that may hold so many items.
+    pub(crate) fn at_most(&mut self, list: &Node<'a>, most: usize) {
+        let count = list.items().count();
+        if count > most {
+            self.at(list, format!("{count} items are more than {most}"))
+                .help(format!("the API server takes {most} at most"));
+        }
+    }
+
+    /// No two items may have one key; `key` answers `None` where an item has none.
+    pub(crate) fn unique(&mut self, nodes: impl Iterator<Item = (Node<'a>, String)>, what: &str) {
+        let mut seen = std::collections::BTreeSet::new();
+        for (node, key) in nodes {
+            if !seen.insert(key.clone()) {
+                self.at(&node, format!("{what} {} is used twice", shown(&key)));
+            }
+        }
+    }
+
+    /// Exactly one of some fields of `parent`. Reports the second one, or that none is there.
+    pub(crate) fn exactly_one(&mut self, parent: &Node<'a>, fields: &[&str]) {
+        let mut written = fields.iter().filter(|f| parent.get(f).exists());
+        let first = written.next();
+        match (first, written.next()) {
+            (Some(a), Some(b)) => {
+                self.at(
+                    &parent.get(b),
+                    format!("`{a}` and `{b}` exclude each other"),
+                )
+                .help(format!("write one of {}", either(fields)));
+            }
+            (None, _) if !self.partial && !is_open(parent) => {
+                self.at(parent, format!("one of {} is required", either(fields)));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a placeholder may hold fields of this mapping.
+pub(crate) fn is_open(node: &Node<'_>) -> bool {
+    node.is_unknown() || node.entries().iter().any(|(key, _)| is_placeholder(key))
+}
+
+/// The items that are mappings.
+pub(crate) fn maps<'a>(list: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
+    list.items().filter(Node::is_mapping)
+}
+
+/// The field's own name.
+pub(crate) fn last(node: &Node<'_>) -> String {
+    node.pointer().steps().last().cloned().unwrap_or_default()
+}
+
+/// User text in a message: in backticks, short, on one line.
+pub(crate) fn shown(text: &str) -> String {
+    const MOST: usize = 40;
+    if text.is_empty() {
+        return "the empty text".to_owned();
+    }
+    let plain = |c: char| if c.is_control() || c == '`' { '?' } else { c };
+    if text.chars().count() <= MOST {
+        format!("`{}`", text.chars().map(plain).collect::<String>())
+    } else {
+        let cut: String = text.chars().take(MOST - 1).map(plain).collect();
+        format!("`{cut}…`")
+    }
+}
+
+/// "`a`, `b` or `c`", cut where it is too long for a help line.
+pub(crate) fn either(words: &[&str]) -> String {
+    let mut out = String::new();
+    for (i, word) in words.iter().enumerate() {
+        if i > 0 {
+            out.push_str(if i + 1 == words.len() { " or " } else { ", " });
+        }
+        if out.chars().count() + word.len() > 90 && i + 1 < words.len() {
+            out.push('…');
+            break;
+        }
+        out.push('`');
+        out.push_str(word);
+        out.push('`');
+    }
+    out
+}

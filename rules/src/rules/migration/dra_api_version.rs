@@ -1,0 +1,138 @@
+//! A DRA object is in an old version of its API, or in one not served yet.
+//!
+//! # Why
+//!
+//! Dynamic resource allocation became stable as `resource.k8s.io/v1` in Kubernetes 1.34. Beta
+//! versions are off by default in every release, so that a cluster of today may serve `v1` alone;
+//! `v1beta1` ends with 1.38 and `v1beta2` with 1.39. The alpha versions are gone. Before 1.34
+//! nobody serves `v1`.
+//!
+//! # Fix
+//!
+//! Write `resource.k8s.io/v1`, with the fields of each request under `exactly`. Alpha claims are
+//! written anew: their resource classes and parameters became device classes and CEL selectors.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: resource.k8s.io/v1beta1 # <-
+//! kind: ResourceClaim
+//! metadata:
+//!   name: whole
+//! spec:
+//!   devices:
+//!     requests:
+//!       - name: gpu
+//!         deviceClassName: gpu.nvidia.com
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: resource.k8s.io/v1
+//! kind: ResourceClaim
+//! metadata:
+//!   name: whole
+//! spec:
+//!   devices:
+//!     requests:
+//!       - name: gpu
+//!         exactly:
+//!           deviceClassName: gpu.nvidia.com
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
+//! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::dra::{flat_fields, nest, requests};
+use crate::object::{Kind, Object};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::settings::Version;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "dra-api-version",
+    group: Group::Migration,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[
+        Kind::RESOURCE_CLAIM,
+        Kind::RESOURCE_CLAIM_TEMPLATE,
+        Kind::DEVICE_CLASS,
+        Kind::new("resource.k8s.io", "ResourceClass"),
+    ],
+    reads: &[],
+    params: &[],
+    refused_by: &[Authority::ApiServer],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("dra_api_version.rs")),
+    check: Check::Object(check),
+};
+
+/// The first minor version that serves `v1`.
+const STABLE: Version = Version::new(1, 34);
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let node = object.get("apiVersion");
+    let version = object.id().version.as_str();
+    let cluster = ctx.platform().kubernetes;
+    let gone = match version {
+        "v1" => {
+            if cluster < STABLE {
+                ctx.report(
+                    &node,
+                    format!("Kubernetes {cluster} does not serve `resource.k8s.io/v1` yet"),
+                )
+                .help("write `resource.k8s.io/v1beta1`, or upgrade to Kubernetes 1.34");
+            }
+            return;
+        }
+        "v1beta1" => Version::new(1, 38),
+        "v1beta2" => Version::new(1, 39),
+        "v1alpha1" | "v1alpha2" | "v1alpha3" => {
+            ctx.report(
+                &node,
+                format!("no current API server serves `resource.k8s.io/{version}`"),
+            )
+            .help("write it anew as `resource.k8s.io/v1`, with device classes and requests");
+            return;
+        }
+        _ => return,
+    };
+    let severity = if cluster < STABLE {
+        Severity::Info
+    } else if cluster < gone {
+        Severity::Warning
+    } else {
+        Severity::Error
+    };
+    let message = if cluster < gone {
+        format!("`resource.k8s.io/{version}` is off by default and ends with Kubernetes {gone}")
+    } else {
+        format!("Kubernetes {gone} no longer serves `resource.k8s.io/{version}`")
+    };
+    let finding = ctx.report(&node, message);
+    finding.severity(severity);
+    if cluster < STABLE {
+        finding.help("write `resource.k8s.io/v1` once the cluster runs Kubernetes 1.34");
+        return;
+    }
+    finding.help("write `resource.k8s.io/v1`, with each request's fields under `exactly`");
+    let mut fix = Fix::new("write `resource.k8s.io/v1`", Safety::Safe)
+        .set(&node, json!("resource.k8s.io/v1"));
+    for request in requests(object) {
+        let mixed = request.get("exactly").exists() || request.get("firstAvailable").exists();
+        if version == "v1beta1" && flat_fields(&request).next().is_some() {
+            if mixed {
+                return;
+            }
+            fix = nest(fix, &request);
+        }
+    }
+    finding.fix(fix);
+}

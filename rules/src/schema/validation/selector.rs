@@ -1,0 +1,180 @@
+//! Label selectors: their syntax, and whether they select the labels beside them.
+
+use serde_json::Value;
+
+use super::syntax::{LABEL_VALUE, QUALIFIED_NAME};
+use super::{Report, is_open, maps, shown};
+use crate::fix::{Fix, Safety};
+use crate::model::selector::matches;
+use crate::node::Node;
+
+const OPERATORS: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist"];
+
+/// Keys and values of a map of labels.
+pub(crate) fn labels<'a>(map: &Node<'a>, report: &mut Report<'a>) {
+    for (key, value) in map.entries() {
+        if crate::source::placeholder::is_placeholder(key) {
+            continue;
+        }
+        if !(QUALIFIED_NAME.accepts)(key) {
+            report
+                .at(
+                    &value,
+                    format!("the key {} is no qualified name", shown(key)),
+                )
+                .help(QUALIFIED_NAME.help);
+        }
+        report.spelled(&value, &LABEL_VALUE);
+    }
+}
+
+/// A label selector wherever it stands.
+pub(crate) fn selector<'a>(node: &Node<'a>, report: &mut Report<'a>) {
+    labels(&node.get("matchLabels"), report);
+    for expression in maps(&node.get("matchExpressions")) {
+        let key = expression.get("key");
+        if key.exists() {
+            report.spelled(&key, &QUALIFIED_NAME);
+        } else {
+            report.missing(&expression, "key", "`key` is required");
+        }
+        requirement(&expression, OPERATORS, report);
+        for value in expression.get("values").items() {
+            report.spelled(&value, &LABEL_VALUE);
+        }
+    }
+}
+
+/// The operator of a requirement, and the number of values that it takes.
+pub(crate) fn requirement<'a>(expression: &Node<'a>, operators: &[&str], report: &mut Report<'a>) {
+    report.required_choice(expression, "operator", operators);
+    let values = expression.get("values");
+    if values.is_unknown() {
+        return;
+    }
+    let count = values.items().count();
+    let Some(operator) = expression.get("operator").text() else {
+        return;
+    };
+    match operator {
+        "In" | "NotIn" if count == 0 => {
+            let message = format!("`{operator}` needs `values`");
+            if values.exists() {
+                report.at(&values, message);
+            } else {
+                report.missing(expression, "values", message);
+            }
+        }
+        "Exists" | "DoesNotExist" if count > 0 => {
+            report
+                .at(&values, format!("`{operator}` takes no `values`"))
+                .help("leave `values` out, or write `In`");
+        }
+        "Gt" | "Lt" if operators.contains(&operator) && count != 1 => {
+            let message = format!("`{operator}` takes one value");
+            if values.exists() {
+                report.at(&values, message);
+            } else {
+                report.missing(expression, "values", message);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A workload's selector, which may not be empty, and the labels of the pods that it makes.
+pub(crate) fn of_template<'a>(
+    spec: &Node<'a>,
+    template: &Node<'a>,
+    required: bool,
+    report: &mut Report<'a>,
+) {
+    let node = spec.get("selector");
+    let labels_node = template.path(&["metadata", "labels"]);
+    if !node.exists() {
+        if required {
+            let labels = labels_node.to_json();
+            let refusal = report.missing(spec, "selector", "`selector` is required");
+            refusal.help("select the labels of the pod template under `matchLabels`");
+            if labels.as_object().is_some_and(|l| !l.is_empty()) && !labels_node.has_unknown() {
+                let target = refusal.node.get("matchLabels");
+                refusal.fix(
+                    Fix::new("select the labels of the pod template", Safety::Unsafe)
+                        .set(&target, labels),
+                );
+            }
+        }
+        return;
+    }
+    selector(&node, report);
+    if !node.is_mapping() || is_open(&node) {
+        return;
+    }
+    let empty = |field: &str| {
+        let part = node.get(field);
+        !part.is_unknown() && part.entries().is_empty() && part.items().next().is_none()
+    };
+    if empty("matchLabels") && empty("matchExpressions") {
+        if !report.partial {
+            report
+                .at(&node, "`selector` may not be empty")
+                .help("select the labels of the pod template under `matchLabels`");
+        }
+        return;
+    }
+    agrees(&node, &labels_node, template, report);
+}
+
+/// Whether a selector selects the template's labels; says so where it does not.
+pub(crate) fn agrees<'a>(
+    node: &Node<'a>,
+    labels_node: &Node<'a>,
+    template: &Node<'a>,
+    report: &mut Report<'a>,
+) {
+    if report.partial
+        || !template.is_mapping()
+        || is_open(template)
+        || is_open(&template.get("metadata"))
+        || is_open(labels_node)
+    {
+        return;
+    }
+    let labels = labels_node.entries();
+    if matches(node, &labels) != Some(false) {
+        return;
+    }
+    let wanted = node.get("matchLabels");
+    let differs = wanted
+        .entries()
+        .into_iter()
+        .find(|(key, value)| labels_node.get(key).text() != value.text());
+    let message = match &differs {
+        Some((key, value)) if labels_node.get(key).exists() => format!(
+            "the pods' label {} is not {}, which `selector` wants",
+            shown(key),
+            shown(value.text().unwrap_or_default())
+        ),
+        Some((key, _)) => format!("the pods lack the label {} of `selector`", shown(key)),
+        None => "`selector` does not select the labels of the pods".to_owned(),
+    };
+    let mut fix = None;
+    if node.get("matchExpressions").items().next().is_none() && !wanted.has_unknown() {
+        let mut all = match labels_node.to_json() {
+            Value::Object(map) => map,
+            _ => serde_json::Map::new(),
+        };
+        for (key, value) in wanted.entries() {
+            all.insert(key.to_owned(), value.to_json());
+        }
+        fix = Some(
+            Fix::new("give the pods the labels of the selector", Safety::Unsafe)
+                .set(labels_node, Value::Object(all)),
+        );
+    }
+    let refusal = report.at(labels_node, message);
+    refusal.help("write the labels of `selector` into the pod template");
+    if let Some(fix) = fix {
+        refusal.fix(fix);
+    }
+}
