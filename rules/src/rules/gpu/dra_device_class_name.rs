@@ -56,11 +56,11 @@ use serde_json::json;
 use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
 use crate::model::dra::classes;
+use crate::model::names::is_dns_subdomain;
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::schema::validation::shown;
-use crate::schema::validation::syntax::is_dns_subdomain;
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-device-class-name",

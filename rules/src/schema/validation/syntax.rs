@@ -2,6 +2,10 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use crate::model::names::{
+    is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name,
+};
+
 /// A way to spell something.
 pub(crate) struct Syntax {
     /// "`x` is no …".
@@ -112,55 +116,10 @@ pub(crate) static WEBHOOK_NAME: Syntax = Syntax {
 
 /// The longest DNS name.
 const SUBDOMAIN: usize = 253;
-/// The longest DNS label, label value and name without its domain.
-const LABEL: usize = 63;
-
-/// Lower-case letters, digits and inner hyphens.
-fn is_label_text(text: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let bytes = text.as_bytes();
-    bytes.first().copied().is_some_and(inner)
-        && bytes.last().copied().is_some_and(inner)
-        && bytes.iter().all(|b| inner(*b) || *b == b'-')
-}
-
-pub(crate) fn is_dns_label(text: &str) -> bool {
-    text.len() <= LABEL && is_label_text(text)
-}
-
-pub(crate) fn is_dns_subdomain(text: &str) -> bool {
-    text.len() <= SUBDOMAIN && text.split('.').all(is_label_text)
-}
-
-pub(crate) fn is_dns_1035_label(text: &str) -> bool {
-    is_dns_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase())
-}
-
-/// Letters, digits and inner `-`, `_`, `.`.
-fn is_name_text(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    text.len() <= LABEL
-        && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
-        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
-        && bytes
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-}
-
-pub(crate) fn is_qualified_name(text: &str) -> bool {
-    match text.split_once('/') {
-        Some((domain, name)) => is_dns_subdomain(domain) && is_name_text(name),
-        None => is_name_text(text),
-    }
-}
-
-pub(crate) fn is_label_value(text: &str) -> bool {
-    text.is_empty() || is_name_text(text)
-}
 
 pub(crate) fn is_port_name(text: &str) -> bool {
     text.len() <= 15
-        && is_label_text(text)
+        && is_dns_label(text)
         && !text.contains("--")
         && text.bytes().any(|b| b.is_ascii_lowercase())
 }
