@@ -9,6 +9,7 @@ use crate::index::Index;
 use crate::model::class::{Class, Classified, classify};
 use crate::model::do_not_disrupt::protects_nodes;
 use crate::model::fallback::Fallbacks;
+use crate::model::migration::Kubelets;
 use crate::model::nodepool::NodePool;
 use crate::model::selector;
 use crate::model::workload::{Template, WORKLOAD_KINDS, replicas, templates};
@@ -44,6 +45,7 @@ type Target = (String, String, String);
 pub struct Views {
     classes: Classes,
     fallbacks: OnceLock<Fallbacks>,
+    kubelets: OnceLock<Kubelets>,
     on_protected_nodes: BTreeSet<ObjectId>,
     workloads: Vec<Workload>,
     by_wanted_label: BTreeMap<(String, String), Vec<usize>>,
@@ -232,6 +234,12 @@ impl Views {
         self.fallbacks
             .get_or_init(|| Fallbacks::new(index))
             .of(object, pool)
+    }
+
+    /// What the pools of each class want of the kubelet. `index` is the one that these views were
+    /// made of.
+    pub(crate) fn kubelets(&self, index: &Index) -> &Kubelets {
+        self.kubelets.get_or_init(|| Kubelets::new(index))
     }
 
     /// Node classes and who refers to them.

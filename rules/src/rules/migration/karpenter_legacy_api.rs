@@ -12,7 +12,13 @@
 //! `spec.limits.resources` to `spec.limits`, `ttlSecondsAfterEmpty` becomes `consolidateAfter`
 //! with `WhenEmpty`, and an absent `ttlSecondsUntilExpired` becomes `expireAfter: Never`, because
 //! absence means 720h now. NodePools no longer default to On-Demand, amd64 and linux: write the
-//! requirements out.
+//! requirements out. Kubelet settings move from the pool to the class.
+//!
+//! The fix does all of that, one object after the other. It leaves to you what the old object does
+//! not say: the `role` of a class that lived on the default instance profile, an AMI in place of
+//! Ubuntu, the content of a launch template, pools of one class whose kubelet settings differ. Its
+//! class has to be among the files wherever kubelet settings move. It pins `@latest` where the old
+//! object followed the newest AMI, and writes two metadata hops where the old default gave two.
 //!
 //! # Bad
 //!
@@ -20,36 +26,45 @@
 //! apiVersion: karpenter.sh/v1alpha5 # <-
 //! kind: Provisioner
 //! metadata:
-//!   name: gpu
+//!   name: general
 //! spec:
-//!   requirements:
-//!     - {key: node.kubernetes.io/instance-type, operator: In, values: [p4d.24xlarge]}
 //!   providerRef:
-//!     name: gpu
+//!     name: general
+//!   requirements:
+//!     # Two generations back at most.
+//!     - {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["5"]}
+//!   limits:
+//!     resources:
+//!       cpu: 1000
+//!   ttlSecondsAfterEmpty: 300
 //! ```
 //!
 //! # Good
 //!
-//! ```yaml,good
+//! ```yaml,fixed
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
 //! metadata:
-//!   name: gpu
+//!   name: general
 //! spec:
+//!   limits:
+//!     cpu: 1000
 //!   template:
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       nodeClassRef:
+//!         name: general
+//!         group: karpenter.k8s.aws
+//!         kind: EC2NodeClass
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p4d, p5]}
+//!         # Two generations back at most.
+//!         - {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["5"]}
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!       taints:
-//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!         - {key: kubernetes.io/os, operator: In, values: [linux]}
+//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
 //!       expireAfter: Never
-//!   limits:
-//!     nvidia.com/gpu: 16
 //!   disruption:
 //!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 10m
+//!     consolidateAfter: 5m
 //! ```
 //!
 //! # References
@@ -58,6 +73,8 @@
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
 use crate::finding::Severity;
+use crate::fix::Safety;
+use crate::model::migration::convert;
 use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::settings::Version;
@@ -71,66 +88,66 @@ pub(crate) static RULE: Rule = Rule {
         Kind::NODE_POOL,
         Kind::NODE_CLAIM,
         Kind::EC2_NODE_CLASS,
-        Kind::new("karpenter.sh", "Provisioner"),
+        Kind::PROVISIONER,
         Kind::new("karpenter.sh", "Machine"),
-        Kind::new("karpenter.k8s.aws", "AWSNodeTemplate"),
+        Kind::AWS_NODE_TEMPLATE,
         Kind::new("provisioning.karpenter.sh", "Provisioner"),
         Kind::new("provisioner.karpenter.sh", "Provisioner"),
     ],
-    reads: &[],
+    // Old kinds are looked up in files alone: no cluster that could be watched serves them.
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     params: &[],
     refused_by: &[Authority::ApiServer],
-    fix: None,
+    fix: Some(Safety::Unsafe),
     docs: docs(include_str!("karpenter_legacy_api.rs")),
     check: Check::Object(check),
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     let id = object.id();
-    let successor = match id.kind.as_str() {
-        "Provisioner" => "a `karpenter.sh/v1` NodePool",
-        "AWSNodeTemplate" => "a `karpenter.k8s.aws/v1` EC2NodeClass",
-        "Machine" => "nothing: NodeClaims are made by Karpenter",
+    let karpenter = ctx.platform().karpenter;
+    let old = format!("{} `{}`", id.kind, id.api_version());
+    let (message, successor, served) = match id.kind.as_str() {
+        "Provisioner" => (dead(&old), "a `karpenter.sh/v1` NodePool", false),
+        "AWSNodeTemplate" => (dead(&old), "a `karpenter.k8s.aws/v1` EC2NodeClass", false),
+        "Machine" => (dead(&old), "nothing", false),
         _ => match id.version.as_str() {
             "v1" => return,
-            "v1beta1" => {
-                let served = ctx.platform().karpenter < Version::new(1, 1);
-                let karpenter = ctx.platform().karpenter;
-                let finding = ctx.report(
-                    &object.get("apiVersion"),
-                    if served {
-                        format!(
-                            "{} `{}` is deprecated in Karpenter {karpenter}",
-                            id.kind,
-                            id.api_version()
-                        )
-                    } else {
-                        format!(
-                            "Karpenter {karpenter} does not serve {} `{}`",
-                            id.kind,
-                            id.api_version()
-                        )
-                    },
-                );
-                finding.help(format!(
-                    "write `{}/v1`, and move the fields as the manual says",
-                    id.group
-                ));
-                if served {
-                    finding.severity(Severity::Warning);
-                }
-                return;
+            "v1beta1" if karpenter < Version::new(1, 1) => {
+                let message = format!("{old} is deprecated in Karpenter {karpenter}");
+                (message, "`v1` of the same kind", true)
             }
-            version if version.starts_with("v1alpha") => "the `v1` kind of the same name",
+            "v1beta1" => {
+                let message = format!("Karpenter {karpenter} does not serve {old}");
+                (message, "`v1` of the same kind", false)
+            }
+            version if version.starts_with("v1alpha") => {
+                (dead(&old), "`v1` of the same kind", false)
+            }
             _ => return,
         },
     };
-    let old = format!("{} `{}`", id.kind, id.api_version());
-    ctx.report(
-        &object.get("apiVersion"),
-        format!("no current Karpenter serves {old}"),
-    )
-    .help(format!(
-        "its successor is {successor}; the manual has the fields"
-    ));
+    let conversion = convert(object, ctx.index());
+    let finding = ctx.report(&object.get("apiVersion"), message);
+    if served {
+        finding.severity(Severity::Warning);
+    }
+    match conversion {
+        Ok(fix) => {
+            finding.help(format!(
+                "its successor is {successor}; the manual has the fields"
+            ));
+            // Before 1.0 there is nothing that would read the successor.
+            if karpenter >= Version::new(1, 0) {
+                finding.fix(fix);
+            }
+        }
+        Err(reason) => {
+            finding.help(reason);
+        }
+    }
+}
+
+fn dead(old: &str) -> String {
+    format!("no current Karpenter serves {old}")
 }

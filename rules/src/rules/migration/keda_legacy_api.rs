@@ -9,7 +9,7 @@
 //! # Fix
 //!
 //! Use `keda.sh/v1alpha1`, with `scaleTargetRef.name` instead of `deploymentName`. What had
-//! `scaleType: job` becomes a ScaledJob.
+//! `scaleType: job` becomes a ScaledJob. The keys of some triggers changed as well: look each up.
 //!
 //! # Bad
 //!
@@ -49,10 +49,9 @@
 //!
 //! - <https://keda.sh/docs/latest/migration/>
 
-use serde_json::json;
-
 use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
+use crate::fix::Safety;
+use crate::model::migration::keda;
 use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 
@@ -74,23 +73,23 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
-    let version = object.get("apiVersion");
-    let old = object.path(&["spec", "scaleTargetRef", "deploymentName"]);
-    let new = object.path(&["spec", "scaleTargetRef", "name"]);
-    let job = object.path(&["spec", "scaleType"]).text() == Some("job");
-    let finding = ctx.report(&version, "KEDA 2 does not read the group `keda.k8s.io`");
-    if job {
-        finding.help("write a `keda.sh/v1alpha1` ScaledJob with the Job under `jobTargetRef`");
-        return;
+    let finding = ctx.report(
+        &object.get("apiVersion"),
+        "KEDA 2 does not read the group `keda.k8s.io`",
+    );
+    match keda::convert(object) {
+        Ok(fix) if object.path(&["spec", "scaleType"]).text() == Some("job") => {
+            finding
+                .help("write a `keda.sh/v1alpha1` ScaledJob without `scaleType`")
+                .fix(fix);
+        }
+        Ok(fix) => {
+            finding
+                .help("write `keda.sh/v1alpha1`, and `scaleTargetRef.name` for `deploymentName`")
+                .fix(fix);
+        }
+        Err(reason) => {
+            finding.help(reason);
+        }
     }
-    finding.help("write `keda.sh/v1alpha1`, and `scaleTargetRef.name` for `deploymentName`");
-    let mut fix = Fix::new(
-        "move it to `keda.sh`; check each trigger's keys against KEDA 2",
-        Safety::Unsafe,
-    )
-    .set(&version, json!("keda.sh/v1alpha1"));
-    if old.exists() && new.is_absent() {
-        fix = fix.relocate(&old, &new);
-    }
-    finding.fix(fix);
 }
