@@ -1,6 +1,10 @@
 //! What would repair a finding: RFC 6902 operations on the object, with guards.
 //!
-//! How operations are applied, to a value or to text, is not decided here.
+//! How operations are applied is decided below: [`value`] for an admission webhook, [`text`] for
+//! files. Their one law: parsing the edited text gives exactly the patched value.
+
+pub mod text;
+pub mod value;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -16,6 +20,35 @@ pub enum Safety {
     Safe,
     /// May change what runs where: somebody has to look.
     Unsafe,
+}
+
+/// Why a fix is not applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The object is one of a cluster, or of a review.
+    #[error("the object did not come from a file")]
+    NoText,
+    /// Edits are made in UTF-8.
+    #[error("the file is UTF-16")]
+    Encoding,
+    /// A guard or an operation fails.
+    #[error("it does not apply: {0}")]
+    Patch(String),
+    /// The place is read through an alias.
+    #[error("`{0}` is written through an alias")]
+    Alias(String),
+    /// The place comes by a merge key.
+    #[error("`{0}` comes by a merge key")]
+    Merge(String),
+    /// The place has an anchor that is used elsewhere.
+    #[error("`{0}` has an anchor that is used elsewhere")]
+    Anchor(String),
+    /// The place is written in a way that the editor leaves alone, such as an explicit key.
+    #[error("the way `{0}` is written cannot be edited")]
+    Layout(String),
+    /// The law does not hold.
+    #[error("the edited text would not read as intended")]
+    Reads,
 }
 
 /// One RFC 6902 operation.
@@ -133,31 +166,46 @@ impl Fix {
         self
     }
 
-    /// Moves a written node to an absent place; missing parents are made.
+    /// Moves a written node to an absent place; missing parents are made. In a file its text and
+    /// comments go along.
     #[must_use]
     pub fn relocate(mut self, from: &Node<'_>, to: &Node<'_>) -> Fix {
+        let source = from.pointer().to_string();
+        let target = to.pointer();
         self.operations.push(Operation::Test {
-            path: from.pointer().to_string(),
+            path: source.clone(),
             value: from.to_json(),
         });
-        self.add_absent(to, from.to_json());
-        self.operations.push(Operation::Remove {
-            path: from.pointer().to_string(),
+        if let Some((_, above)) = target.steps().split_last() {
+            let written = to.written_depth(target.steps().len());
+            if written < above.len() {
+                let empty = Value::Object(serde_json::Map::new());
+                self.add_below(above, written, empty);
+            }
+        }
+        self.operations.push(Operation::Move {
+            from: source,
+            path: target.to_string(),
         });
         self
     }
 
     /// One `add` at the highest missing parent, so that the patch applies as it stands.
-    fn add_absent(&mut self, node: &Node<'_>, mut value: Value) {
+    fn add_absent(&mut self, node: &Node<'_>, value: Value) {
         let pointer = node.pointer();
-        let steps = pointer.steps();
-        let written = node.written_depth(steps.len());
-        for step in steps[(written + 1).min(steps.len())..].iter().rev() {
+        let written = node.written_depth(pointer.steps().len());
+        self.add_below(pointer.steps(), written, value);
+    }
+
+    /// Adds a value at a path of which the first `written` steps are there.
+    fn add_below(&mut self, steps: &[String], written: usize, mut value: Value) {
+        let first = (written + 1).min(steps.len());
+        for step in steps[first..].iter().rev() {
             let mut map = serde_json::Map::new();
             map.insert(step.clone(), value);
             value = Value::Object(map);
         }
-        let path = Pointer::from_steps(steps[..(written + 1).min(steps.len())].iter().cloned());
+        let path = Pointer::from_steps(steps[..first].iter().cloned());
         self.operations.push(Operation::Add {
             path: path.to_string(),
             value,

@@ -34,7 +34,7 @@ pub mod suppress;
 
 pub use engine::{Engine, File, Judged};
 pub use finding::{Finding, Place, Related, Severity};
-pub use fix::{Fix, Operation, Safety};
+pub use fix::{Fix, Operation, Refused, Safety};
 pub use index::{Index, Lookup};
 pub use node::{Node, Shape};
 pub use object::{Kind, Object, ObjectId, Origin};

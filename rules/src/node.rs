@@ -65,6 +65,16 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// A node whose pointer counts from the document's root.
+    pub(crate) fn in_document(tree: &'a Tree, slot: u32) -> Node<'a> {
+        Node {
+            tree,
+            root: 0,
+            slot,
+            trail: None,
+        }
+    }
+
     /// What shape the node has.
     #[must_use]
     pub fn shape(&self) -> Shape {

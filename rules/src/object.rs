@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::catalog::TypeSet;
 use crate::node::Node;
+use crate::pointer::Pointer;
 use crate::schema::{self, Cursor, Violation};
 use crate::source::{Document, Source, Span, Tree};
 
@@ -267,6 +268,16 @@ impl Object {
     #[must_use]
     pub fn root(&self) -> Node<'_> {
         Node::new(&self.0.tree, self.0.root)
+    }
+
+    /// The tree of the whole document, and the object's root in it.
+    pub(crate) fn tree(&self) -> (&Arc<Tree>, u32) {
+        (&self.0.tree, self.0.root)
+    }
+
+    /// Where the object is in its document: the root, or an item of a list.
+    pub(crate) fn place_in_document(&self) -> Pointer {
+        Node::in_document(&self.0.tree, self.0.root).pointer()
     }
 
     /// Short for `root().get(name)`.

@@ -45,6 +45,7 @@ pub struct Source {
     /// Offsets of bytes that are no UTF-8; they stand as `?` in the text.
     invalid: Vec<usize>,
     lines: OnceLock<LineIndex>,
+    parts: OnceLock<Vec<Range<usize>>>,
 }
 
 impl Source {
@@ -67,6 +68,7 @@ impl Source {
             encoding,
             invalid,
             lines: OnceLock::new(),
+            parts: OnceLock::new(),
         }
     }
 
@@ -109,6 +111,22 @@ impl Source {
     #[must_use]
     pub fn lines(&self) -> &LineIndex {
         self.lines.get_or_init(|| LineIndex::new(&self.text))
+    }
+
+    /// Whether the file is UTF-16, so that the text is not what stands on disk.
+    #[must_use]
+    pub fn is_utf16(&self) -> bool {
+        self.encoding == Encoding::Utf16
+    }
+
+    /// The part of the text, as [`cut`] cuts it, that holds a byte.
+    pub(crate) fn part_of(&self, at: u32) -> Range<usize> {
+        let parts = self.parts.get_or_init(|| cut(&self.text));
+        let after = parts.partition_point(|part| part.start <= at as usize);
+        parts
+            .get(after.saturating_sub(1))
+            .cloned()
+            .unwrap_or(0..self.text.len())
     }
 
     /// The offset on disk of a byte of the text: the same but for UTF-16.
