@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::layout::Layout;
 use crate::source::SlotKind;
-use crate::source::scalar::{Scalar, resolve_key, resolve_plain};
+use crate::source::scalar::{Scalar, resolve_plain};
 
 /// Nodes that are looked at to learn a document's habits.
 const SAMPLE: usize = 4096;
@@ -291,7 +291,7 @@ fn is_plain_string(text: &str) -> bool {
 }
 
 fn is_plain_key(key: &str) -> bool {
-    key.len() <= 128 && key != "<<" && resolve_key(key, true).is_some_and(|read| read == key)
+    key.len() <= 128 && key != "<<" && is_plain_string(key)
 }
 
 /// Whether text can stand without quotes, whatever it then means.
