@@ -1,0 +1,272 @@
+//! What the API server and KEDA's webhooks say to one object, with the fields they name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use gpulint_rules::{Authority, ObjectId, Pointer};
+use regex::Regex;
+use serde_json::Value;
+
+use crate::keda::Keda;
+use crate::server::Cluster;
+
+/// Admission that depends on what else is in the cluster; an object is judged for itself.
+const OF_THE_CLUSTER: [&str; 4] = [
+    "NamespaceLifecycle",
+    "PodSecurity",
+    "Priority",
+    "RuntimeClass",
+];
+
+/// A server that is asked and stores nothing.
+pub(crate) struct Judge {
+    // The webhooks end before the server that they watch.
+    _keda: Keda,
+    cluster: Cluster,
+    /// Group, version and kind to the plural and whether it has namespaces.
+    served: BTreeMap<(String, String, String), (String, bool)>,
+    groups: BTreeSet<String>,
+}
+
+/// What was decided.
+pub(crate) enum Verdict {
+    Accepted,
+    Refused(Refusal),
+    /// Nobody serves the kind, so nobody judges it.
+    Unserved,
+}
+
+/// Why an object was refused.
+pub(crate) struct Refusal {
+    pub(crate) by: Authority,
+    pub(crate) message: String,
+    /// The fields that are named; none where the message names none.
+    pub(crate) fields: Vec<Field>,
+}
+
+/// A field in a spelling in which the server's paths and our pointers compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    /// Steps joined by dots, with keys and indices as steps.
+    path: String,
+    /// Go's JSON reader names the fields on the way and leaves indices out.
+    indices: bool,
+}
+
+impl Field {
+    /// `spec.containers[0].name`, `spec.limits[nvidia.com/gpu]`, or without indices.
+    fn named(path: &str, indices: bool) -> Field {
+        let path = match path {
+            "<nil>" | "." => "",
+            other => other,
+        };
+        Field {
+            path: path.replace('[', ".").replace(']', "").replace("..", "."),
+            indices,
+        }
+    }
+
+    /// The field of a pointer.
+    pub(crate) fn of(pointer: &Pointer) -> Field {
+        Field {
+            path: pointer.steps().join("."),
+            indices: true,
+        }
+    }
+
+    /// How a finding at `ours` stands to this field.
+    pub(crate) fn meets(&self, ours: &Field) -> Option<Meeting> {
+        let ours = if self.indices {
+            ours.path.clone()
+        } else {
+            let steps = ours.path.split('.');
+            let kept: Vec<&str> = steps.filter(|s| s.parse::<u32>().is_err()).collect();
+            kept.join(".")
+        };
+        let below = |a: &str, b: &str| {
+            b.is_empty() || (a.starts_with(b) && a.as_bytes().get(b.len()) == Some(&b'.'))
+        };
+        if ours == self.path {
+            Some(Meeting::Exact)
+        } else if below(&ours, &self.path) {
+            Some(Meeting::Below)
+        } else if below(&self.path, &ours) && (!ours.is_empty() || !self.path.contains('.')) {
+            // The object as a whole is above everything: that says no place unless the field is one of its parts.
+            Some(Meeting::Above)
+        } else {
+            None
+        }
+    }
+}
+
+impl std::fmt::Display for Field {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.path.is_empty() {
+            "(root)"
+        } else {
+            &self.path
+        })
+    }
+}
+
+/// Where a finding is, seen from the field that the server names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Meeting {
+    Exact,
+    Below,
+    Above,
+}
+
+impl Judge {
+    /// Starts the server with KEDA; `None` where the programs are missing.
+    pub(crate) async fn start() -> Option<Judge> {
+        let cluster = Cluster::start_without(&OF_THE_CLUSTER).await?;
+        let keda = Keda::start(&cluster).await;
+        let mut served = BTreeMap::new();
+        let mut groups = BTreeSet::from([String::new()]);
+        let mut lists = vec![(String::new(), "v1".to_owned(), "/api/v1".to_owned())];
+        let (_, answer) = cluster.get("/apis").await;
+        for group in array(&answer["groups"]) {
+            let name = text(&group["name"]);
+            groups.insert(name.to_owned());
+            for version in array(&group["versions"]) {
+                let version = text(&version["version"]);
+                let path = format!("/apis/{name}/{version}");
+                lists.push((name.to_owned(), version.to_owned(), path));
+            }
+        }
+        for (group, version, path) in lists {
+            let (_, answer) = cluster.get(&path).await;
+            for resource in array(&answer["resources"]) {
+                let plural = text(&resource["name"]);
+                if plural.contains('/') {
+                    continue;
+                }
+                served.insert(
+                    (
+                        group.clone(),
+                        version.clone(),
+                        text(&resource["kind"]).to_owned(),
+                    ),
+                    (plural.to_owned(), resource["namespaced"] == true),
+                );
+            }
+        }
+        Some(Judge {
+            _keda: keda,
+            cluster,
+            served,
+            groups,
+        })
+    }
+
+    /// Asks whether an object, written like this, would be accepted.
+    pub(crate) async fn ask(&self, id: &ObjectId, media: &str, body: &str) -> Verdict {
+        let key = (id.group.clone(), id.version.clone(), id.kind.clone());
+        let Some((plural, namespaced)) = self.served.get(&key) else {
+            return self.not_served(id);
+        };
+        let root = if id.group.is_empty() {
+            format!("/api/{}", id.version)
+        } else {
+            format!("/apis/{}/{}", id.group, id.version)
+        };
+        let namespace = match id.namespace.as_deref() {
+            // A name that is no namespace cannot stand in the path; the server then compares it with the path's.
+            Some(name) if is_path_segment(name) => name,
+            _ => "default",
+        };
+        let folder = if *namespaced {
+            format!("/namespaces/{namespace}")
+        } else {
+            String::new()
+        };
+        let path = format!("{root}{folder}/{plural}?dryRun=All&fieldValidation=Strict");
+        let (code, answer) = self
+            .cluster
+            .post(&path, media, body.as_bytes().to_vec())
+            .await;
+        if code == 201 || code == 200 {
+            return Verdict::Accepted;
+        }
+        assert!(
+            (400..500).contains(&code) && code != 404,
+            "{path}: {code} {answer}\n{body}"
+        );
+        Verdict::Refused(refusal(&answer))
+    }
+
+    /// A version that no server of the group serves any more is refused before anybody reads the object.
+    fn not_served(&self, id: &ObjectId) -> Verdict {
+        if !self.groups.contains(&id.group) {
+            return Verdict::Unserved;
+        }
+        Verdict::Refused(Refusal {
+            by: Authority::ApiServer,
+            message: format!(
+                "no matches for kind {} in version {}/{}",
+                id.kind, id.group, id.version
+            ),
+            fields: vec![Field::named("apiVersion", true)],
+        })
+    }
+}
+
+fn is_path_segment(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 63
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// Reads the Status that refuses.
+fn refusal(status: &Value) -> Refusal {
+    let message = text(&status["message"]).to_owned();
+    if message.starts_with("admission webhook") {
+        // KEDA's webhooks answer with a sentence.
+        return Refusal {
+            by: Authority::KedaAdmission,
+            message,
+            fields: Vec::new(),
+        };
+    }
+    let mut fields: Vec<Field> = array(&status["details"]["causes"])
+        .filter(|cause| {
+            // Says that the schema's errors came first, which is no reason of its own.
+            !text(&cause["message"]).contains("some validation rules were not checked")
+        })
+        .filter_map(|cause| Some(Field::named(cause["field"].as_str()?, true)))
+        .collect();
+    if fields.is_empty() {
+        fields = decoded_fields(&message);
+    }
+    Refusal {
+        by: Authority::ApiServer,
+        message,
+        fields,
+    }
+}
+
+/// The fields of a decoding error, which comes as one sentence.
+fn decoded_fields(message: &str) -> Vec<Field> {
+    static STRICT: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#"(?:unknown|duplicate) field "([^"]*)""#).unwrap());
+    static TYPE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"into Go struct field [A-Za-z0-9]+\.(\S+) of type").unwrap());
+    let strict = STRICT
+        .captures_iter(message)
+        .map(|c| Field::named(&c[1], true));
+    let typed = TYPE
+        .captures_iter(message)
+        .map(|c| Field::named(&c[1], false));
+    strict.chain(typed).collect()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn array(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
