@@ -152,6 +152,10 @@ pub(crate) struct ReviewArgs {
     /// The AdmissionReview as JSON; standard input where absent or `-`
     pub(crate) file: Option<PathBuf>,
 
+    /// Answer as the mutating webhook: with the JSON Patch of the fixes it sends
+    #[arg(long)]
+    pub(crate) mutate: bool,
+
     /// Configuration, platform and rules.
     #[command(flatten)]
     pub(crate) rules: RuleArgs,

@@ -23,8 +23,12 @@ pub(crate) fn run(args: &ReviewArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::Usage(format!("{name}: larger than 8 MiB")));
     }
     let index = Index::new(engine.settings().complete);
-    let answer = gpulint_webhook::review(&engine, &index, &body)
-        .map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
+    let answer = if args.mutate {
+        gpulint_webhook::mutate(&engine, &index, &body).map(|answer| answer.body)
+    } else {
+        gpulint_webhook::review(&engine, &index, &body)
+    };
+    let answer = answer.map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
     output::to_stdout(|out| {
         out.write_all(&answer)?;
         Ok(out.write_all(b"\n")?)

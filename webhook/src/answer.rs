@@ -302,7 +302,7 @@ fn judge(engine: &Engine, index: &Index, object: &Object) -> Vec<Finding> {
 }
 
 /// What makes two findings the same one: the rule, the place, the words.
-fn identity(finding: &Finding) -> (&'static str, String, String) {
+pub(crate) fn identity(finding: &Finding) -> (&'static str, String, String) {
     let field = finding.place.pointer().map(ToString::to_string);
     (
         finding.rule.id,

@@ -75,6 +75,11 @@ pub(crate) struct Response {
     pub(crate) status: Option<Status>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
+    /// A JSON Patch in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) patch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) patch_type: Option<&'static str>,
     /// Rule ids for the audit log; the API server puts the webhook's name before each key.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) audit_annotations: BTreeMap<&'static str, String>,

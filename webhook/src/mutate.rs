@@ -1,0 +1,219 @@
+//! The patch: which fixes an admission request gets, as one JSON Patch.
+//!
+//! Sent are safe fixes that replace no nodes, and the fixes of rules that the configuration
+//! names. Each is applied and the object judged again, until nothing is left, so that an answer
+//! to the patched object patches nothing. What a request already carried before an update stays:
+//! to change what its author did not touch could make the update itself impossible.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use gpulint_rules::fix::value;
+use gpulint_rules::{Engine, Finding, Fix, Index, Object, Operation, Safety};
+use serde_json::Value;
+
+use crate::answer::{
+    Answer, Decision, ReviewError, identity, is_derived, is_exempt, kind, operation, parse,
+    request, sent,
+};
+use crate::wire::{Request, Response};
+
+/// More fixes than this on one object, and something goes in circles.
+const MOST_FIXES: usize = 64;
+
+/// Members that admission must leave as they are, or the API server refuses the patch.
+const FIXED: [&str; 4] = [
+    "/apiVersion",
+    "/kind",
+    "/metadata/name",
+    "/metadata/namespace",
+];
+
+/// Answers an AdmissionReview v1 with the JSON Patch that repairs its object. It never denies.
+///
+/// # Errors
+/// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
+pub fn mutate(engine: &Engine, index: &Index, body: &[u8]) -> Result<Answer, ReviewError> {
+    let request = request(body)?;
+    let mut response = Response {
+        uid: request.uid.clone(),
+        allowed: true,
+        ..Response::default()
+    };
+    let mut decision = Decision::Allowed;
+    let mut rules = Vec::new();
+    if is_exempt(engine, &request) {
+        decision = Decision::Exempt;
+    } else if let Some(repair) = repair(engine, index, &request) {
+        response.patch = Some(STANDARD.encode(serde_json::to_vec(&repair.operations)?));
+        response.patch_type = Some("JSONPatch");
+        decision = Decision::Patched;
+        let mut ids = repair.rules.clone();
+        ids.dedup();
+        response.audit_annotations.insert("patched", ids.join(","));
+        rules = repair.rules;
+    }
+    Ok(Answer {
+        body: sent(response)?,
+        operation: operation(&request),
+        kind: kind(&request),
+        decision,
+        rules,
+    })
+}
+
+struct Repair {
+    operations: Vec<Operation>,
+    rules: Vec<&'static str>,
+}
+
+fn repair(engine: &Engine, index: &Index, request: &Request<'_>) -> Option<Repair> {
+    let webhook = &engine.settings().webhook;
+    if !webhook.mutate && webhook.mutate_rules.is_empty() {
+        return None;
+    }
+    let sent: Value = serde_json::from_str(request.object?.get()).ok()?;
+    let mut object = parse(request.object, request)?;
+    let is_going = object.path(&["metadata", "deletionTimestamp"]).exists();
+    if is_going || is_derived(&object) {
+        return None;
+    }
+    let judge = |object: &Object| engine.review_object(object, index).findings;
+    let had: BTreeSet<_> = match request.operation.as_str() {
+        "UPDATE" => parse(request.old_object, request)
+            .map(|old| judge(&old).iter().map(identity).collect())
+            .unwrap_or_default(),
+        _ => BTreeSet::new(),
+    };
+    let mut repair = Repair {
+        operations: Vec::new(),
+        rules: Vec::new(),
+    };
+    let mut patched = sent.clone();
+    let mut seen: BTreeSet<String> = BTreeSet::from([patched.to_string()]);
+    loop {
+        let findings = judge(&object);
+        let wanted = findings
+            .iter()
+            .filter(|finding| !had.contains(&identity(finding)));
+        let next = wanted.filter_map(|finding| {
+            let fix = sendable(engine, finding)?;
+            let after = value::apply(&patched, fix).ok()?;
+            let allowed = !value::same(&after, &patched)
+                && FIXED.iter().all(|at| after.pointer(at) == sent.pointer(at));
+            allowed.then_some((finding, fix, after))
+        });
+        let Some((finding, fix, after)) = next.into_iter().next() else {
+            break;
+        };
+        // Two rules that undo each other's work would patch for ever: leave it to a person.
+        if repair.rules.len() == MOST_FIXES || !seen.insert(after.to_string()) {
+            return None;
+        }
+        repair.operations.extend(fix.operations.iter().cloned());
+        repair.rules.push(finding.rule.id);
+        patched = after;
+        object = with_request(&patched, request)?;
+    }
+    (!repair.rules.is_empty()).then_some(repair)
+}
+
+/// The finding's fix, where it may be applied unseen or the configuration wants it.
+fn sendable<'f>(engine: &Engine, finding: &'f Finding) -> Option<&'f Fix> {
+    let webhook = &engine.settings().webhook;
+    let fix = finding.fix.as_ref()?;
+    let safe = webhook.mutate && fix.safety == Safety::Safe && !fix.drifts;
+    let named = webhook.mutate_rules.iter().any(|id| id == finding.rule.id);
+    // A webhook cannot make other objects.
+    ((safe || named) && fix.creates.is_empty()).then_some(fix)
+}
+
+/// A patched value as the object that the request speaks of.
+fn with_request(value: &Value, request: &Request<'_>) -> Option<Object> {
+    let raw = serde_json::value::to_raw_value(value).ok()?;
+    parse(Some(&raw), request)
+}
+
+#[cfg(test)]
+mod tests {
+    use gpulint_rules::Settings;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A pool of plain machines; the one without `consolidateAfter` is what the API server refuses.
+    fn pool(consolidate_after: Value) -> Value {
+        let mut pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": {"name": "web", "annotations": {}},
+        "spec": {
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "web"},
+                "requirements": [
+                    {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["c6i", "m6i"]}
+                ]}},
+            "limits": {"cpu": 100},
+            "disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized"}
+        }});
+        if !consolidate_after.is_null() {
+            pool["spec"]["disruption"]["consolidateAfter"] = consolidate_after;
+        }
+        pool
+    }
+
+    fn ask(
+        settings: Settings,
+        operation: &str,
+        object: &Value,
+        old: &Value,
+    ) -> (Answer, Option<Value>) {
+        let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "u-1", "name": "gpu", "operation": operation, "object": object, "oldObject": old}});
+        let engine = Engine::new(settings);
+        let answer = mutate(&engine, &Index::new(false), body.to_string().as_bytes()).unwrap();
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(body["response"]["allowed"], true);
+        let patch = body["response"]["patch"].as_str().map(|patch| {
+            assert_eq!(body["response"]["patchType"], "JSONPatch");
+            serde_json::from_slice(&STANDARD.decode(patch).unwrap()).unwrap()
+        });
+        (answer, patch)
+    }
+
+    #[test]
+    fn a_new_object_is_repaired_and_then_left_alone() {
+        let before = pool(Value::Null);
+        let (answer, patch) = ask(Settings::default(), "CREATE", &before, &Value::Null);
+        assert_eq!(answer.decision, Decision::Patched);
+        assert_eq!(answer.rules, ["consolidate-after-missing"]);
+        let patch: json_patch::Patch = serde_json::from_value(patch.unwrap()).unwrap();
+        let mut after = before;
+        json_patch::patch(&mut after, &patch).unwrap();
+        let (answer, patch) = ask(Settings::default(), "CREATE", &after, &Value::Null);
+        assert_eq!((answer.decision, patch), (Decision::Allowed, None));
+    }
+
+    #[test]
+    fn what_an_update_does_not_touch_stays() {
+        let before = pool(Value::Null);
+        let (_, patch) = ask(Settings::default(), "UPDATE", &before, &before);
+        assert_eq!(patch, None);
+        let (_, patch) = ask(Settings::default(), "UPDATE", &before, &pool(json!("5m")));
+        assert!(patch.is_some());
+    }
+
+    #[test]
+    fn unsafe_fixes_need_their_rules_name() {
+        let mut untainted = pool(json!("5m"));
+        untainted["spec"]["template"]["spec"]["requirements"][0]["values"] = json!(["g5", "g6"]);
+        let (_, patch) = ask(Settings::default(), "CREATE", &untainted, &Value::Null);
+        assert_eq!(patch, None);
+        let mut named = Settings::default();
+        named.webhook.mutate_rules = vec!["gpu-pool-untainted".to_owned()];
+        let (_, patch) = ask(named, "CREATE", &untainted, &Value::Null);
+        assert!(patch.unwrap().to_string().contains("NoSchedule"));
+        let mut off = Settings::default();
+        off.webhook.mutate = false;
+        assert_eq!(ask(off, "CREATE", &pool(Value::Null), &Value::Null).1, None);
+    }
+}
