@@ -1,5 +1,8 @@
 //! The arguments. The doc comments here are the help that users read.
 
+#[cfg(feature = "webhook")]
+pub(crate) mod webhook;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -38,6 +41,9 @@ pub(crate) enum Command {
     /// Answer an AdmissionReview as the admission webhook would
     #[cfg(feature = "webhook")]
     Review(ReviewArgs),
+    /// Run the admission webhook, or print what installs it
+    #[cfg(feature = "webhook")]
+    Webhook(webhook::WebhookArgs),
     /// Print a JSON Schema
     Schema(SchemaArgs),
     /// Print a completion script for a shell
@@ -103,7 +109,7 @@ pub(crate) struct CheckArgs {
 }
 
 /// What decides which rules run, and on what platform.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RuleArgs {
     /// The configuration file, instead of the nearest gpulint.yaml
     #[arg(long, value_name = "FILE")]

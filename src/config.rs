@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpulint_rules::config::Config;
 use gpulint_rules::date::Date;
-use gpulint_rules::suggest::nearest;
+use gpulint_rules::suggest;
 use gpulint_rules::{Group, RULES, Settings};
 
 use crate::args::{CheckArgs, RuleArgs};
@@ -62,7 +62,7 @@ impl Flags {
         let mut errors = Vec::new();
         for name in args.select.iter().chain(&args.ignore) {
             if !names().any(|known| known == name) {
-                let hint = match nearest(name, names()) {
+                let hint = match suggest::nearest(name, names()) {
                     Some(meant) => format!("did you mean `{meant}`?"),
                     None => "`gpulint rules` lists all".to_owned(),
                 };
@@ -223,4 +223,13 @@ pub(crate) fn settings(args: &RuleArgs) -> Result<Settings, Failure> {
     let scope = scopes.of(&absolute(Path::new(NAME)));
     scopes.finish()?;
     Ok(scopes.get(scope).settings.clone())
+}
+
+/// The configuration nearest to the current folder.
+#[cfg(feature = "webhook")]
+pub(crate) fn nearest() -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    here.ancestors()
+        .map(|folder| folder.join(NAME))
+        .find(|path| path.is_file())
 }

@@ -19,6 +19,8 @@ mod report;
 mod review;
 mod schema;
 mod terminal;
+#[cfg(feature = "webhook")]
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -47,6 +49,8 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Rules(args) => explain::rules(&args),
         #[cfg(feature = "webhook")]
         Command::Review(args) => review::run(&args),
+        #[cfg(feature = "webhook")]
+        Command::Webhook(args) => webhook::run(args),
         Command::Schema(args) => schema::schema(&args),
         Command::Completions(args) => schema::completions(&args),
         Command::Man => schema::man(),

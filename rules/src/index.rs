@@ -3,7 +3,7 @@
 //! `find` answers Found, Missing or Unknown: unless the input is the whole cluster, what is not
 //! there may be elsewhere, and a rule about absence speaks only on Missing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use crate::model::views::Views;
@@ -28,6 +28,7 @@ pub struct Index {
     kinds: BTreeMap<(String, String), ByName>,
     objects: Vec<Object>,
     complete: bool,
+    known: BTreeSet<Kind>,
     views: OnceLock<Views>,
 }
 
@@ -48,6 +49,11 @@ impl Index {
             complete,
             ..Index::default()
         }
+    }
+
+    /// Says of one kind that what is not in it does not exist.
+    pub fn know(&mut self, kind: Kind) {
+        self.known.insert(kind);
     }
 
     /// Adds an object. Patches and fragments are kept, but no lookup finds them.
@@ -132,7 +138,7 @@ impl Index {
     pub fn find(&self, kind: Kind, namespace: &str, name: &str) -> Lookup<'_> {
         match self.all(kind.group, kind.kind, namespace, name).first() {
             Some(object) => Lookup::Found(object),
-            None if self.complete => Lookup::Missing,
+            None if self.complete || self.known.contains(&kind) => Lookup::Missing,
             None => Lookup::Unknown,
         }
     }

@@ -344,10 +344,19 @@ impl Object {
             .copied()
     }
 
-    /// Whether two handles are one object.
+    /// Whether two handles are one object. In a cluster, where nothing has a second object of one
+    /// identity, an object under review and what is stored of it are the same.
     #[must_use]
     pub fn same(&self, other: &Object) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        let (a, b) = (&self.0, &other.0);
+        let stored = a.origin.is_none() && b.origin.is_none();
+        Arc::ptr_eq(a, b)
+            || (stored
+                && !a.id.name.is_empty()
+                && a.id.name == b.id.name
+                && a.id.kind == b.id.kind
+                && a.id.group == b.id.group
+                && a.id.namespace_or_default() == b.id.namespace_or_default())
     }
 }
 

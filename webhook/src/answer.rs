@@ -191,6 +191,11 @@ pub(crate) fn is_derived(object: &Object) -> bool {
     })
 }
 
+/// Whether the object is being deleted: what is left is to let its finalizers go.
+pub(crate) fn is_going(object: &Object) -> bool {
+    object.path(&["metadata", "deletionTimestamp"]).exists()
+}
+
 fn respond(
     engine: &Engine,
     index: &Index,
@@ -210,7 +215,7 @@ fn respond(
         );
         return (response, Decision::Unparsable, Vec::new());
     };
-    if is_derived(&object) {
+    if is_derived(&object) || is_going(&object) {
         return (response, Decision::Exempt, Vec::new());
     }
     let id = object.id();

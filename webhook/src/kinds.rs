@@ -86,6 +86,15 @@ static RESOURCES: &[Resource] = &[
     row("batch", "v1", "Job", "jobs"),
     row("batch.volcano.sh", "v1alpha1", "Job", "jobs"),
     wide(row("eks.amazonaws.com", "v1", "NodeClass", "nodeclasses")),
+    row("extensions", "v1beta1", "DaemonSet", "daemonsets"),
+    row("extensions", "v1beta1", "Deployment", "deployments"),
+    row("extensions", "v1beta1", "ReplicaSet", "replicasets"),
+    wide(row(
+        "resource.k8s.io",
+        "v1alpha2",
+        "ResourceClass",
+        "resourceclasses",
+    )),
     row("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"),
     wide(row(
         "karpenter.k8s.aws",
@@ -263,6 +272,14 @@ pub fn is_judged(group: &str, kind: &str) -> bool {
     judged().iter().any(|k| k.group == group && k.kind == kind)
 }
 
+/// Whether a rule about the kind has a fix that could be sent as a patch.
+#[must_use]
+pub fn is_mutated(kind: Kind) -> bool {
+    RULES
+        .iter()
+        .any(|rule| rule.fix.is_some() && rule.kinds.contains(&kind))
+}
+
 fn set(of: impl Fn(&gpulint_rules::Rule) -> &'static [Kind]) -> Vec<Kind> {
     let kinds: BTreeSet<Kind> = RULES.iter().flat_map(|rule| of(rule)).copied().collect();
     kinds.into_iter().collect()
@@ -274,9 +291,12 @@ mod tests {
 
     #[test]
     fn every_kind_of_the_rule_table_has_a_resource() {
-        for kind in judged().iter().chain(read()) {
-            assert!(resource(*kind).is_some(), "no row for {kind}");
-        }
+        let kinds = judged().iter().chain(read());
+        let missing: Vec<String> = kinds
+            .filter(|kind| resource(**kind).is_none())
+            .map(ToString::to_string)
+            .collect();
+        assert!(missing.is_empty(), "no row for {}", missing.join(", "));
     }
 
     #[test]

@@ -1,0 +1,239 @@
+//! The arguments of `gpulint webhook`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Subcommand, ValueEnum};
+
+use super::RuleArgs;
+
+/// `gpulint webhook`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WebhookArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: WebhookCommand,
+}
+
+/// The commands of the webhook.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WebhookCommand {
+    /// Run the admission server
+    Serve(Box<ServeArgs>),
+    /// Print the manifests that install it
+    Manifests(ManifestsArgs),
+}
+
+/// `gpulint webhook serve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Without --tls-cert the server makes its own certificates: a CA and a serving pair, kept in a \
+Secret that all replicas share, and it keeps the caBundle of its webhook configurations up to \
+date. It finds the cluster through its service account, or through KUBECONFIG.
+
+SIGTERM: /readyz fails, the server goes on for --drain-delay, then it finishes what is open.")]
+pub(crate) struct ServeArgs {
+    /// Where /validate and /mutate listen, over TLS
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8443")]
+    pub(crate) listen: SocketAddr,
+
+    /// Where /healthz, /readyz and /metrics listen, without TLS
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    pub(crate) operations: SocketAddr,
+
+    /// The serving certificate with its chain, as PEM; read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The certificate's private key, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// Clients have to show a certificate of this CA, as PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_ca: Option<PathBuf>,
+
+    /// The oldest version of TLS that is spoken
+    #[arg(long, value_name = "VERSION", value_enum, default_value_t = TlsMin::Tls12)]
+    pub(crate) tls_min: TlsMin,
+
+    /// The name of the Service and of both webhook configurations
+    #[arg(long, default_value = "gpulint")]
+    pub(crate) name: String,
+
+    /// The namespace of the Service and of the Secret; never judged
+    #[arg(long, env = "POD_NAMESPACE", default_value = "gpulint")]
+    pub(crate) namespace: String,
+
+    /// Without a Service: register under this URL, making the webhook configurations
+    #[arg(long, value_name = "URL", conflicts_with = "no_cluster")]
+    pub(crate) url: Option<String>,
+
+    /// Further DNS names and addresses for certificates of our own
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) dns_name: Vec<String>,
+
+    /// The Secret for certificates of our own [default: NAME-certificates]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) secret: Option<String>,
+
+    /// How long a serving certificate of our own lives; renewed when a third is left
+    #[arg(long, value_name = "TIME", default_value = "90d", value_parser = duration)]
+    pub(crate) certificate_lifetime: Duration,
+
+    /// How long a CA of our own lives; renewed when a third is left
+    #[arg(long, value_name = "TIME", default_value = "1095d", value_parser = duration)]
+    pub(crate) ca_lifetime: Duration,
+
+    /// How long a new CA is announced before it signs anything
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    pub(crate) ca_announce: Duration,
+
+    /// Watch nothing and register nothing: rules that need other objects are silent
+    #[arg(long, requires = "tls_cert")]
+    pub(crate) no_cluster: bool,
+
+    /// How often files, Secret and webhook configurations are looked at
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) refresh: Duration,
+
+    /// Reviews at once; what is more is left to the failure policy
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) max_reviews: u32,
+
+    /// Connections at once; further ones wait
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) max_connections: u32,
+
+    /// How long to serve on after SIGTERM, until Services have noticed
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) drain_delay: Duration,
+
+    /// How long open requests may then take
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
+    pub(crate) drain_timeout: Duration,
+
+    /// How log lines look
+    #[arg(long, value_enum, default_value_t = LogStyle::Json, value_name = "FORMAT")]
+    pub(crate) log_format: LogStyle,
+
+    /// What is logged, such as `info` or `gpulint_webhook=debug`
+    #[arg(
+        long,
+        env = "GPULINT_LOG",
+        default_value = "info",
+        value_name = "FILTER"
+    )]
+    pub(crate) log: String,
+
+    /// Configuration, platform and rules.
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+}
+
+/// `gpulint webhook manifests`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManifestsArgs {
+    /// The name of everything
+    #[arg(long, default_value = "gpulint")]
+    pub(crate) name: String,
+
+    /// The namespace, which is made
+    #[arg(long, default_value = "gpulint")]
+    pub(crate) namespace: String,
+
+    /// The container image [default: this version's]
+    #[arg(long)]
+    pub(crate) image: Option<String>,
+
+    /// How many replicas
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    pub(crate) replicas: u32,
+
+    /// A request is refused where the webhook does not answer; without it, allowed
+    #[arg(long)]
+    pub(crate) fail: bool,
+
+    /// How long the API server waits, in seconds
+    #[arg(long, default_value_t = 3, value_name = "SECONDS")]
+    pub(crate) timeout: u32,
+
+    /// Further namespaces that are not asked about
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
+    pub(crate) exempt_namespaces: Vec<String>,
+
+    /// Kinds that are not matched, such as Pod,NodeClaim
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub(crate) exclude_kinds: Vec<String>,
+
+    /// The pods may run on nodes that Karpenter made
+    #[arg(long)]
+    pub(crate) karpenter_nodes: bool,
+
+    /// The gpulint.yaml to install; checked first
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// The oldest version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TlsMin {
+    /// TLS 1.2 and 1.3
+    #[value(name = "1.2")]
+    Tls12,
+    /// TLS 1.3 alone
+    #[value(name = "1.3")]
+    Tls13,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogStyle {
+    /// One JSON object a line
+    Json,
+    /// For people
+    Text,
+}
+
+/// `500ms`, `10s`, `5m`, `2h` or `90d`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "a time looks like 10s, 5m, 2h or 90d".to_owned();
+    let unit = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let number: u64 = text[..unit].parse().map_err(|_| wrong())?;
+    let seconds = match &text[unit..] {
+        "ms" => return Ok(Duration::from_millis(number)),
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    // A hundred years: certificates and clocks count no further.
+    let most = 36_500 * 86_400;
+    let product = number.checked_mul(seconds).filter(|s| *s <= most);
+    product.map(Duration::from_secs).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        assert_eq!(duration("90d"), Ok(Duration::from_secs(90 * 86_400)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        for wrong in [
+            "",
+            "5",
+            "s",
+            "-5s",
+            "5w",
+            "99999999999999999999s",
+            "99999999d",
+            "٣s",
+        ] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

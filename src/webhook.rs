@@ -1,0 +1,162 @@
+//! `gpulint webhook`: runs the admission server, and prints what installs it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use gpulint_rules::config::Config;
+use gpulint_webhook::logs::{self, LogFormat};
+use gpulint_webhook::manifests::{self, Install};
+use gpulint_webhook::serve::{self, Certificates, Options};
+use gpulint_webhook::{Lifetimes, Limits, Registration, TlsFiles, TlsFloor};
+
+use crate::args::webhook::{
+    LogStyle, ManifestsArgs, ServeArgs, TlsMin, WebhookArgs, WebhookCommand,
+};
+use crate::failure::Failure;
+use crate::{config, output};
+
+/// Runs the server or prints the manifests.
+pub(crate) fn run(args: WebhookArgs) -> Result<ExitCode, Failure> {
+    match args.command {
+        WebhookCommand::Serve(args) => serve(*args),
+        WebhookCommand::Manifests(args) => print(args),
+    }
+}
+
+fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
+    let format = match args.log_format {
+        LogStyle::Json => LogFormat::Json,
+        LogStyle::Text => LogFormat::Text,
+    };
+    let usage = |error: &dyn std::error::Error| Failure::Usage(error.to_string());
+    logs::start(format, &args.log).map_err(|e| usage(&e))?;
+    serve::serve(options(args)).map_err(|e| usage(&e))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options(args: ServeArgs) -> Options {
+    let certificates = match args.tls_cert.zip(args.tls_key) {
+        Some((certificate, key)) => Certificates::Files(TlsFiles { certificate, key }),
+        None => {
+            let (name, namespace) = (&args.name, &args.namespace);
+            // What the API server calls the Service, and what people try.
+            let mut names = vec![
+                format!("{name}.{namespace}.svc"),
+                format!("{name}.{namespace}.svc.cluster.local"),
+                format!("{name}.{namespace}"),
+            ];
+            names.extend(args.url.as_deref().and_then(host).map(str::to_owned));
+            names.extend(args.dns_name);
+            Certificates::Own {
+                namespace: namespace.clone(),
+                secret: args
+                    .secret
+                    .unwrap_or_else(|| format!("{name}-certificates")),
+                names,
+                lifetimes: Lifetimes {
+                    ca: args.ca_lifetime,
+                    serving: args.certificate_lifetime,
+                    trust: args.ca_announce,
+                },
+            }
+        }
+    };
+    let own = matches!(certificates, Certificates::Own { .. });
+    let config = args.rules.config.clone().or_else(config::nearest);
+    let rules = args.rules;
+    Options {
+        listen: args.listen,
+        operations: args.operations,
+        limits: Limits {
+            reviews: args.max_reviews as usize,
+            connections: args.max_connections as usize,
+            drain_delay: args.drain_delay,
+            drain: args.drain_timeout,
+            ..Limits::default()
+        },
+        tls_floor: match args.tls_min {
+            TlsMin::Tls12 => TlsFloor::Tls12,
+            TlsMin::Tls13 => TlsFloor::Tls13,
+        },
+        client_ca: args.client_ca,
+        certificates,
+        // With a certificate from files, whoever makes it keeps the caBundle as well.
+        registration: own.then(|| Registration {
+            name: args.name.clone(),
+            url: args.url.clone(),
+        }),
+        install: Install {
+            name: args.name,
+            namespace: args.namespace,
+            url: args.url,
+            ..Install::default()
+        },
+        read: Arc::new(move || config::settings(&rules).map_err(|e| e.to_string())),
+        config,
+        cluster: !args.no_cluster,
+        refresh: args.refresh,
+    }
+}
+
+/// The host of a URL, brackets of an IPv6 address taken off.
+fn host(url: &str) -> Option<&str> {
+    let rest = url.split_once("://")?.1;
+    let authority = rest.split('/').next()?;
+    if let Some(v6) = authority.strip_prefix('[') {
+        return v6.split(']').next();
+    }
+    authority.split(':').next().filter(|host| !host.is_empty())
+}
+
+fn print(args: ManifestsArgs) -> Result<ExitCode, Failure> {
+    let mut install = Install {
+        name: args.name,
+        namespace: args.namespace,
+        replicas: args.replicas,
+        fail: args.fail,
+        timeout_seconds: args.timeout,
+        exclude_kinds: args.exclude_kinds,
+        karpenter_nodes: args.karpenter_nodes,
+        ..Install::default()
+    };
+    install.exempt_namespaces.extend(args.exempt_namespaces);
+    if let Some(image) = args.image {
+        install.image = image;
+    }
+    if let Some(path) = &args.config {
+        install.config = checked(path)?;
+    }
+    let objects = manifests::objects(&install).map_err(|e| Failure::Usage(e.to_string()))?;
+    let text = manifests::yaml(&objects).map_err(|e| Failure::Usage(e.to_string()))?;
+    output::to_stdout(|out| Ok(out.write_all(text.as_bytes())?))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The text of a configuration that is right.
+fn checked(path: &PathBuf) -> Result<String, Failure> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::Usage(format!("{name}: {e}")))?;
+    match Config::parse(&name, &text) {
+        Ok(_) => Ok(text),
+        Err(errors) => Err(Failure::Several(
+            errors.iter().map(ToString::to_string).collect(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host;
+
+    #[test]
+    fn the_host_of_a_url() {
+        assert_eq!(host("https://10.0.0.7:8443"), Some("10.0.0.7"));
+        assert_eq!(host("https://[::1]:8443/x"), Some("::1"));
+        assert_eq!(
+            host("https://gpulint.example.com"),
+            Some("gpulint.example.com")
+        );
+        assert_eq!(host("nonsense"), None);
+    }
+}

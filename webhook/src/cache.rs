@@ -1,0 +1,315 @@
+//! What is known of the cluster: the objects of the kinds that rules read, kept by watches.
+//!
+//! Requests read a snapshot, an [`Index`] with its views made, which is replaced as a whole. What
+//! makes no difference to a rule is dropped before it is kept: managed fields, status, resource
+//! versions, and objects that a controller makes from others that are known. So the heartbeats of
+//! a busy cluster cost nothing.
+
+mod feed;
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use gpulint_rules::{Index, Kind, Object};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::answer::is_derived;
+use crate::kinds;
+use crate::metrics::Metrics;
+
+pub(crate) use feed::feed;
+
+/// Shortest time between two snapshots.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Of the time, one part in so many goes into making snapshots at most.
+const SHARE: u32 = 20;
+
+type Name = (String, String);
+
+/// The objects of a kind.
+#[derive(Debug, Default)]
+struct Known {
+    objects: BTreeMap<Name, Kept>,
+    /// What a list that is not finished has brought so far.
+    listed: Option<BTreeMap<Name, Kept>>,
+    /// The list was finished once, or there is no such kind in the cluster.
+    synced: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    object: Object,
+    hash: u64,
+}
+
+/// The known objects, and the snapshot that requests read.
+pub(crate) struct Cache {
+    kinds: Mutex<BTreeMap<Kind, Known>>,
+    index: ArcSwap<Index>,
+    changed: Notify,
+    metrics: Arc<Metrics>,
+    fed: bool,
+}
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache").finish_non_exhaustive()
+    }
+}
+
+impl Cache {
+    /// A cache that watches feed; without a cluster (`fed` is false) it stays empty, and what is
+    /// not in it is unknown.
+    pub(crate) fn new(fed: bool, metrics: Arc<Metrics>) -> Cache {
+        let kinds = if fed { kinds::read() } else { &[] };
+        Cache {
+            kinds: Mutex::new(kinds.iter().map(|k| (*k, Known::default())).collect()),
+            index: ArcSwap::from_pointee(Index::new(false)),
+            changed: Notify::new(),
+            metrics,
+            fed,
+        }
+    }
+
+    /// Whether there is a cluster behind it.
+    pub(crate) fn is_fed(&self) -> bool {
+        self.fed
+    }
+
+    /// The snapshot.
+    pub(crate) fn index(&self) -> Arc<Index> {
+        self.index.load_full()
+    }
+
+    /// Kinds whose objects are not known yet.
+    pub(crate) fn unsynced(&self) -> Vec<Kind> {
+        let kinds = self.lock();
+        let waiting = kinds.iter().filter(|(_, known)| !known.synced);
+        waiting.map(|(kind, _)| *kind).collect()
+    }
+
+    /// A list begins: what it does not bring is gone at its end.
+    fn begin(&self, kind: Kind) {
+        if let Some(known) = self.lock().get_mut(&kind) {
+            known.listed = Some(BTreeMap::new());
+        }
+    }
+
+    /// The list is finished.
+    fn finish(&self, kind: Kind) {
+        if let Some(known) = self.lock().get_mut(&kind) {
+            if let Some(listed) = known.listed.take() {
+                known.objects = listed;
+            }
+            known.synced = true;
+        }
+        self.changed.notify_one();
+    }
+
+    /// The cluster has no such kind: none of its objects exists.
+    fn absent(&self, kind: Kind) {
+        if let Some(known) = self.lock().get_mut(&kind) {
+            if known.synced && known.objects.is_empty() {
+                return;
+            }
+            *known = Known {
+                synced: true,
+                ..Known::default()
+            };
+        }
+        self.changed.notify_one();
+    }
+
+    /// An object of a list that goes on.
+    fn list(&self, kind: Kind, value: &Value) {
+        let Some((name, kept)) = keep(value) else {
+            return;
+        };
+        if let Some(known) = self.lock().get_mut(&kind) {
+            // One that is known already is kept as it is, so that memory is not held twice.
+            let kept = match known.objects.get(&name) {
+                Some(old) if old.hash == kept.hash => old.clone(),
+                _ => kept,
+            };
+            known.listed.get_or_insert_default().insert(name, kept);
+        }
+    }
+
+    /// An object was made or changed.
+    fn apply(&self, kind: Kind, value: &Value) {
+        let Some((name, kept)) = keep(value) else {
+            return self.delete(kind, value);
+        };
+        if let Some(known) = self.lock().get_mut(&kind) {
+            if known
+                .objects
+                .get(&name)
+                .is_some_and(|o| o.hash == kept.hash)
+            {
+                return;
+            }
+            known.objects.insert(name, kept);
+        }
+        self.changed.notify_one();
+    }
+
+    /// An object is gone.
+    fn delete(&self, kind: Kind, value: &Value) {
+        let metadata = &value["metadata"];
+        let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
+        if let Some(known) = self.lock().get_mut(&kind)
+            && known
+                .objects
+                .remove(&(text("namespace"), text("name")))
+                .is_none()
+        {
+            return;
+        }
+        self.changed.notify_one();
+    }
+
+    /// Makes snapshots for as long as it is polled: at once after a change, then not before what
+    /// the last one cost has become a small share of the time.
+    pub(crate) async fn keep_snapshots(self: Arc<Self>) {
+        loop {
+            self.changed.notified().await;
+            let cache = Arc::clone(&self);
+            let began = Instant::now();
+            if tokio::task::spawn_blocking(move || cache.snapshot())
+                .await
+                .is_err()
+            {
+                tracing::error!("the index could not be made; the old one stays");
+            }
+            tokio::time::sleep(PAUSE.max(began.elapsed() * SHARE)).await;
+        }
+    }
+
+    /// Replaces the snapshot by one of what is known now.
+    fn snapshot(&self) {
+        let index = {
+            let kinds = self.lock();
+            let mut index = Index::new(kinds.values().all(|known| known.synced));
+            for (kind, known) in kinds.iter() {
+                self.metrics
+                    .cached(*kind, known.objects.len(), known.synced);
+                if known.synced {
+                    index.know(*kind);
+                }
+                for kept in known.objects.values() {
+                    index.apply(kept.object.clone());
+                }
+            }
+            index
+        };
+        // Made here, so that no request waits for it.
+        let _ = index.views();
+        self.index.store(Arc::new(index));
+        self.metrics.rebuilt();
+    }
+
+    /// A panic elsewhere leaves the map whole: every change is one call.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Kind, Known>> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The object as it is kept; `None` where it is derived from another that rules know.
+fn keep(value: &Value) -> Option<(Name, Kept)> {
+    let object = Object::from_json(value).filter(|object| !is_derived(object))?;
+    let id = object.id();
+    let name = (id.namespace.clone().unwrap_or_default(), id.name.clone());
+    let mut hasher = DefaultHasher::new();
+    value.to_string().hash(&mut hasher);
+    let hash = hasher.finish();
+    Some((name, Kept { object, hash }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpulint_rules::Lookup;
+    use serde_json::json;
+
+    fn cache() -> Cache {
+        Cache::new(true, Arc::new(Metrics::new()))
+    }
+
+    fn pool(name: &str) -> Value {
+        json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+               "spec": {"template": {"spec": {}}}})
+    }
+
+    fn find(cache: &Cache, name: &str) -> &'static str {
+        cache.snapshot();
+        match cache.index().find(Kind::NODE_POOL, "default", name) {
+            Lookup::Found(_) => "found",
+            Lookup::Missing => "missing",
+            Lookup::Unknown => "unknown",
+        }
+    }
+
+    #[test]
+    fn what_is_not_listed_yet_is_unknown_and_then_missing() {
+        let cache = cache();
+        assert_eq!(find(&cache, "a"), "unknown");
+        cache.begin(Kind::NODE_POOL);
+        cache.list(Kind::NODE_POOL, &pool("a"));
+        assert_eq!(
+            find(&cache, "a"),
+            "unknown",
+            "a list that goes on says nothing"
+        );
+        cache.finish(Kind::NODE_POOL);
+        assert_eq!(find(&cache, "a"), "found");
+        assert_eq!(find(&cache, "b"), "missing");
+        assert!(!cache.unsynced().contains(&Kind::NODE_POOL));
+        assert!(!cache.index().is_complete(), "other kinds are not known");
+    }
+
+    #[test]
+    fn events_change_the_snapshot_and_a_new_list_replaces_everything() {
+        let cache = cache();
+        cache.begin(Kind::NODE_POOL);
+        cache.finish(Kind::NODE_POOL);
+        cache.apply(Kind::NODE_POOL, &pool("a"));
+        assert_eq!(find(&cache, "a"), "found");
+        cache.delete(Kind::NODE_POOL, &pool("a"));
+        assert_eq!(find(&cache, "a"), "missing");
+        cache.apply(Kind::NODE_POOL, &pool("a"));
+        cache.begin(Kind::NODE_POOL);
+        assert_eq!(
+            find(&cache, "a"),
+            "found",
+            "the old list holds until the new one is whole"
+        );
+        cache.list(Kind::NODE_POOL, &pool("b"));
+        cache.finish(Kind::NODE_POOL);
+        assert_eq!(find(&cache, "a"), "missing");
+        assert_eq!(find(&cache, "b"), "found");
+    }
+
+    #[test]
+    fn a_kind_that_the_cluster_does_not_have_is_known_to_be_empty() {
+        let cache = cache();
+        for kind in cache.unsynced() {
+            cache.absent(kind);
+        }
+        assert_eq!(find(&cache, "a"), "missing");
+        assert!(cache.index().is_complete());
+    }
+
+    #[test]
+    fn pods_of_known_controllers_are_not_kept() {
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "x",
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "controller": true}]},
+            "spec": {"containers": []}});
+        assert!(keep(&pod).is_none());
+        pod["metadata"]["ownerReferences"][0]["kind"] = "Widget".into();
+        assert!(keep(&pod).is_some());
+    }
+}

@@ -1,0 +1,123 @@
+//! The watches that feed the cache, one a kind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use gpulint_rules::Kind;
+use kube::api::{DynamicObject, TypeMeta};
+use kube::core::GroupVersion;
+use kube::discovery::{self, ApiResource};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
+use serde_json::Value;
+
+use super::Cache;
+use crate::kinds;
+
+/// How often a kind that the cluster does not have is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// How long to wait after the API server could not be asked.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Annotations that no rule reads and that repeat the whole object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Watches every kind that rules read, for as long as it is polled.
+pub(crate) async fn feed(cache: Arc<Cache>, client: Client) {
+    let watches = kinds::read()
+        .iter()
+        .map(|kind| watch(Arc::clone(&cache), client.clone(), *kind));
+    futures::future::join_all(watches).await;
+}
+
+async fn watch(cache: Arc<Cache>, client: Client, kind: Kind) {
+    loop {
+        match served(&client, kind).await {
+            Ok(Some(resource)) => follow(&cache, client.clone(), kind, &resource).await,
+            Ok(None) => {
+                cache.absent(kind);
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            Err(error) => {
+                tracing::warn!(%kind, %error, "cannot ask the API server which kinds it serves");
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+/// How the API server names the kind, in the version it prefers.
+async fn served(client: &Client, kind: Kind) -> kube::Result<Option<ApiResource>> {
+    let Some(row) = kinds::resource(kind) else {
+        return Ok(None);
+    };
+    if kind.group.is_empty() {
+        let version = GroupVersion::gv("", row.version);
+        let gvk = version.with_kind(kind.kind);
+        return Ok(Some(ApiResource::from_gvk_with_plural(&gvk, row.plural)));
+    }
+    match discovery::group(client, kind.group).await {
+        Ok(group) => Ok(group.recommended_kind(kind.kind).map(|(r, _)| r)),
+        Err(kube::Error::Discovery(_)) => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Follows a watch until the kind is gone. Every other error is tried again, later and later; what
+/// is known stays known meanwhile.
+async fn follow(cache: &Cache, client: Client, kind: Kind, resource: &ApiResource) {
+    let api: Api<DynamicObject> = Api::all_with(client, resource);
+    let config = watcher::Config::default().page_size(200);
+    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => cache.begin(kind),
+            Ok(Event::InitApply(object)) => cache.list(kind, &trim(object, resource)),
+            Ok(Event::InitDone) => {
+                tracing::info!(%kind, "synced");
+                cache.finish(kind);
+            }
+            Ok(Event::Apply(object)) => cache.apply(kind, &trim(object, resource)),
+            Ok(Event::Delete(object)) => cache.delete(kind, &trim(object, resource)),
+            Err(error) => {
+                if is_gone(&error) {
+                    return;
+                }
+                tracing::warn!(%kind, %error, "the watch broke off; it is tried again");
+            }
+        }
+    }
+}
+
+fn is_gone(error: &watcher::Error) -> bool {
+    let status = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status,
+        watcher::Error::WatchError(status) => status,
+        _ => return false,
+    };
+    status.code == 404
+}
+
+/// The object without what no rule reads. In lists the API server leaves out what kind they are
+/// lists of.
+fn trim(mut object: DynamicObject, resource: &ApiResource) -> Value {
+    object.types.get_or_insert_with(|| TypeMeta {
+        api_version: resource.api_version.clone(),
+        kind: resource.kind.clone(),
+    });
+    let metadata = &mut object.metadata;
+    metadata.managed_fields = None;
+    metadata.resource_version = None;
+    metadata.generation = None;
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.remove(LAST_APPLIED);
+    }
+    if let Some(data) = object.data.as_object_mut() {
+        data.remove("status");
+    }
+    serde_json::to_value(object).unwrap_or_default()
+}

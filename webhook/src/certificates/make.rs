@@ -1,0 +1,80 @@
+//! Makes keys and certificates.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
+};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use time::OffsetDateTime;
+
+use super::MakeError;
+
+/// Clocks of the machines of a cluster differ a little.
+const SKEW: i64 = 300;
+
+/// A certificate and its key, as PEM.
+pub(super) struct Made {
+    pub(super) certificate: String,
+    pub(super) key: String,
+}
+
+/// A CA that is valid until `until`, in Unix time. `number` tells CAs of one name apart.
+pub(super) fn ca(now: i64, until: i64) -> Result<Made, MakeError> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = name(&format!("gpulint webhook CA {now}"));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    (params.not_before, params.not_after) = (moment(now - SKEW), moment(until));
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    Ok(Made {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    })
+}
+
+/// A serving certificate for `names`, signed by a CA.
+pub(super) fn serving(
+    ca: &str,
+    ca_key: &str,
+    names: &[String],
+    now: i64,
+    until: i64,
+) -> Result<Made, MakeError> {
+    let issuer = Issuer::from_ca_cert_pem(ca, KeyPair::from_pem(ca_key)?)?;
+    let mut params = CertificateParams::new(names.to_vec())?;
+    params.distinguished_name = name("gpulint webhook");
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    (params.not_before, params.not_after) = (moment(now - SKEW), moment(until));
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, &issuer)?;
+    Ok(Made {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    })
+}
+
+/// Whether key and certificate, as PEM, go together.
+pub(super) fn is_pair(certificate: &str, key: &str) -> bool {
+    let Ok(der) = CertificateDer::from_pem_slice(certificate.as_bytes()) else {
+        return false;
+    };
+    let Ok((_, parsed)) = x509_parser::parse_x509_certificate(&der) else {
+        return false;
+    };
+    KeyPair::from_pem(key).is_ok_and(|key| key.subject_public_key_info() == parsed.public_key().raw)
+}
+
+fn name(common: &str) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common);
+    name
+}
+
+fn moment(unix_seconds: i64) -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp(unix_seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}

@@ -1,0 +1,54 @@
+//! Certificates of our own: a CA and a serving pair, kept in a Secret that all replicas share.
+//!
+//! What is to be done follows from the Secret and the time alone ([`plan`]), so every replica
+//! comes to the same result, and the resource version lets only one of them write it.
+//!
+//! A CA is replaced in two steps. First the new one is announced: both CAs stand in the caBundle,
+//! and the serving certificate is still the old CA's. After [`Lifetimes::trust`], when every API
+//! server has read the new bundle, the serving certificate is made anew by the new CA. The old one
+//! stays in the bundle until it ends.
+
+mod make;
+mod plan;
+mod secret;
+
+use std::time::Duration;
+
+pub(crate) use plan::{Keys, plan};
+pub(crate) use secret::Store;
+
+/// How long certificates live.
+#[derive(Clone, Copy, Debug)]
+pub struct Lifetimes {
+    /// The CA; it is replaced when a third of it is left.
+    pub ca: Duration,
+    /// The serving certificate; it is replaced when a third of it is left.
+    pub serving: Duration,
+    /// How long a new CA is announced before anything is signed by it.
+    pub trust: Duration,
+}
+
+const DAY: u64 = 24 * 60 * 60;
+
+impl Default for Lifetimes {
+    fn default() -> Lifetimes {
+        Lifetimes {
+            ca: Duration::from_secs(3 * 365 * DAY),
+            serving: Duration::from_secs(90 * DAY),
+            trust: Duration::from_secs(300),
+        }
+    }
+}
+
+/// What certificates are made for.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// DNS names and addresses of the server.
+    pub(crate) names: Vec<String>,
+    pub(crate) lifetimes: Lifetimes,
+}
+
+/// A certificate cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make a certificate: {0}")]
+pub(crate) struct MakeError(#[from] rcgen::Error);

@@ -1,0 +1,276 @@
+//! What the Secret should hold, from what it holds and the time.
+
+use std::collections::BTreeMap;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use super::{MakeError, Wanted, make};
+use crate::tls::{Pair, ends};
+
+/// The data of the Secret. Its Debug shows nothing of it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Keys(pub(crate) BTreeMap<String, Vec<u8>>);
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+const CA: &str = "ca.crt";
+const CA_KEY: &str = "ca.key";
+/// The CA before, while it is still trusted.
+const CA_OLD: &str = "ca-old.crt";
+/// When the CA was made, in Unix time.
+const CA_SINCE: &str = "ca-since";
+const SERVING: &str = "tls.crt";
+const SERVING_KEY: &str = "tls.key";
+/// When the serving certificate was made, in Unix time.
+const SERVING_SINCE: &str = "tls-since";
+/// When the CA that signed the serving certificate was made: is it the CA of now?
+const SERVING_CA: &str = "tls-ca-since";
+/// The names in the serving certificate, one a line.
+const NAMES: &str = "tls-names";
+
+impl Keys {
+    fn text(&self, key: &str) -> Option<&str> {
+        std::str::from_utf8(self.0.get(key)?).ok()
+    }
+
+    fn number(&self, key: &str) -> Option<i64> {
+        self.text(key)?.parse().ok()
+    }
+
+    fn set(&mut self, key: &str, value: impl Into<Vec<u8>>) {
+        self.0.insert(key.to_owned(), value.into());
+    }
+
+    /// When the certificate under a key ends, in Unix time.
+    pub(crate) fn ends(&self, key: &str) -> Option<i64> {
+        ends(&CertificateDer::from_pem_slice(self.0.get(key)?).ok()?).ok()
+    }
+
+    /// When the CA ends.
+    pub(crate) fn ca_ends(&self) -> Option<i64> {
+        self.ends(CA)
+    }
+
+    /// What is served.
+    pub(crate) fn pair(&self, clients: Option<Vec<u8>>) -> Option<Pair> {
+        Some(Pair {
+            certificate: self.0.get(SERVING)?.clone(),
+            key: self.0.get(SERVING_KEY)?.clone(),
+            clients,
+        })
+    }
+
+    /// What API servers have to trust: the CA, and the one before it while it is valid.
+    pub(crate) fn bundle(&self) -> Vec<u8> {
+        let mut out = self.0.get(CA).cloned().unwrap_or_default();
+        out.extend_from_slice(self.0.get(CA_OLD).map_or(&[], Vec::as_slice));
+        out
+    }
+
+    /// Whether a certificate and its key go together.
+    fn is_pair(&self, certificate: &str, key: &str) -> bool {
+        let texts = self.text(certificate).zip(self.text(key));
+        texts.is_some_and(|(certificate, key)| make::is_pair(certificate, key))
+    }
+
+    fn new_serving(&mut self, wanted: &Wanted, now: i64) -> Result<(), MakeError> {
+        let ca = self.text(CA).unwrap_or_default();
+        let ca_key = self.text(CA_KEY).unwrap_or_default();
+        let ca_ends = self.ca_ends().unwrap_or(now);
+        let until = (now + seconds(wanted.lifetimes.serving)).min(ca_ends);
+        let made = make::serving(ca, ca_key, &wanted.names, now, until)?;
+        self.set(SERVING, made.certificate);
+        self.set(SERVING_KEY, made.key);
+        self.set(SERVING_SINCE, now.to_string());
+        self.set(
+            SERVING_CA,
+            self.0.get(CA_SINCE).cloned().unwrap_or_default(),
+        );
+        self.set(NAMES, wanted.names.join("\n"));
+        Ok(())
+    }
+
+    fn new_ca(&mut self, wanted: &Wanted, now: i64) -> Result<(), MakeError> {
+        let made = make::ca(now, now + seconds(wanted.lifetimes.ca))?;
+        self.set(CA, made.certificate);
+        self.set(CA_KEY, made.key);
+        self.set(CA_SINCE, now.to_string());
+        Ok(())
+    }
+}
+
+/// What the Secret should hold now; `None` where it holds that already.
+pub(crate) fn plan(held: &Keys, wanted: &Wanted, now: i64) -> Result<Option<Keys>, MakeError> {
+    let mut keys = held.clone();
+    let ca_since = held.number(CA_SINCE);
+    let ca = held
+        .ca_ends()
+        .zip(ca_since)
+        .filter(|(ends, _)| *ends > now && held.is_pair(CA, CA_KEY));
+    let Some((ca_ends, ca_since)) = ca else {
+        // Nothing to build on: a first start, or somebody broke it.
+        keys.0.remove(CA_OLD);
+        keys.new_ca(wanted, now)?;
+        keys.new_serving(wanted, now)?;
+        return Ok(Some(keys));
+    };
+    if keys.ends(CA_OLD).is_some_and(|ends| ends <= now) {
+        keys.0.remove(CA_OLD);
+    }
+    let serving_ends = held.ends(SERVING).unwrap_or(now);
+    let signed_by_current = held.number(SERVING_CA) == Some(ca_since);
+    let broken = !held.is_pair(SERVING, SERVING_KEY)
+        || serving_ends <= now
+        || held.text(NAMES) != Some(wanted.names.join("\n").as_str());
+    let serving_due = is_due(held.number(SERVING_SINCE), serving_ends, now);
+    let trusted = now >= ca_since + seconds(wanted.lifetimes.trust);
+    if is_due(Some(ca_since), ca_ends, now) && signed_by_current {
+        let old = held.0.get(CA).cloned().unwrap_or_default();
+        keys.set(CA_OLD, old);
+        keys.new_ca(wanted, now)?;
+        if broken {
+            keys.new_serving(wanted, now)?;
+        }
+    } else if broken || (signed_by_current && serving_due) || (!signed_by_current && trusted) {
+        keys.new_serving(wanted, now)?;
+    }
+    Ok((keys != *held).then_some(keys))
+}
+
+/// Whether less than a third of the time is left.
+fn is_due(since: Option<i64>, ends: i64, now: i64) -> bool {
+    let whole = since.map_or(0, |since| ends - since);
+    ends - now <= whole / 3
+}
+
+fn seconds(duration: std::time::Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::certificates::Lifetimes;
+    use crate::tls::{Tls, TlsFloor};
+
+    const START: i64 = 1_800_000_000;
+
+    fn wanted() -> Wanted {
+        Wanted {
+            names: vec!["gpulint.gpulint.svc".to_owned(), "127.0.0.1".to_owned()],
+            lifetimes: Lifetimes {
+                ca: Duration::from_secs(9000),
+                serving: Duration::from_secs(900),
+                trust: Duration::from_secs(60),
+            },
+        }
+    }
+
+    fn next(held: &Keys, now: i64) -> Keys {
+        plan(held, &wanted(), now)
+            .unwrap()
+            .unwrap_or_else(|| held.clone())
+    }
+
+    /// Whether the serving certificate is signed by a CA of the bundle, as webpki sees it.
+    fn is_trusted(keys: &Keys, bundle: &[u8], now: i64) -> bool {
+        use rustls::client::WebPkiServerVerifier;
+        use rustls::client::danger::ServerCertVerifier;
+        use rustls::pki_types::{ServerName, UnixTime};
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = rustls::RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(bundle) {
+            roots.add(certificate.unwrap()).unwrap();
+        }
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(std::sync::Arc::new(roots), provider)
+                .build()
+                .unwrap();
+        let leaf = CertificateDer::from_pem_slice(&keys.0[SERVING]).unwrap();
+        let name = ServerName::try_from("gpulint.gpulint.svc").unwrap();
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(now.try_into().unwrap()));
+        verifier
+            .verify_server_cert(&leaf, &[], &name, &[], now)
+            .is_ok()
+    }
+
+    #[test]
+    fn a_first_start_makes_everything_and_a_second_one_nothing() {
+        let keys = next(&Keys::default(), START);
+        assert!(is_trusted(&keys, &keys.bundle(), START));
+        Tls::new(TlsFloor::Tls12)
+            .install(&keys.pair(None).unwrap())
+            .unwrap();
+        assert!(plan(&keys, &wanted(), START + 1).unwrap().is_none());
+    }
+
+    #[test]
+    fn at_every_moment_the_bundle_of_before_trusts_what_is_served() {
+        let mut keys = next(&Keys::default(), START);
+        let (mut renewals, mut cas) = (0, 0);
+        for now in (START..START + 40_000).step_by(10) {
+            let before = keys.clone();
+            keys = next(&keys, now);
+            // A replica that has not looked yet patched the bundle of before, and an API server
+            // reads it a little later than that.
+            assert!(
+                is_trusted(&keys, &before.bundle(), now),
+                "at {}",
+                now - START
+            );
+            assert!(
+                is_trusted(&before, &keys.bundle(), now),
+                "at {}",
+                now - START
+            );
+            renewals += usize::from(before.0[SERVING] != keys.0[SERVING]);
+            cas += usize::from(before.0[CA] != keys.0[CA]);
+            assert!(
+                keys.ends(SERVING).unwrap() - now > 200,
+                "at {}",
+                now - START
+            );
+            assert!(CertificateDer::pem_slice_iter(&keys.bundle()).count() <= 2);
+        }
+        assert!(cas >= 5, "{cas}");
+        assert!(renewals > 50, "{renewals}");
+    }
+
+    #[test]
+    fn other_names_and_broken_secrets_are_repaired() {
+        let keys = next(&Keys::default(), START);
+        let mut other = wanted();
+        other.names.push("gpulint.other.svc".to_owned());
+        let renamed = plan(&keys, &other, START + 1).unwrap().unwrap();
+        assert_eq!(renamed.0[CA], keys.0[CA]);
+        assert_ne!(renamed.0[SERVING], keys.0[SERVING]);
+        for key in [CA, CA_KEY, SERVING, SERVING_KEY, CA_SINCE] {
+            for value in [None, Some(&b"nonsense"[..])] {
+                let mut broken = keys.clone();
+                match value {
+                    None => drop(broken.0.remove(key)),
+                    Some(value) => broken.set(key, value),
+                }
+                let repaired = next(&broken, START + 1);
+                assert!(
+                    is_trusted(&repaired, &repaired.bundle(), START + 1),
+                    "{key}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn keys_do_not_show_in_debug() {
+        let keys = next(&Keys::default(), START);
+        assert!(!format!("{keys:?}").contains("PRIVATE"));
+        assert!(!format!("{:?}", keys.pair(None)).contains("PRIVATE"));
+    }
+}

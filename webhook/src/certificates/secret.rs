@@ -1,0 +1,115 @@
+//! The Secret that replicas share. Who comes second reads what the first one wrote.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+
+use super::{Keys, MakeError, Wanted, plan};
+
+/// How often somebody else may be faster before the next round tries.
+const ATTEMPTS: usize = 8;
+
+/// Certificates cannot be agreed upon.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    #[error(transparent)]
+    Make(#[from] MakeError),
+    #[error("the Secret `{name}`: {source}")]
+    Api { name: String, source: kube::Error },
+    #[error("the Secret `{0}` changes all the time")]
+    Contended(String),
+}
+
+/// The Secret.
+#[derive(Clone)]
+pub(crate) struct Store {
+    api: Api<Secret>,
+    name: String,
+}
+
+impl Store {
+    pub(crate) fn new(client: Client, namespace: &str, name: &str) -> Store {
+        Store {
+            api: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+        }
+    }
+
+    /// What all replicas hold to, renewed where it is due.
+    pub(crate) async fn agree(&self, wanted: &Wanted, now: i64) -> Result<Keys, StoreError> {
+        for _ in 0..ATTEMPTS {
+            let found = self
+                .api
+                .get_opt(&self.name)
+                .await
+                .map_err(|e| self.error(e))?;
+            let held = found.as_ref().map(keys).unwrap_or_default();
+            let Some(new) = plan(&held, wanted, now)? else {
+                return Ok(held);
+            };
+            let written = match found {
+                None => self.create(&new).await,
+                Some(secret) => self.replace(secret, &new).await,
+            };
+            match written {
+                Ok(()) => {
+                    tracing::info!(secret = %self.name, "certificates were renewed");
+                    return Ok(new);
+                }
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => return Err(self.error(error)),
+            }
+        }
+        Err(StoreError::Contended(self.name.clone()))
+    }
+
+    async fn create(&self, keys: &Keys) -> kube::Result<()> {
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                labels: Some(BTreeMap::from([(
+                    "app.kubernetes.io/name".to_owned(),
+                    "gpulint".to_owned(),
+                )])),
+                ..ObjectMeta::default()
+            },
+            data: Some(data(keys)),
+            type_: Some("Opaque".to_owned()),
+            ..Secret::default()
+        };
+        let params = PostParams::default();
+        self.api.create(&params, &secret).await.map(|_| ())
+    }
+
+    /// With the resource version that was read, so that it fails where somebody was faster.
+    async fn replace(&self, mut secret: Secret, keys: &Keys) -> kube::Result<()> {
+        secret.data = Some(data(keys));
+        let params = PostParams::default();
+        self.api
+            .replace(&self.name, &params, &secret)
+            .await
+            .map(|_| ())
+    }
+
+    fn error(&self, source: kube::Error) -> StoreError {
+        StoreError::Api {
+            name: self.name.clone(),
+            source,
+        }
+    }
+}
+
+fn keys(secret: &Secret) -> Keys {
+    let data = secret.data.iter().flatten();
+    Keys(data.map(|(k, v)| (k.clone(), v.0.clone())).collect())
+}
+
+fn data(keys: &Keys) -> BTreeMap<String, ByteString> {
+    let entries = keys.0.iter();
+    entries
+        .map(|(k, v)| (k.clone(), ByteString(v.clone())))
+        .collect()
+}

@@ -1,0 +1,199 @@
+//! The objects besides the webhook configurations.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::Install;
+use crate::kinds;
+
+/// The port of the admission side in the container.
+const ADMISSION: u16 = 8443;
+/// The port of health and metrics in the container.
+const OPERATIONS: u16 = 8080;
+/// Where the configuration is mounted.
+const CONFIG: &str = "/etc/gpulint";
+
+/// The labels of everything.
+pub(super) fn labels(install: &Install) -> Value {
+    json!({"app.kubernetes.io/name": "gpulint", "app.kubernetes.io/instance": install.name})
+}
+
+fn meta(install: &Install) -> Value {
+    json!({"name": install.name, "namespace": install.namespace, "labels": labels(install)})
+}
+
+fn wide(install: &Install) -> Value {
+    json!({"name": install.name, "labels": labels(install)})
+}
+
+pub(super) fn all(install: &Install) -> Vec<Value> {
+    let subject = json!([{
+        "kind": "ServiceAccount", "name": install.name, "namespace": install.namespace
+    }]);
+    vec![
+        namespace(install),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta(install),
+               "automountServiceAccountToken": false}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+               "metadata": wide(install), "rules": cluster_rules(install)}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+               "metadata": wide(install), "subjects": subject,
+               "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": install.name}}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+               "metadata": meta(install), "rules": own_rules(install)}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+               "metadata": meta(install), "subjects": subject,
+               "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": install.name}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(install),
+               "data": {"gpulint.yaml": install.config}}),
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": meta(install), "spec": {
+        "selector": labels(install),
+        "ports": [
+            {"name": "admission", "port": 443, "targetPort": "admission", "protocol": "TCP"},
+            {"name": "operations", "port": OPERATIONS, "targetPort": "operations", "protocol": "TCP"}
+        ]}}),
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta(install),
+               "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels(install)},
+                        "unhealthyPodEvictionPolicy": "AlwaysAllow"}}),
+        deployment(install),
+    ]
+}
+
+fn namespace(install: &Install) -> Value {
+    let mut labels = labels(install);
+    for mode in ["enforce", "audit", "warn"] {
+        labels[format!("pod-security.kubernetes.io/{mode}")] = "restricted".into();
+    }
+    json!({"apiVersion": "v1", "kind": "Namespace",
+           "metadata": {"name": install.namespace, "labels": labels}})
+}
+
+/// What is watched, and the two configurations whose caBundle is kept.
+fn cluster_rules(install: &Install) -> Vec<Value> {
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for kind in kinds::read() {
+        if let Some(resource) = kinds::resource(*kind) {
+            groups.entry(kind.group).or_default().push(resource.plural);
+        }
+    }
+    let mut rules: Vec<Value> = groups
+        .into_iter()
+        .map(|(group, mut resources)| {
+            resources.sort_unstable();
+            json!({"apiGroups": [group], "resources": resources, "verbs": ["get", "list", "watch"]})
+        })
+        .collect();
+    rules.push(json!({
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+        "resourceNames": [install.name],
+        "verbs": ["get", "update"]
+    }));
+    rules
+}
+
+/// The Secret with the certificates. A name cannot be asked for when something is made.
+fn own_rules(install: &Install) -> Value {
+    json!([
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["secrets"],
+         "resourceNames": [secret(install)], "verbs": ["get", "update"]}
+    ])
+}
+
+fn secret(install: &Install) -> String {
+    format!("{}-certificates", install.name)
+}
+
+fn deployment(install: &Install) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": meta(install),
+        "spec": {
+            "replicas": install.replicas,
+            "selector": {"matchLabels": labels(install)},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "template": {
+                "metadata": {"labels": labels(install)},
+                "spec": pod(install)
+            }
+        }
+    })
+}
+
+fn pod(install: &Install) -> Value {
+    let spread = |key: &str| {
+        json!({
+            "maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": labels(install)}
+        })
+    };
+    let mut spec = Map::new();
+    let mut set = |key: &str, value: Value| spec.insert(key.to_owned(), value);
+    set("serviceAccountName", install.name.clone().into());
+    set("automountServiceAccountToken", true.into());
+    set("priorityClassName", "system-cluster-critical".into());
+    // The time that draining takes, and a little more.
+    set("terminationGracePeriodSeconds", 45.into());
+    if !install.karpenter_nodes {
+        // Nodes that Karpenter makes need what this webhook is asked about.
+        set(
+            "affinity",
+            json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [
+                {"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}
+            ]}]}}}),
+        );
+    }
+    set(
+        "topologySpreadConstraints",
+        json!([
+            spread("topology.kubernetes.io/zone"),
+            spread("kubernetes.io/hostname")
+        ]),
+    );
+    set(
+        "securityContext",
+        json!({"runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532,
+               "seccompProfile": {"type": "RuntimeDefault"}}),
+    );
+    set("containers", json!([container(install)]));
+    set(
+        "volumes",
+        json!([{"name": "config", "configMap": {"name": install.name}}]),
+    );
+    Value::Object(spec)
+}
+
+fn container(install: &Install) -> Value {
+    let probe = |path: &str| json!({"httpGet": {"path": path, "port": "operations"}});
+    let mut readiness = probe("/readyz");
+    readiness["periodSeconds"] = 2.into();
+    readiness["failureThreshold"] = 1.into();
+    json!({
+        "name": "gpulint",
+        "image": install.image,
+        "args": [
+            "webhook", "serve",
+            format!("--listen=0.0.0.0:{ADMISSION}"),
+            format!("--operations=0.0.0.0:{OPERATIONS}"),
+            format!("--config={CONFIG}/gpulint.yaml"),
+            format!("--name={}", install.name),
+            format!("--namespace={}", install.namespace),
+        ],
+        "ports": [
+            {"name": "admission", "containerPort": ADMISSION, "protocol": "TCP"},
+            {"name": "operations", "containerPort": OPERATIONS, "protocol": "TCP"}
+        ],
+        "livenessProbe": probe("/healthz"),
+        "readinessProbe": readiness,
+        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "256Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]}
+        },
+        "volumeMounts": [{"name": "config", "mountPath": CONFIG, "readOnly": true}]
+    })
+}

@@ -1,0 +1,107 @@
+//! The two webhook configurations.
+
+use std::collections::BTreeMap;
+
+use gpulint_rules::Kind;
+use serde_json::{Value, json};
+
+use super::Install;
+use super::objects::labels;
+use crate::kinds;
+
+/// Both configurations: the validating one first.
+#[must_use]
+pub fn webhook_configurations(install: &Install) -> [Value; 2] {
+    let matched: Vec<Kind> = install.matched().collect();
+    let fixed: Vec<Kind> = matched
+        .iter()
+        .copied()
+        .filter(|kind| kinds::is_mutated(*kind))
+        .collect();
+    let policy = if install.fail { "Fail" } else { "Ignore" };
+    let validating = webhook(install, "validate", policy, &matched);
+    let mut mutating = webhook(install, "mutate", "Ignore", &fixed);
+    mutating["reinvocationPolicy"] = "IfNeeded".into();
+    [
+        ("ValidatingWebhookConfiguration", validating),
+        ("MutatingWebhookConfiguration", mutating),
+    ]
+    .map(|(kind, webhook)| {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": install.name, "labels": labels(install)},
+            "webhooks": [webhook]
+        })
+    })
+}
+
+fn webhook(install: &Install, path: &str, policy: &str, matched: &[Kind]) -> Value {
+    let client = match &install.url {
+        Some(url) => json!({"url": format!("{}/{path}", url.trim_end_matches('/'))}),
+        None => json!({"service": {
+            "name": install.name, "namespace": install.namespace, "path": format!("/{path}"), "port": 443
+        }}),
+    };
+    let mut exempt = install.exempt_namespaces.clone();
+    exempt.push(install.namespace.clone());
+    exempt.sort();
+    exempt.dedup();
+    json!({
+        "name": format!("{path}.gpulint.dev"),
+        "clientConfig": client,
+        "failurePolicy": policy,
+        "sideEffects": "None",
+        "timeoutSeconds": install.timeout_seconds,
+        "admissionReviewVersions": ["v1"],
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {"matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": exempt}
+        ]},
+        "matchConditions": match_conditions(),
+        "rules": rules(matched)
+    })
+}
+
+/// Requests that the API server need not ask about; the server would answer them the same.
+fn match_conditions() -> Value {
+    json!([
+        {
+            "name": "not-by-karpenter",
+            "expression": "!(request.userInfo.username.startsWith('system:serviceaccount:') && request.userInfo.username.endsWith(':karpenter'))"
+        },
+        {
+            "name": "not-by-nodes",
+            "expression": "!('system:nodes' in request.userInfo.groups)"
+        },
+        {
+            "name": "not-being-deleted",
+            "expression": "!has(object.metadata.deletionTimestamp)"
+        },
+        {
+            "name": "not-made-by-a-controller",
+            "expression": "!has(object.metadata.ownerReferences) || !object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller && o.apiVersion in ['apps/v1', 'batch/v1'] && o.kind in ['CronJob', 'DaemonSet', 'Deployment', 'Job', 'ReplicaSet', 'StatefulSet'])"
+        }
+    ])
+}
+
+/// One rule an API group. Status and scale are resources of their own, so they are not matched.
+fn rules(matched: &[Kind]) -> Value {
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for kind in matched {
+        if let Some(resource) = kinds::resource(*kind) {
+            groups.entry(kind.group).or_default().push(resource.plural);
+        }
+    }
+    let rules = groups.into_iter().map(|(group, mut resources)| {
+        resources.sort_unstable();
+        json!({
+            "operations": ["CREATE", "UPDATE"],
+            "apiGroups": [group],
+            "apiVersions": ["*"],
+            "resources": resources,
+            "scope": "*"
+        })
+    });
+    rules.collect()
+}

@@ -1,0 +1,139 @@
+//! The webhook configurations in the cluster: their caBundle, and where there is no Service, the
+//! configurations themselves.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use crate::manifests::{Install, webhook_configurations};
+
+/// Which configurations are kept.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    /// The name of both webhook configurations.
+    pub name: String,
+    /// Where there is no Service: the configurations are made and point to this URL, such as
+    /// `https://10.0.0.7:8443`.
+    pub url: Option<String>,
+}
+
+/// The configurations cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RegisterError {
+    #[error("the {kind} `{name}`: {source}")]
+    Api {
+        kind: &'static str,
+        name: String,
+        source: kube::Error,
+    },
+    #[error("the {kind} `{name}` does not exist; `gpulint webhook manifests` prints it")]
+    Missing { kind: &'static str, name: String },
+    #[error("a webhook configuration cannot be written: {0}")]
+    Shape(#[from] serde_json::Error),
+}
+
+const VALIDATING: &str = "ValidatingWebhookConfiguration";
+const MUTATING: &str = "MutatingWebhookConfiguration";
+
+/// Keeps the configurations.
+#[derive(Clone)]
+pub(crate) struct Registrar {
+    validating: Api<ValidatingWebhookConfiguration>,
+    mutating: Api<MutatingWebhookConfiguration>,
+    registration: Registration,
+    install: Install,
+}
+
+impl Registrar {
+    pub(crate) fn new(client: Client, registration: Registration, install: Install) -> Registrar {
+        Registrar {
+            validating: Api::all(client.clone()),
+            mutating: Api::all(client),
+            registration,
+            install,
+        }
+    }
+
+    /// Puts `bundle` into every webhook of both configurations where another one is in it.
+    /// Somebody who is faster is not overwritten: the next round looks again.
+    pub(crate) async fn announce(&self, bundle: &[u8]) -> Result<(), RegisterError> {
+        let name = &self.registration.name;
+        let error = |kind| {
+            move |source| RegisterError::Api {
+                kind,
+                name: name.clone(),
+                source,
+            }
+        };
+        let params = PostParams::default();
+        let [validating, mutating] = webhook_configurations(&self.install);
+
+        let found = self.validating.get_opt(name).await;
+        match (found.map_err(error(VALIDATING))?, &self.registration.url) {
+            (Some(mut found), _) => {
+                let webhooks = found.webhooks.iter_mut().flatten();
+                if put(webhooks.map(|w| &mut w.client_config), bundle) {
+                    ignore_conflict(self.validating.replace(name, &params, &found).await)
+                        .map_err(error(VALIDATING))?;
+                }
+            }
+            (None, Some(_)) => {
+                let mut new: ValidatingWebhookConfiguration = serde_json::from_value(validating)?;
+                let webhooks = new.webhooks.iter_mut().flatten();
+                put(webhooks.map(|w| &mut w.client_config), bundle);
+                ignore_conflict(self.validating.create(&params, &new).await)
+                    .map_err(error(VALIDATING))?;
+            }
+            (None, None) => return Err(missing(VALIDATING, name)),
+        }
+
+        let found = self.mutating.get_opt(name).await;
+        match (found.map_err(error(MUTATING))?, &self.registration.url) {
+            (Some(mut found), _) => {
+                let webhooks = found.webhooks.iter_mut().flatten();
+                if put(webhooks.map(|w| &mut w.client_config), bundle) {
+                    ignore_conflict(self.mutating.replace(name, &params, &found).await)
+                        .map_err(error(MUTATING))?;
+                }
+            }
+            (None, Some(_)) => {
+                let mut new: MutatingWebhookConfiguration = serde_json::from_value(mutating)?;
+                let webhooks = new.webhooks.iter_mut().flatten();
+                put(webhooks.map(|w| &mut w.client_config), bundle);
+                ignore_conflict(self.mutating.create(&params, &new).await)
+                    .map_err(error(MUTATING))?;
+            }
+            (None, None) => return Err(missing(MUTATING, name)),
+        }
+        Ok(())
+    }
+}
+
+fn missing(kind: &'static str, name: &str) -> RegisterError {
+    RegisterError::Missing {
+        kind,
+        name: name.to_owned(),
+    }
+}
+
+/// Whether anything was changed.
+fn put<'a>(configs: impl Iterator<Item = &'a mut WebhookClientConfig>, bundle: &[u8]) -> bool {
+    let mut changed = false;
+    for config in configs {
+        if config.ca_bundle.as_ref().map(|b| b.0.as_slice()) != Some(bundle) {
+            config.ca_bundle = Some(ByteString(bundle.to_vec()));
+            changed = true;
+        }
+    }
+    changed
+}
+
+fn ignore_conflict<T>(result: kube::Result<T>) -> kube::Result<()> {
+    match result {
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        other => other.map(|_| ()),
+    }
+}

@@ -1,0 +1,100 @@
+//! The configuration in force: read again when its file changes or the day does. One that is
+//! wrong is refused, logged and counted, and the old one stays.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use gpulint_rules::{Engine, Settings};
+
+use crate::metrics::Metrics;
+
+/// Reads the configuration as it is now, flags and today's date included; the error is for people.
+pub type ReadSettings = Arc<dyn Fn() -> Result<Settings, String> + Send + Sync>;
+
+/// The rules in force.
+pub(crate) struct Policy {
+    engine: ArcSwap<Engine>,
+    read: ReadSettings,
+    /// The file that is watched.
+    path: Option<PathBuf>,
+    /// Namespaces that are exempt whatever the configuration says.
+    exempt: Vec<String>,
+}
+
+impl std::fmt::Debug for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Policy")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What decides whether the configuration is read again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    text: Option<Vec<u8>>,
+    day: u64,
+}
+
+impl Policy {
+    /// Reads the configuration for the first time; it has to be right.
+    pub(crate) fn new(
+        read: ReadSettings,
+        path: Option<PathBuf>,
+        exempt: Vec<String>,
+    ) -> Result<Policy, String> {
+        let settings = with_exempt(read()?, &exempt);
+        Ok(Policy {
+            engine: ArcSwap::from_pointee(Engine::new(settings)),
+            read,
+            path,
+            exempt,
+        })
+    }
+
+    /// The engine under the configuration in force.
+    pub(crate) fn engine(&self) -> Arc<Engine> {
+        self.engine.load_full()
+    }
+
+    /// What the file holds now, and the day.
+    pub(crate) fn look(&self, unix_seconds: u64) -> Seen {
+        Seen {
+            text: self.path.as_ref().and_then(|p| std::fs::read(p).ok()),
+            day: unix_seconds / 86_400,
+        }
+    }
+
+    /// Reads again where something changed since `seen`.
+    pub(crate) fn refresh(&self, seen: &mut Seen, unix_seconds: u64, metrics: &Metrics) {
+        let now = self.look(unix_seconds);
+        if now == *seen {
+            return;
+        }
+        let only_the_day = now.text == seen.text;
+        *seen = now;
+        match (self.read)() {
+            Ok(settings) => {
+                let settings = with_exempt(settings, &self.exempt);
+                self.engine.store(Arc::new(Engine::new(settings)));
+                if !only_the_day {
+                    tracing::info!("the configuration was read again");
+                    metrics.reloaded("configuration", true);
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "the configuration is refused, the old one stays");
+                metrics.reloaded("configuration", false);
+            }
+        }
+    }
+}
+
+fn with_exempt(mut settings: Settings, exempt: &[String]) -> Settings {
+    settings
+        .webhook
+        .exempt_namespaces
+        .extend(exempt.iter().cloned());
+    settings
+}

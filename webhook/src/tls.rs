@@ -1,0 +1,196 @@
+//! TLS: what new connections are served with, replaced while open ones live on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+
+use crate::metrics::Metrics;
+
+/// The oldest version of TLS that is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TlsFloor {
+    /// TLS 1.2 and 1.3.
+    #[default]
+    Tls12,
+    /// TLS 1.3 alone.
+    Tls13,
+}
+
+/// Where certificates come from as files.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The certificate and what leads from it to its CA, as PEM.
+    pub certificate: PathBuf,
+    /// Its private key, as PEM.
+    pub key: PathBuf,
+}
+
+/// A certificate cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// No PEM, or nothing of the kind in it.
+    #[error("{what}: {source}")]
+    Pem {
+        /// What was looked for.
+        what: &'static str,
+        /// Why.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// There is no certificate in it.
+    #[error("{0}: there is no certificate in it")]
+    Empty(&'static str),
+    /// Certificate and key do not go together, or rustls takes neither.
+    #[error("certificate and key: {0}")]
+    Pair(#[from] rustls::Error),
+    /// The CA of clients cannot be used.
+    #[error("the CA of clients: {0}")]
+    Clients(#[from] rustls::server::VerifierBuilderError),
+    /// The certificate is no X.509.
+    #[error("the certificate cannot be read")]
+    X509,
+}
+
+/// The serving side of TLS.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    current: ArcSwapOption<ServerConfig>,
+    floor: TlsFloor,
+}
+
+/// What is served: PEM texts. Its Debug shows nothing of them.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub(crate) certificate: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+    /// The CA that clients have to show a certificate of.
+    pub(crate) clients: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Pair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pair")
+    }
+}
+
+impl Tls {
+    pub(crate) fn new(floor: TlsFloor) -> Tls {
+        Tls {
+            current: ArcSwapOption::empty(),
+            floor,
+        }
+    }
+
+    /// What the next connection is served with; `None` until there is a certificate.
+    pub(crate) fn current(&self) -> Option<Arc<ServerConfig>> {
+        self.current.load_full()
+    }
+
+    /// Serves a pair from now on. Gives back when its certificate ends, in Unix time.
+    pub(crate) fn install(&self, pair: &Pair) -> Result<i64, TlsError> {
+        let chain = certificates(&pair.certificate, "the certificate")?;
+        let key = PrivateKeyDer::from_pem_slice(&pair.key).map_err(|source| TlsError::Pem {
+            what: "the private key",
+            source,
+        })?;
+        let ends = ends(chain.first().ok_or(TlsError::X509)?)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let versions = match self.floor {
+            TlsFloor::Tls12 => rustls::ALL_VERSIONS,
+            TlsFloor::Tls13 => &[&rustls::version::TLS13],
+        };
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(versions)?;
+        let builder = match &pair.clients {
+            None => builder.with_no_client_auth(),
+            Some(pem) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates(pem, "the CA of clients")? {
+                    roots.add(certificate)?;
+                }
+                let roots = Arc::new(roots);
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(roots, provider).build()?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let mut config = builder.with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        self.current.store(Some(Arc::new(config)));
+        Ok(ends)
+    }
+}
+
+fn certificates(pem: &[u8], what: &'static str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let chain = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|source| TlsError::Pem { what, source })?;
+    if chain.is_empty() {
+        return Err(TlsError::Empty(what));
+    }
+    Ok(chain)
+}
+
+/// When a certificate ends, in Unix time.
+pub(crate) fn ends(certificate: &CertificateDer<'_>) -> Result<i64, TlsError> {
+    let (_, parsed) =
+        x509_parser::parse_x509_certificate(certificate).map_err(|_| TlsError::X509)?;
+    Ok(parsed.validity().not_after.timestamp())
+}
+
+/// Certificates as files. A mounted Secret swaps a link when it changes, so the files are read
+/// again every so often and compared: that needs no notification, and works on every file system.
+#[derive(Debug)]
+pub(crate) struct Files {
+    files: TlsFiles,
+    clients: Option<PathBuf>,
+    seen: Option<Pair>,
+}
+
+impl Files {
+    pub(crate) fn new(files: TlsFiles, clients: Option<PathBuf>) -> Files {
+        Files {
+            files,
+            clients,
+            seen: None,
+        }
+    }
+
+    /// Serves what the files hold now where it differs from what they held. An error leaves
+    /// everything as it is; a state that was refused is not tried again.
+    pub(crate) fn refresh(&mut self, tls: &Tls, metrics: &Metrics) -> Result<bool, TlsError> {
+        let clients = self.clients.as_deref().map(read).transpose()?;
+        let pair = Pair {
+            certificate: read(&self.files.certificate)?,
+            key: read(&self.files.key)?,
+            clients,
+        };
+        if self.seen.as_ref() == Some(&pair) {
+            return Ok(false);
+        }
+        let installed = tls.install(&pair);
+        self.seen = Some(pair);
+        metrics.reloaded("certificate", installed.is_ok());
+        metrics.expires("serving", installed?);
+        Ok(true)
+    }
+}
+
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|source| TlsError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
