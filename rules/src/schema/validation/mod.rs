@@ -6,6 +6,8 @@
 //! other kinds' pod templates (their operators check them, or nobody) are not judged here either.
 //! What a placeholder hides is unknown, and a patch misses nothing.
 
+use std::collections::BTreeSet;
+
 use crate::fix::{Fix, Safety};
 use crate::node::Node;
 use crate::object::Object;
@@ -13,16 +15,46 @@ use crate::rule::Context;
 use crate::schema::violation::Violation;
 use crate::source::placeholder::is_placeholder;
 
-pub(crate) mod syntax;
-
+mod admission;
+mod autoscaler;
+mod container;
+mod dra;
+mod job;
+mod placement;
+mod pod;
+mod probe;
+mod resources;
+mod security;
 pub(crate) mod selector;
+mod service;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod volume;
+mod workload;
 
 use syntax::Syntax;
 
 /// Adds what is wrong with an object of a core kind. Placeholders are unknown, and in a partial
 /// object what is absent is not missing.
 pub(crate) fn validate(object: &Object, out: &mut Vec<Violation>) {
-    let report = Report::new(object);
+    let mut report = Report::new(object);
+    let spec = object.get("spec");
+    let id = object.id();
+    match (id.group.as_str(), id.version.as_str(), id.kind.as_str()) {
+        ("resource.k8s.io", _, _) => dra::claim(object, &mut report),
+        ("admissionregistration.k8s.io", "v1", _) => admission::configuration(object, &mut report),
+        _ if !spec.is_mapping() => {}
+        ("", "v1", "Pod") => {
+            pod::pod(&spec, pod::Of::Pod, Some(&BTreeSet::new()), &mut report);
+            pod::profiles(&object.root(), &mut report);
+        }
+        ("", "v1", "Service") => service::service(object, &spec, &mut report),
+        ("apps", "v1", _) => workload::workload(object, &spec, &mut report),
+        ("batch", "v1", _) => job::job(object, &spec, &mut report),
+        ("autoscaling", "v2", _) => autoscaler::autoscaler(&spec, &mut report),
+        _ => {}
+    }
     out.extend(
         report
             .into_refusals()
@@ -259,7 +291,7 @@ impl<'a> Report<'a> {
 
     /// No two items may have one key; `key` answers `None` where an item has none.
     pub(crate) fn unique(&mut self, nodes: impl Iterator<Item = (Node<'a>, String)>, what: &str) {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for (node, key) in nodes {
             if !seen.insert(key.clone()) {
                 self.at(&node, format!("{what} {} is used twice", shown(&key)));

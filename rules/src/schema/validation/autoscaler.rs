@@ -1,0 +1,174 @@
+//! HorizontalPodAutoscalers of `autoscaling/v2`.
+//!
+//! The bounds of the number of replicas are the matter of the rule keda-replica-bounds.
+
+use crate::model::quantity::Quantity;
+use crate::node::Node;
+
+use super::syntax::{DNS_LABEL, PATH_SEGMENT};
+use super::volume::quantity;
+use super::{Report, is_open, maps, shown};
+
+/// The types of metrics and the blocks that describe them, in the order in which the server looks.
+const SOURCES: &[(&str, &str)] = &[
+    ("Object", "object"),
+    ("External", "external"),
+    ("Pods", "pods"),
+    ("Resource", "resource"),
+    ("ContainerResource", "containerResource"),
+];
+
+pub(super) fn autoscaler<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+    let target = spec.get("scaleTargetRef");
+    reference(&target, false, report);
+    for metric in maps(&spec.get("metrics")) {
+        one(&metric, report);
+    }
+    for direction in ["scaleUp", "scaleDown"] {
+        let rules = spec.path(&["behavior", direction]);
+        let tolerance = rules.get("tolerance");
+        if quantity(&tolerance).is_some_and(|q| q < Quantity::ZERO) {
+            report.at(&tolerance, "`tolerance` is below 0");
+        }
+    }
+}
+
+/// A reference to an object; what is scaled needs a version with a group.
+fn reference<'a>(target: &Node<'a>, any_group: bool, report: &mut Report<'a>) {
+    if !target.is_mapping() {
+        return;
+    }
+    for field in ["kind", "name"] {
+        report.name(target, field, &PATH_SEGMENT);
+    }
+    let version = target.get("apiVersion");
+    let controller = target.get("kind").text() == Some("ReplicationController");
+    if target.get("kind").is_unknown() {
+        return;
+    }
+    let text = version.text().unwrap_or_default();
+    if text.split('/').count() > 2 {
+        report.at(&version, format!("{} is no version", shown(text)));
+    } else if !version.is_unknown() && !text.contains('/') && !any_group && !controller {
+        let message = "`apiVersion` must name a group";
+        let refusal = if version.exists() {
+            report.at(&version, message)
+        } else {
+            report.missing(target, "apiVersion", message)
+        };
+        refusal.help("write `apps/v1` for a Deployment or StatefulSet");
+        if matches!(
+            target.get("kind").text(),
+            Some("Deployment" | "StatefulSet" | "ReplicaSet")
+        ) {
+            let fix = crate::fix::Fix::new("write `apps/v1`", crate::fix::Safety::Safe)
+                .set(&version, serde_json::json!("apps/v1"));
+            refusal.fix(fix);
+        }
+    }
+}
+
+fn one<'a>(metric: &Node<'a>, report: &mut Report<'a>) {
+    let kind = metric.get("type");
+    let wanted = SOURCES.iter().find(|(k, _)| kind.text() == Some(*k));
+    if let Some((name, field)) = wanted {
+        let block = metric.get(field);
+        if !block.exists() {
+            report
+                .missing(metric, field, format!("`type: {name}` needs `{field}`"))
+                .help(format!("write the metric under `{field}`"));
+        }
+        for (_, other) in SOURCES {
+            let node = metric.get(other);
+            if other != field && node.exists() {
+                report
+                    .at(&node, format!("`type: {name}` takes no `{other}`"))
+                    .help("write one metric an item");
+            }
+        }
+    }
+    // Only the block that the server meets first is looked into.
+    let Some((name, field)) = SOURCES.iter().find(|(_, f)| metric.get(f).exists()) else {
+        return;
+    };
+    let block = metric.get(field);
+    if block.is_mapping() {
+        source(name, &block, report);
+    }
+}
+
+fn source<'a>(kind: &str, block: &Node<'a>, report: &mut Report<'a>) {
+    let target = block.get("target");
+    match kind {
+        "Resource" | "ContainerResource" => {
+            report.text(block, "name");
+            if kind == "ContainerResource" {
+                report.name(block, "container", &DNS_LABEL);
+            }
+            either(
+                &target,
+                ("averageUtilization", "averageValue"),
+                true,
+                report,
+            );
+        }
+        _ => {
+            let metric = block.get("metric");
+            if metric.is_mapping() {
+                report.name(&metric, "name", &PATH_SEGMENT);
+            }
+            match kind {
+                "Pods" => {
+                    if target.is_mapping() && !target.get("averageValue").exists() {
+                        report
+                            .missing(
+                                &target,
+                                "averageValue",
+                                "a metric of pods needs `averageValue`",
+                            )
+                            .help("write the value that one pod should have");
+                    }
+                }
+                "Object" => {
+                    reference(&block.get("describedObject"), true, report);
+                    either(&target, ("averageValue", "value"), false, report);
+                }
+                _ => either(&target, ("averageValue", "value"), true, report),
+            }
+        }
+    }
+    for field in ["value", "averageValue"] {
+        let node = target.get(field);
+        if quantity(&node).is_some_and(|q| q <= Quantity::ZERO) {
+            report
+                .at(&node, format!("`{field}` is not above 0"))
+                .help("write a target above 0");
+        }
+    }
+}
+
+/// One of two targets; the first is where the server reports that none is there.
+fn either<'a>(
+    target: &Node<'a>,
+    (first, second): (&str, &str),
+    exclusive: bool,
+    report: &mut Report<'a>,
+) {
+    if !target.is_mapping() || is_open(target) {
+        return;
+    }
+    let (a, b) = (target.get(first), target.get(second));
+    if !a.exists() && !b.exists() {
+        report
+            .missing(
+                target,
+                first,
+                format!("one of `{first}` and `{second}` is required"),
+            )
+            .help(format!("write `{first}` or `{second}`"));
+    } else if exclusive && a.exists() && b.exists() {
+        report
+            .at(&b, format!("`{first}` and `{second}` exclude each other"))
+            .help("keep one of them");
+    }
+}

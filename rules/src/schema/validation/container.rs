@@ -1,0 +1,433 @@
+//! Containers: names, ports, environment, mounts, and the parts that have their own modules.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use crate::fix::{Fix, Safety};
+use crate::model::names::is_qualified_name;
+use crate::model::quantity::Quantity;
+use crate::node::Node;
+
+use super::pod::{Of, Pod};
+use super::syntax::{
+    CONFIG_KEY, DNS_LABEL, DNS_SUBDOMAIN, ENV_NAME, PORT_NAME, is_config_key, is_port_name,
+};
+use super::volume::{is_subscript, no_steps_up, quantity, relative};
+use super::{Report, is_open, maps, probe, resources, security, shown};
+
+/// Every container of a pod.
+pub(super) fn containers<'a>(pod: &Pod<'a>, report: &mut Report<'a>) {
+    let spec = &pod.spec;
+    let list = spec.get("containers");
+    if list.is_sequence() && list.items().next().is_none() && !report.partial {
+        report
+            .at(&list, "a pod needs a container")
+            .help("write at least one under `containers`");
+    }
+    let mut named = Vec::new();
+    for container in maps(&list) {
+        common(pod, &container, report);
+        probe::lifecycle(&container, pod.grace, report);
+        probe::probes(&container, report);
+        named.extend(name_of(&container));
+    }
+    for container in maps(&spec.get("initContainers")) {
+        common(pod, &container, report);
+        init(pod, &container, report);
+        named.extend(name_of(&container));
+    }
+    report.unique(named.into_iter(), "the name");
+    host_ports(pod, report);
+    resources::pod(spec, report);
+}
+
+fn name_of<'a>(container: &Node<'a>) -> Option<(Node<'a>, String)> {
+    let node = container.get("name");
+    let name = node.text()?.to_owned();
+    Some((node, name))
+}
+
+/// What runs before the containers; with `restartPolicy: Always` it runs beside them.
+fn init<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
+    let policy = container.get("restartPolicy");
+    if policy.is_unknown() {
+        return;
+    }
+    if policy.text() == Some("Always") {
+        probe::lifecycle(container, pod.grace, report);
+        probe::probes(container, report);
+        return;
+    }
+    if report.partial || is_open(container) {
+        return;
+    }
+    for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+        let node = container.get(field);
+        if node.exists() {
+            report
+                .at(&node, format!("an init container that ends has no `{field}`"))
+                .help("write `restartPolicy: Always` for a sidecar, or leave it out");
+        }
+    }
+}
+
+fn common<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
+    report.name(container, "name", &DNS_LABEL);
+    let image = container.get("image");
+    if let Some(text) = report.text(container, "image")
+        && pod.of == Of::Pod
+        && text.trim() != text
+    {
+        report
+            .at(&image, "`image` has blanks at an end")
+            .fix(Fix::new("remove the blanks", Safety::Safe).set(&image, json!(text.trim())));
+    }
+    ports(container, report);
+    env(container, report);
+    env_from(container, report);
+    mounts(pod, container, report);
+    devices(pod, container, report);
+    resources::container(container, report);
+    claims(pod, &container.path(&["resources", "claims"]), report);
+    let own_users = pod.spec.get("hostUsers").bool() == Some(false);
+    security::container(
+        &container.get("securityContext"),
+        own_users || pod.spec.get("hostUsers").is_unknown(),
+        report,
+    );
+    let mut resized = Vec::new();
+    for policy in maps(&container.get("resizePolicy")) {
+        let restart = policy.get("restartPolicy");
+        if restart.text() == Some("RestartContainer")
+            && pod.spec.get("restartPolicy").text() == Some("Never")
+        {
+            report
+                .at(
+                    &restart,
+                    "`RestartContainer` is not allowed where the pod's `restartPolicy` is `Never`",
+                )
+                .help("write `NotRequired`");
+        }
+        let resource = policy.get("resourceName");
+        resized.extend(resource.text().map(|t| (policy.clone(), t.to_owned())));
+    }
+    report.unique(resized.into_iter(), "the resource");
+}
+
+fn ports<'a>(container: &Node<'a>, report: &mut Report<'a>) {
+    let mut named = Vec::new();
+    for port in maps(&container.get("ports")) {
+        let name = port.get("name");
+        report.spelled_unless_empty(&name, &PORT_NAME);
+        if let Some(text) = name.text()
+            && is_port_name(text)
+        {
+            named.push((name, text.to_owned()));
+        }
+    }
+    report.unique(named.into_iter(), "the port name");
+}
+
+/// Ports of the node: each once, and the container's own where the pod shares its network.
+fn host_ports<'a>(pod: &Pod<'a>, report: &mut Report<'a>) {
+    let network = pod.spec.get("hostNetwork");
+    let shared = network.bool() == Some(true);
+    let mut seen = BTreeSet::new();
+    for container in maps(&pod.spec.get("containers")) {
+        for port in maps(&container.get("ports")) {
+            let (host, inner) = (port.get("hostPort"), port.get("containerPort"));
+            if let (Some(h), Some(c)) = (host.int(), inner.int())
+                && shared
+                && h != 0
+                && h != c
+            {
+                report
+                    .at(&host, "with `hostNetwork` it must equal `containerPort`")
+                    .help(format!("write {c}, or leave `hostPort` out"));
+            }
+            // In a Pod, not in a template, the server writes the container's port here.
+            let number = match host.int() {
+                Some(0) | None if shared && pod.of == Of::Pod && !host.is_unknown() => inner.int(),
+                other => other,
+            };
+            let Some(number) = number.filter(|n| *n != 0) else {
+                continue;
+            };
+            let protocol = port.get("protocol");
+            let address = port.get("hostIP");
+            if protocol.is_unknown() || address.is_unknown() {
+                continue;
+            }
+            let protocol = protocol.text().filter(|p| !p.is_empty()).unwrap_or("TCP");
+            let address = address.text().unwrap_or_default();
+            if !seen.insert((protocol, address, number)) {
+                report
+                    .at(&host, format!("port {number} of the node is taken twice"))
+                    .help("give each container its own port");
+            }
+        }
+    }
+}
+
+fn env<'a>(container: &Node<'a>, report: &mut Report<'a>) {
+    for variable in maps(&container.get("env")) {
+        report.name(&variable, "name", &ENV_NAME);
+        let from = variable.get("valueFrom");
+        if !from.is_mapping() {
+            continue;
+        }
+        let value = variable.get("value");
+        if value.text().is_some_and(|v| !v.is_empty()) {
+            report
+                .at(&from, "`value` and `valueFrom` exclude each other")
+                .help("leave one of them out");
+        }
+        const SOURCES: &[&str] = &[
+            "fieldRef",
+            "resourceFieldRef",
+            "configMapKeyRef",
+            "secretKeyRef",
+        ];
+        let written = SOURCES.iter().filter(|s| from.get(s).exists()).count();
+        if written > 1 || (written == 0 && !report.partial && !is_open(&from)) {
+            report
+                .at(&from, format!("`valueFrom` wants one source and has {written}"))
+                .help(format!("write one of {}", super::either(SOURCES)));
+        }
+        field_ref(&from.get("fieldRef"), report);
+        resource_ref(&from.get("resourceFieldRef"), report);
+        for field in ["configMapKeyRef", "secretKeyRef"] {
+            let reference = from.get(field);
+            if reference.is_mapping() {
+                report.name(&reference, "name", &DNS_SUBDOMAIN);
+                if report
+                    .text(&reference, "key")
+                    .is_some_and(|k| !is_config_key(k))
+                {
+                    report.spelled(&reference.get("key"), &CONFIG_KEY);
+                }
+            }
+        }
+    }
+}
+
+fn field_ref<'a>(reference: &Node<'a>, report: &mut Report<'a>) {
+    const PATHS: &[&str] = &[
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "spec.nodeName",
+        "spec.serviceAccountName",
+        "status.hostIP",
+        "status.hostIPs",
+        "status.podIP",
+        "status.podIPs",
+    ];
+    if !reference.is_mapping() {
+        return;
+    }
+    let Some(path) = report.text(reference, "fieldPath") else {
+        return;
+    };
+    if PATHS.contains(&path) || is_subscript(path) {
+        return;
+    }
+    let node = reference.get("fieldPath");
+    let refusal = report.at(&node, format!("no variable can hold {}", shown(path)));
+    if matches!(path, "metadata.labels" | "metadata.annotations") {
+        refusal.help(format!("name one: `{path}['key']`"));
+    } else if let Some(near) = crate::suggest::nearest(path, PATHS.iter().copied()) {
+        refusal.help(format!("did you mean `{near}`?"));
+    }
+}
+
+fn resource_ref<'a>(reference: &Node<'a>, report: &mut Report<'a>) {
+    if !reference.is_mapping() {
+        return;
+    }
+    let Some(resource) = report.text(reference, "resource") else {
+        return;
+    };
+    let node = reference.get("resource");
+    let rest = resource
+        .strip_prefix("limits.")
+        .or_else(|| resource.strip_prefix("requests."));
+    let cpu = rest == Some("cpu");
+    let known = rest.is_some_and(|r| {
+        matches!(r, "cpu" | "memory" | "ephemeral-storage") || r.starts_with("hugepages-")
+    });
+    if !known {
+        report
+            .at(&node, format!("no variable can hold {}", shown(resource)))
+            .help("write `limits.` or `requests.` and `cpu`, `memory` or `ephemeral-storage`");
+        return;
+    }
+    let divisor = reference.get("divisor");
+    let Some(amount) = quantity(&divisor).filter(|q| !q.is_zero()) else {
+        return;
+    };
+    let units: &[&str] = if cpu {
+        &["1", "1m"]
+    } else {
+        &[
+            "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
+        ]
+    };
+    if !units.iter().any(|u| Quantity::parse(u) == Ok(amount)) {
+        report
+            .at(&divisor, "`divisor` is no unit of this resource")
+            .help(if cpu {
+                "write `1` or `1m`"
+            } else {
+                "write 1, or 1 with a suffix such as `Mi`"
+            });
+    }
+}
+
+fn env_from<'a>(container: &Node<'a>, report: &mut Report<'a>) {
+    for source in maps(&container.get("envFrom")) {
+        report.spelled_unless_empty(&source.get("prefix"), &ENV_NAME);
+        report.exactly_one(&source, &["configMapRef", "secretRef"]);
+        for field in ["configMapRef", "secretRef"] {
+            let reference = source.get(field);
+            if reference.is_mapping() {
+                report.name(&reference, "name", &DNS_SUBDOMAIN);
+            }
+        }
+    }
+}
+
+fn mounts<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
+    let privileged = container.path(&["securityContext", "privileged"]);
+    let mut paths = Vec::new();
+    for mount in maps(&container.get("volumeMounts")) {
+        let name = mount.get("name");
+        if let Some(text) = report.text(&mount, "name")
+            && let Some(volumes) = &pod.volumes
+            && !volumes.contains(text)
+        {
+            unknown_volume(&name, text, volumes, report);
+        }
+        if let Some(path) = report.text(&mount, "mountPath") {
+            paths.push((mount.get("mountPath"), path.to_owned()));
+        }
+        for field in ["subPath", "subPathExpr"] {
+            let node = mount.get(field);
+            if node.text().is_some_and(|t| !t.is_empty()) {
+                relative(&node, report);
+            }
+        }
+        let both = |n: &Node<'_>| n.exists() && n.text() != Some("");
+        let (sub, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
+        if both(&sub) && both(&expression) {
+            report.at(&expression, "`subPath` and `subPathExpr` exclude each other");
+        }
+        let propagation = mount.get("mountPropagation");
+        if propagation.text() == Some("Bidirectional")
+            && privileged.bool() != Some(true)
+            && !privileged.is_unknown()
+            && !report.partial
+        {
+            report
+                .at(&propagation, "`Bidirectional` needs a privileged container")
+                .help("write `HostToContainer`");
+        }
+        let recursive = mount.get("recursiveReadOnly");
+        if matches!(recursive.text(), Some("Enabled" | "IfPossible")) {
+            let read_only = mount.get("readOnly");
+            if read_only.bool() != Some(true) && !read_only.is_unknown() && !report.partial {
+                report
+                    .at(&recursive, "`recursiveReadOnly` needs `readOnly: true`")
+                    .help("write `readOnly: true`");
+            }
+            if matches!(propagation.text(), Some("Bidirectional" | "HostToContainer")) {
+                report.at(&recursive, "`recursiveReadOnly` excludes `mountPropagation`");
+            }
+        }
+    }
+    report.unique(paths.into_iter(), "the path");
+}
+
+fn unknown_volume<'a>(
+    node: &Node<'a>,
+    name: &str,
+    volumes: &BTreeSet<&'a str>,
+    report: &mut Report<'a>,
+) {
+    let refusal = report.at(node, format!("the pod has no volume {}", shown(name)));
+    match crate::suggest::nearest(name, volumes.iter().copied()) {
+        Some(near) => refusal.help(format!("did you mean `{near}`?")),
+        None => refusal.help("write it under `volumes`"),
+    };
+}
+
+/// Volumes as block devices.
+fn devices<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
+    let mounted: Vec<(Option<&str>, Option<&str>)> = maps(&container.get("volumeMounts"))
+        .map(|m| (m.get("name").text(), m.get("mountPath").text()))
+        .collect();
+    let (mut names, mut paths) = (Vec::new(), Vec::new());
+    for device in maps(&container.get("volumeDevices")) {
+        let (name, path) = (device.get("name"), device.get("devicePath"));
+        if let Some(text) = report.text(&device, "name") {
+            if let Some(volumes) = &pod.volumes {
+                if !volumes.contains(text) {
+                    unknown_volume(&name, text, volumes, report);
+                } else if !pod.claims.contains(text) {
+                    report
+                        .at(&name, format!("the volume {} is no claim", shown(text)))
+                        .help("only a claim can be a block device");
+                }
+            }
+            if mounted.iter().any(|(n, _)| *n == Some(text)) {
+                report.at(&name, format!("{} is mounted as well", shown(text)));
+            }
+            names.push((name, text.to_owned()));
+        }
+        if let Some(text) = report.text(&device, "devicePath") {
+            no_steps_up(&path, report);
+            if mounted.iter().any(|(_, p)| *p == Some(text)) {
+                report.at(&path, format!("{} is a mount's path as well", shown(text)));
+            }
+            paths.push((path, text.to_owned()));
+        }
+    }
+    report.unique(names.into_iter(), "the volume");
+    report.unique(paths.into_iter(), "the path");
+}
+
+/// The claims of devices that a container uses.
+fn claims<'a>(pod: &Pod<'a>, list: &Node<'a>, report: &mut Report<'a>) {
+    let mut used: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for claim in maps(list) {
+        let Some(name) = report.text(&claim, "name") else {
+            continue;
+        };
+        if !is_qualified_name(name) {
+            continue;
+        }
+        let request = claim.get("request");
+        report.spelled_unless_empty(&request, &DNS_LABEL);
+        if request.is_unknown() {
+            continue;
+        }
+        let part = request.text().unwrap_or_default();
+        let whole = used.contains(&(name, ""));
+        let other = part.is_empty() && used.iter().any(|(n, _)| *n == name);
+        if whole || other || !used.insert((name, part)) {
+            report
+                .at(&claim, format!("the claim {} is used twice", shown(name)))
+                .help("use it once, or name another `request` each time");
+        }
+        if let Some(devices) = &pod.devices
+            && !devices.contains(name)
+        {
+            let refusal = report.at(&claim, format!("the pod has no claim {}", shown(name)));
+            match crate::suggest::nearest(name, devices.iter().copied()) {
+                Some(near) => refusal.help(format!("did you mean `{near}`?")),
+                None => refusal.help("write it under the pod's `resourceClaims`"),
+            };
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Claims, claim templates and device classes of dynamic resource allocation.
+//!
+//! The shape of requests and the spelling of class names are the matter of the rules
+//! dra-request-shape and dra-device-class-name. CEL expressions are not compiled.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::dra::{devices, flat_fields};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+
+use super::syntax::{DNS_LABEL, DRIVER_NAME, LABEL_VALUE, QUALIFIED_NAME, is_c_identifier};
+use super::{Report, is_open, maps, selector, shown};
+
+/// The longest CEL expression, in bytes.
+const EXPRESSION: usize = 10 * 1024;
+
+pub(super) fn claim<'a>(object: &'a Object, report: &mut Report<'a>) {
+    if object.is(Kind::DEVICE_CLASS) {
+        let spec = object.get("spec");
+        selectors(&spec, report);
+        report.at_most(&spec.get("config"), 32);
+        for config in maps(&spec.get("config")) {
+            opaque(&config, report);
+        }
+        return;
+    }
+    if object.is(Kind::RESOURCE_CLAIM_TEMPLATE) {
+        selector::labels(&object.path(&["spec", "metadata", "labels"]), report);
+    }
+    let devices = devices(object);
+    let list = devices.get("requests");
+    report.at_most(&list, 32);
+    // Names of requests, and of the alternatives of each.
+    let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut known = !report.partial && !list.is_unknown() && !is_open(&devices);
+    let mut named = Vec::new();
+    for request in list.items() {
+        known &= request.is_mapping() && !is_open(&request) && !request.get("name").is_unknown();
+        if !request.is_mapping() {
+            continue;
+        }
+        if let Some(name) = report.name(&request, "name", &DNS_LABEL) {
+            named.push((request.get("name"), name.to_owned()));
+        }
+        let parts = names
+            .entry(request.get("name").text().unwrap_or_default())
+            .or_default();
+        let alternatives = request.get("firstAvailable");
+        known &= !alternatives.has_unknown();
+        report.at_most(&alternatives, 8);
+        let mut inner = Vec::new();
+        for alternative in maps(&alternatives) {
+            if let Some(name) = report.name(&alternative, "name", &DNS_LABEL) {
+                inner.push((alternative.get("name"), name.to_owned()));
+                parts.insert(name);
+            }
+            one(&alternative, report);
+        }
+        report.unique(inner.into_iter(), "the name");
+        let exactly = request.get("exactly");
+        if exactly.is_mapping() {
+            one(&exactly, report);
+        }
+        if flat_fields(&request).next().is_some() {
+            one(&request, report);
+        }
+    }
+    report.unique(named.into_iter(), "the name");
+    let names = known.then_some(&names);
+    report.at_most(&devices.get("constraints"), 32);
+    for constraint in maps(&devices.get("constraints")) {
+        references(&constraint, names, report);
+        attribute(&constraint, report);
+    }
+    report.at_most(&devices.get("config"), 32);
+    for config in maps(&devices.get("config")) {
+        references(&config, names, report);
+        opaque(&config, report);
+    }
+}
+
+/// One wish: a class, selectors, tolerations.
+fn one<'a>(block: &Node<'a>, report: &mut Report<'a>) {
+    report.text(block, "deviceClassName");
+    selectors(block, report);
+    for toleration in maps(&block.get("tolerations")) {
+        let operator = toleration.get("operator");
+        report.spelled_unless_empty(&toleration.get("key"), &QUALIFIED_NAME);
+        let value = toleration.get("value");
+        match operator.text() {
+            Some("Exists") => {
+                if value.text().is_some_and(|v| !v.is_empty()) {
+                    report.at(&value, "`operator: Exists` takes no `value`");
+                }
+            }
+            _ => report.spelled(&value, &LABEL_VALUE),
+        }
+        report.choice(&operator, &["Equal", "Exists"]);
+        report.choice(&toleration.get("effect"), &["NoSchedule", "NoExecute"]);
+    }
+}
+
+fn selectors<'a>(block: &Node<'a>, report: &mut Report<'a>) {
+    let list = block.get("selectors");
+    report.at_most(&list, 32);
+    for selector in maps(&list) {
+        let cel = selector.get("cel");
+        if !cel.exists() {
+            report
+                .missing(&selector, "cel", "`cel` is required")
+                .help("write the condition as `cel.expression`");
+            continue;
+        }
+        let expression = cel.get("expression");
+        let Some(text) = report.text(&cel, "expression") else {
+            continue;
+        };
+        if text.len() > EXPRESSION {
+            report
+                .at(&expression, "the expression is longer than 10 KiB")
+                .help("write a shorter condition");
+        }
+    }
+}
+
+/// Requests that are named elsewhere in the claim.
+fn references<'a>(
+    block: &Node<'a>,
+    names: Option<&BTreeMap<&str, BTreeSet<&str>>>,
+    report: &mut Report<'a>,
+) {
+    let list = block.get("requests");
+    report.at_most(&list, 32);
+    let mut seen = Vec::new();
+    for node in list.items() {
+        let Some(text) = node.text() else {
+            continue;
+        };
+        seen.push((node.clone(), text.to_owned()));
+        let Some(names) = names else {
+            continue;
+        };
+        let found = match text.split_once('/') {
+            Some((request, part)) => names.get(request).is_some_and(|p| p.contains(part)),
+            None => names.contains_key(text),
+        };
+        if !found {
+            let refusal = report.at(&node, format!("the claim has no request {}", shown(text)));
+            match crate::suggest::nearest(text, names.keys().copied()) {
+                Some(near) => refusal.help(format!("did you mean `{near}`?")),
+                None => refusal.help("name a request, or a request, `/` and an alternative"),
+            };
+        }
+    }
+    report.unique(seen.into_iter(), "the request");
+}
+
+/// What the devices of a constraint must have in common: a driver's domain and an identifier.
+fn attribute<'a>(constraint: &Node<'a>, report: &mut Report<'a>) {
+    let node = constraint.get("matchAttribute");
+    let Some(text) = node.text() else {
+        if !node.exists() && !constraint.get("distinctAttribute").exists() {
+            report
+                .missing(constraint, "matchAttribute", "`matchAttribute` is required")
+                .help("write a driver's attribute: `gpu.nvidia.com/parentUUID`");
+        }
+        return;
+    };
+    let good = text.split_once('/').is_some_and(|(domain, name)| {
+        (DRIVER_NAME.accepts)(domain) && name.len() <= 32 && is_c_identifier(name)
+    });
+    if !good {
+        report
+            .at(&node, format!("{} is no driver's attribute", shown(text)))
+            .help("write the driver's domain, `/` and a name: `gpu.nvidia.com/parentUUID`");
+    }
+}
+
+/// Parameters for a driver.
+fn opaque<'a>(config: &Node<'a>, report: &mut Report<'a>) {
+    let block = config.get("opaque");
+    if !block.exists() {
+        report.missing(config, "opaque", "`opaque` is required");
+        return;
+    }
+    if !block.is_mapping() {
+        return;
+    }
+    report.name(&block, "driver", &DRIVER_NAME);
+    let parameters = block.get("parameters");
+    if !parameters.exists() {
+        report.missing(&block, "parameters", "`parameters` is required");
+    } else if !parameters.is_mapping() && !parameters.is_unknown() {
+        report
+            .at(&parameters, "`parameters` is an object of the driver")
+            .help("write `apiVersion`, `kind` and what the driver wants");
+    }
+}

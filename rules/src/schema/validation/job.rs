@@ -1,0 +1,558 @@
+//! Jobs and CronJobs.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use crate::fix::{Fix, Safety};
+use crate::model::cron::{CronError, Schedule};
+use crate::model::duration::GoDuration;
+use crate::model::names::is_dns_label;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+
+use super::pod::Of;
+use super::syntax::QUALIFIED_NAME;
+use super::{Report, is_open, maps, pod, selector, shown};
+
+pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'a>) {
+    if object.is(Kind::CRON_JOB) {
+        cron_job(object, spec, report);
+        return;
+    }
+    body(spec, report);
+    let manual = spec.get("manualSelector");
+    let chosen = spec.get("selector");
+    if manual.bool() == Some(true) {
+        if !is_open(spec) {
+            selector::of_template(spec, &spec.get("template"), true, report);
+        }
+    } else if chosen.is_mapping()
+        && !manual.is_unknown()
+        && !report.partial
+        && ["matchLabels", "matchExpressions"].iter().any(|f| {
+            let part = chosen.get(f);
+            !part.entries().is_empty() || part.items().next().is_some()
+        })
+    {
+        selector::selector(&chosen, report);
+        report
+            .at(&chosen, "the API server writes a Job's `selector` itself")
+            .help("leave it out, or write `manualSelector: true` and be sure that it is unique")
+            .fix(Fix::new("remove `selector`", Safety::Safe).remove(&chosen));
+    }
+    // Each pod of an indexed Job is a host of its own.
+    let count = spec.get("completions").int().unwrap_or(1);
+    let node = object.path(&["metadata", "name"]);
+    if spec.get("completionMode").text() == Some("Indexed")
+        && count > 0
+        && let Some(name) = node.text()
+        && !is_dns_label(&format!("{name}-{}", count - 1))
+    {
+        report
+            .at(&node, "the pods of an indexed Job cannot have this name as host name")
+            .help("write a DNS label, short enough for `-` and the highest index");
+    }
+}
+
+fn cron_job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'a>) {
+    let node = object.path(&["metadata", "name"]);
+    if node.text().is_some_and(|n| n.len() > 52) {
+        report
+            .at(&node, "the name of a CronJob has 52 characters at most")
+            .help("its Jobs add 11 characters to it");
+    }
+    schedule(spec, report);
+    time_zone(&spec.get("timeZone"), report);
+    let inner = spec.path(&["jobTemplate", "spec"]);
+    selector::labels(&spec.path(&["jobTemplate", "metadata", "labels"]), report);
+    if !inner.is_mapping() {
+        return;
+    }
+    body(&inner, report);
+    let chosen = inner.get("selector");
+    if chosen.exists() {
+        report
+            .at(&chosen, "the API server writes a Job's `selector` itself")
+            .help("leave it out")
+            .fix(Fix::new("remove `selector`", Safety::Safe).remove(&chosen));
+    }
+    let manual = inner.get("manualSelector");
+    if manual.bool() == Some(true) {
+        report
+            .at(&manual, "a CronJob's Jobs have no `manualSelector`")
+            .help("leave it out")
+            .fix(Fix::new("remove `manualSelector`", Safety::Safe).remove(&manual));
+    }
+}
+
+/// Five fields or a descriptor, `@every` included, and no time zone.
+fn schedule<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+    let node = spec.get("schedule");
+    let Some(text) = report.text(spec, "schedule") else {
+        return;
+    };
+    if text.contains("TZ") {
+        let rest = text
+            .strip_prefix("CRON_TZ=")
+            .or_else(|| text.strip_prefix("TZ="))
+            .and_then(|t| t.split_once(' '));
+        let zone = spec.get("timeZone");
+        let refusal = report.at(&node, "the time zone does not belong into the schedule");
+        refusal.help("write it as `timeZone`");
+        if let Some((name, rest)) = rest
+            && zone.is_absent()
+        {
+            refusal.fix(
+                Fix::new("move the time zone to `timeZone`", Safety::Safe)
+                    .set(&node, json!(rest.trim()))
+                    .set(&zone, json!(name)),
+            );
+        }
+        return;
+    }
+    if let Some(every) = text.strip_prefix("@every ") {
+        if GoDuration::parse(every).is_err() {
+            report
+                .at(&node, format!("{} is no duration", shown(every)))
+                .help("write hours, minutes and seconds: `@every 1h30m`");
+        }
+        return;
+    }
+    // The library takes no blanks around a descriptor.
+    let error = match Schedule::parse(text) {
+        Ok(_) if text.trim().starts_with('@') && text.trim() != text => {
+            CronError::Descriptor(text.to_owned())
+        }
+        Ok(_) => return,
+        Err(error) => error,
+    };
+    let message = match &error {
+        CronError::FieldCount { found } => format!("the schedule has {found} fields, not 5"),
+        CronError::Descriptor(_) => format!("{} is no known schedule", shown(text)),
+        CronError::Field { field, text, .. } => format!("{field} {} is refused", shown(text)),
+        CronError::TimeZone(_) => "the schedule holds a time zone".to_owned(),
+    };
+    let help = match &error {
+        CronError::Field { field, .. } => {
+            let (least, most) = field.bounds();
+            format!("{field}: {least} to {most}, `*`, ranges, lists and steps")
+        }
+        _ => "write minute, hour, day of month, month and day of week: `0 3 * * 1`".to_owned(),
+    };
+    report.at(&node, message).help(help);
+}
+
+/// A name of the time zone database, as far as its spelling tells.
+fn time_zone<'a>(node: &Node<'a>, report: &mut Report<'a>) {
+    let Some(name) = node.text() else {
+        return;
+    };
+    let part = |p: &str| {
+        (1..=14).contains(&p.len())
+            && p != "."
+            && p != ".."
+            && !p.starts_with('-')
+            && p.bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'+'))
+    };
+    if name.eq_ignore_ascii_case("local") || !name.split('/').all(part) {
+        report
+            .at(node, format!("{} is no time zone", shown(name)))
+            .help("write a name of the time zone database: `Europe/Berlin`, `Etc/UTC`");
+    }
+}
+
+/// What holds for every Job.
+fn body<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+    let template = spec.get("template");
+    pod::template(&template, Of::Template, Some(&BTreeSet::new()), report);
+    restarts(spec, &template, report);
+    completion(spec, report);
+    failure(spec, &template, report);
+    success(spec, report);
+    let manager = spec.get("managedBy");
+    if let Some(text) = manager.text() {
+        let good = text.len() <= 63
+            && text.split_once('/').is_some_and(|(domain, path)| {
+                crate::model::names::is_dns_subdomain(domain)
+                    && !path.is_empty()
+                    && path.bytes().all(|b| {
+                        b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b)
+                    })
+            });
+        if !good {
+            report
+                .at(&manager, format!("{} names no controller", shown(text)))
+                .help("write a domain, `/` and a name: `kubernetes.io/job-controller`");
+        }
+    }
+}
+
+/// A Job ends, so its pods may not restart for ever.
+fn restarts<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
+    let inner = template.get("spec");
+    let policy = inner.get("restartPolicy");
+    if !inner.is_mapping() {
+        return;
+    }
+    let message = "the pods of a Job restart `Never` or `OnFailure`";
+    let help = "write `restartPolicy: Never`, and `backoffLimit` for the number of retries";
+    match policy.text() {
+        Some("" | "Always") => {
+            report.at(&policy, message).help(help).fix(
+                Fix::new("write `Never`; failed pods are replaced", Safety::Unsafe)
+                    .set(&policy, json!("Never")),
+            );
+        }
+        None if !policy.exists() => {
+            report.missing(&inner, "restartPolicy", message).help(help).fix(
+                Fix::new("write `Never`; failed pods are replaced", Safety::Unsafe)
+                    .set(&policy, json!("Never")),
+            );
+        }
+        Some("OnFailure") if spec.get("podFailurePolicy").exists() => {
+            report
+                .at(&policy, "`podFailurePolicy` needs `restartPolicy: Never`")
+                .help("write `Never`: only pods that end can be judged");
+        }
+        _ => {}
+    }
+}
+
+fn completion<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+    const MOST: i64 = 100_000;
+    const MOST_OF_MANY: i64 = 10_000;
+    let mode = spec.get("completionMode");
+    let indexed = mode.text() == Some("Indexed");
+    let completions = spec.get("completions");
+    let parallelism = spec.get("parallelism");
+    let per_index = spec.get("backoffLimitPerIndex");
+    let failed = spec.get("maxFailedIndexes");
+    if report.partial || is_open(spec) || mode.is_unknown() {
+        return;
+    }
+    if failed.exists() && !per_index.exists() {
+        report.missing(
+            spec,
+            "backoffLimitPerIndex",
+            "`maxFailedIndexes` needs `backoffLimitPerIndex`",
+        );
+    }
+    if !indexed {
+        for node in [&per_index, &failed] {
+            if node.exists() {
+                let name = super::last(node);
+                report
+                    .at(node, format!("`{name}` needs `completionMode: Indexed`"))
+                    .help("write `completionMode: Indexed` and `completions`");
+            }
+        }
+        return;
+    }
+    // Where neither is written the server writes 1 in both.
+    if !completions.exists() && parallelism.exists() {
+        let refusal = report.missing(
+            spec,
+            "completions",
+            "an indexed Job with `parallelism` needs `completions`",
+        );
+        refusal.help("write how many indexes there are");
+        if let Some(count) = parallelism.int()
+            && count > 0
+        {
+            refusal.fix(
+                Fix::new("write as many completions as pods", Safety::Unsafe)
+                    .set(&completions, json!(count)),
+            );
+        }
+    }
+    report.between(&parallelism, 0, MOST);
+    report.between(&failed, 0, MOST);
+    let Some(count) = completions.int() else {
+        return;
+    };
+    if failed.int().is_some_and(|f| f > count) {
+        report
+            .at(&failed, format!("`maxFailedIndexes` is above `completions` ({count})"))
+            .help("write at most as many");
+    }
+    if count > MOST && per_index.exists() {
+        if !failed.exists() {
+            report.missing(
+                spec,
+                "maxFailedIndexes",
+                "more than 100000 completions need `maxFailedIndexes`",
+            );
+        }
+        report.between(&parallelism, 0, MOST_OF_MANY);
+        report.between(&failed, 0, MOST_OF_MANY);
+    }
+}
+
+fn failure<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
+    let policy = spec.get("podFailurePolicy");
+    if !policy.exists() {
+        return;
+    }
+    let replacement = spec.get("podReplacementPolicy");
+    if replacement.text() == Some("TerminatingOrFailed") {
+        report
+            .at(&replacement, "`podFailurePolicy` needs `podReplacementPolicy: Failed`")
+            .help("write `Failed`, or leave it out")
+            .fix(Fix::new("write `Failed`", Safety::Safe).set(&replacement, json!("Failed")));
+    }
+    let inner = template.get("spec");
+    let mut names = BTreeSet::new();
+    let mut known = !report.partial && !is_open(&inner);
+    for field in ["containers", "initContainers"] {
+        let list = inner.get(field);
+        known &= !list.is_unknown();
+        for container in list.items() {
+            let name = container.get("name");
+            known &= !container.is_unknown() && !name.is_unknown() && !is_open(&container);
+            names.extend(name.text());
+        }
+    }
+    let rules = policy.get("rules");
+    report.at_most(&rules, 20);
+    for rule in maps(&rules) {
+        let action = rule.get("action");
+        if action.text() == Some("FailIndex")
+            && !spec.get("backoffLimitPerIndex").exists()
+            && !report.partial
+            && !is_open(spec)
+        {
+            report
+                .at(&action, "`FailIndex` needs `backoffLimitPerIndex`")
+                .help("write `backoffLimitPerIndex` in the Job's spec");
+        }
+        let codes = rule.get("onExitCodes");
+        let conditions = rule.get("onPodConditions");
+        let some = conditions.items().next().is_some();
+        if codes.exists() && some {
+            report
+                .at(&rule, "`onExitCodes` and `onPodConditions` exclude each other")
+                .help("write two rules");
+        } else if !codes.exists()
+            && !some
+            && !conditions.is_unknown()
+            && !report.partial
+            && !is_open(&rule)
+        {
+            report
+                .at(&rule, "the rule says nothing about when it holds")
+                .help("write `onExitCodes` or `onPodConditions`");
+        }
+        exit_codes(&codes, known.then_some(&names), report);
+        report.at_most(&conditions, 20);
+        for condition in maps(&conditions) {
+            report.spelled(&condition.get("type"), &QUALIFIED_NAME);
+        }
+    }
+}
+
+fn exit_codes<'a>(codes: &Node<'a>, names: Option<&BTreeSet<&str>>, report: &mut Report<'a>) {
+    if !codes.is_mapping() {
+        return;
+    }
+    let container = codes.get("containerName");
+    if let (Some(name), Some(names)) = (container.text(), names)
+        && !names.contains(name)
+    {
+        report
+            .at(&container, format!("the pod has no container {}", shown(name)))
+            .help("name a container or an init container of the template");
+    }
+    let values = codes.get("values");
+    if values.is_unknown() {
+        return;
+    }
+    let numbers: Vec<(Node<'a>, i64)> = values
+        .items()
+        .filter_map(|n| n.int().map(|v| (n, v)))
+        .collect();
+    if values.items().next().is_none() {
+        if values.exists() {
+            report.at(&values, "`values` may not be empty");
+        } else {
+            report.missing(codes, "values", "`values` is required");
+        }
+    }
+    report.at_most(&values, 255);
+    let mut seen = BTreeSet::new();
+    for (node, value) in &numbers {
+        if *value == 0 && codes.get("operator").text() == Some("In") {
+            report
+                .at(node, "exit code 0 is no failure")
+                .help("leave 0 out, or write `operator: NotIn`");
+        }
+        if !seen.insert(*value) {
+            report.at(node, format!("exit code {value} is written twice"));
+        }
+    }
+    if numbers.windows(2).any(|w| w[0].1 > w[1].1) {
+        report
+            .at(&values, "the exit codes are not in order")
+            .help("write the smallest first")
+            .fix(Fix::new("sort them", Safety::Safe).set(&values, {
+                let mut sorted: Vec<i64> = numbers.iter().map(|n| n.1).collect();
+                sorted.sort_unstable();
+                json!(sorted)
+            }));
+    }
+}
+
+fn success<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+    let policy = spec.get("successPolicy");
+    let mode = spec.get("completionMode");
+    if !policy.exists() || report.partial || is_open(spec) || mode.is_unknown() {
+        return;
+    }
+    if mode.text() != Some("Indexed") {
+        report
+            .at(&policy, "`successPolicy` needs `completionMode: Indexed`")
+            .help("write `completionMode: Indexed` and `completions`");
+        return;
+    }
+    let rules = policy.get("rules");
+    if rules.is_sequence() && rules.items().next().is_none() {
+        report.at(&rules, "`rules` may not be empty");
+    }
+    report.at_most(&rules, 20);
+    let total = spec.get("completions");
+    for rule in maps(&rules) {
+        let (count, indexes) = (rule.get("succeededCount"), rule.get("succeededIndexes"));
+        if !count.exists() && !indexes.exists() && !is_open(&rule) {
+            report
+                .at(&rule, "the rule says nothing about when the Job has succeeded")
+                .help("write `succeededCount` or `succeededIndexes`");
+        }
+        report.not_negative(&count);
+        let Some(total) = total.int() else {
+            continue;
+        };
+        let named = indexes.text().map(|text| read_indexes(text, total));
+        if let Some(Err(problem)) = &named {
+            report
+                .at(&indexes, problem.clone())
+                .help("write numbers and ranges in order, as `0,2-5`");
+        }
+        let most = match named {
+            Some(Ok(named)) => named.min(total),
+            _ => total,
+        };
+        if count.int().is_some_and(|c| c > most) {
+            report
+                .at(&count, format!("`succeededCount` is above {most}, the number of indexes"))
+                .help("write at most as many");
+        }
+    }
+}
+
+/// How many indexes a text such as `0,2-5` names.
+fn read_indexes(text: &str, total: i64) -> Result<i64, String> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let mut last = -1;
+    let mut count = 0;
+    for part in text.split(',') {
+        let (from, to) = match part.split_once('-') {
+            Some((from, to)) => (from, Some(to)),
+            None => (part, None),
+        };
+        let number = |t: &str| {
+            t.parse::<i64>()
+                .ok()
+                .filter(|_| t.bytes().all(|b| b.is_ascii_digit()))
+                .ok_or_else(|| format!("{} is no index", shown(part)))
+        };
+        let first = number(from)?;
+        let end = to.map_or(Ok(first), number)?;
+        if first <= last || (to.is_some() && end <= first) {
+            return Err(format!("{} is not in order", shown(part)));
+        }
+        if end >= total {
+            return Err(format!("there is no index {end}: `completions` is {total}"));
+        }
+        count += end - first + 1;
+        last = end;
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_indexes;
+    use crate::schema::validation::tests::{refused, taken};
+
+    fn job(rest: &str) -> String {
+        format!(
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j}}\nspec:\n  template: {{spec: \
+             {{restartPolicy: Never, containers: [{{name: c, image: i}}]}}}}\n{rest}"
+        )
+    }
+
+    #[test]
+    fn indexes_are_read_as_the_server_reads_them() {
+        assert_eq!(read_indexes("0,2-4", 5), Ok(4));
+        assert_eq!(read_indexes("", 5), Ok(0));
+        for text in ["5", "2,1", "1,1", "3-2", "a", "1-", "+1", "0-5"] {
+            assert!(read_indexes(text, 5).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn completion_modes() {
+        for rest in [
+            "",
+            "  completionMode: Indexed\n",
+            "  completionMode: Indexed\n  completions: 4\n  parallelism: 2\n  backoffLimitPerIndex: 1\n",
+            "  completionMode: Indexed\n  completions: 4\n  successPolicy: {rules: [{succeededCount: 2}]}\n",
+            "  selector: {}\n",
+            "  podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}\n",
+        ] {
+            taken(&job(rest));
+        }
+        for (rest, place) in [
+            (
+                "  completionMode: Indexed\n  parallelism: 2\n",
+                "/spec/completions",
+            ),
+            ("  backoffLimitPerIndex: 1\n", "/spec/backoffLimitPerIndex"),
+            (
+                "  successPolicy: {rules: [{succeededCount: 2}]}\n",
+                "/spec/successPolicy",
+            ),
+            ("  selector: {matchLabels: {a: b}}\n", "/spec/selector"),
+            (
+                "  podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {operator: In, values: [0]}}]}\n",
+                "/spec/podFailurePolicy/rules/0/onExitCodes/values/0",
+            ),
+            (
+                "  podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {operator: In, values: [3, 2]}}]}\n",
+                "/spec/podFailurePolicy/rules/0/onExitCodes/values",
+            ),
+        ] {
+            refused(&job(rest), place);
+        }
+    }
+
+    #[test]
+    fn schedules() {
+        let cron = |schedule: &str| {
+            format!(
+                "apiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: j}}\nspec:\n  schedule: \
+                 '{schedule}'\n  jobTemplate: {{spec: {{template: {{spec: {{restartPolicy: Never, \
+                 containers: [{{name: c, image: i}}]}}}}}}}}\n"
+            )
+        };
+        for good in ["0 3 * * *", "@daily", "@every 1h30m", "*/5 0-6 1,15 jan mon", "? * ? * ?"] {
+            taken(&cron(good));
+        }
+        for bad in ["0 3 * *", "TZ=UTC 0 3 * * *", "60 * * * *", "@every day", "@reboot", "* * * * 7"] {
+            refused(&cron(bad), "/spec/schedule");
+        }
+    }
+}

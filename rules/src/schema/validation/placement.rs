@@ -1,0 +1,224 @@
+//! Where a pod may run: selectors of nodes, affinity, tolerations, spread.
+
+use std::collections::BTreeSet;
+
+use crate::fix::{Fix, Safety};
+use crate::node::Node;
+
+use super::selector::{labels, requirement, selector};
+use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME};
+use super::{Report, is_open, maps, shown};
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+pub(super) fn placement<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+    labels(&spec.get("nodeSelector"), report);
+    let affinity = spec.get("affinity");
+    nodes(&affinity.get("nodeAffinity"), report);
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let block = affinity.get(kind);
+        for term in maps(&block.get(REQUIRED)) {
+            pods(&term, report);
+        }
+        for weighted in maps(&block.get(PREFERRED)) {
+            pods(&weighted.get("podAffinityTerm"), report);
+        }
+    }
+    for toleration in maps(&spec.get("tolerations")) {
+        tolerate(&toleration, report);
+    }
+    spread(&spec.get("topologySpreadConstraints"), report);
+}
+
+fn nodes<'a>(affinity: &Node<'a>, report: &mut Report<'a>) {
+    let required = affinity.get(REQUIRED);
+    let terms = required.get("nodeSelectorTerms");
+    if terms.is_sequence() && terms.items().next().is_none() {
+        report
+            .at(&terms, "`nodeSelectorTerms` needs a term")
+            .help("write what the node must have, or leave the block out");
+    }
+    for term in maps(&terms) {
+        node_term(&term, true, report);
+    }
+    for preferred in maps(&affinity.get(PREFERRED)) {
+        node_term(&preferred.get("preference"), false, report);
+    }
+}
+
+fn node_term<'a>(term: &Node<'a>, strict: bool, report: &mut Report<'a>) {
+    const OPERATORS: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
+    for expression in maps(&term.get("matchExpressions")) {
+        report.spelled(&expression.get("key"), &QUALIFIED_NAME);
+        requirement(&expression, OPERATORS, report);
+        if strict {
+            for value in expression.get("values").items() {
+                report.spelled(&value, &LABEL_VALUE);
+            }
+        }
+    }
+    for field in maps(&term.get("matchFields")) {
+        report.strict_choice(&field.get("key"), &["metadata.name"]);
+        report.strict_choice(&field.get("operator"), &["In", "NotIn"]);
+        let values = field.get("values");
+        let count = values.items().count();
+        if count != 1 && !values.is_unknown() {
+            let message = "a field of a node is compared with one value";
+            if values.exists() {
+                report.at(&values, message);
+            } else {
+                report.missing(&field, "values", message);
+            }
+        }
+        for value in values.items() {
+            report.spelled(&value, &DNS_SUBDOMAIN);
+        }
+    }
+}
+
+fn pods<'a>(term: &Node<'a>, report: &mut Report<'a>) {
+    if !term.is_mapping() {
+        return;
+    }
+    let chosen = term.get("labelSelector");
+    selector(&chosen, report);
+    selector(&term.get("namespaceSelector"), report);
+    for namespace in term.get("namespaces").items() {
+        report.spelled(&namespace, &DNS_LABEL);
+    }
+    report.name(term, "topologyKey", &QUALIFIED_NAME);
+    let same = keys(term, "matchLabelKeys", report);
+    let other = keys(term, "mismatchLabelKeys", report);
+    for (node, key) in same.iter().filter(|(_, k)| other.iter().any(|(_, o)| o == k)) {
+        report.at(
+            node,
+            format!("{} stands in `mismatchLabelKeys` as well", shown(key)),
+        );
+    }
+}
+
+/// Keys whose values come from the pod itself; they need a selector beside them, and none of its
+/// keys.
+fn keys<'a>(block: &Node<'a>, field: &str, report: &mut Report<'a>) -> Vec<(Node<'a>, &'a str)> {
+    let list = block.get(field);
+    let chosen = block.get("labelSelector");
+    if list.items().next().is_none() || chosen.is_unknown() {
+        return Vec::new();
+    }
+    if !chosen.exists() && !report.partial && !is_open(block) {
+        report
+            .at(&list, format!("`{field}` needs a `labelSelector` beside it"))
+            .help("write the `labelSelector` that the keys narrow");
+    }
+    let mut out = Vec::new();
+    for node in list.items() {
+        report.spelled(&node, &QUALIFIED_NAME);
+        out.extend(node.text().map(|t| (node.clone(), t)));
+    }
+    out
+}
+
+fn tolerate<'a>(toleration: &Node<'a>, report: &mut Report<'a>) {
+    let (key, operator) = (toleration.get("key"), toleration.get("operator"));
+    let (value, effect) = (toleration.get("value"), toleration.get("effect"));
+    report.spelled_unless_empty(&key, &QUALIFIED_NAME);
+    let how = operator.text().unwrap_or_default();
+    let open = is_open(toleration) || report.partial;
+    if !key.is_unknown()
+        && !operator.is_unknown()
+        && key.text().unwrap_or_default().is_empty()
+        && matches!(how, "" | "Equal")
+        && !open
+    {
+        let message = "a toleration without `key` needs `operator: Exists`";
+        let refusal = if operator.exists() {
+            report.at(&operator, message)
+        } else {
+            report.missing(toleration, "operator", message)
+        };
+        refusal.help("name the taint's `key`; without one every taint is tolerated");
+        return;
+    }
+    match how {
+        "Exists" => {
+            if value.text().is_some_and(|v| !v.is_empty()) {
+                let fix = Fix::new("remove `value`", Safety::Unsafe).remove(&value);
+                report
+                    .at(&operator, "`operator: Exists` takes no `value`")
+                    .help("leave `value` out, or write `operator: Equal`")
+                    .fix(fix);
+            }
+        }
+        "" | "Equal" if !operator.is_unknown() => {
+            if let Some(text) = value.text()
+                && !(LABEL_VALUE.accepts)(text)
+            {
+                // The server blames the operator.
+                let node = if operator.exists() { &operator } else { toleration };
+                report
+                    .at(node, format!("the `value` {} is no label value", shown(text)))
+                    .help(LABEL_VALUE.help);
+            }
+        }
+        _ => {}
+    }
+    let seconds = toleration.get("tolerationSeconds");
+    if seconds.exists()
+        && !effect.is_unknown()
+        && effect.text() != Some("NoExecute")
+        && !open
+    {
+        let message = "`tolerationSeconds` needs `effect: NoExecute`";
+        let refusal = if effect.exists() {
+            report.at(&effect, message)
+        } else {
+            report.missing(toleration, "effect", message)
+        };
+        refusal.help("write `effect: NoExecute`, or leave `tolerationSeconds` out");
+    }
+}
+
+fn spread<'a>(list: &Node<'a>, report: &mut Report<'a>) {
+    let mut seen = BTreeSet::new();
+    for constraint in maps(list) {
+        report.text(&constraint, "topologyKey");
+        let action = constraint.get("whenUnsatisfiable");
+        if let (Some(key), Some(action)) = (constraint.get("topologyKey").text(), action.text())
+            && !seen.insert((key, action))
+        {
+            report
+                .at(
+                    &constraint,
+                    format!("a second constraint for {} and `{action}`", shown(key)),
+                )
+                .help("merge the two, or change one");
+        }
+        let domains = constraint.get("minDomains");
+        if domains.exists() && action.text().is_some_and(|a| a != "DoNotSchedule") {
+            report
+                .at(&domains, "`minDomains` needs `whenUnsatisfiable: DoNotSchedule`")
+                .help("leave `minDomains` out, or write `DoNotSchedule`");
+        }
+        let chosen = constraint.get("labelSelector");
+        selector(&chosen, report);
+        let own = keys(&constraint, "matchLabelKeys", report);
+        let mut selected: BTreeSet<&str> = chosen
+            .get("matchLabels")
+            .entries()
+            .into_iter()
+            .map(|(k, _)| k)
+            .collect();
+        selected.extend(
+            maps(&chosen.get("matchExpressions")).filter_map(|e| e.get("key").text()),
+        );
+        for (node, key) in own {
+            if selected.contains(key) {
+                report.at(
+                    &node,
+                    format!("{} stands in `labelSelector` as well", shown(key)),
+                );
+            }
+        }
+    }
+}

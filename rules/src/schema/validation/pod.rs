@@ -1,0 +1,266 @@
+//! Pods and pod templates: what holds for the pod as a whole.
+
+use std::collections::BTreeSet;
+
+use crate::node::Node;
+use crate::source::placeholder::is_placeholder;
+
+use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, IP, QUALIFIED_NAME};
+use super::{Report, container, is_open, maps, placement, security, selector, shown, volume};
+
+/// Where a pod spec stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// A Pod itself.
+    Pod,
+    /// The template of another kind.
+    Template,
+    /// The template of a StatefulSet, which writes host name and subdomain itself.
+    StatefulSet,
+}
+
+/// What the containers of a pod refer to.
+pub(super) struct Pod<'a> {
+    pub(super) spec: Node<'a>,
+    pub(super) of: Of,
+    /// Names of volumes; `None` where not all are known.
+    pub(super) volumes: Option<BTreeSet<&'a str>>,
+    /// Names of volumes that are claims, which alone may be block devices.
+    pub(super) claims: BTreeSet<&'a str>,
+    /// Names of resource claims; `None` where not all are known.
+    pub(super) devices: Option<BTreeSet<&'a str>>,
+    /// Seconds from SIGTERM to SIGKILL, where known.
+    pub(super) grace: Option<i64>,
+}
+
+/// The names of a list of named items; `None` where one is not known or the list is not whole.
+fn names<'a>(list: &Node<'a>, report: &Report<'a>) -> Option<BTreeSet<&'a str>> {
+    if report.partial || list.is_unknown() {
+        return None;
+    }
+    let mut out = BTreeSet::new();
+    for item in list.items() {
+        let name = item.get("name");
+        if item.is_unknown() || is_open(&item) || name.is_unknown() {
+            return None;
+        }
+        out.extend(name.text());
+    }
+    Some(out)
+}
+
+/// A template with its labels, annotations and pod. `claimed` are the volumes of a StatefulSet's
+/// own claim templates, `None` where they are not known.
+pub(super) fn template<'a>(
+    template: &Node<'a>,
+    of: Of,
+    claimed: Option<&BTreeSet<&'a str>>,
+    report: &mut Report<'a>,
+) {
+    if template.is_mapping() {
+        selector::labels(&template.path(&["metadata", "labels"]), report);
+        pod(&template.get("spec"), of, claimed, report);
+        profiles(template, report);
+    }
+}
+
+/// A pod spec.
+pub(super) fn pod<'a>(
+    spec: &Node<'a>,
+    of: Of,
+    claimed: Option<&BTreeSet<&'a str>>,
+    report: &mut Report<'a>,
+) {
+    if !spec.is_mapping() {
+        return;
+    }
+    let open = is_open(spec);
+    let mut volumes = names(&spec.get("volumes"), report).filter(|_| !open);
+    match (&mut volumes, claimed) {
+        (Some(volumes), Some(claimed)) => volumes.extend(claimed.iter()),
+        (_, None) => volumes = None,
+        _ => {}
+    }
+    let grace = spec.get("terminationGracePeriodSeconds");
+    let mut claims: BTreeSet<&str> = claimed.into_iter().flatten().copied().collect();
+    claims.extend(
+        maps(&spec.get("volumes"))
+            .filter(|v| v.get("persistentVolumeClaim").exists() || v.get("ephemeral").exists())
+            .filter_map(|v| v.get("name").text()),
+    );
+    let pod = Pod {
+        spec: spec.clone(),
+        of,
+        volumes,
+        claims,
+        devices: names(&spec.get("resourceClaims"), report).filter(|_| !open),
+        grace: if grace.exists() {
+            grace.int()
+        } else if report.partial || open {
+            None
+        } else {
+            Some(30)
+        },
+    };
+    volume::volumes(&spec.get("volumes"), of, claimed, report);
+    resource_claims(&spec.get("resourceClaims"), report);
+    container::containers(&pod, report);
+    if spec.get("ephemeralContainers").items().next().is_some() {
+        let message = match of {
+            Of::Pod => "a new Pod has no `ephemeralContainers`",
+            _ => "a pod template has no `ephemeralContainers`",
+        };
+        report
+            .at(&spec.get("ephemeralContainers"), message)
+            .help("`kubectl debug` adds them to a running pod");
+    }
+    security::pod(spec, report);
+    placement::placement(spec, report);
+    network(&pod, report);
+    gates(spec, of, report);
+    for field in ["serviceAccountName", "nodeName", "priorityClassName"] {
+        report.spelled_unless_empty(&spec.get(field), &DNS_SUBDOMAIN);
+    }
+    report.spelled(&spec.get("runtimeClassName"), &DNS_SUBDOMAIN);
+    if of == Of::Pod
+        && !report.partial
+        && !open
+        && matches!(spec.get("serviceAccountName").text(), None | Some(""))
+        && !spec.get("serviceAccountName").is_unknown()
+    {
+        for volume in maps(&spec.get("volumes")) {
+            for source in maps(&volume.path(&["projected", "sources"])) {
+                let token = source.get("serviceAccountToken");
+                if token.exists() && spec.get("serviceAccount").text().is_none() {
+                    report
+                        .at(&token, "a Pod with this source needs `serviceAccountName`")
+                        .help("write `serviceAccountName`, for example `default`");
+                }
+            }
+        }
+    }
+}
+
+/// Claims of dynamic resource allocation.
+fn resource_claims<'a>(list: &Node<'a>, report: &mut Report<'a>) {
+    let mut named = Vec::new();
+    for claim in maps(list) {
+        if let Some(name) = report.name(&claim, "name", &DNS_LABEL) {
+            named.push((claim.get("name"), name.to_owned()));
+        }
+        // Until 1.30 the two fields stood under `source`, which is an unknown field now.
+        if !claim.get("source").exists() {
+            report.exactly_one(&claim, &["resourceClaimName", "resourceClaimTemplateName"]);
+        }
+        report.spelled(&claim.get("resourceClaimName"), &DNS_SUBDOMAIN);
+        report.spelled(&claim.get("resourceClaimTemplateName"), &DNS_SUBDOMAIN);
+    }
+    report.unique(named.into_iter(), "the claim");
+}
+
+/// Host names and name resolution.
+fn network<'a>(pod: &Pod<'a>, report: &mut Report<'a>) {
+    let spec = &pod.spec;
+    if pod.of != Of::StatefulSet {
+        report.spelled_unless_empty(&spec.get("hostname"), &DNS_LABEL);
+        report.spelled_unless_empty(&spec.get("subdomain"), &DNS_LABEL);
+    }
+    for alias in maps(&spec.get("hostAliases")) {
+        report.spelled(&alias.get("ip"), &IP);
+        for name in alias.get("hostnames").items() {
+            report.spelled(&name, &DNS_SUBDOMAIN);
+        }
+    }
+    let config = spec.get("dnsConfig");
+    let servers = config.get("nameservers");
+    if spec.get("dnsPolicy").text() == Some("None")
+        && !config.is_unknown()
+        && !is_open(&config)
+        && !servers.is_unknown()
+        && servers.items().next().is_none()
+    {
+        let message = "`dnsPolicy: None` needs a nameserver in `dnsConfig`";
+        if !config.exists() {
+            report.missing(spec, "dnsConfig", message);
+        } else if servers.exists() {
+            report.at(&servers, message);
+        } else {
+            report.missing(&config, "nameservers", message);
+        }
+    }
+    report.at_most(&servers, 3);
+    for server in servers.items() {
+        report.spelled(&server, &IP);
+    }
+    let searches = config.get("searches");
+    report.at_most(&searches, 32);
+    for search in searches.items() {
+        if let Some(text) = search.text()
+            && text != "."
+        {
+            let bare = text.strip_suffix('.').unwrap_or(text).replace('_', "-");
+            if !(DNS_SUBDOMAIN.accepts)(&bare) {
+                report
+                    .at(&search, format!("{} is no DNS name", shown(text)))
+                    .help(DNS_SUBDOMAIN.help);
+            }
+        }
+    }
+    for option in maps(&config.get("options")) {
+        report.text(&option, "name");
+    }
+}
+
+/// Readiness and scheduling gates.
+fn gates<'a>(spec: &Node<'a>, of: Of, report: &mut Report<'a>) {
+    for gate in maps(&spec.get("readinessGates")) {
+        report.spelled(&gate.get("conditionType"), &QUALIFIED_NAME);
+    }
+    let gates = spec.get("schedulingGates");
+    let mut named = Vec::new();
+    for gate in maps(&gates) {
+        if let Some(name) = report.name(&gate, "name", &QUALIFIED_NAME) {
+            named.push((gate.get("name"), name.to_owned()));
+        }
+    }
+    report.unique(named.into_iter(), "the gate");
+    let node = spec.get("nodeName");
+    if of == Of::Pod
+        && gates.items().next().is_some()
+        && node.text().is_some_and(|n| !n.is_empty())
+    {
+        report
+            .at(&node, "`nodeName` is not allowed while there are `schedulingGates`")
+            .help("leave one of them out");
+    }
+}
+
+/// AppArmor's old annotations name containers.
+pub(super) fn profiles<'a>(template: &Node<'a>, report: &mut Report<'a>) {
+    const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+    let spec = template.get("spec");
+    if report.partial || is_open(&spec) {
+        return;
+    }
+    for (key, value) in template.path(&["metadata", "annotations"]).entries() {
+        let Some(container) = key.strip_prefix(PREFIX) else {
+            continue;
+        };
+        let mut all = spec
+            .get("initContainers")
+            .items()
+            .chain(spec.get("containers").items());
+        if !is_placeholder(key)
+            && !all.any(|c| {
+                c.is_unknown() || is_open(&c) || {
+                    let name = c.get("name");
+                    name.is_unknown() || name.text() == Some(container)
+                }
+            })
+        {
+            report
+                .at(&value, format!("there is no container {}", shown(container)))
+                .help("write `securityContext.appArmorProfile` on the container instead");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Requests and limits of containers and pods.
+//!
+//! That a GPU is requested whole and with its limit is the matter of the rule gpu-limit-mismatch.
+
+use std::collections::BTreeMap;
+
+use crate::model::gpu::is_extended;
+use crate::model::quantity::Quantity;
+use crate::node::Node;
+use crate::source::placeholder::is_placeholder;
+
+use super::syntax::QUALIFIED_NAME;
+use super::volume::quantity;
+use super::{Report, maps, shown};
+
+const NATIVE: &[&str] = &["cpu", "memory", "ephemeral-storage"];
+
+/// The resources of a container.
+pub(super) fn container<'a>(container: &Node<'a>, report: &mut Report<'a>) {
+    let resources = container.get("resources");
+    let limits = resources.get("limits");
+    let requests = resources.get("requests");
+    let mut pages = None;
+    let mut sized = resources.is_unknown() || limits.is_unknown() || requests.is_unknown();
+    for side in [&limits, &requests] {
+        for (name, amount) in side.entries() {
+            if is_placeholder(name) {
+                sized = true;
+                continue;
+            }
+            resource_name(name, &amount, report);
+            let value = quantity(&amount);
+            if value.is_some_and(|q| q < Quantity::ZERO) {
+                report
+                    .at(&amount, format!("{} is below 0", shown(name)))
+                    .help("write 0 or more");
+            }
+            sized |= matches!(name, "cpu" | "memory");
+            if let Some(size) = name.strip_prefix("hugepages-") {
+                pages = Some(amount.clone());
+                page_size(name, size, &amount, value, report);
+            }
+        }
+    }
+    for (name, request) in requests.entries() {
+        if !is_extended(name) && !is_placeholder(name) && request.exists() {
+            compare(name, &request, &limits, report);
+        }
+    }
+    if let Some(node) = pages
+        && !sized
+        && !report.partial
+    {
+        report
+            .at(&node, "huge pages need `cpu` or `memory` beside them")
+            .help("request `cpu` or `memory` in the same container");
+    }
+}
+
+fn resource_name<'a>(name: &str, amount: &Node<'a>, report: &mut Report<'a>) {
+    if !(QUALIFIED_NAME.accepts)(name) {
+        report
+            .at(amount, format!("{} names no resource", shown(name)))
+            .help(QUALIFIED_NAME.help);
+    } else if !name.contains('/') {
+        if !NATIVE.contains(&name) && !name.starts_with("hugepages-") {
+            let refusal = report.at(amount, format!("{} names no resource", shown(name)));
+            match (name, crate::suggest::nearest(name, NATIVE.iter().copied())) {
+                ("gpu" | "gpus", _) => refusal.help("did you mean `nvidia.com/gpu`?"),
+                (_, Some(near)) => refusal.help(format!("did you mean `{near}`?")),
+                _ => refusal.help("a resource of a device needs its domain: `nvidia.com/gpu`"),
+            };
+        }
+    } else if name.starts_with("requests.")
+        || (is_extended(name) && !(QUALIFIED_NAME.accepts)(&format!("requests.{name}")))
+    {
+        report.at(amount, format!("{} names no resource", shown(name)));
+    }
+}
+
+/// Requests of `cpu` and the like may be below their limits; those of huge pages may not.
+fn compare<'a>(name: &str, request: &Node<'a>, limits: &Node<'a>, report: &mut Report<'a>) {
+    let whole = name.starts_with("hugepages-");
+    let limit = limits.get(name);
+    if limits.is_unknown() || limit.is_unknown() {
+        return;
+    }
+    if !limit.exists() {
+        if whole && !report.partial && !super::is_open(limits) {
+            report
+                .at(&limit, format!("{} is requested without a limit", shown(name)))
+                .help("huge pages need a limit equal to the request");
+        }
+        return;
+    }
+    let (Some(asked), Some(most)) = (quantity(request), quantity(&limit)) else {
+        return;
+    };
+    if asked > most {
+        report
+            .at(
+                request,
+                format!("the request of {} ({asked}) is above its limit ({most})", shown(name)),
+            )
+            .help("lower the request or raise the limit");
+    } else if whole && asked != most {
+        report
+            .at(
+                request,
+                format!("the request of {} ({asked}) differs from its limit ({most})", shown(name)),
+            )
+            .help("huge pages need a limit equal to the request");
+    }
+}
+
+fn page_size<'a>(
+    name: &str,
+    size: &str,
+    amount: &Node<'a>,
+    value: Option<Quantity>,
+    report: &mut Report<'a>,
+) {
+    let page = Quantity::parse(size).ok().map(Quantity::value);
+    let Some(value) = value else {
+        return;
+    };
+    if page.is_none_or(|p| p <= 0 || value.value() % p != 0) {
+        report
+            .at(amount, format!("{value} is no multiple of the page of {}", shown(name)))
+            .help("write a multiple of the page size");
+    }
+}
+
+/// Resources of the pod as a whole, which its containers share.
+pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+    let resources = spec.get("resources");
+    if !resources.is_mapping() {
+        return;
+    }
+    let claims = resources.get("claims");
+    if claims.exists() {
+        report
+            .at(&claims, "`claims` belong to a container's resources")
+            .help("write them in the container that uses them");
+    }
+    let (limits, requests) = (resources.get("limits"), resources.get("requests"));
+    for side in [&limits, &requests] {
+        for (name, amount) in side.entries() {
+            if is_placeholder(name) {
+                continue;
+            }
+            if !matches!(name, "cpu" | "memory") && !name.starts_with("hugepages-") {
+                report
+                    .at(&amount, format!("a pod as a whole cannot ask for {}", shown(name)))
+                    .help("ask for it in the container that uses it");
+            }
+            if quantity(&amount).is_some_and(|q| q < Quantity::ZERO) {
+                report.at(&amount, format!("{} is below 0", shown(name)));
+            }
+        }
+    }
+    for (name, request) in requests.entries() {
+        if request.exists() {
+            compare(name, &request, &limits, report);
+        }
+    }
+    shared(spec, &limits, &requests, report);
+}
+
+/// No container may have more than the pod, and all together may not ask for more.
+fn shared<'a>(
+    spec: &Node<'a>,
+    limits: &Node<'a>,
+    requests: &Node<'a>,
+    report: &mut Report<'a>,
+) {
+    let mut sums: BTreeMap<&str, i128> = BTreeMap::new();
+    for container in maps(&spec.get("containers")) {
+        let own = container.get("resources");
+        for (name, amount) in own.get("limits").entries() {
+            let most = limits.get(name);
+            if let (Some(a), Some(b)) = (quantity(&amount), quantity(&most))
+                && a > b
+            {
+                report
+                    .at(&amount, format!("the limit of {} is above the pod's ({b})", shown(name)))
+                    .help("lower it, or raise the pod's limit");
+            }
+        }
+        for name in ["cpu", "memory"] {
+            let asked = own.path(&["requests", name]);
+            // A container that writes only a limit asks for as much.
+            let asked = if asked.exists() {
+                asked
+            } else {
+                own.path(&["limits", name])
+            };
+            if let Some(amount) = quantity(&asked) {
+                let sum = sums.entry(name).or_default();
+                *sum = sum.saturating_add(amount.nano());
+            }
+        }
+    }
+    for (name, sum) in sums {
+        let node = requests.get(name);
+        if let Some(all) = quantity(&node)
+            && sum > all.nano()
+        {
+            report
+                .at(&node, format!("the containers together ask for more {} than this", shown(name)))
+                .help("raise the pod's request, or lower those of the containers");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Manifests that the API server takes and refuses, and where it refuses them.
+
+use crate::object::Object;
+use crate::schema::violation::Violation;
+
+use super::validate;
+
+fn judge(text: &str) -> Vec<Violation> {
+    let value: serde_json::Value = serde_yaml::from_str(text).unwrap();
+    let object = Object::from_json(&value).unwrap();
+    let mut out = Vec::new();
+    validate(&object, &mut out);
+    out
+}
+
+/// Nothing is wrong with it.
+#[track_caller]
+pub(super) fn taken(text: &str) {
+    let found = judge(text);
+    assert!(found.is_empty(), "{found:#?}\n{text}");
+}
+
+/// Something is wrong at this place, and nowhere else.
+#[track_caller]
+pub(super) fn refused(text: &str, place: &str) {
+    let found = judge(text);
+    let places: Vec<String> = found.iter().map(|v| v.pointer.to_string()).collect();
+    assert_eq!(places, [place], "{found:#?}\n{text}");
+}

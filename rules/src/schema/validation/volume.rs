@@ -1,0 +1,310 @@
+//! Volumes of pods, and claims of volumes.
+
+use std::collections::BTreeSet;
+
+use crate::model::quantity::Quantity;
+use crate::node::Node;
+
+use super::pod::Of;
+use super::selector::selector;
+use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, DRIVER_NAME};
+use super::{Report, is_open, last, maps, shown};
+
+/// What a volume can be, in the order in which the server looks.
+const SOURCES: &[&str] = &[
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+];
+
+/// The volumes of a pod. Those that a StatefulSet replaces by its own claims are not looked at.
+pub(super) fn volumes<'a>(
+    list: &Node<'a>,
+    of: Of,
+    claimed: Option<&BTreeSet<&'a str>>,
+    report: &mut Report<'a>,
+) {
+    let mut named = Vec::new();
+    for volume in maps(list) {
+        let name = volume.get("name");
+        if of == Of::StatefulSet
+            && name.text().is_some_and(|n| claimed.is_none_or(|c| c.contains(n)))
+        {
+            continue;
+        }
+        if let Some(text) = report.name(&volume, "name", &DNS_LABEL) {
+            named.push((name, text.to_owned()));
+        }
+        let mut written = SOURCES.iter().filter(|s| volume.get(s).exists());
+        if let (Some(a), Some(b)) = (written.next(), written.next()) {
+            report
+                .at(
+                    &volume.get(b),
+                    format!("a volume is one thing, not `{a}` and `{b}`"),
+                )
+                .help("write two volumes");
+            continue;
+        }
+        source(&volume, report);
+    }
+    report.unique(named.into_iter(), "the volume");
+}
+
+fn source<'a>(volume: &Node<'a>, report: &mut Report<'a>) {
+    let limit = volume.path(&["emptyDir", "sizeLimit"]);
+    if quantity(&limit).is_some_and(|q| q < Quantity::ZERO) {
+        report.at(&limit, "`sizeLimit` is below 0");
+    }
+    let host = volume.get("hostPath");
+    if host.is_mapping() && report.text(&host, "path").is_some() {
+        no_steps_up(&host.get("path"), report);
+    }
+    for (kind, name) in [("secret", "secretName"), ("configMap", "name")] {
+        let block = volume.get(kind);
+        if block.is_mapping() {
+            report.text(&block, name);
+            mode(&block, "defaultMode", report);
+            items(&block, report);
+        }
+    }
+    let claim = volume.get("persistentVolumeClaim");
+    if claim.is_mapping() {
+        report.text(&claim, "claimName");
+    }
+    let nfs = volume.get("nfs");
+    if nfs.is_mapping() {
+        report.text(&nfs, "server");
+        if report.text(&nfs, "path").is_some_and(|p| !p.starts_with('/')) {
+            report
+                .at(&nfs.get("path"), "`path` is not absolute")
+                .help("begin it with `/`");
+        }
+    }
+    let csi = volume.get("csi");
+    if csi.is_mapping() {
+        report.name(&csi, "driver", &DRIVER_NAME);
+        let secret = csi.get("nodePublishSecretRef");
+        if secret.is_mapping() {
+            report.name(&secret, "name", &DNS_SUBDOMAIN);
+        }
+    }
+    let downward = volume.get("downwardAPI");
+    mode(&downward, "defaultMode", report);
+    for file in maps(&downward.get("items")) {
+        downward_file(&file, report);
+    }
+    projected(&volume.get("projected"), report);
+    let ephemeral = volume.get("ephemeral");
+    if ephemeral.is_mapping() {
+        let template = ephemeral.get("volumeClaimTemplate");
+        if !template.exists() {
+            report.missing(
+                &ephemeral,
+                "volumeClaimTemplate",
+                "`volumeClaimTemplate` is required",
+            );
+        }
+        claim_spec(&template.get("spec"), report);
+    }
+}
+
+/// Permission bits.
+fn mode<'a>(block: &Node<'a>, field: &str, report: &mut Report<'a>) {
+    let node = block.get(field);
+    if let Some(bits) = node.int()
+        && !(0..=0o777).contains(&bits)
+    {
+        report
+            .at(&node, format!("`{field}` {bits} is no file mode"))
+            .help("write an octal number from 0000 to 0777, in JSON a decimal one to 511");
+    }
+}
+
+fn items<'a>(block: &Node<'a>, report: &mut Report<'a>) {
+    for item in maps(&block.get("items")) {
+        report.text(&item, "key");
+        if report.text(&item, "path").is_some() {
+            relative(&item.get("path"), report);
+            reserved(&item.get("path"), report);
+        }
+        mode(&item, "mode", report);
+    }
+}
+
+fn downward_file<'a>(file: &Node<'a>, report: &mut Report<'a>) {
+    if report.text(file, "path").is_some() {
+        relative(&file.get("path"), report);
+        reserved(&file.get("path"), report);
+    }
+    mode(file, "mode", report);
+    report.exactly_one(file, &["fieldRef", "resourceFieldRef"]);
+    let field = file.path(&["fieldRef", "fieldPath"]);
+    if let Some(path) = field.text()
+        && !matches!(
+            path,
+            "metadata.name"
+                | "metadata.namespace"
+                | "metadata.labels"
+                | "metadata.annotations"
+                | "metadata.uid"
+        )
+        && !is_subscript(path)
+    {
+        report
+            .at(&field, format!("{} cannot be a file", shown(path)))
+            .help("write name, namespace, uid, labels or annotations under `metadata.`");
+    }
+    let resource = file.get("resourceFieldRef");
+    if resource.is_mapping() {
+        report.text(&resource, "containerName");
+    }
+}
+
+/// `metadata.labels['key']` and its kin.
+pub(super) fn is_subscript(path: &str) -> bool {
+    ["metadata.labels['", "metadata.annotations['"]
+        .iter()
+        .any(|prefix| {
+            path.strip_prefix(prefix)
+                .and_then(|rest| rest.strip_suffix("']"))
+                .is_some_and(|key| crate::model::names::is_qualified_name(&key.to_lowercase()))
+        })
+}
+
+fn projected<'a>(block: &Node<'a>, report: &mut Report<'a>) {
+    const KINDS: &[&str] = &[
+        "secret",
+        "configMap",
+        "downwardAPI",
+        "serviceAccountToken",
+        "clusterTrustBundle",
+    ];
+    mode(block, "defaultMode", report);
+    let mut paths = Vec::new();
+    for source in maps(&block.get("sources")) {
+        let mut written = KINDS.iter().filter(|k| source.get(k).exists());
+        if let (Some(a), Some(b)) = (written.next(), written.next()) {
+            report
+                .at(&source, format!("a source is one thing, not `{a}` and `{b}`"))
+                .help("write two sources");
+        }
+        for kind in ["secret", "configMap"] {
+            let inner = source.get(kind);
+            if inner.is_mapping() {
+                report.text(&inner, "name");
+                items(&inner, report);
+                paths.extend(maps(&inner.get("items")).map(|i| i.get("path")));
+            }
+        }
+        for file in maps(&source.path(&["downwardAPI", "items"])) {
+            downward_file(&file, report);
+            paths.push(file.get("path"));
+        }
+        let token = source.get("serviceAccountToken");
+        if token.is_mapping() {
+            report.between(&token.get("expirationSeconds"), 600, 1 << 32);
+            if report.text(&token, "path").is_some() {
+                relative(&token.get("path"), report);
+                reserved(&token.get("path"), report);
+            }
+        }
+    }
+    let written = paths
+        .into_iter()
+        .filter_map(|n| n.text().map(str::to_owned).map(|t| (n, t)));
+    report.unique(written, "the path");
+}
+
+/// A path below something, not above it.
+pub(super) fn relative<'a>(node: &Node<'a>, report: &mut Report<'a>) {
+    if node.text().is_some_and(|t| t.starts_with('/')) {
+        report
+            .at(node, format!("`{}` is not relative", last(node)))
+            .help("leave out the `/` at the start");
+    }
+    no_steps_up(node, report);
+}
+
+pub(super) fn no_steps_up<'a>(node: &Node<'a>, report: &mut Report<'a>) {
+    if node.text().is_some_and(|t| t.split('/').any(|p| p == "..")) {
+        report.at(node, format!("`{}` holds `..`", last(node)));
+    }
+}
+
+/// The kubelet keeps names that begin with two dots.
+fn reserved<'a>(node: &Node<'a>, report: &mut Report<'a>) {
+    if node
+        .text()
+        .is_some_and(|t| t.starts_with("..") && !t.starts_with("../"))
+    {
+        report.at(node, format!("`{}` begins with `..`", last(node)));
+    }
+}
+
+/// The spec of a PersistentVolumeClaim.
+pub(super) fn claim_spec<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+    if !spec.is_mapping() {
+        return;
+    }
+    selector(&spec.get("selector"), report);
+    let modes = spec.get("accessModes");
+    if !modes.is_unknown() && modes.items().next().is_none() {
+        let message = "`accessModes` is required";
+        if modes.exists() {
+            report.at(&modes, message)
+        } else {
+            report.missing(spec, "accessModes", message)
+        }
+        .help("write `[ReadWriteOnce]`, or what the storage offers");
+    }
+    let single = modes.items().any(|m| m.text() == Some("ReadWriteOncePod"));
+    if single && modes.items().count() > 1 {
+        report.at(&modes, "`ReadWriteOncePod` allows no other mode beside it");
+    }
+    let resources = spec.get("resources");
+    let requests = resources.get("requests");
+    let storage = requests.get("storage");
+    if resources.is_unknown() || requests.is_unknown() {
+        return;
+    }
+    if !storage.exists() {
+        if !report.partial && !is_open(&resources) && !is_open(&requests) && !is_open(spec) {
+            report
+                .at(&resources, "a claim needs `requests.storage`")
+                .help("write how much, for example `100Gi`");
+        }
+    } else if quantity(&storage).is_some_and(|q| q <= Quantity::ZERO) {
+        report.at(&storage, "`storage` is not above 0");
+    }
+    report.spelled_unless_empty(&spec.get("storageClassName"), &DNS_SUBDOMAIN);
+}
+
+pub(super) fn quantity(node: &Node<'_>) -> Option<Quantity> {
+    Quantity::parse(&node.quantity_text()?).ok()
+}
