@@ -76,7 +76,10 @@ fn resources<'a>(list: &Node<'a>, report: &mut Report<'a>) {
         };
         if whole.contains(resource) || parts.contains(part) {
             report
-                .at(&item, format!("{} is covered by an item before it", shown(text)))
+                .at(
+                    &item,
+                    format!("{} is covered by an item before it", shown(text)),
+                )
                 .help("leave it out");
         }
         if part == "*" {
@@ -135,7 +138,10 @@ fn client<'a>(config: &Node<'a>, report: &mut Report<'a>) {
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     if !text.starts_with('/') {
         report
-            .at(&path, format!("the path {} does not begin with `/`", shown(text)))
+            .at(
+                &path,
+                format!("the path {} does not begin with `/`", shown(text)),
+            )
             .help("write it from the root");
     } else if !inner.split('/').all(segment) {
         report

@@ -62,11 +62,19 @@ fn init<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
     if report.partial || is_open(container) {
         return;
     }
-    for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+    for field in [
+        "lifecycle",
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+    ] {
         let node = container.get(field);
         if node.exists() {
             report
-                .at(&node, format!("an init container that ends has no `{field}`"))
+                .at(
+                    &node,
+                    format!("an init container that ends has no `{field}`"),
+                )
                 .help("write `restartPolicy: Always` for a sidecar, or leave it out");
         }
     }
@@ -192,7 +200,10 @@ fn env<'a>(container: &Node<'a>, report: &mut Report<'a>) {
         let written = SOURCES.iter().filter(|s| from.get(s).exists()).count();
         if written > 1 || (written == 0 && !report.partial && !is_open(&from)) {
             report
-                .at(&from, format!("`valueFrom` wants one source and has {written}"))
+                .at(
+                    &from,
+                    format!("`valueFrom` wants one source and has {written}"),
+                )
                 .help(format!("write one of {}", super::either(SOURCES)));
         }
         field_ref(&from.get("fieldRef"), report);
@@ -321,7 +332,10 @@ fn mounts<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
         let both = |n: &Node<'_>| n.exists() && n.text() != Some("");
         let (sub, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
         if both(&sub) && both(&expression) {
-            report.at(&expression, "`subPath` and `subPathExpr` exclude each other");
+            report.at(
+                &expression,
+                "`subPath` and `subPathExpr` exclude each other",
+            );
         }
         let propagation = mount.get("mountPropagation");
         if propagation.text() == Some("Bidirectional")
@@ -341,8 +355,14 @@ fn mounts<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
                     .at(&recursive, "`recursiveReadOnly` needs `readOnly: true`")
                     .help("write `readOnly: true`");
             }
-            if matches!(propagation.text(), Some("Bidirectional" | "HostToContainer")) {
-                report.at(&recursive, "`recursiveReadOnly` excludes `mountPropagation`");
+            if matches!(
+                propagation.text(),
+                Some("Bidirectional" | "HostToContainer")
+            ) {
+                report.at(
+                    &recursive,
+                    "`recursiveReadOnly` excludes `mountPropagation`",
+                );
             }
         }
     }

@@ -50,7 +50,10 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'
         && !is_dns_label(&format!("{name}-{}", count - 1))
     {
         report
-            .at(&node, "the pods of an indexed Job cannot have this name as host name")
+            .at(
+                &node,
+                "the pods of an indexed Job cannot have this name as host name",
+            )
             .help("write a DNS label, short enough for `-` and the highest index");
     }
 }
@@ -177,9 +180,9 @@ fn body<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
             && text.split_once('/').is_some_and(|(domain, path)| {
                 crate::model::names::is_dns_subdomain(domain)
                     && !path.is_empty()
-                    && path.bytes().all(|b| {
-                        b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b)
-                    })
+                    && path
+                        .bytes()
+                        .all(|b| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b))
             });
         if !good {
             report
@@ -206,10 +209,13 @@ fn restarts<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
             );
         }
         None if !policy.exists() => {
-            report.missing(&inner, "restartPolicy", message).help(help).fix(
-                Fix::new("write `Never`; failed pods are replaced", Safety::Unsafe)
-                    .set(&policy, json!("Never")),
-            );
+            report
+                .missing(&inner, "restartPolicy", message)
+                .help(help)
+                .fix(
+                    Fix::new("write `Never`; failed pods are replaced", Safety::Unsafe)
+                        .set(&policy, json!("Never")),
+                );
         }
         Some("OnFailure") if spec.get("podFailurePolicy").exists() => {
             report
@@ -274,7 +280,10 @@ fn completion<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     };
     if failed.int().is_some_and(|f| f > count) {
         report
-            .at(&failed, format!("`maxFailedIndexes` is above `completions` ({count})"))
+            .at(
+                &failed,
+                format!("`maxFailedIndexes` is above `completions` ({count})"),
+            )
             .help("write at most as many");
     }
     if count > MOST && per_index.exists() {
@@ -298,7 +307,10 @@ fn failure<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
     let replacement = spec.get("podReplacementPolicy");
     if replacement.text() == Some("TerminatingOrFailed") {
         report
-            .at(&replacement, "`podFailurePolicy` needs `podReplacementPolicy: Failed`")
+            .at(
+                &replacement,
+                "`podFailurePolicy` needs `podReplacementPolicy: Failed`",
+            )
             .help("write `Failed`, or leave it out")
             .fix(Fix::new("write `Failed`", Safety::Safe).set(&replacement, json!("Failed")));
     }
@@ -332,7 +344,10 @@ fn failure<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
         let some = conditions.items().next().is_some();
         if codes.exists() && some {
             report
-                .at(&rule, "`onExitCodes` and `onPodConditions` exclude each other")
+                .at(
+                    &rule,
+                    "`onExitCodes` and `onPodConditions` exclude each other",
+                )
                 .help("write two rules");
         } else if !codes.exists()
             && !some
@@ -361,7 +376,10 @@ fn exit_codes<'a>(codes: &Node<'a>, names: Option<&BTreeSet<&str>>, report: &mut
         && !names.contains(name)
     {
         report
-            .at(&container, format!("the pod has no container {}", shown(name)))
+            .at(
+                &container,
+                format!("the pod has no container {}", shown(name)),
+            )
             .help("name a container or an init container of the template");
     }
     let values = codes.get("values");
@@ -425,7 +443,10 @@ fn success<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         let (count, indexes) = (rule.get("succeededCount"), rule.get("succeededIndexes"));
         if !count.exists() && !indexes.exists() && !is_open(&rule) {
             report
-                .at(&rule, "the rule says nothing about when the Job has succeeded")
+                .at(
+                    &rule,
+                    "the rule says nothing about when the Job has succeeded",
+                )
                 .help("write `succeededCount` or `succeededIndexes`");
         }
         report.not_negative(&count);
@@ -444,7 +465,10 @@ fn success<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         };
         if count.int().is_some_and(|c| c > most) {
             report
-                .at(&count, format!("`succeededCount` is above {most}, the number of indexes"))
+                .at(
+                    &count,
+                    format!("`succeededCount` is above {most}, the number of indexes"),
+                )
                 .help("write at most as many");
         }
     }
@@ -548,10 +572,23 @@ mod tests {
                  containers: [{{name: c, image: i}}]}}}}}}}}\n"
             )
         };
-        for good in ["0 3 * * *", "@daily", "@every 1h30m", "*/5 0-6 1,15 jan mon", "? * ? * ?"] {
+        for good in [
+            "0 3 * * *",
+            "@daily",
+            "@every 1h30m",
+            "*/5 0-6 1,15 jan mon",
+            "? * ? * ?",
+        ] {
             taken(&cron(good));
         }
-        for bad in ["0 3 * *", "TZ=UTC 0 3 * * *", "60 * * * *", "@every day", "@reboot", "* * * * 7"] {
+        for bad in [
+            "0 3 * *",
+            "TZ=UTC 0 3 * * *",
+            "60 * * * *",
+            "@every day",
+            "@reboot",
+            "* * * * 7",
+        ] {
             refused(&cron(bad), "/spec/schedule");
         }
     }

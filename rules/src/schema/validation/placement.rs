@@ -90,7 +90,10 @@ fn pods<'a>(term: &Node<'a>, report: &mut Report<'a>) {
     report.name(term, "topologyKey", &QUALIFIED_NAME);
     let same = keys(term, "matchLabelKeys", report);
     let other = keys(term, "mismatchLabelKeys", report);
-    for (node, key) in same.iter().filter(|(_, k)| other.iter().any(|(_, o)| o == k)) {
+    for (node, key) in same
+        .iter()
+        .filter(|(_, k)| other.iter().any(|(_, o)| o == k))
+    {
         report.at(
             node,
             format!("{} stands in `mismatchLabelKeys` as well", shown(key)),
@@ -108,7 +111,10 @@ fn keys<'a>(block: &Node<'a>, field: &str, report: &mut Report<'a>) -> Vec<(Node
     }
     if !chosen.exists() && !report.partial && !is_open(block) {
         report
-            .at(&list, format!("`{field}` needs a `labelSelector` beside it"))
+            .at(
+                &list,
+                format!("`{field}` needs a `labelSelector` beside it"),
+            )
             .help("write the `labelSelector` that the keys narrow");
     }
     let mut out = Vec::new();
@@ -141,34 +147,35 @@ fn tolerate<'a>(toleration: &Node<'a>, report: &mut Report<'a>) {
         return;
     }
     match how {
-        "Exists" => {
-            if value.text().is_some_and(|v| !v.is_empty()) {
-                let fix = Fix::new("remove `value`", Safety::Unsafe).remove(&value);
-                report
-                    .at(&operator, "`operator: Exists` takes no `value`")
-                    .help("leave `value` out, or write `operator: Equal`")
-                    .fix(fix);
-            }
+        "Exists" if value.text().is_some_and(|v| !v.is_empty()) => {
+            let fix = Fix::new("remove `value`", Safety::Unsafe).remove(&value);
+            report
+                .at(&operator, "`operator: Exists` takes no `value`")
+                .help("leave `value` out, or write `operator: Equal`")
+                .fix(fix);
         }
         "" | "Equal" if !operator.is_unknown() => {
             if let Some(text) = value.text()
                 && !(LABEL_VALUE.accepts)(text)
             {
                 // The server blames the operator.
-                let node = if operator.exists() { &operator } else { toleration };
+                let node = if operator.exists() {
+                    &operator
+                } else {
+                    toleration
+                };
                 report
-                    .at(node, format!("the `value` {} is no label value", shown(text)))
+                    .at(
+                        node,
+                        format!("the `value` {} is no label value", shown(text)),
+                    )
                     .help(LABEL_VALUE.help);
             }
         }
         _ => {}
     }
     let seconds = toleration.get("tolerationSeconds");
-    if seconds.exists()
-        && !effect.is_unknown()
-        && effect.text() != Some("NoExecute")
-        && !open
-    {
+    if seconds.exists() && !effect.is_unknown() && effect.text() != Some("NoExecute") && !open {
         let message = "`tolerationSeconds` needs `effect: NoExecute`";
         let refusal = if effect.exists() {
             report.at(&effect, message)
@@ -197,7 +204,10 @@ fn spread<'a>(list: &Node<'a>, report: &mut Report<'a>) {
         let domains = constraint.get("minDomains");
         if domains.exists() && action.text().is_some_and(|a| a != "DoNotSchedule") {
             report
-                .at(&domains, "`minDomains` needs `whenUnsatisfiable: DoNotSchedule`")
+                .at(
+                    &domains,
+                    "`minDomains` needs `whenUnsatisfiable: DoNotSchedule`",
+                )
                 .help("leave `minDomains` out, or write `DoNotSchedule`");
         }
         let chosen = constraint.get("labelSelector");
@@ -209,9 +219,7 @@ fn spread<'a>(list: &Node<'a>, report: &mut Report<'a>) {
             .into_iter()
             .map(|(k, _)| k)
             .collect();
-        selected.extend(
-            maps(&chosen.get("matchExpressions")).filter_map(|e| e.get("key").text()),
-        );
+        selected.extend(maps(&chosen.get("matchExpressions")).filter_map(|e| e.get("key").text()));
         for (node, key) in own {
             if selected.contains(key) {
                 report.at(

@@ -225,12 +225,13 @@ fn gates<'a>(spec: &Node<'a>, of: Of, report: &mut Report<'a>) {
     }
     report.unique(named.into_iter(), "the gate");
     let node = spec.get("nodeName");
-    if of == Of::Pod
-        && gates.items().next().is_some()
-        && node.text().is_some_and(|n| !n.is_empty())
+    if of == Of::Pod && gates.items().next().is_some() && node.text().is_some_and(|n| !n.is_empty())
     {
         report
-            .at(&node, "`nodeName` is not allowed while there are `schedulingGates`")
+            .at(
+                &node,
+                "`nodeName` is not allowed while there are `schedulingGates`",
+            )
             .help("leave one of them out");
     }
 }
@@ -259,7 +260,10 @@ pub(super) fn profiles<'a>(template: &Node<'a>, report: &mut Report<'a>) {
             })
         {
             report
-                .at(&value, format!("there is no container {}", shown(container)))
+                .at(
+                    &value,
+                    format!("there is no container {}", shown(container)),
+                )
                 .help("write `securityContext.appArmorProfile` on the container instead");
         }
     }

@@ -14,13 +14,21 @@ pub(super) fn probes<'a>(container: &Node<'a>, report: &mut Report<'a>) {
         if !probe.is_mapping() {
             continue;
         }
-        handler(&probe, &["exec", "httpGet", "tcpSocket", "grpc"], None, report);
+        handler(
+            &probe,
+            &["exec", "httpGet", "tcpSocket", "grpc"],
+            None,
+            report,
+        );
         let successes = probe.get("successThreshold");
         if field == "readinessProbe" {
             let grace = probe.get("terminationGracePeriodSeconds");
             if grace.exists() {
                 report
-                    .at(&grace, "a readiness probe ends nothing and takes no grace period")
+                    .at(
+                        &grace,
+                        "a readiness probe ends nothing and takes no grace period",
+                    )
                     .help("leave `terminationGracePeriodSeconds` out")
                     .fix(Fix::new("remove it", Safety::Safe).remove(&grace));
             }
@@ -28,22 +36,26 @@ pub(super) fn probes<'a>(container: &Node<'a>, report: &mut Report<'a>) {
             && count > 1
         {
             report
-                .at(&successes, format!("`successThreshold` {count} must be 1 here"))
+                .at(
+                    &successes,
+                    format!("`successThreshold` {count} must be 1 here"),
+                )
                 .help("only a readiness probe takes another number")
                 .fix(Fix::new("write 1", Safety::Safe).set(&successes, json!(1)));
         }
     }
 }
 
-pub(super) fn lifecycle<'a>(
-    container: &Node<'a>,
-    grace: Option<i64>,
-    report: &mut Report<'a>,
-) {
+pub(super) fn lifecycle<'a>(container: &Node<'a>, grace: Option<i64>, report: &mut Report<'a>) {
     for field in ["postStart", "preStop"] {
         let hook = container.path(&["lifecycle", field]);
         if hook.is_mapping() {
-            handler(&hook, &["exec", "httpGet", "tcpSocket", "sleep"], grace, report);
+            handler(
+                &hook,
+                &["exec", "httpGet", "tcpSocket", "sleep"],
+                grace,
+                report,
+            );
         }
     }
 }
@@ -121,7 +133,10 @@ pub(super) fn port<'a>(node: &Node<'a>, report: &mut Report<'a>) {
     match text.parse::<u16>() {
         Ok(number) if number > 0 => {
             report
-                .at(node, format!("{} in quotes is a name, and no port's name", shown(text)))
+                .at(
+                    node,
+                    format!("{} in quotes is a name, and no port's name", shown(text)),
+                )
                 .help(format!("write {number} without quotes"))
                 .fix(Fix::new("remove the quotes", Safety::Safe).set(node, json!(number)));
         }

@@ -88,7 +88,10 @@ fn compare<'a>(name: &str, request: &Node<'a>, limits: &Node<'a>, report: &mut R
     if !limit.exists() {
         if whole && !report.partial && !super::is_open(limits) {
             report
-                .at(&limit, format!("{} is requested without a limit", shown(name)))
+                .at(
+                    &limit,
+                    format!("{} is requested without a limit", shown(name)),
+                )
                 .help("huge pages need a limit equal to the request");
         }
         return;
@@ -100,14 +103,20 @@ fn compare<'a>(name: &str, request: &Node<'a>, limits: &Node<'a>, report: &mut R
         report
             .at(
                 request,
-                format!("the request of {} ({asked}) is above its limit ({most})", shown(name)),
+                format!(
+                    "the request of {} ({asked}) is above its limit ({most})",
+                    shown(name)
+                ),
             )
             .help("lower the request or raise the limit");
     } else if whole && asked != most {
         report
             .at(
                 request,
-                format!("the request of {} ({asked}) differs from its limit ({most})", shown(name)),
+                format!(
+                    "the request of {} ({asked}) differs from its limit ({most})",
+                    shown(name)
+                ),
             )
             .help("huge pages need a limit equal to the request");
     }
@@ -126,7 +135,10 @@ fn page_size<'a>(
     };
     if page.is_none_or(|p| p <= 0 || value.value() % p != 0) {
         report
-            .at(amount, format!("{value} is no multiple of the page of {}", shown(name)))
+            .at(
+                amount,
+                format!("{value} is no multiple of the page of {}", shown(name)),
+            )
             .help("write a multiple of the page size");
     }
 }
@@ -151,7 +163,10 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
             }
             if !matches!(name, "cpu" | "memory") && !name.starts_with("hugepages-") {
                 report
-                    .at(&amount, format!("a pod as a whole cannot ask for {}", shown(name)))
+                    .at(
+                        &amount,
+                        format!("a pod as a whole cannot ask for {}", shown(name)),
+                    )
                     .help("ask for it in the container that uses it");
             }
             if quantity(&amount).is_some_and(|q| q < Quantity::ZERO) {
@@ -168,12 +183,7 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
 }
 
 /// No container may have more than the pod, and all together may not ask for more.
-fn shared<'a>(
-    spec: &Node<'a>,
-    limits: &Node<'a>,
-    requests: &Node<'a>,
-    report: &mut Report<'a>,
-) {
+fn shared<'a>(spec: &Node<'a>, limits: &Node<'a>, requests: &Node<'a>, report: &mut Report<'a>) {
     let mut sums: BTreeMap<&str, i128> = BTreeMap::new();
     for container in maps(&spec.get("containers")) {
         let own = container.get("resources");
@@ -183,7 +193,10 @@ fn shared<'a>(
                 && a > b
             {
                 report
-                    .at(&amount, format!("the limit of {} is above the pod's ({b})", shown(name)))
+                    .at(
+                        &amount,
+                        format!("the limit of {} is above the pod's ({b})", shown(name)),
+                    )
                     .help("lower it, or raise the pod's limit");
             }
         }
@@ -207,7 +220,13 @@ fn shared<'a>(
             && sum > all.nano()
         {
             report
-                .at(&node, format!("the containers together ask for more {} than this", shown(name)))
+                .at(
+                    &node,
+                    format!(
+                        "the containers together ask for more {} than this",
+                        shown(name)
+                    ),
+                )
                 .help("raise the pod's request, or lower those of the containers");
         }
     }

@@ -44,13 +44,19 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         }
         for (switch, prefixes) in [
             ("hostNetwork", &["net."][..]),
-            ("hostIPC", &["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."][..]),
+            (
+                "hostIPC",
+                &["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."][..],
+            ),
         ] {
             let dotted = name.replace('/', ".");
             if spec.get(switch).bool() == Some(true)
                 && prefixes.iter().any(|p| dotted.starts_with(p))
             {
-                report.at(&node, format!("{} is the host's with `{switch}`", shown(name)));
+                report.at(
+                    &node,
+                    format!("{} is the host's with `{switch}`", shown(name)),
+                );
             }
         }
         named.push((node, name.to_owned()));

@@ -18,8 +18,8 @@ pub(super) fn service<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Repo
         None => "ClusterIP",
     };
     let address = spec.get("clusterIP");
-    let headless = address.text() == Some("None")
-        || spec.get("clusterIPs").index(0).text() == Some("None");
+    let headless =
+        address.text() == Some("None") || spec.get("clusterIPs").index(0).text() == Some("None");
     selector::labels(&spec.get("selector"), report);
     ports(spec, name, headless, report);
     addresses(spec, name, report);
@@ -63,7 +63,11 @@ fn ports<'a>(spec: &Node<'a>, kind: &str, headless: bool, report: &mut Report<'a
             }
         }
         report.spelled_unless_empty(&name, &DNS_LABEL);
-        names.extend(name.text().filter(|n| !n.is_empty()).map(|t| (name.clone(), t.to_owned())));
+        names.extend(
+            name.text()
+                .filter(|n| !n.is_empty())
+                .map(|t| (name.clone(), t.to_owned())),
+        );
         let target = port.get("targetPort");
         // Nothing, 0 and the empty text are the port itself.
         if target.int() != Some(0) && target.text() != Some("") {
@@ -136,7 +140,10 @@ fn addresses<'a>(spec: &Node<'a>, kind: &str, report: &mut Report<'a>) {
         })
         .collect();
     if families.len() == 2 && families[0].is_some() && families[0] == families[1] {
-        report.at(&spec.get("ipFamilies").index(1), "each family may stand once");
+        report.at(
+            &spec.get("ipFamilies").index(1),
+            "each family may stand once",
+        );
     }
     if let (Some(Some(six)), Some(address)) = (families.first(), one.text().and_then(read_ip))
         && address.is_ipv6() != *six
@@ -173,7 +180,10 @@ fn affinity<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         && matches!(kind.text(), None | Some("" | "None"))
     {
         report
-            .at(&config, "`sessionAffinityConfig` needs `sessionAffinity: ClientIP`")
+            .at(
+                &config,
+                "`sessionAffinityConfig` needs `sessionAffinity: ClientIP`",
+            )
             .help("write `sessionAffinity: ClientIP`, or leave it out");
     }
     if kind.text() == Some("ClientIP") {
@@ -191,9 +201,16 @@ fn of_type<'a>(
     let balanced = kind == "LoadBalancer";
     if headless && matches!(kind, "LoadBalancer" | "NodePort") {
         let node = spec.get("clusterIPs");
-        let node = if node.exists() { node } else { spec.get("clusterIP") };
+        let node = if node.exists() {
+            node
+        } else {
+            spec.get("clusterIP")
+        };
         report
-            .at(&node, format!("`type: {kind}` needs a cluster address, not `None`"))
+            .at(
+                &node,
+                format!("`type: {kind}` needs a cluster address, not `None`"),
+            )
             .help("leave `clusterIP` out, or write `type: ClusterIP`");
     }
     if kind == "ExternalName" {
@@ -250,7 +267,10 @@ fn of_type<'a>(
     let ranges = spec.get("loadBalancerSourceRanges");
     if ranges.items().next().is_some() && !balanced {
         report
-            .at(&ranges, "`loadBalancerSourceRanges` needs `type: LoadBalancer`")
+            .at(
+                &ranges,
+                "`loadBalancerSourceRanges` needs `type: LoadBalancer`",
+            )
             .help("leave it out, or write the `type`");
     }
     for node in ranges.items() {
@@ -271,7 +291,10 @@ fn of_type<'a>(
     let policy = spec.get("externalTrafficPolicy");
     if policy.text().is_some_and(|t| !t.is_empty()) && !outside {
         report
-            .at(&policy, "`externalTrafficPolicy` needs a Service that is reached from outside")
+            .at(
+                &policy,
+                "`externalTrafficPolicy` needs a Service that is reached from outside",
+            )
             .help("leave it out, or write `type: NodePort` or `LoadBalancer`")
             .fix(Fix::new("remove it", Safety::Unsafe).remove(&policy));
     }
@@ -281,7 +304,10 @@ fn of_type<'a>(
         && !(balanced && policy.text() == Some("Local"))
     {
         report
-            .at(&health, "`healthCheckNodePort` needs a LoadBalancer with `externalTrafficPolicy: Local`")
+            .at(
+                &health,
+                "`healthCheckNodePort` needs a LoadBalancer with `externalTrafficPolicy: Local`",
+            )
             .help("leave it out");
     }
     let spread = spec.get("trafficDistribution");

@@ -54,7 +54,9 @@ pub(super) fn volumes<'a>(
     for volume in maps(list) {
         let name = volume.get("name");
         if of == Of::StatefulSet
-            && name.text().is_some_and(|n| claimed.is_none_or(|c| c.contains(n)))
+            && name
+                .text()
+                .is_some_and(|n| claimed.is_none_or(|c| c.contains(n)))
         {
             continue;
         }
@@ -100,7 +102,10 @@ fn source<'a>(volume: &Node<'a>, report: &mut Report<'a>) {
     let nfs = volume.get("nfs");
     if nfs.is_mapping() {
         report.text(&nfs, "server");
-        if report.text(&nfs, "path").is_some_and(|p| !p.starts_with('/')) {
+        if report
+            .text(&nfs, "path")
+            .is_some_and(|p| !p.starts_with('/'))
+        {
             report
                 .at(&nfs.get("path"), "`path` is not absolute")
                 .help("begin it with `/`");
@@ -211,7 +216,10 @@ fn projected<'a>(block: &Node<'a>, report: &mut Report<'a>) {
         let mut written = KINDS.iter().filter(|k| source.get(k).exists());
         if let (Some(a), Some(b)) = (written.next(), written.next()) {
             report
-                .at(&source, format!("a source is one thing, not `{a}` and `{b}`"))
+                .at(
+                    &source,
+                    format!("a source is one thing, not `{a}` and `{b}`"),
+                )
                 .help("write two sources");
         }
         for kind in ["secret", "configMap"] {

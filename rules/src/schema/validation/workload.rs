@@ -42,7 +42,10 @@ fn runs_for_ever<'a>(kind: &str, template: &Node<'a>, report: &mut Report<'a>) {
     let deadline = template.path(&["spec", "activeDeadlineSeconds"]);
     if deadline.exists() {
         report
-            .at(&deadline, format!("the pods of a {kind} have no `activeDeadlineSeconds`"))
+            .at(
+                &deadline,
+                format!("the pods of a {kind} have no `activeDeadlineSeconds`"),
+            )
             .help("leave it out, or make it a Job");
     }
 }
@@ -80,7 +83,10 @@ fn deployment<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         && seconds >= 0
     {
         report
-            .at(&deadline, "`progressDeadlineSeconds` is not above `minReadySeconds`")
+            .at(
+                &deadline,
+                "`progressDeadlineSeconds` is not above `minReadySeconds`",
+            )
             .help("it is 600 where it is not written: write more than `minReadySeconds`");
     }
 }
@@ -102,7 +108,10 @@ fn amount<'a>(node: &Node<'a>, bounded: bool, report: &mut Report<'a>) -> Option
     let Some(digits) = digits else {
         let refusal = report.at(
             node,
-            format!("`{name}` {} is neither a number nor a percentage", shown(text)),
+            format!(
+                "`{name}` {} is neither a number nor a percentage",
+                shown(text)
+            ),
         );
         if let Ok(count) = text.parse::<i32>()
             && count >= 0
@@ -126,8 +135,10 @@ fn amount<'a>(node: &Node<'a>, bounded: bool, report: &mut Report<'a>) -> Option
 
 fn daemon_set<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     let strategy = spec.get("updateStrategy");
-    if !matches!(strategy.get("type").text(), None | Some("" | "RollingUpdate"))
-        || strategy.get("type").is_unknown()
+    if !matches!(
+        strategy.get("type").text(),
+        None | Some("" | "RollingUpdate")
+    ) || strategy.get("type").is_unknown()
     {
         return;
     }
