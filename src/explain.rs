@@ -127,7 +127,7 @@ fn describe(rule: &Rule) -> Value {
         "severity": rule.severity.name(),
         "since": rule.since,
         "summary": rule.summary(),
-        "checks": match rule.check { Check::Object(_) => "object", Check::Reader => "reader" },
+        "checks": match rule.check { Check::Object(_) | Check::Residual(_) => "object", Check::Reader => "reader" },
         "kinds": kinds(rule.kinds),
         "reads": kinds(rule.reads),
         "params": params,

@@ -30,7 +30,9 @@ impl Engine {
         let mut rules = Vec::new();
         let mut by_kind: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         let mut any = Vec::new();
-        for &rule in RULES {
+        let residual = |rule: &&&Rule| matches!(rule.check, Check::Residual(_));
+        let last = RULES.iter().filter(residual);
+        for &rule in RULES.iter().filter(|r| !residual(r)).chain(last) {
             let set = settings.rule(rule, None, None);
             let overridden = settings.has_overrides(rule);
             if set.enabled == Some(false) && !overridden {
@@ -38,7 +40,7 @@ impl Engine {
             }
             let at = rules.len();
             rules.push((rule, set, overridden));
-            if matches!(rule.check, Check::Object(_)) {
+            if rule.check.of_objects().is_some() {
                 if rule.kinds.is_empty() {
                     any.push(at);
                 }
@@ -74,7 +76,7 @@ impl Engine {
             .map_or(&empty, |(_, at)| at);
         for at in self.any.iter().chain(of_kind) {
             let (rule, set, overridden) = &self.rules[*at];
-            let Check::Object(check) = rule.check else {
+            let Some(check) = rule.check.of_objects() else {
                 continue;
             };
             let own;

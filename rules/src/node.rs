@@ -264,6 +264,13 @@ impl<'a> Node<'a> {
         self.tree.scalar(self.target())
     }
 
+    /// A scalar's text as it is written, before it was read as a number or a boolean.
+    #[must_use]
+    pub fn written(&self) -> Option<&'a str> {
+        self.scalar()?;
+        Some(self.tree.scalar_text(self.target()))
+    }
+
     /// A string that is no placeholder.
     #[must_use]
     pub fn text(&self) -> Option<&'a str> {

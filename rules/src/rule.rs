@@ -7,7 +7,8 @@ use crate::fix::Safety;
 use crate::index::Index;
 use crate::node::Node;
 use crate::object::{Kind, Object};
-use crate::settings::{Platform, RuleSettings, Settings};
+use crate::pointer::Pointer;
+use crate::settings::{Platform, RuleSettings, Settings, find_rule};
 
 /// What a rule is about; the order of the manual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -148,8 +149,21 @@ impl Authority {
 pub enum Check {
     /// Asked about every object of the rule's kinds.
     Object(fn(&Object, &mut Context<'_>)),
+    /// Asked likewise, after all the others: it reports what no rule of its own name has reported.
+    Residual(fn(&Object, &mut Context<'_>)),
     /// The reader itself, or the suppressions, report it.
     Reader,
+}
+
+impl Check {
+    /// The function that is asked about an object.
+    #[must_use]
+    pub fn of_objects(self) -> Option<fn(&Object, &mut Context<'_>)> {
+        match self {
+            Check::Object(check) | Check::Residual(check) => Some(check),
+            Check::Reader => None,
+        }
+    }
 }
 
 /// A rule.
@@ -292,6 +306,23 @@ impl<'a> Context<'a> {
         self.findings
             .last_mut()
             .expect("a finding was pushed just now")
+    }
+
+    /// Whether another rule judges this object.
+    #[must_use]
+    pub(crate) fn is_on(&self, id: &str) -> bool {
+        let path = self.object.origin().map(|o| o.source.scope());
+        find_rule(id).is_some_and(|rule| {
+            self.settings.rule(rule, path, Some(self.object)).enabled != Some(false)
+        })
+    }
+
+    /// Where earlier rules, or one of them, have claimed that somebody refuses this object.
+    pub(crate) fn refusals(&self, id: Option<&str>) -> impl Iterator<Item = &Pointer> {
+        self.findings
+            .iter()
+            .filter(move |f| f.refused_by.is_some() && id.is_none_or(|id| f.rule.id == id))
+            .filter_map(|f| f.place.pointer())
     }
 
     /// The other objects.

@@ -2,7 +2,7 @@
 //!
 //! `UPDATE=1 cargo test -p gpulint-rules --test schemas` writes them again.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

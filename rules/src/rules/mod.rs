@@ -9,12 +9,18 @@ mod gpu;
 mod manifest;
 mod migration;
 mod nodepool;
+mod owners;
 mod scheduling;
 mod suppression;
 
 /// The table that everything else is derived from.
 pub static RULES: &[&Rule] = &[
+    &manifest::cluster_scoped_namespace::RULE,
     &manifest::duplicate_object::RULE,
+    &manifest::invalid_value::RULE,
+    &manifest::manifest_incomplete::RULE,
+    &manifest::placeholder_unexpanded::RULE,
+    &manifest::unknown_field::RULE,
     &manifest::yaml_duplicate_key::RULE,
     &manifest::yaml_limit_exceeded::RULE,
     &manifest::yaml_syntax::RULE,

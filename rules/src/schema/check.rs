@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::date;
 use crate::model::quantity::Quantity;
 use crate::node::Node;
-use crate::object::{Kind, Object};
+use crate::object::{Kind, Object, ObjectId};
 use crate::pointer::Pointer;
 use crate::source::placeholder::is_placeholder;
 
@@ -86,10 +86,10 @@ fn is_told(root: &Node<'_>, violation: &Violation, patch: bool) -> bool {
     ));
     match violation.problem {
         Problem::Missing => !patch && !parent.entries().iter().any(|(key, _)| is_placeholder(key)),
-        Problem::Unknown => !is_placeholder(last) && !(patch && last.starts_with('$')),
+        Problem::Unknown => !(is_placeholder(last) || patch && last.starts_with('$')),
         Problem::Count { .. } => {
             let node = root.at(&violation.pointer);
-            !node.is_unknown() && !(patch && node.is_mapping())
+            !(node.is_unknown() || patch && node.is_mapping())
         }
         _ => !root.at(&violation.pointer).is_unknown(),
     }
@@ -210,7 +210,7 @@ fn is_base64(text: &str) -> bool {
         .filter(|b| !matches!(b, b'\r' | b'\n'))
         .collect();
     let body = digits.iter().take_while(|b| **b != b'=').count();
-    digits.len() % 4 == 0
+    digits.len().is_multiple_of(4)
         && digits.len() - body <= 2
         && digits[body..].iter().all(|b| *b == b'=')
         && digits[..body]
@@ -279,6 +279,11 @@ fn distinct<'a>(
         .map(|name| (Box::from(name), defaults.next().unwrap_or_default()))
         .collect();
     Ok(Box::new(Distinct { keys }))
+}
+
+/// Whether a kind has a schema in this version.
+pub(crate) fn is_known(id: &ObjectId) -> bool {
+    table::find(id).is_some()
 }
 
 /// The names of the fields that a place of an object may have; empty where any, or where the

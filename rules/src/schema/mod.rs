@@ -16,8 +16,6 @@
 //! not tell is no violation: a placeholder is unknown, and what a patch does not write is not
 //! missing. Kinds without a schema here have no violations.
 
-#![allow(dead_code, unused_imports)] // Until the rules that ask are there.
-
 mod check;
 mod core;
 mod instance;
@@ -29,7 +27,6 @@ mod tests;
 pub(crate) mod validation;
 mod violation;
 
-pub(crate) use check::{KINDS, check, fields_at};
+pub(crate) use check::{KINDS, check, fields_at, is_known};
 pub(crate) use instance::Cursor;
-pub(crate) use metadata::{annotations, labels};
-pub(crate) use violation::{Problem, Violation};
+pub(crate) use violation::{Counted, Problem, Violation};

@@ -53,6 +53,41 @@ pub(super) static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
             "v1",
             include_str!("../../schemas/karpenter.sh/v1/NodePool.yaml"),
         ),
+        crd(
+            Kind::NODE_CLAIM,
+            "v1",
+            include_str!("../../schemas/karpenter.sh/v1/NodeClaim.yaml"),
+        ),
+        crd(
+            Kind::NODE_OVERLAY,
+            "v1alpha1",
+            include_str!("../../schemas/karpenter.sh/v1alpha1/NodeOverlay.yaml"),
+        ),
+        crd(
+            Kind::EC2_NODE_CLASS,
+            "v1",
+            include_str!("../../schemas/karpenter.k8s.aws/v1/EC2NodeClass.yaml"),
+        ),
+        crd(
+            Kind::SCALED_OBJECT,
+            "v1alpha1",
+            include_str!("../../schemas/keda.sh/v1alpha1/ScaledObject.yaml"),
+        ),
+        crd(
+            Kind::SCALED_JOB,
+            "v1alpha1",
+            include_str!("../../schemas/keda.sh/v1alpha1/ScaledJob.yaml"),
+        ),
+        crd(
+            Kind::TRIGGER_AUTHENTICATION,
+            "v1alpha1",
+            include_str!("../../schemas/keda.sh/v1alpha1/TriggerAuthentication.yaml"),
+        ),
+        crd(
+            Kind::CLUSTER_TRIGGER_AUTHENTICATION,
+            "v1alpha1",
+            include_str!("../../schemas/keda.sh/v1alpha1/TriggerAuthentication.yaml"),
+        ),
         core(Kind::POD, "v1", "io.k8s.api.core.v1.Pod"),
         core(Kind::SERVICE, "v1", "io.k8s.api.core.v1.Service"),
         core(Kind::DEPLOYMENT, "v1", "io.k8s.api.apps.v1.Deployment"),

@@ -120,6 +120,7 @@ impl Violation {
     }
 
     /// Adds the repair; only violations in words carry it.
+    #[allow(dead_code)] // For the validation of core kinds.
     pub(crate) fn fix(mut self, repair: Fix) -> Violation {
         if let Problem::Invalid { fix, .. } = &mut self.problem {
             *fix = Some(Box::new(repair));

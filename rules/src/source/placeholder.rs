@@ -23,6 +23,32 @@ pub fn is_placeholder(text: &str) -> bool {
     angled(text)
 }
 
+/// The first placeholder in a text, as it is written.
+#[must_use]
+pub fn placeholder(text: &str) -> Option<&str> {
+    if !is_placeholder(text) {
+        return None;
+    }
+    let between = |open: &str, close: &str| {
+        let start = text.find(open)?;
+        let end = text[start + open.len()..].find(close)?;
+        text.get(start..start + open.len() + end + close.len())
+    };
+    if text.contains("{{") && text.contains("}}") {
+        return between("{{", "}}").or(Some(text));
+    }
+    between("${", "}")
+        .or_else(|| between("$(", ")"))
+        .or_else(|| {
+            if text.starts_with('$') {
+                return Some(text);
+            }
+            between("<", ">")
+                .filter(|found| is_placeholder(found))
+                .or(Some(text))
+        })
+}
+
 fn closed(text: &str, open: &str, close: char) -> bool {
     text.find(open)
         .is_some_and(|at| text[at + open.len()..].contains(close))
@@ -50,7 +76,7 @@ fn angled(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_placeholder;
+    use super::{is_placeholder, placeholder};
 
     #[test]
     fn placeholders_are_told_from_text() {
@@ -78,6 +104,16 @@ mod tests {
             "cost$",
         ] {
             assert!(!is_placeholder(text), "{text}");
+            assert_eq!(placeholder(text), None, "{text}");
+        }
+        for (text, found) in [
+            ("a-${CLUSTER}-b", "${CLUSTER}"),
+            ("$X", "$X"),
+            ("x $(Y) z", "$(Y)"),
+            ("{{ .Values.x }}-y", "{{ .Values.x }}"),
+            ("arn:<my account>:x", "<my account>"),
+        ] {
+            assert_eq!(placeholder(text), Some(found), "{text}");
         }
     }
 }

@@ -1,6 +1,12 @@
 //! Reading and schema: what every manifest must be before anything else is asked.
 
+pub(crate) mod cluster_scoped_namespace;
 pub(crate) mod duplicate_object;
+pub(crate) mod invalid_value;
+pub(crate) mod manifest_incomplete;
+pub(crate) mod placeholder_unexpanded;
+pub(crate) mod unknown_field;
+mod words;
 pub(crate) mod yaml_duplicate_key;
 pub(crate) mod yaml_limit_exceeded;
 pub(crate) mod yaml_syntax;

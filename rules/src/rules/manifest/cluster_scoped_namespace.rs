@@ -1,0 +1,86 @@
+//! An object of the whole cluster says that it lives in a namespace.
+//!
+//! # Why
+//!
+//! NodePools, EC2NodeClasses and the other kinds here belong to the cluster. The API server drops
+//! `metadata.namespace` when it stores them. Whoever reads the manifest looks in the wrong place,
+//! and a tool that compares it with the cluster may show a difference for ever.
+//!
+//! # Fix
+//!
+//! Remove `metadata.namespace`.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: keda.sh/v1alpha1
+//! kind: ClusterTriggerAuthentication
+//! metadata:
+//!   name: queue
+//!   namespace: keda # <-
+//! spec:
+//!   podIdentity:
+//!     provider: aws
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: keda.sh/v1alpha1
+//! kind: ClusterTriggerAuthentication
+//! metadata:
+//!   name: queue
+//! spec:
+//!   podIdentity:
+//!     provider: aws
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/>
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "cluster-scoped-namespace",
+    group: Group::Manifest,
+    severity: Severity::Info,
+    since: "0.1.0",
+    kinds: &[
+        Kind::NODE_POOL,
+        Kind::NODE_CLAIM,
+        Kind::NODE_OVERLAY,
+        Kind::EC2_NODE_CLASS,
+        Kind::AUTO_MODE_NODE_CLASS,
+        Kind::PROVISIONER,
+        Kind::AWS_NODE_TEMPLATE,
+        Kind::CLUSTER_TRIGGER_AUTHENTICATION,
+        Kind::DEVICE_CLASS,
+        Kind::VALIDATING_WEBHOOK_CONFIGURATION,
+        Kind::MUTATING_WEBHOOK_CONFIGURATION,
+    ],
+    reads: &[],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("cluster_scoped_namespace.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let namespace = object.path(&["metadata", "namespace"]);
+    // A template fills it in for namespaced objects and cluster-wide ones alike.
+    if !namespace.exists() || namespace.is_unknown() || namespace.text() == Some("") {
+        return;
+    }
+    let kind = &object.id().kind;
+    ctx.report(
+        &namespace,
+        format!("a {kind} has no namespace, so the API server drops it"),
+    )
+    .help("remove `metadata.namespace`")
+    .fix(Fix::new("remove the namespace", Safety::Safe).remove(&namespace));
+}

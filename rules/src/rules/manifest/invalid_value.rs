@@ -1,0 +1,362 @@
+//! A value that the API server refuses where it stands.
+//!
+//! # Why
+//!
+//! A number where text is wanted, `30d` where Karpenter knows hours, minutes and seconds, a label
+//! with a blank in it, a port above 65535: the API server answers with an error, and the rollout
+//! stops there. Here the error comes before, at the value, with what to write instead.
+//!
+//! # Fix
+//!
+//! Write what the field takes: quotes around a number that is meant as text, another unit, one of
+//! the values that are allowed.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!       expireAfter: 30d # <-
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!       expireAfter: 720h
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>
+//! - <https://karpenter.sh/docs/concepts/nodepools/>
+
+use serde_json::{Value, json};
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::duration::{self, Field};
+use crate::node::{Node, Shape};
+use crate::object::{Kind, Object};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
+use crate::rules::manifest::words::{cut, listed, place, value};
+use crate::rules::owners::is_ceded;
+use crate::schema::{self, Counted, Problem, Violation};
+use crate::suggest;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "invalid-value",
+    group: Group::Manifest,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: schema::KINDS,
+    reads: &[],
+    params: &[],
+    refused_by: &[Authority::ApiServer],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("invalid_value.rs")),
+    check: Check::Residual(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let incomplete = is_incomplete(object);
+    for violation in object.violations() {
+        let missing = violation.problem == Problem::Missing;
+        if violation.problem == Problem::Unknown
+            || is_part(violation)
+            || (missing && incomplete)
+            || is_ceded(object, violation, ctx)
+        {
+            continue;
+        }
+        let node = object.root().at(&violation.pointer);
+        let said = say(object, &node, violation);
+        let finding = ctx.report(&node, cut(said.message));
+        if let Some(help) = said.help {
+            finding.help(cut(help));
+        }
+        if let Some(fix) = said.fix {
+            finding.fix(fix);
+        }
+    }
+}
+
+/// What is said of a violation.
+struct Said {
+    message: String,
+    help: Option<String>,
+    fix: Option<Fix>,
+}
+
+impl Said {
+    fn new(message: String) -> Said {
+        Said {
+            message,
+            help: None,
+            fix: None,
+        }
+    }
+
+    fn help(mut self, help: impl Into<String>) -> Said {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Offers another value, and says so where nothing else is said.
+    fn instead(mut self, object: &Object, node: &Node<'_>, value: &Value) -> Said {
+        let text = match value {
+            Value::String(text) => format!("\"{text}\""),
+            other => other.to_string(),
+        };
+        let title = format!("write `{text}`");
+        self.help.get_or_insert_with(|| title.clone());
+        let fix = Fix::new(title, Safety::Safe).set(node, value.clone());
+        self.fix = Some(if drifts(object, node) {
+            fix.drifting()
+        } else {
+            fix
+        });
+        self
+    }
+}
+
+/// Whether a change there would replace the nodes of a live object.
+fn drifts(object: &Object, node: &Node<'_>) -> bool {
+    let steps = node.pointer();
+    let steps = steps.steps();
+    (object.is(Kind::NODE_POOL) && steps.starts_with(&["spec".to_owned(), "template".to_owned()]))
+        || (object.is(Kind::EC2_NODE_CLASS) && steps.first().is_some_and(|s| s == "spec"))
+}
+
+fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
+    let at = place(&violation.pointer);
+    match &violation.problem {
+        Problem::Missing => Said::new(format!("{at} is missing")),
+        Problem::Unknown => Said::new(format!("{at} is no field")),
+        Problem::Type { expected } => of_type(object, node, &at, expected),
+        Problem::Enum { allowed } => of_enum(object, node, &at, allowed),
+        Problem::Pattern { pattern } => of_pattern(object, node, &at, pattern),
+        Problem::Format { format } => of_format(node, &at, format),
+        Problem::Range {
+            limit,
+            lower,
+            exclusive,
+        } => {
+            let bound = match (lower, exclusive) {
+                (true, false) => "at least",
+                (true, true) => "more than",
+                (false, false) => "at most",
+                (false, true) => "less than",
+            };
+            let written = shown(node);
+            Said::new(format!("{at} is {written}, and has to be {bound} {limit}"))
+        }
+        Problem::Count { of, limit, lower } => {
+            let what = match of {
+                Counted::Characters => "character",
+                Counted::Items => "item",
+                Counted::Entries => "entry",
+            };
+            let many = match (*limit, what) {
+                (1, what) => what.to_owned(),
+                (_, "entry") => "entries".to_owned(),
+                (_, what) => format!("{what}s"),
+            };
+            let bound = if *lower { "at least" } else { "at most" };
+            let empty = *lower && (node.text() == Some("") || node.shape() != Shape::Scalar);
+            let said = Said::new(if empty && *limit == 1 {
+                format!("{at} is empty, and needs {bound} {limit} {many}")
+            } else {
+                format!("{at} has {bound} {limit} {many}")
+            });
+            match of {
+                Counted::Characters if !lower => said.help("write a shorter text"),
+                _ => said,
+            }
+        }
+        Problem::Duplicate { keys } if keys.is_empty() => {
+            Said::new(format!("{at} repeats an earlier item")).help("remove one of the two")
+        }
+        Problem::Duplicate { keys } => {
+            let keys: Vec<String> = keys.iter().map(|k| format!("`{k}`")).collect();
+            Said::new(format!(
+                "{at} has the {} of an earlier item",
+                keys.join(" and ")
+            ))
+            .help("remove one of the two, or give it another")
+        }
+        Problem::Invalid { message, help, fix } => Said {
+            message: message.clone(),
+            help: help.clone(),
+            fix: fix.as_deref().cloned(),
+        },
+    }
+}
+
+/// What is written, for a message.
+fn shown(node: &Node<'_>) -> String {
+    match node.shape() {
+        Shape::Mapping => "a map".to_owned(),
+        Shape::Sequence => "a list".to_owned(),
+        Shape::Absent => "missing".to_owned(),
+        Shape::Scalar => value(node.written().unwrap_or_default()),
+    }
+}
+
+fn of_type(object: &Object, node: &Node<'_>, at: &str, expected: &[&str]) -> Said {
+    let found = match node.shape() {
+        Shape::Mapping => "map",
+        Shape::Sequence => "list",
+        _ => node.scalar().map_or("null", |s| s.type_name()),
+    };
+    let article = |name: &str| match name {
+        "integer" => "an integer".to_owned(),
+        "null" => "null".to_owned(),
+        name => format!("a {name}"),
+    };
+    let wanted: Vec<String> = expected
+        .iter()
+        .filter(|e| **e != "null")
+        .map(|e| article(e))
+        .collect();
+    let wanted = wanted.join(" or ");
+    let said = Said::new(format!("{at} takes {wanted}, not {}", article(found)));
+    let Some(text) = node.written().filter(|_| node.shape() == Shape::Scalar) else {
+        return said;
+    };
+    if expected.contains(&"string") && matches!(found, "integer" | "number" | "boolean") {
+        // What was written is what was meant: `1.0` and `yes` keep their letters.
+        return said.instead(object, node, &json!(text));
+    }
+    if found == "string" {
+        if expected.contains(&"integer")
+            && let Ok(number) = text.parse::<i64>()
+            && number.to_string() == text
+        {
+            return said.instead(object, node, &json!(number));
+        }
+        if expected.contains(&"boolean")
+            && let Ok(truth) = text.parse::<bool>()
+        {
+            return said.instead(object, node, &json!(truth));
+        }
+        if expected == ["list"] && !text.is_empty() {
+            return said.help(format!(
+                "write a list: `[{}]`",
+                value(text).trim_matches('`')
+            ));
+        }
+    }
+    said
+}
+
+fn of_enum(object: &Object, node: &Node<'_>, at: &str, allowed: &[String]) -> Said {
+    let said = Said::new(format!("{at} has no value {}", shown(node)));
+    let Some(text) = node.text() else {
+        return said.help(listed("it takes", allowed));
+    };
+    let same = |word: &&String| word.eq_ignore_ascii_case(text);
+    // v1beta1's name of the policy.
+    let renamed = (text == "WhenUnderutilized").then(|| "WhenEmptyOrUnderutilized".to_owned());
+    if let Some(word) = allowed.iter().find(same).cloned().or(renamed)
+        && allowed.contains(&word)
+    {
+        return said.instead(object, node, &json!(word));
+    }
+    match suggest::nearest(text, allowed.iter().map(String::as_str)) {
+        Some(near) => said.help(format!("did you mean `{near}`?")),
+        None => said.help(listed("it takes", allowed)),
+    }
+}
+
+/// The duration that a field of Karpenter's kinds holds.
+fn duration_field(object: &Object, node: &Node<'_>) -> Option<Field> {
+    if !object.is(Kind::NODE_POOL) && !object.is(Kind::NODE_CLAIM) {
+        return None;
+    }
+    let pointer = node.pointer();
+    match pointer.steps().last()?.as_str() {
+        "expireAfter" => Some(Field::ExpireAfter),
+        "consolidateAfter" => Some(Field::ConsolidateAfter),
+        "terminationGracePeriod" => Some(Field::TerminationGracePeriod),
+        "duration" => Some(Field::BudgetDuration),
+        _ => None,
+    }
+}
+
+fn of_pattern(object: &Object, node: &Node<'_>, at: &str, pattern: &str) -> Said {
+    let written = shown(node);
+    if let Some(field) = duration_field(object, node) {
+        let takes = match field {
+            Field::BudgetDuration => "hours and minutes, as in `8h` or `1h30m`",
+            Field::TerminationGracePeriod => "hours, minutes and seconds, as in `1h30m`",
+            _ => "hours, minutes and seconds, as in `1h30m`, or `Never`",
+        };
+        let said = Said::new(format!("{at} cannot read {written} as a duration"))
+            .help(format!("it takes {takes}"));
+        let text = node.text().unwrap_or_default();
+        return match duration::suggest(field, text) {
+            Some(better) => {
+                let said = Said { help: None, ..said };
+                said.instead(object, node, &json!(better))
+            }
+            None => said,
+        };
+    }
+    let said = Said::new(format!("{at} does not take {written}"));
+    if node.text() == Some("") {
+        return said.help("write a value, or leave the field out");
+    }
+    match pattern.chars().count() {
+        0..=80 => said.help(format!("it has to match {pattern}")),
+        _ => said,
+    }
+}
+
+fn of_format(node: &Node<'_>, at: &str, format: &str) -> Said {
+    let written = shown(node);
+    let (what, help) = match format {
+        "quantity" => (
+            "a quantity",
+            "write a number with or without a unit: `500m`, `2`, `16Gi`",
+        ),
+        "date-time" => ("a moment", "write it as `2027-01-31T08:00:00Z`"),
+        "duration" => ("a duration", "write it as `90s` or `1h30m`"),
+        "byte" => ("base64", "encode it, padding included"),
+        _ => (
+            "in the format of the field",
+            "see the field's documentation",
+        ),
+    };
+    Said::new(format!("{at} is {written}, which is not {what}")).help(help)
+}

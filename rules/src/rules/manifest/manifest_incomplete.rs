@@ -1,0 +1,192 @@
+//! An object lacks a part that its kind cannot do without.
+//!
+//! # Why
+//!
+//! The API server refuses a NodePool without `spec.template`, a Deployment without a selector, a
+//! ScaledObject without triggers. Such an object is a fragment: copied out of documentation, or
+//! meant as a patch. What is written in it is judged like in any other object; what is not written
+//! is reported here, once, and no other rule misses it a second time.
+//!
+//! # Fix
+//!
+//! Write the parts that are missing. A patch belongs into the `patches` of a kustomization, where
+//! nothing is missed in it.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: apps/v1
+//! kind: Deployment
+//! metadata:
+//!   name: embedder
+//! spec: # <-
+//!   template:
+//!     metadata:
+//!       labels: {app: embedder}
+//!     spec:
+//!       containers:
+//!         - name: embedder
+//!           image: registry.example.com/embedder:1.4.2
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: apps/v1
+//! kind: Deployment
+//! metadata:
+//!   name: embedder
+//! spec:
+//!   selector:
+//!     matchLabels: {app: embedder}
+//!   template:
+//!     metadata:
+//!       labels: {app: embedder}
+//!     spec:
+//!       containers:
+//!         - name: embedder
+//!           image: registry.example.com/embedder:1.4.2
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/#required-fields>
+//! - <https://kubernetes.io/docs/reference/kubernetes-api/>
+
+use crate::finding::Severity;
+use crate::node::Node;
+use crate::object::Object;
+use crate::pointer::Pointer;
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::rules::owners::is_ceded;
+use crate::schema::{self, Problem, Violation};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "manifest-incomplete",
+    group: Group::Manifest,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: schema::KINDS,
+    reads: &[],
+    params: &[],
+    refused_by: &[Authority::ApiServer],
+    fix: None,
+    docs: docs(include_str!("manifest_incomplete.rs")),
+    check: Check::Residual(check),
+};
+
+/// Where the parts of an object stand that hold everything else.
+const SKELETON: &[&str] = &[
+    "spec",
+    "template",
+    "jobTemplate",
+    "jobTargetRef",
+    "metadata",
+];
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    if object.is_patch() {
+        return;
+    }
+    let parts = parts(object, ctx);
+    let kind = &object.id().kind;
+    let (place, message, refused) = match parts.as_slice() {
+        [] if object.is_fragment() && !is_judged_elsewhere(object, ctx) => {
+            let spec = object.get("spec");
+            let message = format!("a {kind} without `spec` is stored, and does nothing");
+            (spec, message, false)
+        }
+        [] => return,
+        [one] => {
+            let node = object.root().at(&one.pointer);
+            let field = one.pointer.field();
+            let message = match &one.problem {
+                Problem::Missing => format!("`{field}` is missing, which a {kind} needs"),
+                _ => format!("`{field}` is no map, which a {kind} needs"),
+            };
+            (node, message, true)
+        }
+        [first, rest @ ..] => {
+            let fields: Vec<String> = parts.iter().map(|p| p.pointer.field()).collect();
+            let message = match fields.as_slice() {
+                [a, b] => format!("`{a}` and `{b}` are missing, which a {kind} needs"),
+                [a, b, more @ ..] => format!(
+                    "`{a}`, `{b}` and {} more {} missing, which a {kind} needs",
+                    more.len(),
+                    if more.len() == 1 { "is" } else { "are" }
+                ),
+                _ => return,
+            };
+            let above = rest.iter().fold(parent(&first.pointer), |above, part| {
+                let shared = above
+                    .steps()
+                    .iter()
+                    .zip(part.pointer.steps())
+                    .take_while(|(a, b)| a == b)
+                    .count();
+                Pointer::from_steps(above.steps().iter().take(shared).cloned())
+            });
+            (object.root().at(&above), message, true)
+        }
+    };
+    // What a fragment does not write has no place in it.
+    let place = if object.is_fragment() {
+        written(object, &place)
+    } else {
+        place
+    };
+    ctx.report(&place, message)
+        .refused_by(refused.then_some(Authority::ApiServer))
+        .help("write it; a patch belongs into the `patches` of a kustomization");
+}
+
+/// The parts that are missing, or are no maps, in the order in which the schema names them.
+fn parts<'o>(object: &'o Object, ctx: &Context<'_>) -> Vec<&'o Violation> {
+    object
+        .violations()
+        .iter()
+        .filter(|v| is_part(v) && !is_ceded(object, v, ctx))
+        .collect()
+}
+
+/// Whether a violation is that a part is missing, or is no map.
+pub(super) fn is_part(violation: &Violation) -> bool {
+    let steps = violation.pointer.steps();
+    let skeleton = |step: &String| SKELETON.contains(&step.as_str());
+    match &violation.problem {
+        Problem::Missing => steps
+            .split_last()
+            .is_some_and(|(_, above)| above.iter().all(skeleton)),
+        Problem::Type { expected } => expected == &["map"] && steps.iter().all(skeleton),
+        _ => false,
+    }
+}
+
+/// Whether the object is reported as incomplete, so that nothing else in it is missed.
+pub(super) fn is_incomplete(object: &Object) -> bool {
+    object.is_fragment() || object.violations().iter().any(is_part)
+}
+
+/// An old API version has rules of its own, which say more than that something is missing.
+fn is_judged_elsewhere(object: &Object, ctx: &Context<'_>) -> bool {
+    !schema::is_known(object.id()) || ctx.refusals(None).next().is_some()
+}
+
+fn parent(pointer: &Pointer) -> Pointer {
+    let steps = pointer.steps();
+    Pointer::from_steps(steps.iter().take(steps.len().saturating_sub(1)).cloned())
+}
+
+/// The nearest node that is written.
+fn written<'a>(object: &'a Object, node: &Node<'a>) -> Node<'a> {
+    let pointer = node.pointer();
+    let mut found = object.root();
+    for step in pointer.steps() {
+        let next = found.get(step);
+        if next.is_absent() {
+            break;
+        }
+        found = next;
+    }
+    found
+}

@@ -1,0 +1,173 @@
+//! A field that the kind does not have in this API version.
+//!
+//! # Why
+//!
+//! The API server drops an unknown field without a word, unless its client asks for strict
+//! decoding, as `kubectl apply` does since 1.27: then it refuses the object. Argo CD, Flux and
+//! Terraform differ. So `spec.disruption.expireAfter`, which v1beta1 had, either stops the rollout
+//! or is lost, and the nodes of the pool are replaced after the default 720 hours.
+//!
+//! # Fix
+//!
+//! Write the field that is meant: the nearest name, or where the field stands in this version.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//!     expireAfter: 336h # <-
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!       expireAfter: 336h
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/upgrading/v1-migration/>
+//! - <https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation>
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::migration::moved::{Now, moved};
+use crate::object::Object;
+use crate::pointer::Pointer;
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::rules::owners::is_ceded;
+use crate::schema::{self, Problem, fields_at};
+use crate::suggest;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "unknown-field",
+    group: Group::Manifest,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: schema::KINDS,
+    reads: &[],
+    params: &[],
+    refused_by: &[Authority::ApiServer],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("unknown_field.rs")),
+    check: Check::Residual(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    for violation in object.violations() {
+        if violation.problem == Problem::Unknown && !is_ceded(object, violation, ctx) {
+            report(object, &violation.pointer, ctx);
+        }
+    }
+}
+
+fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
+    let id = object.id();
+    let Some((name, above)) = pointer.steps().split_last() else {
+        return;
+    };
+    let parent = Pointer::from_steps(above.iter().cloned());
+    let field = super::words::place(pointer);
+    let node = object.root().at(pointer);
+    let finding = ctx.report(
+        &node,
+        format!(
+            "a {} of `{}` has no field {field}",
+            id.kind,
+            id.api_version()
+        ),
+    );
+    finding.at_key();
+    let path: Vec<&str> = pointer.steps().iter().map(String::as_str).collect();
+    if let Some(found) = moved((&id.group, &id.kind), &path) {
+        match found.now {
+            Now::At(to) => {
+                finding.help(format!("it is `{}` now, with the same value", to.join(".")));
+                let target = object.root().path(to);
+                if target.is_absent() && node.exists() && !node.has_unknown() {
+                    let title = format!("move it to `{}`", to.join("."));
+                    let fix = Fix::new(title, Safety::Safe).relocate(&node, &target);
+                    let templated = to.starts_with(&["spec", "template"]);
+                    finding.fix(if templated { fix.drifting() } else { fix });
+                }
+            }
+            Now::As(to, how) => {
+                finding.help(super::words::cut(format!(
+                    "it is `{}` now: {how}",
+                    to.join(".")
+                )));
+            }
+            Now::InClass(to) => {
+                finding.help(format!("it is `{}` of the EC2NodeClass now", to.join(".")));
+            }
+            Now::Gone(why) => {
+                finding.help(super::words::cut(format!("it is gone: {why}")));
+            }
+        }
+        return;
+    }
+    let known = fields_at(object, &parent);
+    let written = object.root().at(&parent);
+    let near = suggest::nearest(name, known.iter().map(String::as_str));
+    if let Some(near) = near {
+        finding.help(format!("did you mean `{near}`?"));
+        let target = written.get(near);
+        if target.is_absent() && node.exists() {
+            finding.fix(
+                Fix::new(format!("rename it to `{near}`"), Safety::Unsafe).relocate(&node, &target),
+            );
+        }
+    } else if let Some(home) = home(object, name, above) {
+        finding.help(format!("it stands at {}", super::words::place(&home)));
+    } else if !known.is_empty() {
+        finding.help(super::words::listed("known here are", &known));
+    }
+}
+
+/// Where above, or just below, a field of this name stands.
+fn home(object: &Object, name: &str, above: &[String]) -> Option<Pointer> {
+    let has = |at: &Pointer| fields_at(object, at).iter().any(|field| field == name);
+    for depth in (0..above.len()).rev() {
+        let at = Pointer::from_steps(above.iter().take(depth).cloned());
+        if has(&at) {
+            return Some(at.join(name));
+        }
+    }
+    let here = Pointer::from_steps(above.iter().cloned());
+    fields_at(object, &here)
+        .iter()
+        .map(|field| here.join(field))
+        .find(has)
+        .map(|at| at.join(name))
+}

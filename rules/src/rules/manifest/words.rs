@@ -1,0 +1,88 @@
+//! How the rules over the schema put places and lists into a line of 120 characters.
+
+use crate::pointer::Pointer;
+
+/// The most characters of a message or a help line.
+const LINE: usize = 120;
+/// The most characters of a place within one.
+const PLACE: usize = 56;
+
+/// The field in backticks: whole, or its last steps where it is long.
+pub(super) fn place(pointer: &Pointer) -> String {
+    let whole = pointer.field();
+    if whole.chars().count() <= PLACE {
+        return format!("`{whole}`");
+    }
+    let steps = pointer.steps();
+    for skipped in 1..steps.len() {
+        let tail = Pointer::from_steps(steps.iter().skip(skipped).cloned()).field();
+        if tail.chars().count() < PLACE && !tail.starts_with('[') {
+            return format!("`{tail}`");
+        }
+    }
+    let last = steps.last().map_or("", String::as_str);
+    format!("`{}…`", last.chars().take(PLACE - 1).collect::<String>())
+}
+
+/// A text as a value in backticks, cut where it is long.
+pub(super) fn value(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default().replace('`', "'");
+    let cut = line.chars().count() > 32 || line.len() < text.len();
+    let head: String = line.chars().take(32).collect();
+    if cut {
+        format!("`{head}…`")
+    } else {
+        format!("`{head}`")
+    }
+}
+
+/// A line that is no longer than a line may be.
+pub(super) fn cut(text: String) -> String {
+    if text.chars().count() <= LINE {
+        return text;
+    }
+    let mut out: String = text.chars().take(LINE - 1).collect();
+    // Half a name in backticks would be taken for a whole one.
+    if out.matches('`').count() % 2 == 1
+        && let Some(at) = out.rfind('`')
+    {
+        out.truncate(at);
+    }
+    format!("{}…", out.trim_end_matches([' ', ',']))
+}
+
+/// A list of names after a few words, as many as fit.
+pub(super) fn listed(intro: &str, names: &[String]) -> String {
+    let mut out = intro.to_owned();
+    for (at, name) in names.iter().enumerate() {
+        let piece = format!("{} `{name}`", if at == 0 { "" } else { "," });
+        if out.chars().count() + piece.chars().count() > LINE - 4 {
+            out.push_str(" …");
+            break;
+        }
+        out.push_str(&piece);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cut, listed, place, value};
+    use crate::pointer::Pointer;
+
+    #[test]
+    fn lines_stay_short() {
+        let long = "/spec/template/spec/containers/0/resources/limits/example.com~1accelerators";
+        let pointer = Pointer::parse(long).expect("a pointer");
+        assert_eq!(
+            place(&pointer),
+            "`resources.limits[example.com/accelerators]`"
+        );
+        assert_eq!(value("a`b\nc"), "`a'b…`");
+        let names: Vec<String> = (0..40).map(|n| format!("field{n}")).collect();
+        assert!(listed("known are", &names).chars().count() <= 120);
+        assert!(listed("known are", &names[..2]).ends_with("`field0`, `field1`"));
+        let text = format!("{} `{}`", "a".repeat(100), "b".repeat(60));
+        assert_eq!(cut(text), format!("{}…", "a".repeat(100)));
+    }
+}

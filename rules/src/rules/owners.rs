@@ -1,0 +1,172 @@
+//! Which rule speaks of what the API server refuses, where a rule of its own knows more than the
+//! schema: the fields by their paths, and the rules that own them.
+//!
+//! The rules over the schema (manifest-incomplete, unknown-field, invalid-value) run last. What an
+//! owner has reported, at the field, above or below it, they leave to it; where the owner is
+//! switched off they are silent; and where an owner that is on says nothing, they speak, so that
+//! nothing that is refused goes by. A new rule over a field of its own adds a line here.
+
+use crate::object::{Kind, Object};
+use crate::pointer::Pointer;
+use crate::rule::Context;
+use crate::schema::{Problem, Violation};
+
+/// What a rule owns of a field.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Of {
+    /// All that can be wrong.
+    Any,
+    /// That it is missing.
+    Missing,
+    /// That it is there.
+    Unknown,
+    /// What is written.
+    Value,
+}
+
+/// A rule and the field it owns.
+pub(crate) struct Owner {
+    /// The kinds; all where there are none.
+    kinds: &'static [Kind],
+    /// The path: `*` is one step, `**` any number of them.
+    path: &'static str,
+    of: Of,
+    rule: &'static str,
+}
+
+const fn owner(kinds: &'static [Kind], path: &'static str, of: Of, rule: &'static str) -> Owner {
+    Owner {
+        kinds,
+        path,
+        of,
+        rule,
+    }
+}
+
+const POOL: &[Kind] = &[Kind::NODE_POOL];
+const POOL_OR_CLAIM: &[Kind] = &[Kind::NODE_POOL, Kind::NODE_CLAIM];
+const SCALED: &[Kind] = &[Kind::SCALED_OBJECT, Kind::SCALED_JOB];
+
+/// By kind, then by path.
+pub(crate) static OWNERS: &[Owner] = &[
+    owner(
+        POOL,
+        "spec/disruption/consolidateAfter",
+        Of::Missing,
+        "consolidate-after-missing",
+    ),
+    owner(
+        POOL,
+        "spec/disruption/budgets/*/schedule",
+        Of::Value,
+        "budget-schedule-invalid",
+    ),
+    owner(
+        POOL_OR_CLAIM,
+        "**/nodeClassRef/**",
+        Of::Any,
+        "node-class-ref-incomplete",
+    ),
+    owner(
+        SCALED,
+        "spec/minReplicaCount",
+        Of::Value,
+        "keda-replica-bounds",
+    ),
+    owner(
+        SCALED,
+        "spec/maxReplicaCount",
+        Of::Value,
+        "keda-replica-bounds",
+    ),
+    owner(
+        &[],
+        "**/annotations/karpenter.sh~1do-not-disrupt",
+        Of::Value,
+        "do-not-disrupt-invalid-value",
+    ),
+    owner(&[], "**/resources/*/*", Of::Value, "gpu-limit-mismatch"),
+];
+
+/// Whether another rule speaks of a violation, or is kept from speaking of it.
+pub(crate) fn is_ceded(object: &Object, violation: &Violation, ctx: &Context<'_>) -> bool {
+    if ctx.refusals(None).any(|at| *at == violation.pointer) {
+        return true;
+    }
+    let steps = violation.pointer.steps();
+    let above = Pointer::from_steps(steps.iter().take(steps.len().saturating_sub(1)).cloned());
+    let part = match violation.problem {
+        Problem::Missing => Of::Missing,
+        Problem::Unknown => Of::Unknown,
+        _ => Of::Value,
+    };
+    OWNERS
+        .iter()
+        .filter(|o| o.kinds.is_empty() || o.kinds.iter().any(|k| object.is(*k)))
+        .filter(|o| o.of == Of::Any || o.of == part)
+        .filter(|o| matches(o.path, steps))
+        .any(|o| {
+            !ctx.is_on(o.rule)
+                || ctx.refusals(Some(o.rule)).any(|at| {
+                    // One finding of a rule that owns all of a part speaks of its siblings too.
+                    let part = if o.of == Of::Any {
+                        &above
+                    } else {
+                        &violation.pointer
+                    };
+                    on_one_line(at, part)
+                })
+        })
+}
+
+/// Whether one of two places is the other, or stands above it.
+fn on_one_line(a: &Pointer, b: &Pointer) -> bool {
+    a.steps().iter().zip(b.steps()).all(|(a, b)| a == b)
+}
+
+fn matches(path: &str, steps: &[String]) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    matches_parts(&parts, steps)
+}
+
+fn matches_parts(parts: &[&str], steps: &[String]) -> bool {
+    match (parts.split_first(), steps.split_first()) {
+        (None, rest) => rest.is_none(),
+        (Some((&"**", rest)), _) => {
+            (0..=steps.len()).any(|skipped| matches_parts(rest, &steps[skipped..]))
+        }
+        (Some((part, rest)), Some((step, below))) => {
+            (*part == "*" || part.replace("~1", "/") == *step) && matches_parts(rest, below)
+        }
+        (Some(_), None) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OWNERS, matches};
+    use crate::settings::find_rule;
+
+    #[test]
+    fn owners_are_rules() {
+        for owner in OWNERS {
+            assert!(find_rule(owner.rule).is_some(), "{}", owner.rule);
+        }
+    }
+
+    #[test]
+    fn paths_match_whole() {
+        let steps = |text: &str| -> Vec<String> { text.split('/').map(str::to_owned).collect() };
+        for (path, text, is) in [
+            ("a/b", "a/b", true),
+            ("a/b", "a/b/c", false),
+            ("a/*/c", "a/0/c", true),
+            ("**/c", "a/b/c", true),
+            ("**/c/**", "a/c", true),
+            ("**/c/**", "a/c/d/e", true),
+            ("**/c/**", "a/d", false),
+        ] {
+            assert_eq!(matches(path, &steps(text)), is, "{path} {text}");
+        }
+    }
+}
