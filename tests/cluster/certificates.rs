@@ -1,5 +1,8 @@
 //! A certificate authority for one run: the API server and the webhooks get their certificates from it.
 
+// Not every test program needs all of this.
+#![allow(dead_code)]
+
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -48,10 +51,15 @@ impl Authority {
 
     /// A server's certificate for these names and addresses.
     pub(crate) fn issue(&self, names: &[&str]) -> Pair {
+        self.issue_for(names, ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
+    /// A certificate for a purpose.
+    pub(crate) fn issue_for(&self, names: &[&str], purpose: ExtendedKeyUsagePurpose) -> Pair {
         let key = KeyPair::generate().expect("a key");
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names of a certificate");
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.extended_key_usages = vec![purpose];
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
         Pair {
             certificate: certificate.pem(),

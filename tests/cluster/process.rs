@@ -1,5 +1,8 @@
 //! A program that ends when its owner does, whatever happens to the owner.
 
+// Several test programs start programs, and none of them needs all of this.
+#![allow(dead_code)]
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -46,9 +49,32 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to end: SIGTERM.
+    pub(crate) fn terminate(&self) {
+        let sent = Command::new("kill")
+            .args(["-TERM", &self.id().to_string()])
+            .status();
+        assert!(sent.is_ok_and(|status| status.success()));
+    }
+
+    /// Its exit code, once it has ended.
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
+        self.child.try_wait().ok().flatten()?.code()
+    }
+
+    /// Everything it said.
+    pub(crate) fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
     /// The last lines of what it said.
     pub(crate) fn last_words(&self) -> String {
-        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let text = self.said();
         let lines: Vec<&str> = text.lines().collect();
         format!(
             "{}:\n{}",

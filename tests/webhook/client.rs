@@ -1,0 +1,209 @@
+//! A client of the server: HTTP/1.1 or 2 over TLS, one connection a value.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::{http1, http2};
+use hyper::{Request, Response, body::Incoming};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+pub(crate) type Failed = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Body = BoxBody<Bytes, Infallible>;
+
+/// What a client trusts, shows and speaks.
+#[derive(Clone)]
+pub(crate) struct Client {
+    roots: Vec<CertificateDer<'static>>,
+    identity: Option<(String, String)>,
+    http2: bool,
+    tls12_alone: bool,
+}
+
+impl Client {
+    /// Trusts the certificates of a PEM text.
+    pub(crate) fn new(roots: &str) -> Client {
+        let roots = CertificateDer::pem_slice_iter(roots.as_bytes());
+        Client {
+            roots: roots.map(Result::unwrap).collect(),
+            identity: None,
+            http2: true,
+            tls12_alone: false,
+        }
+    }
+
+    pub(crate) fn http1(mut self) -> Client {
+        self.http2 = false;
+        self
+    }
+
+    pub(crate) fn tls12_alone(mut self) -> Client {
+        self.tls12_alone = true;
+        self
+    }
+
+    /// Shows a certificate.
+    pub(crate) fn shows(mut self, certificate: &str, key: &str) -> Client {
+        self.identity = Some((certificate.to_owned(), key.to_owned()));
+        self
+    }
+
+    fn config(&self) -> ClientConfig {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        for root in &self.roots {
+            roots.add(root.clone()).unwrap();
+        }
+        let versions = if self.tls12_alone {
+            &[&rustls::version::TLS12][..]
+        } else {
+            rustls::ALL_VERSIONS
+        };
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(roots);
+        let mut config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = CertificateDer::pem_slice_iter(certificate.as_bytes());
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                builder
+                    .with_client_auth_cert(chain.map(Result::unwrap).collect(), key)
+                    .unwrap()
+            }
+        };
+        let protocol: &[u8] = if self.http2 { b"h2" } else { b"http/1.1" };
+        config.alpn_protocols = vec![protocol.to_vec()];
+        config
+    }
+
+    pub(crate) async fn connect(&self, address: SocketAddr) -> Result<Connection, Failed> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let name = ServerName::IpAddress(address.ip().into());
+        let connector = TlsConnector::from(Arc::new(self.config()));
+        let stream = connector.connect(name, stream).await?;
+        let certificate = stream
+            .get_ref()
+            .1
+            .peer_certificates()
+            .and_then(|chain| chain.first())
+            .map(|leaf| leaf.to_vec());
+        let io = TokioIo::new(stream);
+        let sender = if self.http2 {
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await?;
+            tokio::spawn(connection);
+            Sender::Two(sender)
+        } else {
+            let (sender, connection) = http1::handshake(io).await?;
+            tokio::spawn(connection);
+            Sender::One(sender)
+        };
+        Ok(Connection {
+            sender,
+            certificate: certificate.unwrap_or_default(),
+        })
+    }
+}
+
+enum Sender {
+    One(http1::SendRequest<Body>),
+    Two(http2::SendRequest<Body>),
+}
+
+/// An open connection.
+pub(crate) struct Connection {
+    sender: Sender,
+    /// What the server showed, as DER.
+    pub(crate) certificate: Vec<u8>,
+}
+
+/// An answer: its status code and its body.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|e| panic!("{e}: {} {:?}", self.code, self.body))
+    }
+}
+
+impl Connection {
+    pub(crate) async fn post(
+        &mut self,
+        path: &str,
+        body: impl Into<Bytes>,
+    ) -> Result<Answer, Failed> {
+        self.send("POST", path, Full::new(body.into()).boxed(), true)
+            .await
+    }
+
+    /// `announced`: with the length of the body in the head.
+    pub(crate) async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Body,
+        announced: bool,
+    ) -> Result<Answer, Failed> {
+        let mut request = Request::builder().method(method).uri(match self.sender {
+            Sender::One(_) => path.to_owned(),
+            Sender::Two(_) => format!("https://localhost{path}"),
+        });
+        request = request
+            .header("host", "localhost")
+            .header("content-type", "application/json");
+        if announced && let Some(length) = hyper::body::Body::size_hint(&body).exact() {
+            request = request.header("content-length", length);
+        }
+        let request = request.body(body)?;
+        let response: Response<Incoming> = match &mut self.sender {
+            Sender::One(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await?
+            }
+            Sender::Two(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await?
+            }
+        };
+        Ok(Answer {
+            code: response.status().as_u16(),
+            body: response.into_body().collect().await?.to_bytes(),
+        })
+    }
+}
+
+/// GETs a path of the plain port.
+pub(crate) async fn plain(address: SocketAddr, path: &str) -> Result<(u16, String), Failed> {
+    let stream = TcpStream::connect(address).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let request = Request::get(path)
+        .header("host", "localhost")
+        .body(Full::new(Bytes::new()))?;
+    let response = sender.send_request(request).await?;
+    let code = response.status().as_u16();
+    let body = response.into_body().collect().await?.to_bytes();
+    Ok((code, String::from_utf8_lossy(&body).into_owned()))
+}
+
+/// The value of a line of the metrics; 0 where there is none.
+pub(crate) fn metric(text: &str, line: &str) -> f64 {
+    let value = text.lines().find_map(|l| l.strip_prefix(line));
+    value.map_or(0.0, |v| v.trim().parse().unwrap())
+}
