@@ -11,6 +11,7 @@ pub mod gpu;
 pub(crate) mod label_key;
 pub mod migration;
 pub mod names;
+pub(crate) mod node_labels;
 pub mod nodepool;
 pub mod quantity;
 pub mod requirement;

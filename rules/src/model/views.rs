@@ -9,7 +9,7 @@ use crate::index::Index;
 use crate::model::class::{Class, Classified, classify};
 use crate::model::do_not_disrupt::protects_nodes;
 use crate::model::fallback::Fallbacks;
-use crate::model::migration::Kubelets;
+use crate::model::migration::{Kubelets, metrics};
 use crate::model::nodepool::NodePool;
 use crate::model::selector;
 use crate::model::workload::{Template, WORKLOAD_KINDS, replicas, templates};
@@ -46,6 +46,7 @@ pub struct Views {
     classes: Classes,
     fallbacks: OnceLock<Fallbacks>,
     kubelets: OnceLock<Kubelets>,
+    recorded: OnceLock<BTreeSet<String>>,
     on_protected_nodes: BTreeSet<ObjectId>,
     workloads: Vec<Workload>,
     by_wanted_label: BTreeMap<(String, String), Vec<usize>>,
@@ -240,6 +241,12 @@ impl Views {
     /// made of.
     pub(crate) fn kubelets(&self, index: &Index) -> &Kubelets {
         self.kubelets.get_or_init(|| Kubelets::new(index))
+    }
+
+    /// The names of series that recording rules make. `index` is the one that these views were
+    /// made of.
+    pub(crate) fn recorded(&self, index: &Index) -> &BTreeSet<String> {
+        self.recorded.get_or_init(|| metrics::recorded(index))
     }
 
     /// Node classes and who refers to them.

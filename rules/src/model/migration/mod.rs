@@ -9,6 +9,7 @@ mod class;
 mod draft;
 pub(crate) mod keda;
 mod kubelet;
+pub(crate) mod metrics;
 pub mod moved;
 mod pool;
 mod selector;

@@ -61,10 +61,8 @@ use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
 
 const NEW: &str = "karpenter.sh/do-not-disrupt";
-const OLD: [&str; 2] = [
-    "karpenter.sh/do-not-evict",
-    "karpenter.sh/do-not-consolidate",
-];
+const OLD_CONSOLIDATE: &str = "karpenter.sh/do-not-consolidate";
+const OLD: [&str; 2] = ["karpenter.sh/do-not-evict", OLD_CONSOLIDATE];
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-annotation",
@@ -81,54 +79,90 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 const KINDS: &[Kind] = &{
-    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 2];
+    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 3];
     let mut i = 0;
     while i < WORKLOAD_KINDS.len() {
         kinds[i + 1] = WORKLOAD_KINDS[i];
         i += 1;
     }
     kinds[WORKLOAD_KINDS.len() + 1] = Kind::NODE;
+    kinds[WORKLOAD_KINDS.len() + 2] = Kind::PROVISIONER;
     kinds
 };
 
+/// What carries the annotations.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Carrier {
+    /// Pods, or a workload above them.
+    Pod,
+    /// One node.
+    Node,
+    /// Every node of a pool.
+    Pool,
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) {
     let own = object.path(&["metadata", "annotations"]);
-    let mut places: Vec<Node<'_>> = Vec::new();
+    let mut places: Vec<(Node<'_>, Carrier)> = Vec::new();
     if object.is(Kind::NODE_POOL) {
-        places.push(object.path(&["spec", "template", "metadata", "annotations"]));
+        let template = object.path(&["spec", "template", "metadata", "annotations"]);
+        places.push((template, Carrier::Pool));
+    }
+    if object.is(Kind::PROVISIONER) {
+        places.push((object.path(&["spec", "annotations"]), Carrier::Pool));
     }
     if object.is(Kind::NODE) {
-        places.push(own.clone());
+        places.push((own.clone(), Carrier::Node));
     }
     for template in templates(object) {
-        places.push(template.metadata.get("annotations"));
+        places.push((template.metadata.get("annotations"), Carrier::Pod));
     }
     // On the workload itself the old name was as much without effect as the new one is: moving
     // it is do-not-disrupt-misplaced's business once it has the new name.
     if !object.is(Kind::NODE) && !object.is(Kind::POD) {
-        places.push(own);
+        places.push((own, Carrier::Pod));
     }
-    for annotations in places {
+    for (annotations, carrier) in places {
         for old in OLD {
             let node = annotations.get(old);
             if node.exists() {
-                report(&node, &annotations.get(NEW), old, ctx);
+                report(&node, &annotations.get(NEW), old, carrier, ctx);
             }
         }
     }
 }
 
-fn report(node: &Node<'_>, new: &Node<'_>, old: &str, ctx: &mut Context<'_>) {
+fn report(node: &Node<'_>, new: &Node<'_>, old: &str, carrier: Carrier, ctx: &mut Context<'_>) {
     let finding = ctx.report(
         node,
         format!("`{old}` is not read since Karpenter 0.33, so nothing is protected"),
     );
-    finding.at_key().help(format!("write `{NEW}` instead"));
-    if new.exists() {
+    finding.at_key();
+    // Nodes of a live pool get its annotations only when they are replaced.
+    let fix = |title: String, safety| match carrier {
+        Carrier::Pool => Fix::new(title, safety).drifting(),
+        _ => Fix::new(title, safety),
+    };
+    let off = node.text().is_some_and(|value| value != "true") || node.bool() == Some(false);
+    if new.exists() || off {
+        // Asked for nothing, or says it twice: what is left over protects nobody less.
         finding
             .severity(Severity::Info)
-            .fix(Fix::new(format!("remove `{old}`"), Safety::Safe).remove(node));
-    } else {
-        finding.fix(Fix::new(format!("rename it to `{NEW}`"), Safety::Safe).relocate(node, new));
+            .help(format!("remove it; `{NEW}` is what Karpenter reads"))
+            .fix(fix(format!("remove `{old}`"), Safety::Safe).remove(node));
+        return;
     }
+    finding.help(format!("write `{NEW}` instead"));
+    let (title, safety) = match (carrier, old) {
+        (Carrier::Pod, OLD_CONSOLIDATE) => (
+            format!("rename it to `{NEW}`; on pods the old one never did anything"),
+            Safety::Unsafe,
+        ),
+        (_, OLD_CONSOLIDATE) => (
+            format!("rename it to `{NEW}`, which holds off drift too"),
+            Safety::Safe,
+        ),
+        _ => (format!("rename it to `{NEW}`"), Safety::Safe),
+    };
+    finding.fix(fix(title, safety).relocate(node, new));
 }

@@ -3,5 +3,9 @@
 pub(crate) mod dra_api_version;
 pub(crate) mod karpenter_legacy_annotation;
 pub(crate) mod karpenter_legacy_api;
+pub(crate) mod karpenter_legacy_label;
+pub(crate) mod karpenter_legacy_taint;
+pub(crate) mod karpenter_managed_metadata;
+pub(crate) mod karpenter_metric_renamed;
 pub(crate) mod keda_legacy_api;
 pub(crate) mod removed_api_version;

@@ -1,0 +1,130 @@
+//! A pod tolerates a taint that Karpenter no longer sets.
+//!
+//! # Why
+//!
+//! Nodes that Karpenter drains carried `karpenter.sh/disruption=disrupting:NoSchedule` before v1
+//! and carry `karpenter.sh/disrupted:NoSchedule` since. A log shipper or network agent that
+//! tolerates the old one is no longer placed on nodes that drain, and one that is there is
+//! evicted with the rest.
+//!
+//! # Fix
+//!
+//! Tolerate `karpenter.sh/disrupted`. The new taint has no value.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: apps/v1
+//! kind: DaemonSet
+//! metadata:
+//!   name: log-shipper
+//! spec:
+//!   selector: {matchLabels: {app: log-shipper}}
+//!   template:
+//!     metadata:
+//!       labels: {app: log-shipper}
+//!     spec:
+//!       tolerations:
+//!         - key: karpenter.sh/disruption # <-
+//!           operator: Equal
+//!           value: disrupting
+//!           effect: NoSchedule
+//!       containers:
+//!         - name: main
+//!           image: example.com/shipper:2.1.0
+//!           resources:
+//!             requests: {cpu: 50m, memory: 64Mi}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: apps/v1
+//! kind: DaemonSet
+//! metadata:
+//!   name: log-shipper
+//! spec:
+//!   selector: {matchLabels: {app: log-shipper}}
+//!   template:
+//!     metadata:
+//!       labels: {app: log-shipper}
+//!     spec:
+//!       tolerations:
+//!         - key: karpenter.sh/disrupted
+//!           operator: Equal
+//!           effect: NoSchedule
+//!       containers:
+//!         - name: main
+//!           image: example.com/shipper:2.1.0
+//!           resources:
+//!             requests: {cpu: 50m, memory: 64Mi}
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/upgrading/v1-migration/>
+//! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::workload::{WORKLOAD_KINDS, templates};
+use crate::object::Object;
+use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::settings::Version;
+
+const OLD: &str = "karpenter.sh/disruption";
+const NEW: &str = "karpenter.sh/disrupted";
+
+pub(crate) static RULE: Rule = Rule {
+    id: "karpenter-legacy-taint",
+    group: Group::Migration,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: WORKLOAD_KINDS,
+    reads: &[],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("karpenter_legacy_taint.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    if ctx.platform().karpenter < Version::new(1, 0) {
+        return;
+    }
+    for template in templates(object) {
+        let tolerations = template.spec.get("tolerations");
+        let both = tolerations
+            .items()
+            .any(|t| t.get("key").text() == Some(NEW));
+        for toleration in tolerations.items() {
+            let key = toleration.get("key");
+            if key.text() != Some(OLD) {
+                continue;
+            }
+            let value = toleration.get("value");
+            let finding = ctx.report(&key, format!("Karpenter sets no taint `{OLD}` any more"));
+            if both {
+                // Tolerations of two versions side by side: somebody upgrades with care.
+                finding
+                    .severity(Severity::Info)
+                    .help("remove it once no Karpenter before v1 runs")
+                    .fix(Fix::new("remove the old toleration", Safety::Safe).remove(&toleration));
+                continue;
+            }
+            finding.help(format!("tolerate `{NEW}`, which has no value"));
+            // Any other value never matched the old taint: what was meant is not known.
+            if !value.exists() || value.text() == Some("disrupting") {
+                let mut fix =
+                    Fix::new(format!("tolerate `{NEW}`"), Safety::Safe).set(&key, json!(NEW));
+                if !value.is_absent() {
+                    fix = fix.remove(&value);
+                }
+                finding.fix(fix);
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A query reads a metric that Karpenter no longer exports.
+//!
+//! # Why
+//!
+//! Karpenter 1.0 renamed or dropped a third of its metrics. A query for an old name returns
+//! nothing, and nothing never fires: the alert on GPU limits stays silent, the autoscaler sees no
+//! series, the panel says "no data".
+//!
+//! # Fix
+//!
+//! Write the new name. Where the labels changed with it, the selectors and `by` clauses of the
+//! query need a look as well; such a fix is unsafe.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: monitoring.coreos.com/v1
+//! kind: PrometheusRule
+//! metadata:
+//!   name: karpenter
+//! spec:
+//!   groups:
+//!     - name: capacity
+//!       rules:
+//!         - alert: PoolNearItsLimit
+//!           expr: karpenter_nodepool_usage / karpenter_nodepools_limit > 0.9 # <-
+//!           for: 10m
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: monitoring.coreos.com/v1
+//! kind: PrometheusRule
+//! metadata:
+//!   name: karpenter
+//! spec:
+//!   groups:
+//!     - name: capacity
+//!       rules:
+//!         - alert: PoolNearItsLimit
+//!           expr: karpenter_nodepools_usage / karpenter_nodepools_limit > 0.9
+//!           for: 10m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/reference/metrics/>
+//! - <https://karpenter.sh/docs/upgrading/v1-migration/>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::migration::metrics::{Fate, RULE_KINDS, rename, stale};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
+const DASHBOARD: Kind = Kind::new("grafana.integreatly.org", "GrafanaDashboard");
+
+pub(crate) static RULE: Rule = Rule {
+    id: "karpenter-metric-renamed",
+    group: Group::Migration,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[
+        RULE_KINDS[0],
+        RULE_KINDS[1],
+        Kind::SCALED_OBJECT,
+        Kind::SCALED_JOB,
+        CONFIG_MAP,
+        DASHBOARD,
+    ],
+    reads: &RULE_KINDS,
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("karpenter_metric_renamed.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    if object.is(CONFIG_MAP) {
+        for (name, text) in object.get("data").entries() {
+            if holds_queries(name, &text) {
+                judge(&text, Severity::Info, ctx);
+            }
+        }
+    } else if object.is(DASHBOARD) {
+        judge(&object.path(&["spec", "json"]), Severity::Info, ctx);
+    } else if object.id().group == "keda.sh" {
+        for trigger in object.path(&["spec", "triggers"]).items() {
+            if trigger.get("type").text() == Some("prometheus") {
+                let query = trigger.path(&["metadata", "query"]);
+                judge(&query, Severity::Warning, ctx);
+            }
+        }
+    } else {
+        for group in object.path(&["spec", "groups"]).items() {
+            for rule in group.get("rules").items() {
+                judge(&rule.get("expr"), Severity::Warning, ctx);
+            }
+        }
+    }
+}
+
+/// Whether an entry of a ConfigMap is a dashboard or a file of rules rather than prose.
+fn holds_queries(name: &str, text: &Node<'_>) -> bool {
+    let file = [".json", ".yaml", ".yml", ".rules"];
+    file.iter().any(|end| name.ends_with(end)) && text.text().is_some_and(|t| t.contains("expr"))
+}
+
+fn judge(query: &Node<'_>, severity: Severity, ctx: &mut Context<'_>) {
+    // A query with a placeholder in it is a query all the same.
+    let Some(crate::source::Scalar::Str(text)) = query.scalar() else {
+        return;
+    };
+    let index = ctx.index();
+    for found in stale(text, ctx.platform().karpenter) {
+        if index.views().recorded(index).contains(found.name) {
+            continue;
+        }
+        let old = found.name;
+        let message = match found.fate {
+            Fate::Renamed(_) | Fate::Replaced(_) => {
+                format!("Karpenter no longer calls a metric `{old}`")
+            }
+            Fate::Gone(_) => format!("Karpenter no longer exports `{old}`"),
+        };
+        let finding = ctx.report(query, message);
+        finding.severity(severity);
+        match found.fate {
+            Fate::Renamed(new) => {
+                let text = json!(rename(text, old, new));
+                let fix = Fix::new(format!("write `{new}`"), Safety::Safe);
+                finding
+                    .help(format!("write `{new}`"))
+                    .fix(fix.set(query, text));
+            }
+            Fate::Replaced(new) => {
+                let text = json!(rename(text, old, new));
+                let fix = Fix::new(format!("write `{new}`; check its labels"), Safety::Unsafe);
+                finding
+                    .help(format!("write `{new}`; its labels changed"))
+                    .fix(fix.set(query, text));
+            }
+            Fate::Gone(instead) => {
+                finding.help(instead);
+            }
+        }
+    }
+}
