@@ -9,6 +9,7 @@ pub mod duration;
 pub(crate) mod fallback;
 pub mod gpu;
 pub(crate) mod label_key;
+pub mod keda;
 pub mod migration;
 pub mod names;
 pub(crate) mod node_labels;

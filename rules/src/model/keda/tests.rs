@@ -1,0 +1,228 @@
+//! What scalers take and refuse, case by case.
+
+use std::collections::BTreeSet;
+
+use super::formula::{Refusal, refusal};
+use super::value::{Type, boolean, number, plain_number, whole};
+use super::{brief, check, scalers, triggers};
+use crate::object::Object;
+
+#[test]
+fn numbers_follow_json() {
+    for text in ["0", "-1", "70", "5.0", "1e1", "0.5", "1E-3"] {
+        assert!(number(text).is_some(), "{text}");
+    }
+    for text in [
+        "", "+5", "05", ".5", "5.", "70%", "NaN", "1e", "0x10", "1_0", "1e999",
+    ] {
+        assert!(number(text).is_none(), "{text}");
+    }
+    assert_eq!(whole("70"), Some(70));
+    for text in ["5.0", "1e1", "9223372036854775808"] {
+        assert!(whole(text).is_none(), "{text}");
+    }
+    for (text, plain) in [
+        ("70%", "70"),
+        ("+70", "70"),
+        ("070", "70"),
+        (".5", "0.5"),
+        ("5.", "5"),
+    ] {
+        assert_eq!(plain_number(text).as_deref(), Some(plain), "{text}");
+    }
+    assert_eq!(plain_number("seventy"), None);
+}
+
+#[test]
+fn booleans_and_durations_follow_go() {
+    assert_eq!(boolean("True"), Some(true));
+    assert_eq!(boolean("yes"), None);
+    let fine = |text: &str| Type::Duration.refuses(text, ',', false).is_none();
+    assert!(fine("30s") && fine("1m30s") && fine("5000") && fine("0"));
+    assert!(!fine("-5s") && !fine("-5") && !fine("5 s") && !fine("1d"));
+    assert!(Type::Map.refuses("a=b,c=d", ',', false).is_none());
+    assert!(Type::Map.refuses("a=b=c", ',', false).is_some());
+    assert!(Type::Ints.refuses("1,2-4", ',', true).is_none());
+    assert!(Type::Ints.refuses("1,x", ',', true).is_some());
+}
+
+#[test]
+fn long_text_is_cut_for_messages() {
+    assert_eq!(brief("70%"), "70%");
+    assert_eq!(brief(&"x".repeat(50)).chars().count(), 32);
+    assert_eq!(brief("a\nb"), "a…");
+}
+
+fn problems(trigger: serde_json::Value) -> Vec<String> {
+    let object = Object::from_json(&serde_json::json!({
+        "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+        "metadata": {"name": "x"}, "spec": {"triggers": [trigger]}
+    }))
+    .unwrap();
+    let trigger = triggers(&object).next().unwrap();
+    let scaler = scalers::scaler(trigger.kind().unwrap()).unwrap();
+    let mut out: Vec<String> = check::problems(trigger, scaler, Some(false))
+        .into_iter()
+        .map(|p| {
+            assert!(p.message.chars().count() <= 120, "{}", p.message);
+            assert!(p.help.chars().count() <= 120, "{}", p.help);
+            p.message
+        })
+        .collect();
+    out.sort();
+    out
+}
+
+#[test]
+fn scalers_are_built_or_not() {
+    use serde_json::json;
+    let good = json!({"serverAddress": "http://p.m:9090", "query": "sum(x)", "threshold": "70"});
+    let cases = [
+        (json!({"type": "prometheus", "metadata": good}), 0),
+        (json!({"type": "prometheus", "metadata": {}}), 3),
+        (
+            json!({"type": "prometheus", "metadata": {"serverAddress": "http://p", "query": " ",
+            "threshold": "70%", "ignoreNullValues": "yes"}}),
+            3,
+        ),
+        (
+            json!({"type": "prometheus", "metadata": {"serverAddress": "http://p", "query": "x",
+            "threshold": "1", "authModes": "basic,bearer", "customHeaders": "a"}}),
+            4,
+        ),
+        (
+            json!({"type": "prometheus", "metadata": {"serverAddress": "http://p", "query": "x",
+            "threshold": "1", "authModes": "basic"}, "authenticationRef": {"name": "a"}}),
+            0,
+        ),
+        (
+            json!({"type": "cron", "metadata": {"timezone": "UTC", "start": "0 8 * * MON-FRI",
+            "end": "0 18 * * *", "desiredReplicas": "3"}}),
+            0,
+        ),
+        (
+            json!({"type": "cron", "metadata": {"timezone": "UTC", "start": "@daily",
+            "end": "@daily", "desiredReplicas": "0"}}),
+            4,
+        ),
+        (
+            json!({"type": "cron", "metadata": {"timezone": "UTC", "start": "TZ=UTC 0 8 * * *",
+            "end": "0 9 * * *", "desiredReplicas": "1"}}),
+            0,
+        ),
+        (
+            json!({"type": "aws-sqs-queue", "metadata": {"queueURL": "q", "awsRegion": "us-east-1"}}),
+            1,
+        ),
+        (
+            json!({"type": "aws-sqs-queue", "metadata": {"queueURLFromEnv": "Q",
+            "awsRegion": "us-east-1", "identityOwner": "operator"}}),
+            0,
+        ),
+        (
+            json!({"type": "aws-sqs-queue", "metadata": {"queueURL": "q", "awsRegion": "us-east-1",
+            "awsAccessKeyIDFromEnv": "A", "awsSecretAccessKeyFromEnv": "B"}}),
+            0,
+        ),
+        (
+            json!({"type": "kafka", "metadata": {"bootstrapServers": "b:9092", "consumerGroup": "g",
+            "lagThreshold": "0", "topic": "t"}}),
+            1,
+        ),
+        (
+            json!({"type": "rabbitmq", "metadata": {"queueName": "q", "hostFromEnv": "H"}}),
+            0,
+        ),
+        (
+            json!({"type": "rabbitmq", "metadata": {"queueName": "q", "hostFromEnv": "H",
+            "queueLength": "5", "mode": "QueueLength"}}),
+            2,
+        ),
+        (
+            json!({"type": "rabbitmq", "metadata": {"queueName": "q", "hostFromEnv": "H",
+            "mode": "queuelength", "value": "5"}}),
+            1,
+        ),
+        (
+            json!({"type": "redis", "metadata": {"listName": "l", "address": "r:6379"}}),
+            0,
+        ),
+        (
+            json!({"type": "redis", "metadata": {"listName": "l", "hosts": "r", "ports": "1"}}),
+            0,
+        ),
+        (
+            json!({"type": "redis", "metadata": {"listName": "l", "host": "r"}}),
+            1,
+        ),
+        (
+            json!({"type": "redis", "metadata": {"listName": "l"}, "authenticationRef": {"name": "a"}}),
+            0,
+        ),
+        (
+            json!({"type": "external", "metadata": {"scalerAddress": "a:1", "anything": "goes"}}),
+            0,
+        ),
+        (
+            json!({"type": "kubernetes-workload", "metadata": {"podSelector": "a=b", "value": "0"}}),
+            1,
+        ),
+        (
+            json!({"type": "activemq", "metadata": {"restAPITemplate": "http://x"}}),
+            2,
+        ),
+        (
+            json!({"type": "nats-jetstream", "metadata": {"stream": "s", "consumer": "c",
+            "natsServerMonitoringEndpoint": "n:8222"}}),
+            1,
+        ),
+        (
+            json!({"type": "prometheus", "metadata": {"serverAddress": "http://p", "query": "${Q}",
+            "threshold": "${T}"}}),
+            0,
+        ),
+    ];
+    for (trigger, count) in cases {
+        let found = problems(trigger.clone());
+        assert_eq!(found.len(), count, "{trigger}: {found:?}");
+    }
+}
+
+#[test]
+fn formulas_are_refused_where_that_is_certain() {
+    let names = BTreeSet::from(["queue", "gpu"]);
+    for fine in [
+        "queue + gpu",
+        "(queue + gpu) / 2",
+        "queue > 5 ? gpu : 1",
+        "max([queue, gpu])",
+        "let a = queue; a * 2",
+        "queue ?? gpu",
+        "queue > 1 && gpu < 2 ? 1 : 0",
+        "-queue ** 2",
+        "count([queue, gpu], {# > 1}) > 1 ? 5 : 0",
+        "float(queue) * 1e-3",
+        "queue in [1, 2] ? 1 : 0",
+        "abs(queue - gpu)",
+        "newer_builtin(queue)",
+    ] {
+        assert_eq!(refusal(fine, &names), None, "{fine}");
+    }
+    let unknown = |n: &str| Some(Refusal::UnknownName(n.to_owned()));
+    for (formula, why) in [
+        ("queue-length + gpu", unknown("length")),
+        ("cpu + gpu", unknown("cpu")),
+        ("queue > 5", Some(Refusal::Boolean)),
+        ("!(queue > 5)", Some(Refusal::Boolean)),
+        ("queue ? 1 : 2", Some(Refusal::Condition)),
+        ("queue +", Some(Refusal::Syntax)),
+        ("(queue + gpu", Some(Refusal::Syntax)),
+        ("queue + gpu)", Some(Refusal::Syntax)),
+        ("queue 5", Some(Refusal::Syntax)),
+    ] {
+        assert_eq!(refusal(formula, &names), why, "{formula}");
+    }
+    // Depth is bounded.
+    assert_eq!(refusal(&"(".repeat(100_000), &names), None);
+    assert_eq!(refusal(&"-".repeat(100_000), &names), None);
+}
