@@ -10,6 +10,8 @@ use crate::model::class::{Class, Classified, classify};
 use crate::model::do_not_disrupt::protects_nodes;
 use crate::model::fallback::Fallbacks;
 use crate::model::migration::{Kubelets, metrics};
+use crate::model::migration::Kubelets;
+use crate::model::keda::hpa_name;
 use crate::model::nodepool::NodePool;
 use crate::model::selector;
 use crate::model::workload::{Template, WORKLOAD_KINDS, replicas, templates};
@@ -54,6 +56,8 @@ pub struct Views {
     by_namespace: BTreeMap<String, Vec<usize>>,
     hpas: BTreeMap<Target, Vec<Object>>,
     scaled_objects: BTreeMap<Target, Vec<Object>>,
+    /// ScaledObjects by namespace and the name of their HPA.
+    by_hpa: BTreeMap<(String, String), Vec<Object>>,
     pdbs: BTreeMap<String, Pdbs>,
 }
 
@@ -166,6 +170,10 @@ impl Views {
             if let Some(target) = target(scaled) {
                 let list = views.scaled_objects.entry(target).or_default();
                 list.push(scaled.clone());
+            }
+            if let Some(name) = hpa_name(scaled) {
+                let key = (scaled.id().namespace_or_default().to_owned(), name);
+                views.by_hpa.entry(key).or_default().push(scaled.clone());
             }
         }
         for pdb in index.of(Kind::PDB) {
@@ -340,6 +348,14 @@ impl Views {
     #[must_use]
     pub fn scaled_objects_of(&self, target: &Target) -> &[Object] {
         self.scaled_objects.get(target).map_or(&[], Vec::as_slice)
+    }
+
+    /// The ScaledObjects of a namespace for which KEDA makes an HPA of this name.
+    #[must_use]
+    pub fn scaled_objects_of_hpa(&self, namespace: &str, name: &str) -> &[Object] {
+        self.by_hpa
+            .get(&(namespace.to_owned(), name.to_owned()))
+            .map_or(&[], Vec::as_slice)
     }
 
     /// The replicas a workload can have; `None` where that is not known.

@@ -4,7 +4,7 @@
 
 use super::scalers::{From, Key, Rule, Scaler};
 use super::value::{Type, boolean, number, plain_number};
-use super::{Trigger, brief};
+use super::{Trigger, brief, with_article};
 use crate::model::cron;
 use crate::node::Node;
 
@@ -123,6 +123,8 @@ impl<'a> Asked<'a> {
                     self.missing(key.name, out);
                 }
             }
+            // A key that a version refuses is said to be so, whatever its value.
+            Given::Text(..) if key.gone.is_some() => {}
             Given::Text(node, text) => {
                 if let Some(wanted) = key.kind.refuses(text, key.separator, key.ranges) {
                     let help = match key.kind {
@@ -187,7 +189,11 @@ impl<'a> Asked<'a> {
         let in_metadata = key.reads(From::Metadata);
         let message = match &written {
             Some(_) if in_metadata => format!("`{}` is blank, which counts as absent", key.name),
-            _ => format!("a `{}` trigger needs `{}`", self.scaler.name, key.name),
+            _ => format!(
+                "{} trigger needs `{}`",
+                with_article(self.scaler.name),
+                key.name
+            ),
         };
         let help = if in_metadata {
             "without it KEDA cannot build the scaler, and nothing scales".to_owned()
@@ -309,7 +315,10 @@ impl<'a> Asked<'a> {
                     let names = keys.join("`, `").replace('+', "` with `");
                     say(
                         metadata,
-                        format!("a `{}` trigger needs one of `{names}`", self.scaler.name),
+                        format!(
+                            "{} trigger needs one of `{names}`",
+                            with_article(self.scaler.name)
+                        ),
                         "without it KEDA cannot build the scaler, and nothing scales".to_owned(),
                     );
                 }
@@ -462,7 +471,10 @@ impl<'a> Asked<'a> {
                 if owner && !keys && !self.trigger.has_authentication() {
                     say(
                         metadata,
-                        format!("a `{}` trigger has no AWS credentials", self.scaler.name),
+                        format!(
+                            "{} trigger has no AWS credentials",
+                            with_article(self.scaler.name)
+                        ),
                         "write `identityOwner: operator`, or name a TriggerAuthentication"
                             .to_owned(),
                     );
@@ -475,7 +487,10 @@ impl<'a> Asked<'a> {
                 if !given && !self.trigger.has_authentication() {
                     say(
                         metadata,
-                        format!("a `{}` trigger has no Google credentials", self.scaler.name),
+                        format!(
+                            "{} trigger has no Google credentials",
+                            with_article(self.scaler.name)
+                        ),
                         "write `credentialsFromEnv`, or name a TriggerAuthentication".to_owned(),
                     );
                 }

@@ -6,6 +6,7 @@
 
 pub mod check;
 pub mod formula;
+pub mod removed;
 pub mod scalers;
 pub mod value;
 
@@ -85,6 +86,12 @@ impl<'a> Trigger<'a> {
         let reference = self.node.get("authenticationRef");
         reference.exists() || reference.is_unknown()
     }
+}
+
+/// A trigger type with its article: "an `aws-sqs-queue`".
+pub(crate) fn with_article(kind: &str) -> String {
+    let vowel = kind.starts_with(['a', 'e', 'i', 'o', 'u']);
+    format!("{} `{}`", if vowel { "an" } else { "a" }, brief(kind))
 }
 
 /// Text short enough to stand in a message.

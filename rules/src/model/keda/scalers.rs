@@ -28,6 +28,51 @@ pub struct Scaler {
     pub open: bool,
 }
 
+impl Scaler {
+    /// What becomes of a key that stands in the metadata.
+    #[must_use]
+    pub fn reading(&self, written: &str) -> Reading<'_> {
+        let named = |name: &str| self.keys.iter().find(|k| k.names().any(|n| n == name));
+        if let Some(key) = named(written) {
+            return match key.gone {
+                Some((version, instead)) => Reading::Gone(version, instead),
+                None if key.reads(From::Metadata) => Reading::Read,
+                None => Reading::Elsewhere(key),
+            };
+        }
+        if let Some(key) = written.strip_suffix("FromEnv").and_then(named) {
+            return if key.reads(From::Env) {
+                Reading::Read
+            } else {
+                Reading::NoEnv(key)
+            };
+        }
+        let listed = |key: &Key| {
+            let prefix = key.name.strip_suffix('*');
+            prefix.is_some_and(|p| written.starts_with(p))
+        };
+        if self.open || self.keys.iter().any(listed) {
+            return Reading::Read;
+        }
+        Reading::Unknown
+    }
+}
+
+/// What becomes of a key that is written in the metadata of a trigger.
+#[derive(Debug)]
+pub enum Reading<'a> {
+    /// It is read.
+    Read,
+    /// It is read, but not from the metadata.
+    Elsewhere(&'a Key),
+    /// It is `<key>FromEnv` of a key that is not read from the environment.
+    NoEnv(&'a Key),
+    /// A version refuses it.
+    Gone(Version, &'static str),
+    /// Nobody reads it.
+    Unknown,
+}
+
 /// A key of the metadata.
 #[derive(Debug)]
 pub struct Key {

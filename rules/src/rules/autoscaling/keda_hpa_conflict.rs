@@ -58,6 +58,7 @@
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
 use crate::finding::Severity;
+use crate::model::keda::{brief, hpa_name};
 use crate::model::views::target;
 use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
@@ -98,11 +99,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         && !(object.is(Kind::HPA) && (owned_by_keda(first) || owned_by_keda(object)))
     {
         let kind = &object.id().kind;
+        // Kubernetes takes a second HPA; KEDA refuses a second ScaledObject.
+        let refused = object.is(Kind::SCALED_OBJECT) && spelled_alike(object, first);
         ctx.report(
             &reference,
             format!("a second {kind} scales `{}`: they undo each other", key.2),
         )
         .help("keep one of the two")
+        .refused_by(refused.then_some(Authority::KedaAdmission))
         .related(
             first,
             &first.path(&["spec", "scaleTargetRef", "name"]),
@@ -112,6 +116,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if object.is(Kind::HPA) {
         return;
     }
+    same_hpa_name(object, ctx);
     for hpa in views.hpas_of(&key) {
         if owned_by(hpa, object) || transfers(object, hpa) {
             continue;
@@ -124,8 +129,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 hpa.name()
             ),
         );
+        // Where the HPA is there first; the other way round both are taken.
+        let refused = spelled_alike(object, hpa).then_some(Authority::KedaAdmission);
         finding
             .help("KEDA makes an HPA of its own: remove one of the two")
+            .refused_by(refused)
             .related(
                 hpa,
                 &hpa.path(&["spec", "scaleTargetRef", "name"]),
@@ -135,6 +143,55 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             finding.severity(Severity::Warning);
         }
     }
+}
+
+/// Two ScaledObjects whose HPAs would have one name.
+fn same_hpa_name(object: &Object, ctx: &mut Context<'_>) {
+    let Some(name) = hpa_name(object) else {
+        return;
+    };
+    let views = ctx.index().views();
+    let Some(first) = views
+        .scaled_objects_of_hpa(object.id().namespace_or_default(), &name)
+        .first()
+    else {
+        return;
+    };
+    // One target is said above.
+    if first.name() == object.name() || target(first) == target(object) {
+        return;
+    }
+    let path = ["spec", "advanced", "horizontalPodAutoscalerConfig", "name"];
+    let custom = object.path(&path);
+    let (place, other) = if custom.exists() {
+        (custom, first.path(&path))
+    } else {
+        (object.path(&["metadata", "name"]), first.path(&path))
+    };
+    ctx.report(
+        &place,
+        format!(
+            "ScaledObject `{}` makes an HPA of the same name",
+            brief(first.name())
+        ),
+    )
+    .help("give each ScaledObject an HPA name of its own")
+    .refused_by(Some(Authority::KedaAdmission))
+    .related(first, &other, "the other one's HPA");
+}
+
+/// Whether both write kind and version of the target in the same way, KEDA's defaults filled in:
+/// KEDA compares the words.
+fn spelled_alike(a: &Object, b: &Object) -> bool {
+    let words = |object: &Object| {
+        let reference = object.path(&["spec", "scaleTargetRef"]);
+        let word = |name: &str, default: &str| match reference.get(name).text() {
+            Some(text) if !text.is_empty() => text.to_owned(),
+            _ => default.to_owned(),
+        };
+        (word("apiVersion", "apps/v1"), word("kind", "Deployment"))
+    };
+    words(a) == words(b)
 }
 
 /// Whether an owner reference of the HPA names this ScaledObject: a dump of a cluster.

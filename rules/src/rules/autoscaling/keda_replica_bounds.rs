@@ -50,6 +50,7 @@ use crate::finding::Severity;
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::settings::Version;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-replica-bounds",
@@ -73,8 +74,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let min = spec.get("minReplicaCount");
     let max = spec.get("maxReplicaCount");
-    below(&min, 0, ctx);
-    below(&max, 1, ctx);
+    // KEDA's definition has bounds, and its admission returns what it finds, since 2.20; before,
+    // the HPA could not be made.
+    let strict = ctx.platform().keda >= Version::new(2, 20);
+    let since_2_20 = strict.then_some(Authority::ApiServer);
+    below(&min, 0, since_2_20, ctx);
+    below(&max, 1, since_2_20, ctx);
     let Some(ceiling) = number(&max, 100) else {
         return;
     };
@@ -93,6 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             format!("`minReplicaCount` {floor} is above `maxReplicaCount` ({of})"),
         );
         finding.help("raise the maximum or lower the minimum");
+        finding.refused_by(since_2_20);
         if max.exists() {
             finding.related(object, &max, "the maximum");
         }
@@ -107,7 +113,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     // KEDA counts a written 0 as 1, and an absent minimum as 0.
     let counted = if min.exists() { floor.max(1) } else { 0 };
     if resting < 0 {
-        below(&idle, 0, ctx);
+        below(&idle, 0, since_2_20, ctx);
     } else if resting >= counted {
         let minimum = if min.exists() {
             format!("`minReplicaCount` {floor}")
@@ -118,7 +124,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             &idle,
             format!("`idleReplicaCount` {resting} is not below {minimum}"),
         )
-        .help("KEDA's admission refuses this: write a minimum above the idle count");
+        .help("KEDA's admission refuses this: write a minimum above the idle count")
+        .refused_by(strict.then_some(Authority::KedaAdmission));
     } else if resting > 0 {
         ctx.report(
             &idle,
@@ -136,12 +143,15 @@ fn check_hpa(spec: &Node<'_>, ctx: &mut Context<'_>) {
         .get("metrics")
         .items()
         .any(|m| matches!(m.get("type").text(), Some("Object" | "External")));
-    // Zero is legal where the alpha gate HPAScaleToZero is on, and then only with such a metric.
-    below(&min, i64::from(!external), ctx);
-    below(&max, 1, ctx);
+    // Zero is legal where the alpha gate HPAScaleToZero is on, which EKS never has, and then only
+    // with such a metric.
+    let zero = external && !ctx.platform().eks;
+    below(&min, i64::from(!zero), Some(Authority::ApiServer), ctx);
+    below(&max, 1, Some(Authority::ApiServer), ctx);
     if !max.exists() && spec.is_mapping() && !max.is_unknown() {
         ctx.report(&max, "`maxReplicas` is missing")
-            .help("an HPA needs it: write the most replicas that you would pay for");
+            .help("an HPA needs it: write the most replicas that you would pay for")
+            .refused_by(Some(Authority::ApiServer));
     }
     if let (Some(floor), Some(ceiling)) = (min.int(), max.int())
         && floor > ceiling
@@ -150,17 +160,19 @@ fn check_hpa(spec: &Node<'_>, ctx: &mut Context<'_>) {
             &min,
             format!("`minReplicas` {floor} is above `maxReplicas` {ceiling}"),
         )
-        .help("raise the maximum or lower the minimum");
+        .help("raise the maximum or lower the minimum")
+        .refused_by(Some(Authority::ApiServer));
     }
 }
 
-fn below(node: &Node<'_>, least: i64, ctx: &mut Context<'_>) {
+fn below(node: &Node<'_>, least: i64, refuser: Option<Authority>, ctx: &mut Context<'_>) {
     if let Some(value) = node.int()
         && value < least
     {
         let name = node.pointer().steps().last().cloned().unwrap_or_default();
         ctx.report(node, format!("`{name}` {value} is below {least}"))
-            .help(format!("write {least} or more"));
+            .help(format!("write {least} or more"))
+            .refused_by(refuser);
     }
 }
 

@@ -1,0 +1,115 @@
+//! A ScaledObject's name is too long for the HPA that KEDA makes.
+//!
+//! # Why
+//!
+//! KEDA names its HPA `keda-hpa-` and the ScaledObject's name, and writes both names into labels,
+//! which hold 63 characters. Since 2.20 its admission refuses what is longer; before, the object
+//! was taken and the HPA never made.
+//!
+//! # Fix
+//!
+//! Name the HPA in `spec.advanced.horizontalPodAutoscalerConfig.name`, or keep the ScaledObject's
+//! name to 54 characters.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: keda.sh/v1alpha1
+//! kind: ScaledObject
+//! metadata:
+//!   name: recommendations-embedding-service-production-us-east-1-blue # <-
+//! spec:
+//!   scaleTargetRef: {name: embedder}
+//!   minReplicaCount: 2
+//!   maxReplicaCount: 8
+//!   triggers:
+//!     - type: kubernetes-workload
+//!       metadata: {podSelector: "app=llm-client", value: "4"}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: keda.sh/v1alpha1
+//! kind: ScaledObject
+//! metadata:
+//!   name: embedding-production-us-east-1-blue
+//! spec:
+//!   scaleTargetRef: {name: embedder}
+//!   minReplicaCount: 2
+//!   maxReplicaCount: 8
+//!   triggers:
+//!     - type: kubernetes-workload
+//!       metadata: {podSelector: "app=llm-client", value: "4"}
+//! ```
+//!
+//! # References
+//!
+//! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#advanced>
+
+use crate::finding::Severity;
+use crate::model::keda::hpa_name;
+use crate::object::{Kind, Object};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::settings::Version;
+
+/// What a label value holds.
+const LONGEST: usize = 63;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-name-too-long",
+    group: Group::Autoscaling,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::SCALED_OBJECT],
+    reads: &[],
+    params: &[],
+    refused_by: &[Authority::KedaAdmission],
+    fix: None,
+    docs: docs(include_str!("keda_name_too_long.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let name = object.path(&["metadata", "name"]);
+    let custom = object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "name"]);
+    // Before 2.20 admission took it, and the HPA could not be made.
+    let refused = (ctx.platform().keda >= Version::new(2, 20)).then_some(Authority::KedaAdmission);
+    if let Some(text) = name.text()
+        && text.len() > LONGEST
+    {
+        ctx.report(
+            &name,
+            format!(
+                "the name has {} characters, KEDA takes {LONGEST}",
+                text.len()
+            ),
+        )
+        .help("shorten it: it becomes a label value")
+        .refused_by(refused);
+        return;
+    }
+    let Some(hpa) = hpa_name(object) else {
+        return;
+    };
+    if hpa.len() <= LONGEST {
+        return;
+    }
+    let (node, help) = if custom.text().is_some_and(|t| !t.is_empty()) {
+        (&custom, "write a shorter name")
+    } else {
+        (
+            &name,
+            "name the HPA in `spec.advanced.horizontalPodAutoscalerConfig.name`, or use 54 characters",
+        )
+    };
+    ctx.report(
+        node,
+        format!(
+            "the HPA's name has {} characters, KEDA takes {LONGEST}",
+            hpa.len()
+        ),
+    )
+    .help(help)
+    .refused_by(refused);
+}
