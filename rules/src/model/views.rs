@@ -12,6 +12,7 @@ use crate::model::fallback::Fallbacks;
 use crate::model::migration::{Kubelets, metrics};
 use crate::model::migration::Kubelets;
 use crate::model::keda::hpa_name;
+use crate::model::migration::Kubelets;
 use crate::model::nodepool::NodePool;
 use crate::model::selector;
 use crate::model::workload::{Template, WORKLOAD_KINDS, replicas, templates};

@@ -8,5 +8,5 @@ pub(crate) mod karpenter_legacy_taint;
 pub(crate) mod karpenter_managed_metadata;
 pub(crate) mod karpenter_metric_renamed;
 pub(crate) mod keda_legacy_api;
-pub(crate) mod removed_api_version;
 pub(crate) mod keda_removed_field;
+pub(crate) mod removed_api_version;
