@@ -80,6 +80,12 @@ pub(crate) static OWNERS: &[Owner] = &[
         "keda-replica-bounds",
     ),
     owner(
+        SCALED,
+        "spec/triggers/*/metadata/*",
+        Of::Value,
+        "keda-trigger-invalid",
+    ),
+    owner(
         &[],
         "**/annotations/karpenter.sh~1do-not-disrupt",
         Of::Value,
