@@ -448,16 +448,6 @@ impl<'a> Asked<'a> {
                     }
                 }
             }
-            ("identity", providers) => {
-                // Without an authentication the provider is none; with one it stands there.
-                if !self.trigger.has_authentication() && !providers.contains(&"none") {
-                    say(
-                        self.trigger.node.clone(),
-                        format!("needs a pod identity `{}`", providers.join("` or `")),
-                        "name a TriggerAuthentication with `podIdentity`".to_owned(),
-                    );
-                }
-            }
             ("aws_credentials", _) => {
                 // The owner is the pod unless another word is written.
                 let owner = match self.look("identityOwner") {

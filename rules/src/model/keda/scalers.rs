@@ -268,7 +268,6 @@ mod tests {
             for rule in &scaler.rules {
                 let args: &[&str] = match rule.name {
                     "enum" | "enum_any_case" | "range" => &rule.args[..1],
-                    "identity" => &[],
                     _ => &rule.args,
                 };
                 for arg in args.iter().flat_map(|a| a.split('+')) {
