@@ -43,8 +43,13 @@ pub(super) fn node_class(object: &Object, index: &Index) -> Result<Fix, Reason> 
             .unwrap_or("latest")
             .to_owned();
         if let Some(alias) = alias(family, &version) {
-            draft.set(&["spec", "amiSelectorTerms"], json!([{ "alias": alias }]))?;
-            draft.remove(&["spec", "amiFamily"]);
+            draft.remove(&["spec", "amiSelectorTerms"]);
+            rewrite(
+                &mut draft,
+                "amiFamily",
+                "amiSelectorTerms",
+                json!([{ "alias": alias }]),
+            )?;
         }
     }
     // The API server filled each option in by itself: two hops then, one now.
@@ -98,7 +103,7 @@ fn settings(draft: &mut Draft) -> Result<(), Reason> {
     ] {
         if let Some(selector) = draft.get(&["spec", old]) {
             let terms = terms(old, selector, false)?;
-            draft.set(&["spec", new], Value::Array(terms))?;
+            rewrite(draft, old, new, Value::Array(terms))?;
         }
         draft.remove(&["spec", old]);
     }
@@ -121,22 +126,38 @@ fn amis(draft: &mut Draft) -> Result<(), Reason> {
     }
     if let Some(selector) = draft.get(&["spec", "amiSelector"]) {
         let terms = terms("amiSelector", selector, true)?;
-        draft.set(&["spec", "amiSelectorTerms"], Value::Array(terms))?;
-        draft.remove(&["spec", "amiSelector"]);
+        rewrite(
+            draft,
+            "amiSelector",
+            "amiSelectorTerms",
+            Value::Array(terms),
+        )?;
         // Without an alias the family says how a node is started.
         return draft.set(&["spec", "amiFamily"], json!(family));
     }
     draft.remove(&["spec", "amiSelector"]);
     match alias(&family, "latest") {
         Some(alias) => {
-            draft.set(&["spec", "amiSelectorTerms"], json!([{ "alias": alias }]))?;
-            draft.remove(&["spec", "amiFamily"]);
-            Ok(())
+            let terms = json!([{ "alias": alias }]);
+            rewrite(draft, "amiFamily", "amiSelectorTerms", terms)
         }
         None => Err(format!(
             "no alias stands for `spec.amiFamily: {family}`: choose `amiSelectorTerms` by hand"
         )),
     }
+}
+
+/// Gives a field of the `spec` another name and value. As a move it keeps its place in the file,
+/// and the comment above it.
+fn rewrite(draft: &mut Draft, old: &str, new: &str, value: Value) -> Result<(), Reason> {
+    let (from, to) = (&["spec", old], &["spec", new]);
+    if draft.get(to).is_some() {
+        return Err(format!(
+            "`spec.{old}` and `spec.{new}` are both written: keep one"
+        ));
+    }
+    draft.relocate(from, to)?;
+    draft.set(to, value)
 }
 
 /// The alias of a family; `None` where it has none.

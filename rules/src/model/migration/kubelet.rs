@@ -106,11 +106,6 @@ pub(super) fn let_go(
     let Some(class) = class else {
         return Err("its kubelet settings belong into its EC2NodeClass, and it names none".into());
     };
-    if index.views().kubelets(index).differ(class) {
-        return Err(format!(
-            "pools of class `{class}` differ in kubelet settings: give each of them its own class"
-        ));
-    }
     let classes = index.all(
         Kind::EC2_NODE_CLASS.group,
         Kind::EC2_NODE_CLASS.kind,
@@ -124,6 +119,11 @@ pub(super) fn let_go(
     if !classes.is_empty() && classes.iter().all(carries) {
         draft.remove(path);
         return Ok(());
+    }
+    if index.views().kubelets(index).differ(class) {
+        return Err(format!(
+            "pools of class `{class}` differ in kubelet settings: give each of them its own class"
+        ));
     }
     Err(format!(
         "its kubelet settings move to EC2NodeClass `{class}`: convert that, or write them there, first"
