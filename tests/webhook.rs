@@ -1,14 +1,18 @@
 //! The admission server from outside: the built binary over real TLS, and under a real API server.
 //!
-//! The tests of `webhook/cluster.rs` need `KUBEBUILDER_ASSETS` (see `cluster.rs`); without it they say that they are skipped.
+//! The tests of `webhook/in_cluster.rs` need `KUBEBUILDER_ASSETS` (see `cluster.rs`); without it they say that they are skipped.
 
 #![cfg(feature = "webhook")]
 #![allow(clippy::unwrap_used)]
 
+#[path = "webhook/balancer.rs"]
+mod balancer;
 #[path = "webhook/client.rs"]
 mod client;
 #[path = "cluster/server.rs"]
 mod cluster;
+#[path = "webhook/in_cluster.rs"]
+mod in_cluster;
 #[path = "webhook/reviews.rs"]
 mod reviews;
 #[path = "webhook/server.rs"]

@@ -44,6 +44,8 @@ pub(crate) fn free_port() -> u16 {
 pub(crate) struct Cluster {
     // In the order in which they end.
     api_server: Process,
+    /// How the API server was started.
+    command: Command,
     _etcd: Process,
     authority: Authority,
     folder: PathBuf,
@@ -104,36 +106,34 @@ impl Cluster {
         let port = free_port();
         let mut disabled = vec!["ServiceAccount"];
         disabled.extend(plugins);
-        let mut api_server = Process::start(
-            "kube-apiserver",
-            &folder,
-            Command::new(assets.join("kube-apiserver"))
-                .args(["--etcd-servers", &store])
-                .args(["--bind-address", "127.0.0.1"])
-                .args(["--secure-port", &port.to_string()])
-                .arg("--cert-dir")
-                .arg(folder.join("certs"))
-                .arg("--tls-cert-file")
-                .arg(write("serving.crt", &serving.certificate))
-                .arg("--tls-private-key-file")
-                .arg(write("serving.key", &serving.key))
-                .args(["--service-cluster-ip-range", "10.0.0.0/24"])
-                .arg("--service-account-key-file")
-                .arg(write("accounts.pub", &accounts.public_key_pem()))
-                .arg("--service-account-signing-key-file")
-                .arg(write("accounts.key", &accounts.serialize_pem()))
-                .args(["--service-account-issuer", "https://kubernetes.default.svc"])
-                .arg("--token-auth-file")
-                .arg(write(
-                    "tokens.csv",
-                    &format!("{token},admin,admin,\"system:masters\"\n"),
-                ))
-                .args(["--authorization-mode", "RBAC"])
-                .arg("--allow-privileged")
-                .args(["--disable-admission-plugins", &disabled.join(",")])
-                .args(["--endpoint-reconciler-type", "none"])
-                .args(["--enable-admission-plugins", "ExtendedResourceToleration"]),
-        );
+        let mut command = Command::new(assets.join("kube-apiserver"));
+        command
+            .args(["--etcd-servers", &store])
+            .args(["--bind-address", "127.0.0.1"])
+            .args(["--secure-port", &port.to_string()])
+            .arg("--cert-dir")
+            .arg(folder.join("certs"))
+            .arg("--tls-cert-file")
+            .arg(write("serving.crt", &serving.certificate))
+            .arg("--tls-private-key-file")
+            .arg(write("serving.key", &serving.key))
+            .args(["--service-cluster-ip-range", "10.0.0.0/24"])
+            .arg("--service-account-key-file")
+            .arg(write("accounts.pub", &accounts.public_key_pem()))
+            .arg("--service-account-signing-key-file")
+            .arg(write("accounts.key", &accounts.serialize_pem()))
+            .args(["--service-account-issuer", "https://kubernetes.default.svc"])
+            .arg("--token-auth-file")
+            .arg(write(
+                "tokens.csv",
+                &format!("{token},admin,admin,\"system:masters\"\n"),
+            ))
+            .args(["--authorization-mode", "RBAC"])
+            .arg("--allow-privileged")
+            .args(["--disable-admission-plugins", &disabled.join(",")])
+            .args(["--endpoint-reconciler-type", "none"])
+            .args(["--enable-admission-plugins", "ExtendedResourceToleration"]);
+        let mut api_server = Process::start("kube-apiserver", &folder, &mut command);
         let url = format!("https://127.0.0.1:{port}");
         let client = client(&url, &authority, &token);
         let until = Instant::now() + Duration::from_secs(120);
@@ -150,6 +150,7 @@ impl Cluster {
         }
         Ok(Cluster {
             api_server,
+            command,
             _etcd: etcd,
             authority,
             folder,
@@ -207,6 +208,20 @@ impl Cluster {
         }
     }
 
+    /// Ends the API server and starts it again, on the same port and with the same store.
+    pub(crate) async fn restart(&mut self) {
+        let command = &mut self.command;
+        self.api_server.terminate();
+        while !self.api_server.ended() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.api_server = Process::start("kube-apiserver", &self.folder, command);
+        self.until("the API server is back", async || {
+            get(&self.client, "/readyz").await == 200
+        })
+        .await;
+    }
+
     /// A client with every right.
     pub(crate) fn client(&self) -> kube::Client {
         self.client.clone()
@@ -224,8 +239,13 @@ impl Cluster {
 
     /// A kubeconfig file with every right.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.kubeconfig_of("kubeconfig", &self.token)
+    }
+
+    /// A kubeconfig file with the rights of a token.
+    pub(crate) fn kubeconfig_of(&self, file: &str, token: &str) -> PathBuf {
         let ca = self.folder.join("ca.crt");
-        let path = self.folder.join("kubeconfig");
+        let path = self.folder.join(file);
         fs::write(&ca, self.authority.pem()).expect("the folder can be written");
         let config = json!({
             "apiVersion": "v1",
@@ -233,7 +253,7 @@ impl Cluster {
             "current-context": "test",
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
             "clusters": [{"name": "test", "cluster": {"server": self.url, "certificate-authority": ca}}],
-            "users": [{"name": "admin", "user": {"token": self.token}}],
+            "users": [{"name": "admin", "user": {"token": token}}],
         });
         fs::write(&path, config.to_string()).expect("the folder can be written");
         path
@@ -249,7 +269,26 @@ impl Cluster {
         self.send("POST", path, media, body).await
     }
 
-    async fn send(&self, method: &str, path: &str, media: &str, body: Vec<u8>) -> (u16, Value) {
+    /// Sends a request: the status code, and the answer.
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        media: &str,
+        body: Vec<u8>,
+    ) -> (u16, Value) {
+        let (code, _, answer) = self.send_for_warnings(method, path, media, body).await;
+        (code, answer)
+    }
+
+    /// The same, with the warnings that came along.
+    pub(crate) async fn send_for_warnings(
+        &self,
+        method: &str,
+        path: &str,
+        media: &str,
+        body: Vec<u8>,
+    ) -> (u16, Vec<String>, Value) {
         let request = http::Request::builder()
             .method(method)
             .uri(path)
@@ -262,8 +301,12 @@ impl Cluster {
                 panic!("{method} {path}: {e}\n{}", self.api_server.last_words())
             });
         let code = answer.status().as_u16();
+        let warnings = answer.headers().get_all("Warning").iter();
+        let warnings = warnings.filter_map(|w| Some(w.to_str().ok()?.to_owned()));
+        let warnings = warnings.collect();
         let bytes = answer.into_body().collect_bytes().await.unwrap_or_default();
-        (code, serde_json::from_slice(&bytes).unwrap_or_default())
+        let answer = serde_json::from_slice(&bytes).unwrap_or_default();
+        (code, warnings, answer)
     }
 }
 

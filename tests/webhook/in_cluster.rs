@@ -1,0 +1,429 @@
+//! The server under a real API server: it makes its certificates, registers itself by URL, and is asked.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::balancer::Balancer;
+use crate::client::metric;
+use crate::cluster::{Cluster, free_port};
+use crate::reviews::{bad_pool, good_pool};
+use crate::server::{Folder, Server};
+
+const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+
+/// A cluster with the namespaces and the node class that the tests need.
+async fn cluster() -> Option<Cluster> {
+    let cluster = Cluster::start().await?;
+    for namespace in ["gpulint", "ml"] {
+        let object =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        make(&cluster, "/api/v1/namespaces", &object).await;
+    }
+    let class = json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "gpu"},
+        "spec": {"role": "gpu-nodes", "amiSelectorTerms": [{"alias": "al2023@v20250701"}],
+                 "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "ml"}}],
+                 "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "ml"}}]}});
+    make(
+        &cluster,
+        "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
+        &class,
+    )
+    .await;
+    Some(cluster)
+}
+
+async fn make(cluster: &Cluster, path: &str, object: &Value) {
+    let (code, answer) = post(cluster, path, object).await;
+    assert!(code == 201, "{code} {answer:#}");
+}
+
+async fn post(cluster: &Cluster, path: &str, object: &Value) -> (u16, Value) {
+    cluster
+        .post(path, JSON, object.to_string().into_bytes())
+        .await
+}
+
+/// Starts a server that registers itself under `url`, and waits until it is asked.
+async fn serve(
+    cluster: &Cluster,
+    folder: &Folder,
+    name: &str,
+    port: u16,
+    url: &str,
+    more: &[&str],
+) -> Server {
+    let listen = format!("127.0.0.1:{port}");
+    let mut args = vec!["--listen", &listen, "--url", url];
+    args.extend(more);
+    let server = Server::start(name, folder.path(), Some(&cluster.kubeconfig()), &args).await;
+    server.ready().await;
+    server
+}
+
+/// A new or changed webhook configuration is in force a moment later.
+async fn asked(cluster: &Cluster) {
+    cluster
+        .until("the API server asks the webhook", async || {
+            is_denied(cluster, "probe").await
+        })
+        .await;
+}
+
+async fn is_denied(cluster: &Cluster, name: &str) -> bool {
+    let path = format!("{POOLS}?dryRun=All");
+    post(cluster, &path, &bad_pool(name)).await.0 == 422
+}
+
+fn deployment(name: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": name}}, "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "main", "image": "registry.example.com/main:1.2.3",
+                "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}}]}}}})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_asks_the_webhook() {
+    let Some(mut cluster) = cluster().await else {
+        return;
+    };
+    // What is there before the webhook is.
+    make(&cluster, POOLS, &bad_pool("old")).await;
+    make(
+        &cluster,
+        "/apis/apps/v1/namespaces/ml/deployments",
+        &deployment("web"),
+    )
+    .await;
+    let hpa = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "ml"},
+        "spec": {"minReplicas": 2, "maxReplicas": 4,
+                 "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                 "metrics": [{"type": "Resource", "resource": {"name": "cpu",
+                    "target": {"type": "Utilization", "averageUtilization": 60}}}]}});
+    make(
+        &cluster,
+        "/apis/autoscaling/v2/namespaces/ml/horizontalpodautoscalers",
+        &hpa,
+    )
+    .await;
+
+    let folder = Folder::new();
+    folder.write("gpulint.yaml", "{}\n");
+    let port = free_port();
+    let url = format!("https://127.0.0.1:{port}");
+    let server = serve(&cluster, &folder, "gpulint", port, &url, &[]).await;
+    asked(&cluster).await;
+
+    refusals(&cluster, &folder).await;
+    passes(&cluster).await;
+    mutation(&cluster, &folder).await;
+    context(&cluster).await;
+
+    // The API server goes and comes back: watches and answers do as well.
+    cluster.restart().await;
+    asked(&cluster).await;
+    make(&cluster, POOLS, &good_pool("after-restart")).await;
+    server
+        .until("a pool made after the restart is seen", async || {
+            let line = r#"gpulint_cache_objects{group="karpenter.sh",kind="NodePool"}"#;
+            let pools = cluster.get(POOLS).await.1;
+            let count = pools["items"].as_array().map_or(0, Vec::len);
+            metric(&server.metrics().await, line) as usize == count
+        })
+        .await;
+    let metrics = server.metrics().await;
+    assert_eq!(
+        metric(
+            &metrics,
+            r#"gpulint_cache_synced{group="keda.sh",kind="ScaledObject"}"#
+        ),
+        1.0,
+        "{metrics}"
+    );
+
+    // With the webhook dead and policy Ignore the cluster goes on.
+    drop(server);
+    make(&cluster, POOLS, &bad_pool("unguarded")).await;
+}
+
+/// What is refused, and what a person sees of it.
+async fn refusals(cluster: &Cluster, folder: &Folder) {
+    let (code, answer) = post(cluster, POOLS, &bad_pool("bad")).await;
+    assert_eq!(code, 422, "{answer:#}");
+    assert_eq!(answer["reason"], "Invalid");
+    let details = &answer["details"];
+    assert_eq!(details["name"], "bad");
+    assert_eq!(details["group"], "karpenter.sh");
+    assert_eq!(details["kind"], "NodePool");
+    let causes = details["causes"].as_array().unwrap();
+    let taints = causes
+        .iter()
+        .find(|c| c["field"] == "spec.template.spec.taints");
+    let message = taints.unwrap()["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("gpulint gpu-pool-untainted: "),
+        "{message}"
+    );
+
+    let path = folder.write("bad.json", &bad_pool("bad").to_string());
+    let Some(text) = kubectl(
+        &cluster.kubeconfig(),
+        &["create", "-f", path.to_str().unwrap()],
+    ) else {
+        return;
+    };
+    assert!(text.contains("The NodePool \"bad\" is invalid: "), "{text}");
+    assert!(
+        text.contains("spec.template.spec.taints: gpulint gpu-pool-untainted: "),
+        "{text}"
+    );
+}
+
+/// What kubectl says; `None` where there is no kubectl.
+fn kubectl(kubeconfig: &Path, args: &[&str]) -> Option<String> {
+    let output = Command::new("kubectl")
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .args(args)
+        .output();
+    let Ok(output) = output else {
+        eprintln!("skipped: there is no kubectl to see what a person sees");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    Some(text + &String::from_utf8_lossy(&output.stdout))
+}
+
+/// What is not held up.
+async fn passes(cluster: &Cluster) {
+    // A dry run leaves no trace.
+    let dry = format!("{POOLS}?dryRun=All");
+    make(cluster, &dry, &good_pool("dry")).await;
+    assert_eq!(cluster.get(&format!("{POOLS}/dry")).await.0, 404);
+    make(cluster, POOLS, &good_pool("good")).await;
+
+    // An update that makes nothing worse: its findings are warnings.
+    let old = format!("{POOLS}/old");
+    let patch = |value: Value| value.to_string().into_bytes();
+    let weight = patch(json!({"spec": {"weight": 10}}));
+    let (code, warnings, answer) = cluster
+        .send_for_warnings("PATCH", &old, MERGE, weight)
+        .await;
+    assert_eq!(code, 200, "{answer:#}");
+    assert!(
+        warnings
+            .iter()
+            .any(|w| w.contains("gpulint gpu-pool-untainted: ")),
+        "{warnings:?}"
+    );
+    // One that does is refused.
+    let worse =
+        patch(json!({"spec": {"template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}}}));
+    let (code, answer) = cluster.send("PATCH", &old, MERGE, worse).await;
+    assert_eq!(code, 422, "{answer:#}");
+
+    // Status and scale are not asked about, and nothing is when an object goes.
+    let status = patch(json!({"status": {"resources": {"cpu": "8"}}}));
+    let (code, answer) = cluster
+        .send("PATCH", &format!("{old}/status"), MERGE, status)
+        .await;
+    assert_eq!(code, 200, "{answer:#}");
+    let scale = patch(json!({"spec": {"replicas": 3}}));
+    let path = "/apis/apps/v1/namespaces/ml/deployments/web/scale";
+    let (code, answer) = cluster.send("PATCH", path, MERGE, scale).await;
+    assert_eq!(code, 200, "{answer:#}");
+    let (code, answer) = cluster.send("DELETE", &old, JSON, Vec::new()).await;
+    assert_eq!(code, 200, "{answer:#}");
+}
+
+/// What is repaired, and that the repaired object passes.
+async fn mutation(cluster: &Cluster, folder: &Folder) {
+    let mut pool = good_pool("repaired");
+    let template = pool["spec"]["template"]["spec"].as_object_mut().unwrap();
+    template.remove("taints");
+    template["requirements"][0]["values"] = json!(["c6i", "m6i"]);
+    pool["spec"]["limits"] = json!({"cpu": "100"});
+    pool["spec"]["disruption"] = json!({"consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "budgets": [{"nodes": "1"}]});
+    make(cluster, POOLS, &pool).await;
+    let (_, made) = cluster.get(&format!("{POOLS}/repaired")).await;
+    assert_eq!(
+        made["spec"]["disruption"]["consolidateAfter"], "0s",
+        "{made:#}"
+    );
+
+    // A fix that is not safe is sent where the configuration names its rule.
+    assert!(is_denied(cluster, "tainted").await);
+    folder.write("gpulint.yaml", "webhook: {mutate: [gpu-pool-untainted]}\n");
+    let path = format!("{POOLS}?dryRun=All");
+    cluster
+        .until("the configuration is read again", async || {
+            post(cluster, &path, &bad_pool("tainted")).await.0 == 201
+        })
+        .await;
+    make(cluster, POOLS, &bad_pool("tainted")).await;
+    let (_, made) = cluster.get(&format!("{POOLS}/tainted")).await;
+    let taints = &made["spec"]["template"]["spec"]["taints"];
+    assert_eq!(taints[0]["effect"], "NoSchedule", "{made:#}");
+    folder.write("gpulint.yaml", "{}\n");
+    cluster
+        .until("the configuration is read again", async || {
+            is_denied(cluster, "tainted").await
+        })
+        .await;
+}
+
+/// Rules that know of other objects.
+async fn context(cluster: &Cluster) {
+    let scaled = |target: &str| {
+        json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+            "metadata": {"name": target, "namespace": "ml"},
+            "spec": {"scaleTargetRef": {"name": target}, "minReplicaCount": 2, "maxReplicaCount": 4,
+                "triggers": [{"type": "prometheus", "metadata": {
+                    "serverAddress": "http://prometheus.monitoring:9090",
+                    "query": "sum(rate(requests_total{app=\"web\"}[2m]))", "threshold": "100"}}]}})
+    };
+    let path = "/apis/keda.sh/v1alpha1/namespaces/ml/scaledobjects";
+    let (code, answer) = post(cluster, path, &scaled("web")).await;
+    assert_eq!(code, 422, "{answer:#}");
+    assert!(
+        answer.to_string().contains("keda-hpa-conflict"),
+        "{answer:#}"
+    );
+    make(
+        cluster,
+        "/apis/apps/v1/namespaces/ml/deployments",
+        &deployment("free"),
+    )
+    .await;
+    make(cluster, path, &scaled("free")).await;
+}
+
+/// Asks for pools that have to be refused, for as long as it is not told to end. Under policy Ignore a request that
+/// the webhook does not answer would pass: that is how a lost one is seen.
+struct Load {
+    end: Arc<AtomicBool>,
+    tasks: Vec<tokio::task::JoinHandle<Vec<String>>>,
+}
+
+impl Load {
+    fn start(cluster: &Arc<Cluster>, tasks: usize) -> Load {
+        let end = Arc::new(AtomicBool::new(false));
+        let tasks = (0..tasks).map(|number| {
+            let (cluster, end) = (Arc::clone(cluster), Arc::clone(&end));
+            tokio::spawn(async move {
+                let mut lost = Vec::new();
+                let path = format!("{POOLS}?dryRun=All");
+                for count in 0.. {
+                    if end.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let (code, warnings, _) = {
+                        let body = bad_pool(&format!("load-{number}-{count}")).to_string();
+                        cluster
+                            .send_for_warnings("POST", &path, JSON, body.into_bytes())
+                            .await
+                    };
+                    if code != 422 {
+                        lost.push(format!("{code} {warnings:?}"));
+                    }
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                lost
+            })
+        });
+        let tasks = tasks.collect();
+        Load { end, tasks }
+    }
+
+    async fn end(self) {
+        self.end.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            assert_eq!(
+                task.await.unwrap(),
+                Vec::<String>::new(),
+                "requests were lost"
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rotation_and_restarts_lose_no_request() {
+    let Some(cluster) = cluster().await else {
+        return;
+    };
+    let cluster = Arc::new(cluster);
+    let folder = Folder::new();
+    let ports = [free_port(), free_port()];
+    let balancer = Balancer::start().await;
+    let url = format!("https://{}", balancer.address());
+    // Two replicas, certificates that live for seconds.
+    let times = [
+        "--certificate-lifetime",
+        "9s",
+        "--ca-lifetime",
+        "24s",
+        "--ca-announce",
+        "4s",
+        "--drain-delay",
+        "2s",
+    ];
+    let start = async |name: &str, port: u16| {
+        let server = serve(&cluster, &folder, name, port, &url, &times).await;
+        balancer.add(server.admission, server.operations);
+        server
+    };
+    let mut first = start("first", ports[0]).await;
+    let second = start("second", ports[1]).await;
+    asked(&cluster).await;
+    let load = Load::start(&cluster, 4);
+
+    let configuration =
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/gpulint";
+    let bundle = async || {
+        cluster.get(configuration).await.1["webhooks"][0]["clientConfig"]["caBundle"].to_string()
+    };
+    let before = bundle().await;
+    let began = Instant::now();
+    let reloads = r#"gpulint_reloads_total{what="certificate",result="ok"}"#;
+    let mut bundles = std::collections::BTreeSet::from([before]);
+    while began.elapsed() < Duration::from_secs(30) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        bundles.insert(bundle().await);
+    }
+    assert!(bundles.len() >= 2, "the CA was never changed");
+    for server in [&first, &second] {
+        let metrics = server.metrics().await;
+        assert!(metric(&metrics, reloads) >= 4.0, "{metrics}");
+        assert!(!server.process.said().contains("PRIVATE KEY"));
+    }
+
+    // Each replica ends and comes back while the other one serves.
+    first.process.terminate();
+    assert_eq!(
+        first.exit_code().await,
+        Some(0),
+        "{}",
+        first.process.last_words()
+    );
+    let _first = start("first-again", free_port()).await;
+    let mut second = second;
+    second.process.terminate();
+    assert_eq!(
+        second.exit_code().await,
+        Some(0),
+        "{}",
+        second.process.last_words()
+    );
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    load.end().await;
+}
