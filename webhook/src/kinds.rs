@@ -190,6 +190,37 @@ static RESOURCES: &[Resource] = &[
         "networkpolicies",
     ),
     row(
+        "grafana.integreatly.org",
+        "v1beta1",
+        "GrafanaDashboard",
+        "grafanadashboards",
+    ),
+    row(
+        "operator.victoriametrics.com",
+        "v1beta1",
+        "VMRule",
+        "vmrules",
+    ),
+    row(
+        "operator.victoriametrics.com",
+        "v1beta1",
+        "VMPodScrape",
+        "vmpodscrapes",
+    ),
+    row(
+        "operator.victoriametrics.com",
+        "v1beta1",
+        "VMServiceScrape",
+        "vmservicescrapes",
+    ),
+    row("monitoring.coreos.com", "v1", "Probe", "probes"),
+    row(
+        "monitoring.coreos.com",
+        "v1alpha1",
+        "ScrapeConfig",
+        "scrapeconfigs",
+    ),
+    row(
         "policy",
         "v1",
         "PodDisruptionBudget",
