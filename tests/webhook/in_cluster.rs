@@ -1,5 +1,6 @@
 //! The server under a real API server: it makes its certificates, registers itself by URL, and is asked.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -195,7 +196,10 @@ fn kubectl(kubeconfig: &Path, args: &[&str]) -> Option<String> {
         .args(args)
         .output();
     let Ok(output) = output else {
-        eprintln!("skipped: there is no kubectl to see what a person sees");
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: there is no kubectl to see what a person sees"
+        );
         return None;
     };
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
