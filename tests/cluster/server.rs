@@ -289,24 +289,34 @@ impl Cluster {
         media: &str,
         body: Vec<u8>,
     ) -> (u16, Vec<String>, Value) {
+        self.try_send(method, path, media, &body)
+            .await
+            .unwrap_or_else(|e| panic!("{method} {path}: {e}\n{}", self.api_server.last_words()))
+    }
+
+    /// The same where the server may break off instead of answering, as it does when it panics over an object.
+    pub(crate) async fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        media: &str,
+        body: &[u8],
+    ) -> Result<(u16, Vec<String>, Value), kube::Error> {
         let request = http::Request::builder()
             .method(method)
             .uri(path)
             .header("Content-Type", media)
             .header("Accept", "application/json")
-            .body(Body::from(body))
+            .body(Body::from(body.to_vec()))
             .expect("a request");
-        let answer =
-            self.client.send(request).await.unwrap_or_else(|e| {
-                panic!("{method} {path}: {e}\n{}", self.api_server.last_words())
-            });
+        let answer = self.client.send(request).await?;
         let code = answer.status().as_u16();
         let warnings = answer.headers().get_all("Warning").iter();
         let warnings = warnings.filter_map(|w| Some(w.to_str().ok()?.to_owned()));
         let warnings = warnings.collect();
-        let bytes = answer.into_body().collect_bytes().await.unwrap_or_default();
+        let bytes = answer.into_body().collect_bytes().await?;
         let answer = serde_json::from_slice(&bytes).unwrap_or_default();
-        (code, warnings, answer)
+        Ok((code, warnings, answer))
     }
 }
 

@@ -22,7 +22,7 @@ use crate::mutants::{mutants, written_mutants};
 /// How many requests are under way at once.
 const AT_ONCE: usize = 8;
 /// Of a good fixture that is no seed, one mutant in this many is judged.
-const SPARSE: usize = 23;
+const SPARSE: usize = 61;
 /// The kinds that must be judged often: this many refused, and as many accepted.
 const WELL_JUDGED: (&[&str], usize) = (
     &["NodePool", "EC2NodeClass", "ScaledObject", "Deployment"],
