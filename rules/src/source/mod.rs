@@ -4,10 +4,12 @@
 //! [`Tree`] and the problems the reader met. Only this module speaks bytes: everything above
 //! names places by pointer.
 
+mod build;
 mod json;
 mod line;
 mod parse;
 pub mod placeholder;
+mod quick;
 pub mod scalar;
 mod tree;
 
@@ -16,8 +18,9 @@ use std::sync::{Arc, OnceLock};
 
 use crate::node::Node;
 
+pub use build::MAX_NODES;
 pub use line::{LineIndex, Position};
-pub use parse::{MAX_NODES, cut, parse_part};
+pub use parse::{cut, parse_part};
 pub use scalar::Scalar;
 pub(crate) use tree::{NONE, SlotKind};
 pub use tree::{Span, Tree};

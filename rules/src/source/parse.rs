@@ -1,4 +1,5 @@
-//! Text to documents: granit-parser's events become trees, in one pass.
+//! Text to documents: granit-parser's events become trees, in one pass. Parts that hold nothing
+//! but plain block style are read by `quick` instead, to the same trees.
 //!
 //! Text is cut at `---` lines first, as kubectl cuts it, so that a broken document cannot hide
 //! the next one. What the reader has to say about a document are [`Problem`]s; whether they are
@@ -7,14 +8,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, StructureStyle, Tag};
+use granit_parser::{ErrorKind, Event, Options, Parser};
 
-use super::scalar::{Scalar, TagKind, resolve_key, resolve_plain};
-use super::tree::{Key, NONE, QUOTED, Slot, SlotKind, Span, Tree};
+use super::build::{Build, error_span};
+use super::quick::quick;
+use super::tree::Span;
 use super::{Document, Problem, ProblemKind, Source};
-
-/// Nodes that one document may have after its aliases are expanded.
-pub const MAX_NODES: u64 = 1_000_000;
 
 /// Cuts text into the parts that are parsed on their own: at each line that begins `---` and goes
 /// on with a blank or ends there. Text with a directive line (`%`) is one part.
@@ -63,6 +62,11 @@ pub fn parse_part(source: &Source, part: Range<usize>) -> Vec<Document> {
             },
         )];
     }
+    quick(source, &part).unwrap_or_else(|| thorough(source, part))
+}
+
+/// What granit-parser makes of a part: the whole of YAML.
+pub(super) fn thorough(source: &Source, part: Range<usize>) -> Vec<Document> {
     Reader::new(source, part).read()
 }
 
@@ -70,33 +74,10 @@ fn part_span(part: &Range<usize>) -> Span {
     Span::new(part.start as u32, part.end as u32)
 }
 
-struct Frame {
-    at: u32,
-    mapping: bool,
-    flow: bool,
-    last: u32,
-    key: Option<u32>,
-    /// Nodes below, aliases expanded.
-    weight: u64,
-    anchor: usize,
-}
-
 struct Reader<'s> {
     source: &'s Source,
     part: Range<usize>,
     documents: Vec<Document>,
-}
-
-/// The document being built.
-struct Build {
-    tree: Tree,
-    frames: Vec<Frame>,
-    /// Anchor id, node, weight; weight 0 while the anchored node is still open.
-    anchors: Vec<(usize, u32, u64)>,
-    problems: Vec<Problem>,
-    weight: u64,
-    start: u32,
-    fatal: bool,
 }
 
 impl<'s> Reader<'s> {
@@ -244,20 +225,6 @@ impl<'s> Reader<'s> {
     }
 }
 
-/// One character at the error, or the last one of the text where it stands at the end.
-fn error_span(text: &str, at: u32) -> Span {
-    let mut start = (at as usize).min(text.len());
-    while start > 0 && !text.is_char_boundary(start) {
-        start -= 1;
-    }
-    let width = text[start..]
-        .chars()
-        .next()
-        .filter(|c| *c != '\n' && *c != '\r')
-        .map_or(0, char::len_utf8);
-    Span::new(start as u32, (start + width) as u32)
-}
-
 fn describe(info: &str) -> String {
     let mut text: String = info.trim().trim_end_matches('.').to_owned();
     if let Some(first) = text.get(..1) {
@@ -268,374 +235,4 @@ fn describe(info: &str) -> String {
         text.truncate(text.char_indices().take_while(|(i, _)| *i < 100).count());
     }
     text
-}
-
-impl Build {
-    fn new(text: Arc<str>, start: u32) -> Build {
-        Build {
-            tree: Tree::new(text, true),
-            frames: Vec::new(),
-            anchors: Vec::new(),
-            problems: Vec::new(),
-            weight: 0,
-            start,
-            fatal: false,
-        }
-    }
-
-    /// Nothing was written: no node, or one empty plain scalar.
-    fn is_empty(&self) -> bool {
-        match self.tree.slots.as_slice() {
-            [] => true,
-            [only] => only.kind == SlotKind::Plain && self.tree.scalar(0) == Some(Scalar::Null),
-            _ => false,
-        }
-    }
-
-    fn finish(mut self, end: u32) -> Document {
-        self.tree.slots.shrink_to_fit();
-        self.tree.keys.shrink_to_fit();
-        self.tree.strings.shrink_to_fit();
-        Document {
-            number: 0,
-            span: Span::new(self.start, end),
-            tree: (!self.fatal && !self.tree.is_empty()).then(|| Arc::new(self.tree)),
-            problems: self.problems,
-            comments: Vec::new(),
-        }
-    }
-
-    fn problem(&mut self, kind: ProblemKind, span: Span, message: String, other: Option<Span>) {
-        if self.fatal {
-            return;
-        }
-        self.fatal = kind != ProblemKind::DuplicateKey;
-        self.problems.push(Problem {
-            kind,
-            span,
-            message,
-            other,
-        });
-    }
-
-    fn event(&mut self, event: &Event<'_>, span: Span) {
-        // Nobody will see the tree of a broken document.
-        if self.fatal {
-            return;
-        }
-        match event {
-            Event::Scalar(value, style, anchor, tag) => {
-                self.scalar(value, *style, *anchor, tag.as_deref(), span);
-            }
-            Event::MappingStart(style, anchor, _) => {
-                self.open(true, *style == StructureStyle::Flow, *anchor, span);
-            }
-            Event::SequenceStart(style, anchor, _) => {
-                self.open(false, *style == StructureStyle::Flow, *anchor, span);
-            }
-            Event::MappingEnd | Event::SequenceEnd => self.close(span),
-            Event::Alias(id) => self.alias(*id, span),
-            Event::UnresolvedAlias(name) => {
-                self.problem(
-                    ProblemKind::Syntax,
-                    span,
-                    format!("unknown anchor `{name}`"),
-                    None,
-                );
-            }
-            _ => {}
-        }
-    }
-
-    fn wants_key(&self) -> bool {
-        self.frames
-            .last()
-            .is_some_and(|f| f.mapping && f.key.is_none())
-    }
-
-    fn scalar(
-        &mut self,
-        value: &str,
-        style: ScalarStyle,
-        anchor: usize,
-        tag: Option<&Tag>,
-        mut span: Span,
-    ) {
-        let plain = style == ScalarStyle::Plain;
-        // An empty value is the text `~` with an empty span.
-        let value = if plain && span.start == span.end {
-            ""
-        } else {
-            value
-        };
-        if plain && value.is_empty() {
-            span.end = span.start;
-        }
-        let tag = tag_kind(tag);
-        if self.wants_key() {
-            self.key(value, plain && tag == TagKind::None, span);
-            return;
-        }
-        let text = self.text(value, style, span);
-        let kind = match style {
-            ScalarStyle::Plain => SlotKind::Plain,
-            ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => SlotKind::Quoted,
-            _ => SlotKind::Block,
-        };
-        if plain
-            && tag == TagKind::None
-            && matches!(resolve_plain(value), Scalar::Float(f) if !f.is_finite())
-        {
-            let message = format!("`{value}` has no JSON form, so Kubernetes refuses it");
-            self.problem(ProblemKind::Syntax, span, message, None);
-        }
-        let at = self.value(kind, tag, span, 1);
-        self.tree.slots[at as usize].data = text;
-        if anchor != 0 {
-            self.anchors.push((anchor, at, 1));
-        }
-    }
-
-    /// Where the text of a scalar is kept: in the file where it stands there unchanged.
-    fn text(&mut self, value: &str, style: ScalarStyle, span: Span) -> u32 {
-        let written = &self.tree.text[span.start as usize..span.end as usize];
-        if written == value {
-            return NONE;
-        }
-        if matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted)
-            && written.len() >= 2
-            && written.get(1..written.len() - 1) == Some(value)
-        {
-            return QUOTED;
-        }
-        self.store(value)
-    }
-
-    fn store(&mut self, text: &str) -> u32 {
-        self.tree.strings.push(Box::from(text));
-        (self.tree.strings.len() - 1) as u32
-    }
-
-    fn key(&mut self, value: &str, plain: bool, span: Span) {
-        let merge = plain && value == "<<";
-        let Some(name) = resolve_key(value, plain) else {
-            let message = format!("key `{value}` is not a string and cannot become one");
-            self.problem(ProblemKind::Syntax, span, message, None);
-            self.push_key(span, NONE, false);
-            return;
-        };
-        let written = &self.tree.text[span.start as usize..span.end as usize];
-        let text = if written == name {
-            NONE
-        } else if written.len() >= 2 && written.get(1..written.len() - 1) == Some(&*name) {
-            QUOTED
-        } else {
-            let name = name.into_owned();
-            self.store(&name)
-        };
-        self.push_key(span, text, merge);
-    }
-
-    fn push_key(&mut self, span: Span, text: u32, merge: bool) {
-        let index = self.tree.keys.len() as u32;
-        self.tree.keys.push(Key { span, text, merge });
-        if let Some(frame) = self.frames.last_mut() {
-            frame.key = Some(index);
-        }
-    }
-
-    /// Appends a value under the open collection.
-    fn value(&mut self, kind: SlotKind, tag: TagKind, span: Span, weight: u64) -> u32 {
-        let at = self.tree.slots.len() as u32;
-        let (parent, key) = match self.frames.last_mut() {
-            Some(frame) => {
-                frame.weight += weight;
-                (frame.at, frame.key.take().unwrap_or(NONE))
-            }
-            None => (NONE, NONE),
-        };
-        self.weight += weight;
-        if self.weight > MAX_NODES && !self.fatal {
-            self.problem(
-                ProblemKind::Limit,
-                span,
-                format!("more than {MAX_NODES} nodes after its aliases are expanded"),
-                None,
-            );
-        }
-        self.tree.slots.push(Slot {
-            span,
-            key,
-            parent,
-            next: NONE,
-            data: NONE,
-            kind,
-            tag,
-            merges: false,
-        });
-        let merge = key != NONE && self.tree.keys[key as usize].merge;
-        if let Some(frame) = self.frames.last_mut() {
-            if frame.last == NONE {
-                self.tree.slots[frame.at as usize].data = at;
-            } else {
-                self.tree.slots[frame.last as usize].next = at;
-            }
-            frame.last = at;
-            if merge {
-                self.tree.slots[frame.at as usize].merges = true;
-            }
-        }
-        if merge && matches!(kind, SlotKind::Plain | SlotKind::Quoted | SlotKind::Block) {
-            let message = "`<<` needs a mapping, or a list of mappings, to merge".to_owned();
-            self.problem(ProblemKind::Syntax, span, message, None);
-        }
-        at
-    }
-
-    fn open(&mut self, mapping: bool, flow: bool, anchor: usize, span: Span) {
-        if self.wants_key() {
-            self.problem(
-                ProblemKind::Syntax,
-                error_span(&Arc::clone(&self.tree.text), span.start),
-                format!(
-                    "a {} cannot be a key",
-                    if mapping { "mapping" } else { "list" }
-                ),
-                None,
-            );
-            self.push_key(span, NONE, false);
-            // The content of the key is read into a frame of its own and forgotten: the document
-            // has no tree any more.
-        }
-        let kind = match (mapping, flow) {
-            (true, false) => SlotKind::Mapping,
-            (true, true) => SlotKind::FlowMapping,
-            (false, false) => SlotKind::Sequence,
-            (false, true) => SlotKind::FlowSequence,
-        };
-        let at = self.value(kind, TagKind::None, span, 1);
-        if anchor != 0 {
-            self.anchors.push((anchor, at, 0));
-        }
-        self.frames.push(Frame {
-            at,
-            mapping,
-            flow,
-            last: NONE,
-            key: None,
-            weight: 1,
-            anchor,
-        });
-    }
-
-    fn close(&mut self, span: Span) {
-        let Some(frame) = self.frames.pop() else {
-            return;
-        };
-        let at = frame.at as usize;
-        // A block collection's own end reaches the next token; its last child's end is its end.
-        self.tree.slots[at].span.end = if frame.flow || frame.last == NONE {
-            span.end.max(self.tree.slots[at].span.start)
-        } else {
-            self.tree.slots[frame.last as usize].span.end
-        };
-        if let Some(parent) = self.frames.last_mut() {
-            // The node itself was counted when it was opened.
-            parent.weight += frame.weight - 1;
-        }
-        if let Some(anchor) = self.anchor(frame.anchor) {
-            self.anchors[anchor].2 = frame.weight;
-        }
-        if frame.mapping {
-            self.duplicates(frame.at);
-        }
-    }
-
-    /// Anchors come in the order of their ids.
-    fn anchor(&self, id: usize) -> Option<usize> {
-        self.anchors.binary_search_by_key(&id, |a| a.0).ok()
-    }
-
-    fn alias(&mut self, id: usize, span: Span) {
-        let found = self.anchor(id).map(|i| self.anchors[i]);
-        if self.wants_key() {
-            // An alias of a scalar as a key: its text is the key.
-            match found {
-                Some((_, target, _)) if self.tree.scalar(target).is_some() => {
-                    let text = self.tree.scalar_text(target).to_owned();
-                    let stored = self.store(&text);
-                    self.push_key(span, stored, false);
-                }
-                _ => {
-                    let message = "this alias cannot be a key".to_owned();
-                    self.problem(ProblemKind::Syntax, span, message, None);
-                    self.push_key(span, NONE, false);
-                }
-            }
-            return;
-        }
-        match found {
-            Some((_, target, weight)) if weight > 0 => {
-                let at = self.value(SlotKind::Alias, TagKind::None, span, weight);
-                self.tree.slots[at as usize].data = target;
-            }
-            Some((_, target, _)) => {
-                let other = self.tree.slot(target).span.start;
-                let message = "an anchor's value contains its own alias".to_owned();
-                let other = Span::new(other, other);
-                self.problem(ProblemKind::Limit, span, message, Some(other));
-                self.value(SlotKind::Plain, TagKind::Null, span, 1);
-            }
-            None => {
-                self.problem(ProblemKind::Syntax, span, "unknown anchor".to_owned(), None);
-                self.value(SlotKind::Plain, TagKind::Null, span, 1);
-            }
-        }
-    }
-
-    /// Keys are compared after resolution: `true: 1` and `"true": 2` are the same key.
-    fn duplicates(&mut self, mapping: u32) {
-        let names: Vec<(&str, Span)> = self
-            .tree
-            .children(mapping)
-            .filter(|c| !self.tree.is_merge(*c))
-            .map(|c| {
-                let key = self.tree.slot(c).key;
-                (self.tree.key_name(key), self.tree.keys[key as usize].span)
-            })
-            .collect();
-        let mut found: Vec<(String, Span, Span)> = Vec::new();
-        if names.len() <= 16 {
-            for (i, (name, span)) in names.iter().enumerate() {
-                if let Some((_, first)) = names[..i].iter().find(|e| e.0 == *name) {
-                    found.push(((*name).to_owned(), *first, *span));
-                }
-            }
-        } else {
-            let mut seen = std::collections::BTreeMap::new();
-            for (name, span) in &names {
-                if let Some(first) = seen.insert(*name, *span) {
-                    found.push(((*name).to_owned(), first, *span));
-                }
-            }
-        }
-        for (name, first, span) in found {
-            let message = format!("key `{name}` is written twice");
-            self.problem(ProblemKind::DuplicateKey, span, message, Some(first));
-        }
-    }
-}
-
-fn tag_kind(tag: Option<&Tag>) -> TagKind {
-    let Some(tag) = tag else {
-        return TagKind::None;
-    };
-    match tag.core_suffix() {
-        Some("bool") => TagKind::Bool,
-        Some("int") => TagKind::Int,
-        Some("float") => TagKind::Float,
-        Some("null") => TagKind::Null,
-        // `!!str`, `!!binary` and tags of one's own: text.
-        _ => TagKind::Str,
-    }
 }
