@@ -17,8 +17,8 @@ pub struct Engine {
     settings: Settings,
     /// Rules that are on for some object, with what is set where no override speaks.
     rules: Vec<(&'static Rule, RuleSettings, bool)>,
-    /// Indices into `rules` by group and kind, so that an object meets only its rules.
-    by_kind: BTreeMap<(&'static str, &'static str), Vec<usize>>,
+    /// Indices into `rules` by kind, then by group, so that an object meets only its rules.
+    by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>>,
     /// Rules that are asked about every kind.
     any: Vec<usize>,
 }
@@ -28,7 +28,7 @@ impl Engine {
     #[must_use]
     pub fn new(settings: Settings) -> Engine {
         let mut rules = Vec::new();
-        let mut by_kind: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        let mut by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>> = BTreeMap::new();
         let mut any = Vec::new();
         let residual = |rule: &&&Rule| matches!(rule.check, Check::Residual(_));
         let last = RULES.iter().filter(residual);
@@ -45,7 +45,11 @@ impl Engine {
                     any.push(at);
                 }
                 for kind in rule.kinds {
-                    by_kind.entry((kind.group, kind.kind)).or_default().push(at);
+                    let groups = by_kind.entry(kind.kind).or_default();
+                    match groups.iter_mut().find(|(group, _)| *group == kind.group) {
+                        Some((_, rules)) => rules.push(at),
+                        None => groups.push((kind.group, vec![at])),
+                    }
                 }
             }
         }
@@ -68,12 +72,11 @@ impl Engine {
     pub fn check_object(&self, object: &Object, index: &Index) -> Vec<Finding> {
         let mut findings = Vec::new();
         let id = object.id();
-        let empty = Vec::new();
         let of_kind = self
             .by_kind
-            .iter()
-            .find(|(k, _)| k.0 == id.group && k.1 == id.kind)
-            .map_or(&empty, |(_, at)| at);
+            .get(id.kind.as_str())
+            .and_then(|groups| groups.iter().find(|(group, _)| *group == id.group))
+            .map_or(&[][..], |(_, rules)| rules);
         for at in self.any.iter().chain(of_kind) {
             let (rule, set, overridden) = &self.rules[*at];
             let Some(check) = rule.check.of_objects() else {

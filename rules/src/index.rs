@@ -3,6 +3,7 @@
 //! `find` answers Found, Missing or Unknown: unless the input is the whole cluster, what is not
 //! there may be elsewhere, and a rule about absence speaks only on Missing.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
@@ -20,12 +21,37 @@ pub enum Lookup<'a> {
     Unknown,
 }
 
-type ByName = BTreeMap<(String, String), Vec<Object>>;
+/// Objects of one kind by namespace and name.
+type ByName = BTreeMap<String, BTreeMap<String, Same>>;
+
+/// Objects of one identity: nearly always one.
+#[derive(Debug)]
+enum Same {
+    One(Object),
+    Several(Vec<Object>),
+}
+
+impl Same {
+    fn as_slice(&self) -> &[Object] {
+        match self {
+            Same::One(object) => std::slice::from_ref(object),
+            Same::Several(objects) => objects,
+        }
+    }
+
+    fn push(&mut self, object: Object) {
+        match self {
+            Same::One(first) => *self = Same::Several(vec![first.clone(), object]),
+            Same::Several(objects) => objects.push(object),
+        }
+    }
+}
 
 /// The known objects.
 #[derive(Default)]
 pub struct Index {
-    kinds: BTreeMap<(String, String), ByName>,
+    /// By kind, then by group: few kinds have a namesake in another group.
+    kinds: BTreeMap<String, Vec<(String, ByName)>>,
     objects: Vec<Object>,
     complete: bool,
     known: BTreeSet<Kind>,
@@ -60,23 +86,56 @@ impl Index {
     pub fn apply(&mut self, object: Object) {
         self.views = OnceLock::new();
         if !object.is_partial() {
-            let id = object.id();
-            self.kinds
-                .entry((id.group.clone(), id.kind.clone()))
-                .or_default()
-                .entry((id.namespace_or_default().to_owned(), id.name.clone()))
-                .or_default()
-                .push(object.clone());
+            self.insert(&object);
         }
         self.objects.push(object);
+    }
+
+    fn insert(&mut self, object: &Object) {
+        let id = object.id();
+        if !self.kinds.contains_key(&id.kind) {
+            self.kinds.insert(id.kind.clone(), Vec::new());
+        }
+        let Some(groups) = self.kinds.get_mut(&id.kind) else {
+            return;
+        };
+        let at = groups.iter().position(|(group, _)| *group == id.group);
+        let at = at.unwrap_or_else(|| {
+            groups.push((id.group.clone(), ByName::new()));
+            groups.len() - 1
+        });
+        let by_name = &mut groups[at].1;
+        let namespace = id.namespace_or_default();
+        if !by_name.contains_key(namespace) {
+            by_name.insert(namespace.to_owned(), BTreeMap::new());
+        }
+        if let Some(names) = by_name.get_mut(namespace) {
+            match names.entry(id.name.clone()) {
+                Entry::Occupied(mut same) => same.get_mut().push(object.clone()),
+                Entry::Vacant(free) => {
+                    free.insert(Same::One(object.clone()));
+                }
+            }
+        }
+    }
+
+    fn by_name(&self, group: &str, kind: &str) -> Option<&ByName> {
+        let groups = self.kinds.get(kind)?;
+        groups
+            .iter()
+            .find(|(g, _)| g == group)
+            .map(|(_, by_name)| by_name)
     }
 
     /// Takes an object out by its identity.
     pub fn delete(&mut self, kind: &str, group: &str, namespace: Option<&str>, name: &str) {
         self.views = OnceLock::new();
         let namespace = namespace.unwrap_or("default");
-        if let Some(by_name) = self.kinds.get_mut(&(group.to_owned(), kind.to_owned())) {
-            by_name.remove(&(namespace.to_owned(), name.to_owned()));
+        let groups = self.kinds.get_mut(kind).into_iter().flatten();
+        for (_, by_name) in groups.filter(|(g, _)| g == group) {
+            if let Some(names) = by_name.get_mut(namespace) {
+                names.remove(name);
+            }
         }
         self.objects.retain(|o| {
             let id = o.id();
@@ -101,36 +160,32 @@ impl Index {
 
     /// The whole objects of a kind, by namespace and name.
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Object> {
-        self.kinds
-            .get(&(kind.group.to_owned(), kind.kind.to_owned()))
+        self.by_name(kind.group, kind.kind)
             .into_iter()
-            .flat_map(|by_name| by_name.values().flatten())
+            .flat_map(BTreeMap::values)
+            .flat_map(BTreeMap::values)
+            .flat_map(Same::as_slice)
     }
 
-    /// The whole objects of a kind in a namespace.
+    /// The whole objects of a kind in a namespace, by name.
     pub fn in_namespace<'a>(
         &'a self,
         kind: Kind,
-        namespace: &'a str,
-    ) -> impl Iterator<Item = &'a Object> {
-        self.kinds
-            .get(&(kind.group.to_owned(), kind.kind.to_owned()))
+        namespace: &str,
+    ) -> impl Iterator<Item = &'a Object> + use<'a> {
+        self.by_name(kind.group, kind.kind)
+            .and_then(|by_name| by_name.get(namespace))
             .into_iter()
-            .flat_map(move |by_name| {
-                by_name
-                    .range((namespace.to_owned(), String::new())..)
-                    .take_while(move |((ns, _), _)| ns == namespace)
-                    .flat_map(|(_, objects)| objects)
-            })
+            .flat_map(BTreeMap::values)
+            .flat_map(Same::as_slice)
     }
 
     /// Every object of one identity; more than one is a duplicate.
     #[must_use]
     pub fn all(&self, group: &str, kind: &str, namespace: &str, name: &str) -> &[Object] {
-        self.kinds
-            .get(&(group.to_owned(), kind.to_owned()))
-            .and_then(|k| k.get(&(namespace.to_owned(), name.to_owned())))
-            .map_or(&[], Vec::as_slice)
+        self.by_name(group, kind)
+            .and_then(|by_name| by_name.get(namespace)?.get(name))
+            .map_or(&[], Same::as_slice)
     }
 
     /// Looks an object up. For cluster-scoped kinds the namespace is `default`.

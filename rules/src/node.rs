@@ -135,15 +135,7 @@ impl<'a> Node<'a> {
     /// Whether the node, or anything below it, is unknown.
     #[must_use]
     pub fn has_unknown(&self) -> bool {
-        match self.shape() {
-            Shape::Absent => false,
-            Shape::Scalar => self.is_unknown(),
-            Shape::Sequence => self.items().any(|n| n.has_unknown()),
-            Shape::Mapping => self
-                .entries()
-                .iter()
-                .any(|(k, n)| is_placeholder(k) || n.has_unknown()),
-        }
+        self.slot != NONE && holds_placeholder(self.tree, self.slot)
     }
 
     /// The child of a mapping; absent where the node is no mapping or has no such key.
@@ -409,6 +401,26 @@ impl<'a> Node<'a> {
                 Some(Scalar::Null) | None => Value::Null,
             },
         }
+    }
+}
+
+/// Whether a key or a scalar in a subtree is a placeholder.
+fn holds_placeholder(tree: &Tree, at: u32) -> bool {
+    let at = tree.resolve(at);
+    let slot = tree.slot(at);
+    match slot.kind {
+        // What a merge brings and something else overrides does not count.
+        SlotKind::Mapping | SlotKind::FlowMapping if slot.merges => tree
+            .entries(at)
+            .into_iter()
+            .any(|(name, child, _)| is_placeholder(name) || holds_placeholder(tree, child)),
+        SlotKind::Mapping | SlotKind::FlowMapping => tree.children(at).any(|child| {
+            is_placeholder(tree.key_name(tree.slot(child).key)) || holds_placeholder(tree, child)
+        }),
+        SlotKind::Sequence | SlotKind::FlowSequence => tree
+            .children(at)
+            .any(|child| holds_placeholder(tree, child)),
+        _ => matches!(tree.scalar(at), Some(Scalar::Str(text)) if is_placeholder(text)),
     }
 }
 

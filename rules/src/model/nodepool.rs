@@ -163,7 +163,7 @@ impl<'a> NodePool<'a> {
             if self.is_foreign() || self.has_unknown_types() || self.object.is_partial() {
                 return None;
             }
-            let admitted = scheduling::admitted_types(&self.catalogue_pool());
+            let admitted = scheduling::admitted_without_class(&self.catalogue_requirements());
             admitted.doubts.is_empty().then_some(admitted.types)
         })
     }
@@ -193,6 +193,34 @@ impl<'a> NodePool<'a> {
             pool.labels.retain(|(key, _)| key != CAPACITY_TYPE);
         }
         pool
+    }
+
+    /// The requirements of [`NodePool::catalogue_pool`] alone: what decides about types, without
+    /// the labels that Karpenter adds.
+    fn catalogue_requirements(&self) -> Requirements {
+        let auto_mode = self.is_auto_mode();
+        let mut all = Requirements::new();
+        for node in self.requirements().items() {
+            let Some(spec) = requirement_spec(&node) else {
+                continue;
+            };
+            let requirement = Requirement::new(spec.op, &spec.values, spec.min_values);
+            match spec.key.strip_prefix("eks.amazonaws.com/instance-") {
+                Some(rest) if auto_mode => {
+                    all.add(&format!("karpenter.k8s.aws/instance-{rest}"), requirement);
+                }
+                _ => all.add(&spec.key, requirement),
+            }
+        }
+        for (key, value) in self.labels().entries() {
+            if let Some(value) = value.text() {
+                all.add(key, Requirement::is(value));
+            }
+        }
+        if all.get(CAPACITY_TYPE).is_some_and(|r| r.has("reserved")) {
+            all.remove(CAPACITY_TYPE);
+        }
+        all
     }
 
     /// What the admitted types are.

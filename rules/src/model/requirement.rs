@@ -361,6 +361,11 @@ impl Requirements {
         self.map.get(normalise(key))
     }
 
+    /// Forgets the requirement on a key.
+    pub fn remove(&mut self, key: &str) {
+        self.map.remove(normalise(key));
+    }
+
     /// Whether there is no requirement.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()

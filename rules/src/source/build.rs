@@ -3,6 +3,7 @@
 //! Two parsers feed it: `parse` for all of YAML and `quick` for what manifests mostly are. It
 //! resolves keys, counts nodes, and says what a document holds that Kubernetes refuses.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use granit_parser::{Event, ScalarStyle, StructureStyle, Tag};
@@ -13,6 +14,14 @@ use super::{Document, Problem, ProblemKind};
 
 /// Nodes that one document may have after its aliases are expanded.
 pub const MAX_NODES: u64 = 1_000_000;
+
+/// Room for this many nodes is kept for the next document.
+const MAX_SCRATCH: usize = 1 << 16;
+
+thread_local! {
+    /// Growing two vectors for each of a hundred thousand documents costs more than reading them.
+    static SCRATCH: RefCell<(Vec<Slot>, Vec<Key>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+}
 
 struct Frame {
     at: u32,
@@ -53,8 +62,13 @@ pub(super) fn error_span(text: &str, at: u32) -> Span {
 
 impl Build {
     pub(super) fn new(text: Arc<str>, start: u32) -> Build {
+        let (slots, keys) = SCRATCH.take();
         Build {
-            tree: Tree::new(text, true),
+            tree: Tree {
+                slots,
+                keys,
+                ..Tree::new(text, true)
+            },
             frames: Vec::new(),
             anchors: Vec::new(),
             problems: Vec::new(),
@@ -74,9 +88,17 @@ impl Build {
     }
 
     pub(super) fn finish(mut self, end: u32) -> Document {
-        self.tree.slots.shrink_to_fit();
-        self.tree.keys.shrink_to_fit();
+        // Exactly as much as is used; the room to grow serves the next document.
+        let mut slots = std::mem::take(&mut self.tree.slots);
+        let mut keys = std::mem::take(&mut self.tree.keys);
+        self.tree.slots = slots.as_slice().to_vec();
+        self.tree.keys = keys.as_slice().to_vec();
         self.tree.strings.shrink_to_fit();
+        if slots.capacity() <= MAX_SCRATCH {
+            slots.clear();
+            keys.clear();
+            SCRATCH.set((slots, keys));
+        }
         Document {
             number: 0,
             span: Span::new(self.start, end),

@@ -167,11 +167,7 @@ impl<'s> Reader<'s> {
                         }
                         continue;
                     }
-                    let mut next = Build::new(Arc::clone(source.shared()), span.start);
-                    // About what dense manifests hold; given back when the document ends.
-                    next.tree.slots.reserve(text.len() / 12);
-                    next.tree.keys.reserve(text.len() / 18);
-                    build = Some(next);
+                    build = Some(Build::new(Arc::clone(source.shared()), span.start));
                 }
                 Event::DocumentEnd => {
                     ended_at = span.end;

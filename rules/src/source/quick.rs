@@ -35,8 +35,6 @@ pub(super) fn quick(source: &Source, part: &Range<usize>) -> Option<Vec<Document
         started: false,
         explicit: false,
     };
-    scan.build.tree.slots.reserve(text.len() / 12);
-    scan.build.tree.keys.reserve(text.len() / 18);
     scan.lines()?;
     scan.finish()
 }

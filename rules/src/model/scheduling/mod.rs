@@ -21,8 +21,8 @@ pub use shape::{
     Toleration,
 };
 pub use types::{
-    Admitted, admitted, admitted_types, crashing_keys, invalid, matching, pool_requirements,
-    smallest_conflict,
+    Admitted, admitted, admitted_types, admitted_without_class, crashing_keys, invalid, matching,
+    pool_requirements, smallest_conflict,
 };
 pub use verdict::{Cause, Conflict, Doubt, Ignored, Misfit, Step, Verdict};
 pub use wishes::tolerates;

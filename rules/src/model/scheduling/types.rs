@@ -28,13 +28,26 @@ pub struct Admitted {
 
 /// The types that a pool admits by its own requirements, labels and class, with default settings.
 pub fn admitted_types(pool: &Pool) -> Admitted {
-    static DEFAULT: LazyLock<Settings> = LazyLock::new(Settings::default);
     admitted(pool, &pool_requirements(pool), &DEFAULT)
+}
+
+static DEFAULT: LazyLock<Settings> = LazyLock::new(Settings::default);
+
+/// The types that requirements admit where nothing is known of the class, with default settings.
+pub fn admitted_without_class(requirements: &Requirements) -> Admitted {
+    narrowed(requirements, None, &DEFAULT)
 }
 
 /// [`admitted_types`] with requirements that are already built, and settings.
 pub fn admitted(pool: &Pool, requirements: &Requirements, settings: &Settings) -> Admitted {
-    let class = pool.class.as_ref();
+    narrowed(requirements, pool.class.as_ref(), settings)
+}
+
+fn narrowed(
+    requirements: &Requirements,
+    class: Option<&NodeClass>,
+    settings: &Settings,
+) -> Admitted {
     let mut types = usable(class);
     let mut conflict = None;
     for (key, requirement) in requirements.iter() {
