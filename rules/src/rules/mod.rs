@@ -17,6 +17,7 @@ mod suppression;
 pub static RULES: &[&Rule] = &[
     &manifest::cluster_scoped_namespace::RULE,
     &manifest::duplicate_object::RULE,
+    &manifest::field_needs_newer_version::RULE,
     &manifest::invalid_value::RULE,
     &manifest::manifest_incomplete::RULE,
     &manifest::placeholder_unexpanded::RULE,

@@ -6,6 +6,8 @@
 //! switched off they are silent; and where an owner that is on says nothing, they speak, so that
 //! nothing that is refused goes by. A new rule over a field of its own adds a line here.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::object::{Kind, Object};
 use crate::pointer::Pointer;
 use crate::rule::Context;
@@ -94,35 +96,74 @@ pub(crate) static OWNERS: &[Owner] = &[
     owner(&[], "**/resources/*/*", Of::Value, "gpu-limit-mismatch"),
 ];
 
-/// Whether another rule speaks of a violation, or is kept from speaking of it.
-pub(crate) fn is_ceded(object: &Object, violation: &Violation, ctx: &Context<'_>) -> bool {
-    if ctx.refusals(None).any(|at| *at == violation.pointer) {
-        return true;
+/// What earlier rules have said of an object.
+pub(crate) struct Owned<'o> {
+    object: &'o Object,
+    /// Where any rule has claimed a refusal.
+    refused: BTreeSet<Pointer>,
+    /// Those of the rules that own something, by rule.
+    by_owner: BTreeMap<&'static str, Vec<Pointer>>,
+    /// The owners that do not judge this object.
+    silent: BTreeSet<&'static str>,
+}
+
+impl<'o> Owned<'o> {
+    /// Collects it; for an object without violations there is nothing to ask.
+    pub(crate) fn of(object: &'o Object, ctx: &Context<'_>) -> Owned<'o> {
+        let mut owned = Owned {
+            object,
+            refused: BTreeSet::new(),
+            by_owner: BTreeMap::new(),
+            silent: BTreeSet::new(),
+        };
+        if object.violations().is_empty() {
+            return owned;
+        }
+        owned.refused.extend(ctx.refusals(None).cloned());
+        for owner in OWNERS.iter().filter(|o| o.is_of(object)) {
+            if !ctx.is_on(owner.rule) {
+                owned.silent.insert(owner.rule);
+            }
+            let said = ctx.refusals(Some(owner.rule)).cloned().collect();
+            owned.by_owner.insert(owner.rule, said);
+        }
+        owned
     }
-    let steps = violation.pointer.steps();
-    let above = Pointer::from_steps(steps.iter().take(steps.len().saturating_sub(1)).cloned());
-    let part = match violation.problem {
-        Problem::Missing => Of::Missing,
-        Problem::Unknown => Of::Unknown,
-        _ => Of::Value,
-    };
-    OWNERS
-        .iter()
-        .filter(|o| o.kinds.is_empty() || o.kinds.iter().any(|k| object.is(*k)))
-        .filter(|o| o.of == Of::Any || o.of == part)
-        .filter(|o| matches(o.path, steps))
-        .any(|o| {
-            !ctx.is_on(o.rule)
-                || ctx.refusals(Some(o.rule)).any(|at| {
-                    // One finding of a rule that owns all of a part speaks of its siblings too.
-                    let part = if o.of == Of::Any {
-                        &above
-                    } else {
-                        &violation.pointer
-                    };
-                    on_one_line(at, part)
-                })
-        })
+
+    /// Whether another rule has spoken of a violation, or is kept from speaking of it.
+    pub(crate) fn has(&self, violation: &Violation) -> bool {
+        if self.refused.contains(&violation.pointer) {
+            return true;
+        }
+        let steps = violation.pointer.steps();
+        let above = Pointer::from_steps(steps.iter().take(steps.len().saturating_sub(1)).cloned());
+        let part = match violation.problem {
+            Problem::Missing => Of::Missing,
+            Problem::Unknown => Of::Unknown,
+            _ => Of::Value,
+        };
+        OWNERS
+            .iter()
+            .filter(|o| o.is_of(self.object) && (o.of == Of::Any || o.of == part))
+            .filter(|o| matches(o.path, steps))
+            .any(|o| {
+                // One finding of a rule that owns all of a part speaks of its siblings too.
+                let part = if o.of == Of::Any {
+                    &above
+                } else {
+                    &violation.pointer
+                };
+                let said = self.by_owner.get(o.rule);
+                self.silent.contains(o.rule)
+                    || said.is_some_and(|all| all.iter().any(|at| on_one_line(at, part)))
+            })
+    }
+}
+
+impl Owner {
+    fn is_of(&self, object: &Object) -> bool {
+        self.kinds.is_empty() || self.kinds.iter().any(|kind| object.is(*kind))
+    }
 }
 
 /// Whether one of two places is the other, or stands above it.

@@ -12,6 +12,7 @@ use crate::model::quantity::Quantity;
 use crate::node::Node;
 use crate::object::{Kind, Object, ObjectId};
 use crate::pointer::Pointer;
+use crate::settings::{Platform, Version};
 use crate::source::placeholder::is_placeholder;
 
 use super::instance::{Arena, Cursor, whole};
@@ -21,6 +22,10 @@ use super::{core, metadata, validation};
 
 /// Our own keyword: items differ, wholly or in some fields.
 pub(super) const DISTINCT: &str = "gpulint-distinct";
+
+/// The most violations that are told of one object. Who has more has another problem, and each
+/// costs a way through the tree.
+const MOST: usize = 256;
 
 /// The kinds that have a schema in some version.
 pub(crate) const KINDS: &[Kind] = &[
@@ -66,14 +71,40 @@ pub(crate) fn check(object: &Object) -> Vec<Violation> {
         }
     }
     metadata::check(object, &mut out);
-    if entry.is_core() {
-        validation::validate(object, &mut out);
-    }
     let root = object.root();
+    if entry.is_core() {
+        let from = out.len();
+        validation::validate(object, &mut out);
+        for violation in out.iter_mut().skip(from).take(MOST) {
+            // Like the schema, validation may say that a part of the frame is missing.
+            if is_frame(&violation.pointer) && root.at(&violation.pointer).is_absent() {
+                violation.problem = Problem::Missing;
+            }
+        }
+    }
+    out.truncate(MOST);
     out.retain(|violation| is_told(&root, violation, object.is_patch()));
     let mut seen = BTreeSet::new();
     out.retain(|violation| seen.insert(violation.pointer.clone()));
     out
+}
+
+/// The parts of an object that hold everything else.
+const FRAME: &[&str] = &[
+    "spec",
+    "template",
+    "jobTemplate",
+    "jobTargetRef",
+    "metadata",
+];
+
+/// Whether a place belongs to the frame of an object: a part, or a field right below one.
+pub(crate) fn is_frame(pointer: &Pointer) -> bool {
+    let above = pointer
+        .steps()
+        .split_last()
+        .map_or(&[][..], |(_, above)| above);
+    above.iter().all(|step| FRAME.contains(&step.as_str()))
 }
 
 /// Whether the input really says so: what a placeholder hides is not known, and a patch only
@@ -284,6 +315,17 @@ fn distinct<'a>(
 /// Whether a kind has a schema in this version.
 pub(crate) fn is_known(id: &ObjectId) -> bool {
     table::find(id).is_some()
+}
+
+/// Whether the cluster runs a newer version than the schemas are of, so that it may know more
+/// fields and values than they do.
+pub(crate) fn is_outgrown(object: &Object, platform: &Platform) -> bool {
+    match object.id().group.as_str() {
+        "karpenter.sh" | "karpenter.k8s.aws" => platform.karpenter > Version::new(1, 14),
+        "eks.amazonaws.com" => false,
+        "keda.sh" => platform.keda > Version::new(2, 20),
+        _ => platform.kubernetes > Version::new(1, 34),
+    }
 }
 
 /// The names of the fields that a place of an object may have; empty where any, or where the

@@ -27,6 +27,6 @@ mod tests;
 pub(crate) mod validation;
 mod violation;
 
-pub(crate) use check::{KINDS, check, fields_at, is_known};
+pub(crate) use check::{KINDS, check, fields_at, is_frame, is_known, is_outgrown};
 pub(crate) use instance::Cursor;
 pub(crate) use violation::{Counted, Problem, Violation};

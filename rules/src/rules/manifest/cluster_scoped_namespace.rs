@@ -79,7 +79,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let kind = &object.id().kind;
     ctx.report(
         &namespace,
-        format!("a {kind} has no namespace, so the API server drops it"),
+        format!(
+            "{} has no namespace, so the API server drops it",
+            super::words::a(kind)
+        ),
     )
     .help("remove `metadata.namespace`")
     .fix(Fix::new("remove the namespace", Safety::Safe).remove(&namespace));

@@ -70,8 +70,10 @@ use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
 use crate::rules::manifest::words::{cut, listed, place, value};
-use crate::rules::owners::is_ceded;
+use crate::rules::owners::Owned;
 use crate::schema::{self, Counted, Problem, Violation};
+use crate::source::Scalar;
+use crate::source::scalar::resolve_plain;
 use crate::suggest;
 
 pub(crate) static RULE: Rule = Rule {
@@ -89,13 +91,17 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
+    let owned = Owned::of(object, ctx);
+    let newer = schema::is_outgrown(object, ctx.platform());
     let incomplete = is_incomplete(object);
     for violation in object.violations() {
         let missing = violation.problem == Problem::Missing;
-        if violation.problem == Problem::Unknown
+        let outgrown = newer && matches!(violation.problem, Problem::Enum { .. });
+        if outgrown
+            || violation.problem == Problem::Unknown
             || is_part(violation)
             || (missing && incomplete)
-            || is_ceded(object, violation, ctx)
+            || owned.has(violation)
         {
             continue;
         }
@@ -135,7 +141,11 @@ impl Said {
     /// Offers another value, and says so where nothing else is said.
     fn instead(mut self, object: &Object, node: &Node<'_>, value: &Value) -> Said {
         let text = match value {
-            Value::String(text) => format!("\"{text}\""),
+            // Quotes where YAML would read something else without them.
+            Value::String(text) if !matches!(resolve_plain(text), Scalar::Str(_)) => {
+                format!("\"{text}\"")
+            }
+            Value::String(text) => text.clone(),
             other => other.to_string(),
         };
         let title = format!("write `{text}`");
@@ -271,10 +281,7 @@ fn of_type(object: &Object, node: &Node<'_>, at: &str, expected: &[&str]) -> Sai
             return said.instead(object, node, &json!(truth));
         }
         if expected == ["list"] && !text.is_empty() {
-            return said.help(format!(
-                "write a list: `[{}]`",
-                value(text).trim_matches('`')
-            ));
+            return said.help("write a list, with an item for each part");
         }
     }
     said
@@ -294,8 +301,9 @@ fn of_enum(object: &Object, node: &Node<'_>, at: &str, allowed: &[String]) -> Sa
         return said.instead(object, node, &json!(word));
     }
     match suggest::nearest(text, allowed.iter().map(String::as_str)) {
-        Some(near) => said.help(format!("did you mean `{near}`?")),
-        None => said.help(listed("it takes", allowed)),
+        // Between short words nobody knows which one is meant.
+        Some(near) if near.len() > 4 => said.help(format!("did you mean `{near}`?")),
+        _ => said.help(listed("it takes", allowed)),
     }
 }
 

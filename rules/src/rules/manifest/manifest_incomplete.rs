@@ -58,7 +58,7 @@ use crate::node::Node;
 use crate::object::Object;
 use crate::pointer::Pointer;
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::rules::owners::is_ceded;
+use crate::rules::owners::Owned;
 use crate::schema::{self, Problem, Violation};
 
 pub(crate) static RULE: Rule = Rule {
@@ -75,25 +75,16 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Residual(check),
 };
 
-/// Where the parts of an object stand that hold everything else.
-const SKELETON: &[&str] = &[
-    "spec",
-    "template",
-    "jobTemplate",
-    "jobTargetRef",
-    "metadata",
-];
-
 fn check(object: &Object, ctx: &mut Context<'_>) {
     if object.is_patch() {
         return;
     }
-    let parts = parts(object, ctx);
-    let kind = &object.id().kind;
+    let parts = parts(object, &Owned::of(object, ctx));
+    let kind = super::words::a(&object.id().kind);
     let (place, message, refused) = match parts.as_slice() {
         [] if object.is_fragment() && !is_judged_elsewhere(object, ctx) => {
             let spec = object.get("spec");
-            let message = format!("a {kind} without `spec` is stored, and does nothing");
+            let message = format!("{kind} without `spec` is stored, and does nothing");
             (spec, message, false)
         }
         [] => return,
@@ -101,17 +92,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             let node = object.root().at(&one.pointer);
             let field = one.pointer.field();
             let message = match &one.problem {
-                Problem::Missing => format!("`{field}` is missing, which a {kind} needs"),
-                _ => format!("`{field}` is no map, which a {kind} needs"),
+                Problem::Missing => format!("`{field}` is missing, which {kind} needs"),
+                _ => format!("`{field}` is no map, which {kind} needs"),
             };
             (node, message, true)
         }
         [first, rest @ ..] => {
             let fields: Vec<String> = parts.iter().map(|p| p.pointer.field()).collect();
             let message = match fields.as_slice() {
-                [a, b] => format!("`{a}` and `{b}` are missing, which a {kind} needs"),
+                [a, b] => format!("`{a}` and `{b}` are missing, which {kind} needs"),
                 [a, b, more @ ..] => format!(
-                    "`{a}`, `{b}` and {} more {} missing, which a {kind} needs",
+                    "`{a}`, `{b}` and {} more {} missing, which {kind} needs",
                     more.len(),
                     if more.len() == 1 { "is" } else { "are" }
                 ),
@@ -141,23 +132,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 /// The parts that are missing, or are no maps, in the order in which the schema names them.
-fn parts<'o>(object: &'o Object, ctx: &Context<'_>) -> Vec<&'o Violation> {
+fn parts<'o>(object: &'o Object, owned: &Owned<'_>) -> Vec<&'o Violation> {
     object
         .violations()
         .iter()
-        .filter(|v| is_part(v) && !is_ceded(object, v, ctx))
+        .filter(|v| is_part(v) && !owned.has(v))
         .collect()
 }
 
 /// Whether a violation is that a part is missing, or is no map.
 pub(super) fn is_part(violation: &Violation) -> bool {
-    let steps = violation.pointer.steps();
-    let skeleton = |step: &String| SKELETON.contains(&step.as_str());
     match &violation.problem {
-        Problem::Missing => steps
-            .split_last()
-            .is_some_and(|(_, above)| above.iter().all(skeleton)),
-        Problem::Type { expected } => expected == &["map"] && steps.iter().all(skeleton),
+        Problem::Missing => schema::is_frame(&violation.pointer),
+        Problem::Type { expected } => {
+            let inner = violation.pointer.join("");
+            expected == &["map"] && schema::is_frame(&inner)
+        }
         _ => false,
     }
 }

@@ -9,7 +9,8 @@
 //!
 //! # Fix
 //!
-//! Write the field that is meant: the nearest name, or where the field stands in this version.
+//! Write the field that is meant: the nearest name, or where the field stands in this version. Where
+//! `platform` names a version that is newer than gpulint's schemas, the rule is silent.
 //!
 //! # Bad
 //!
@@ -66,7 +67,7 @@ use crate::model::migration::moved::{Now, moved};
 use crate::object::Object;
 use crate::pointer::Pointer;
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::rules::owners::is_ceded;
+use crate::rules::owners::Owned;
 use crate::schema::{self, Problem, fields_at};
 use crate::suggest;
 
@@ -85,8 +86,12 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
+    if schema::is_outgrown(object, ctx.platform()) {
+        return;
+    }
+    let owned = Owned::of(object, ctx);
     for violation in object.violations() {
-        if violation.problem == Problem::Unknown && !is_ceded(object, violation, ctx) {
+        if violation.problem == Problem::Unknown && !owned.has(violation) {
             report(object, &violation.pointer, ctx);
         }
     }
@@ -103,8 +108,8 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
     let finding = ctx.report(
         &node,
         format!(
-            "a {} of `{}` has no field {field}",
-            id.kind,
+            "{} of `{}` has no field {field}",
+            super::words::a(&id.kind),
             id.api_version()
         ),
     );

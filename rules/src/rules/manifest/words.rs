@@ -24,6 +24,17 @@ pub(super) fn place(pointer: &Pointer) -> String {
     format!("`{}…`", last.chars().take(PLACE - 1).collect::<String>())
 }
 
+/// A kind with its article.
+pub(super) fn a(kind: &str) -> String {
+    // `EC2NodeClass` is spoken with a vowel; no other kind here begins with one.
+    let article = if kind.starts_with(['A', 'E', 'I', 'O']) {
+        "an"
+    } else {
+        "a"
+    };
+    format!("{article} {kind}")
+}
+
 /// A text as a value in backticks, cut where it is long.
 pub(super) fn value(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().replace('`', "'");
