@@ -95,17 +95,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let newer = schema::is_outgrown(object, ctx.platform());
     let incomplete = is_incomplete(object);
     for violation in object.violations() {
-        let missing = violation.problem == Problem::Missing;
         let outgrown = newer && matches!(violation.problem, Problem::Enum { .. });
         if outgrown
             || violation.problem == Problem::Unknown
             || is_part(violation)
-            || (missing && incomplete)
             || owned.has(violation)
         {
             continue;
         }
         let node = object.root().at(&violation.pointer);
+        if incomplete && node.is_absent() {
+            continue;
+        }
         let said = say(object, &node, violation);
         let finding = ctx.report(&node, cut(said.message));
         if let Some(help) = said.help {
