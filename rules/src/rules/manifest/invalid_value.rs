@@ -248,6 +248,8 @@ fn of_type(object: &Object, node: &Node<'_>, at: &str, expected: &[&str]) -> Sai
     let found = match node.shape() {
         Shape::Mapping => "map",
         Shape::Sequence => "list",
+        // A float without a fraction is an integer to the API server.
+        _ if node.int().is_some() => "integer",
         _ => node.scalar().map_or("null", |s| s.type_name()),
     };
     let article = |name: &str| match name {
