@@ -4,6 +4,7 @@
 //! check, which knows fewer keys than the CRD (facts: karpenter.md 1.5 and 1.9). Where the two
 //! differ the CRD's is the API server's refusal, and what only the controller turns down is Karpenter's.
 
+use crate::model::names::is_qualified_name;
 use crate::model::requirement::{WELL_KNOWN_AWS, is_restricted, normalise};
 use crate::rule::Authority;
 use crate::settings::Version;
@@ -158,7 +159,7 @@ fn kubernetes_domain(domain: &str) -> bool {
 fn by_controller(key: &str, place: Place, version: Version, aws: bool) -> Option<Reason> {
     let normal = normalise(key);
     // Of pods the API server says so itself.
-    if place != Place::Pod && !is_key(key) {
+    if place != Place::Pod && !is_qualified_name(key) {
         return Some(Reason::Malformed);
     }
     if normal == "karpenter.sh/nodepool" || !is_restricted(normal) {
@@ -207,36 +208,6 @@ pub(crate) fn meant(key: &str) -> Option<String> {
         known(&format!("instance-{near}")).or_else(|| known(near))
     };
     exact.or_else(near).filter(|meant| meant != key)
-}
-
-/// Whether a text is a label key: a name, with or without a domain before a slash.
-pub(crate) fn is_key(key: &str) -> bool {
-    let (domain, name) = key
-        .split_once('/')
-        .map_or((None, key), |(domain, name)| (Some(domain), name));
-    let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let part = |part: &str| {
-        let bytes = part.as_bytes();
-        bytes.first().is_some_and(|b| lower(*b))
-            && bytes.last().is_some_and(|b| lower(*b))
-            && bytes.iter().all(|b| lower(*b) || *b == b'-')
-    };
-    !name.is_empty()
-        && is_value(name)
-        && domain.is_none_or(|d| d.len() <= 253 && d.split('.').all(part))
-}
-
-/// Whether a text can be the value of a label: at most 63 letters, digits, `-`, `_` and `.`, with
-/// a letter or digit at both ends; the empty text is one.
-pub(crate) fn is_value(value: &str) -> bool {
-    let bytes = value.as_bytes();
-    let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
-    bytes.len() <= 63
-        && edge(bytes.first())
-        && edge(bytes.last())
-        && bytes
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub mod keda;
 pub(crate) mod label_key;
 pub mod migration;
 pub mod names;
+pub(crate) mod node_class;
 pub(crate) mod node_labels;
 pub mod nodepool;
 pub mod quantity;

@@ -8,6 +8,7 @@ mod disruption;
 mod gpu;
 mod manifest;
 mod migration;
+mod nodeclass;
 mod nodepool;
 mod owners;
 mod scheduling;
@@ -64,6 +65,12 @@ pub static RULES: &[&Rule] = &[
     &disruption::do_not_disrupt_misplaced::RULE,
     &disruption::do_not_disrupt_missing::RULE,
     &disruption::training_pool_without_budget::RULE,
+    &nodeclass::block_device_invalid::RULE,
+    &nodeclass::node_class_ami_terms::RULE,
+    &nodeclass::node_class_identity::RULE,
+    &nodeclass::node_class_kubelet::RULE,
+    &nodeclass::node_class_restricted_tag::RULE,
+    &nodeclass::node_class_selector_term::RULE,
     &autoscaling::keda_auth_invalid::RULE,
     &autoscaling::keda_fallback_ineffective::RULE,
     &autoscaling::keda_hpa_conflict::RULE,

@@ -13,7 +13,7 @@ use crate::catalog::{
     ARCH, CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, OS, REGION, TENANCY, TypeSet, ZONE,
     ZONE_ID, all, find, index,
 };
-use crate::model::label_key::{is_key, is_value};
+use crate::model::names::{is_label_value, is_qualified_name};
 
 /// What is left of the catalogue for a pool by its own requirements.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -398,14 +398,14 @@ pub fn invalid(pool: &Pool) -> Option<String> {
                 "{key} is set by Karpenter and must not be required"
             ));
         }
-        if !is_key(key) {
+        if !is_qualified_name(key) {
             return Some(format!("{key} is no label key"));
         }
     }
     if let Some(problem) = pool.requirements.iter().find_map(invalid_requirement) {
         return Some(problem);
     }
-    if let Some((key, value)) = pool.labels.iter().find(|(_, value)| !is_value(value)) {
+    if let Some((key, value)) = pool.labels.iter().find(|(_, value)| !is_label_value(value)) {
         return Some(format!("{value} is no value for the label {key}"));
     }
     let taints: Vec<&Taint> = pool.taints.iter().chain(&pool.startup_taints).collect();
@@ -422,7 +422,7 @@ pub fn invalid(pool: &Pool) -> Option<String> {
 fn invalid_requirement(spec: &RequirementSpec) -> Option<String> {
     let key = &spec.key;
     let wanted = spec.min_values.map_or(0, |wanted| wanted as usize);
-    if let Some(value) = spec.values.iter().find(|value| !is_value(value)) {
+    if let Some(value) = spec.values.iter().find(|value| !is_label_value(value)) {
         return Some(format!("{value} is no value for the label {key}"));
     }
     match spec.op {

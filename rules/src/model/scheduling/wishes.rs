@@ -5,7 +5,7 @@ use super::resources::effective;
 use super::shape::{HostPort, Pod, Settings, Taint, Term, Toleration};
 use super::types::{is_bound, valid_values};
 use super::verdict::Ignored;
-use crate::model::label_key::{is_key, is_value};
+use crate::model::names::{is_label_value, is_qualified_name};
 
 /// How far the pod's wishes are relaxed: the term, the heaviest remaining preference, and whether soft taints count.
 pub(super) struct State<'p> {
@@ -57,7 +57,7 @@ pub(super) fn ignored(pod: &Pod, settings: &Settings) -> Option<Ignored> {
         if is_restricted(key) {
             return Some(Ignored::RestrictedKey(key.clone()));
         }
-        if !is_key(key) || !values.iter().all(|value| is_value(value)) {
+        if !is_qualified_name(key) || !values.iter().all(|value| is_label_value(value)) {
             return Some(Ignored::Malformed(key.clone()));
         }
         let well_formed = match op {

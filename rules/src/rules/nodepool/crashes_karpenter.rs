@@ -61,10 +61,11 @@
 
 use crate::finding::Severity;
 use crate::model::duration::{self, DurationError, Field, GoDuration};
+use crate::model::node_class::Ec2NodeClass;
 use crate::model::nodepool::NodePool;
 use crate::model::quantity::Quantity;
 use crate::model::requirement::{Operator, Requirement, is_restricted, is_well_known, normalise};
-use crate::model::scheduling::{self, AmiFamily, BlockDevice, NodeClass};
+use crate::model::scheduling::{self, BlockDevice, NodeClass};
 use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
 use crate::node::Node;
 use crate::object::{Kind, Object};
@@ -267,7 +268,7 @@ fn pod_ranges(template: &Template<'_>, ctx: &mut Context<'_>) {
 fn block_devices(object: &Object, ctx: &mut Context<'_>) {
     let spec = object.get("spec");
     let list = spec.get("blockDeviceMappings");
-    let Some(ami_family) = family(&spec) else {
+    let Some(ami_family) = Ec2NodeClass::new(object).and_then(|c| c.family()) else {
         return;
     };
     let unknown = |m: &Node<'_>| {
@@ -321,25 +322,6 @@ fn block_devices(object: &Object, ctx: &mut Context<'_>) {
         format!("a block device mapping without `{field}` makes Karpenter panic for all pools"),
     )
     .help(format!("add `{field}`, or remove the mapping"));
-}
-
-/// The AMI family; `None` where a placeholder decides.
-fn family(spec: &Node<'_>) -> Option<AmiFamily> {
-    let family = spec.get("amiFamily");
-    if family.exists() {
-        return family.text().map(AmiFamily::parse);
-    }
-    let terms = spec.get("amiSelectorTerms");
-    if terms.is_unknown() || !terms.exists() {
-        return None;
-    }
-    for term in terms.items() {
-        let alias = term.get("alias");
-        if alias.exists() || term.is_unknown() {
-            return alias.text().map(AmiFamily::parse);
-        }
-    }
-    Some(AmiFamily::Custom)
 }
 
 fn grace_periods(object: &Object, ctx: &mut Context<'_>) {

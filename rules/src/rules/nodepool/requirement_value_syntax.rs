@@ -64,7 +64,8 @@ use serde_json::{Value, json};
 
 use crate::finding::{Severity, shown};
 use crate::fix::{Fix, Safety};
-use crate::model::label_key::{Place, is_value};
+use crate::model::label_key::Place;
+use crate::model::names::is_label_value;
 use crate::model::requirement::Operator;
 use crate::model::requirement_list::{Item, KINDS, RequirementList, is_comparison};
 use crate::node::Node;
@@ -96,7 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             continue;
         }
         for node in item.values().items() {
-            let Some(text) = node.text().filter(|t| !is_value(t)) else {
+            let Some(text) = node.text().filter(|t| !is_label_value(t)) else {
                 continue;
             };
             // What is no number at all is refused before.
@@ -130,7 +131,7 @@ fn report(item: &Item<'_>, node: &Node<'_>, text: &str, place: Place, ctx: &mut 
         }
         let fix = Fix::new("make it several values", Safety::Safe);
         finding.fix(fix.set(&item.values(), Value::Array(all)));
-    } else if trimmed != text && is_value(trimmed) && !trimmed.is_empty() {
+    } else if trimmed != text && is_label_value(trimmed) && !trimmed.is_empty() {
         finding.help(format!("write `{trimmed}`, without blanks"));
         let fix = Fix::new(format!("write `{trimmed}`"), Safety::Safe);
         finding.fix(fix.set(node, json!(trimmed)));
@@ -145,7 +146,7 @@ fn report(item: &Item<'_>, node: &Node<'_>, text: &str, place: Place, ctx: &mut 
 /// The values that a comma separates, where each of them can be one.
 fn split(text: &str) -> Vec<&str> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    if parts.iter().all(|p| !p.is_empty() && is_value(p)) {
+    if parts.iter().all(|p| !p.is_empty() && is_label_value(p)) {
         parts
     } else {
         Vec::new()

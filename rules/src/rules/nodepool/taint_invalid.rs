@@ -70,7 +70,7 @@
 
 use crate::finding::{Severity, shown};
 use crate::fix::{Fix, Safety};
-use crate::model::label_key::is_key;
+use crate::model::names::is_qualified_name;
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
@@ -142,7 +142,7 @@ fn value(taint: &Node<'_>, pool: bool, ctx: &mut Context<'_>) {
         )
         .refused_by(Some(Authority::Karpenter))
         .help("write at most 63 characters");
-    } else if text.contains('/') && is_key(text) {
+    } else if text.contains('/') && is_qualified_name(text) {
         ctx.report(
             &node,
             format!("no Node can have the taint value `{}`", shown(text)),

@@ -1,0 +1,137 @@
+//! A class with both `role` and `instanceProfile`, or with neither.
+//!
+//! # Why
+//!
+//! A node needs an IAM role to join the cluster. The class names either the role, for which
+//! Karpenter makes the instance profile, or a profile that exists. The API server refuses both
+//! together, neither, and an empty text. A role name of more than 64 characters is refused by IAM:
+//! the class is never Ready.
+//!
+//! # Fix
+//!
+//! Keep one of them. `role` is the usual one; `instanceProfile` is for clusters in which Karpenter
+//! may not create profiles.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: general
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   instanceProfile: KarpenterNodeProfile-prod # <-
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: general
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#specrole>
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#specinstanceprofile>
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::node_class::Ec2NodeClass;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::source::placeholder::is_placeholder;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "node-class-identity",
+    group: Group::NodeClass,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::EC2_NODE_CLASS],
+    reads: &[],
+    params: &[],
+    refused_by: &[Authority::ApiServer, Authority::Karpenter],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("node_class_identity.rs")),
+    check: Check::Object(check),
+};
+
+/// IAM's longest role name.
+const LONGEST: usize = 64;
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(class) = Ec2NodeClass::new(object) else {
+        return;
+    };
+    let spec = class.spec();
+    let (role, profile) = (class.get("role"), class.get("instanceProfile"));
+    let is_empty = |node: &Node<'_>| node.text() == Some("");
+    match (role.exists(), profile.exists()) {
+        (false, false) => {
+            if !spec.is_mapping() || spec.entries().iter().any(|(k, _)| is_placeholder(k)) {
+                return;
+            }
+            ctx.report(&role, "the class has neither `role` nor `instanceProfile`")
+                .refused_by(Some(Authority::ApiServer))
+                .help("add `role`: the name of the IAM role that the nodes have");
+        }
+        (true, true) => {
+            let finding = ctx.report(
+                &profile,
+                "the class has both `role` and `instanceProfile`: the API server refuses it",
+            );
+            finding
+                .refused_by(Some(Authority::ApiServer))
+                .help("keep one of them")
+                .related(object, &role, "`role` is here");
+            if let Some((empty, name)) = [(&role, "role"), (&profile, "instanceProfile")]
+                .into_iter()
+                .find(|(node, _)| is_empty(node))
+            {
+                let title = format!("remove the empty `{name}`");
+                finding.fix(Fix::new(title, Safety::Safe).remove(empty));
+            }
+        }
+        (true, false) => empty(&role, "role", ctx),
+        (false, true) => empty(&profile, "instanceProfile", ctx),
+    }
+    // Of a role with a path only the last part is its name.
+    let name = role.text().and_then(|r| r.rsplit('/').next());
+    if let Some(length) = name.map(str::len).filter(|l| *l > LONGEST) {
+        ctx.report(
+            &role,
+            format!("a role name of {length} characters: IAM has none over {LONGEST}"),
+        )
+        .refused_by(Some(Authority::Karpenter))
+        .help("write the role's name; the class is not Ready before IAM finds it");
+    }
+}
+
+fn empty(node: &Node<'_>, name: &str, ctx: &mut Context<'_>) {
+    if node.text() == Some("") {
+        ctx.report(
+            node,
+            format!("`{name}` is empty, and the API server refuses that"),
+        )
+        .refused_by(Some(Authority::ApiServer))
+        .help("write the name of the IAM role or profile that the nodes have");
+    }
+}

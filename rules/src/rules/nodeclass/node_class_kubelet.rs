@@ -1,0 +1,203 @@
+//! Kubelet settings that Karpenter's CRD refuses.
+//!
+//! # Why
+//!
+//! `spec.kubelet` knows six eviction signals and four kinds of reserved resources. A soft threshold
+//! needs its grace period, and a grace period its threshold; nothing negative can be kept back; and
+//! images are collected down to the low mark only if the high one is above it. The API server
+//! refuses the rest; from 1.15 on Karpenter's controller does, and the class is not Ready.
+//!
+//! # Fix
+//!
+//! Use the kubelet's names, and write soft thresholds and their grace periods in pairs.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: general
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   kubelet:
+//!     evictionSoft:
+//!       memory.available: 5% # <-
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: general
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   kubelet:
+//!     evictionSoft:
+//!       memory.available: 5%
+//!     evictionSoftGracePeriod:
+//!       memory.available: 1m30s
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#speckubelet>
+//! - <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>
+
+use crate::finding::{Finding, Severity, shown};
+use crate::model::duration::GoDuration;
+use crate::model::node_class::Ec2NodeClass;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::settings::Version;
+use crate::source::placeholder::is_placeholder;
+use crate::suggest::nearest;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "node-class-kubelet",
+    group: Group::NodeClass,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::EC2_NODE_CLASS],
+    reads: &[],
+    params: &[],
+    refused_by: &[Authority::ApiServer, Authority::Karpenter],
+    fix: None,
+    docs: docs(include_str!("node_class_kubelet.rs")),
+    check: Check::Object(check),
+};
+
+const SIGNALS: [&str; 6] = [
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "pid.available",
+];
+
+const RESERVED: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
+
+/// From here on the CRD takes any map, and the controller looks at it.
+const OPEN: Version = Version::new(1, 15);
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(class) = Ec2NodeClass::new(object) else {
+        return;
+    };
+    let kubelet = class.get("kubelet");
+    if !kubelet.is_mapping() {
+        return;
+    }
+    for field in ["evictionHard", "evictionSoft", "evictionSoftGracePeriod"] {
+        keys(&kubelet.get(field), &SIGNALS, "no eviction signal", ctx);
+    }
+    for field in ["kubeReserved", "systemReserved"] {
+        let reserved = kubelet.get(field);
+        keys(&reserved, &RESERVED, "nothing that can be kept back", ctx);
+        for (name, node) in reserved.entries() {
+            if node.text().is_some_and(|t| t.starts_with('-')) {
+                let message = format!("`{}` cannot be negative", shown(name));
+                refuse(&node, message, ctx)
+                    .help("write how much to keep back, such as 100m or 200Mi");
+            }
+        }
+    }
+    pairs(&kubelet, ctx);
+    let (high, low) = (
+        kubelet.get("imageGCHighThresholdPercent"),
+        kubelet.get("imageGCLowThresholdPercent"),
+    );
+    if let (Some(most), Some(least)) = (high.int(), low.int())
+        && most <= least
+    {
+        let message = format!("the high mark, {most}, has to be above the low one, {least}");
+        refuse(&high, message, ctx)
+            .help("images are collected from the high mark down to the low one")
+            .related(object, &low, "the low mark");
+    }
+    // Before, such a text stops Karpenter for all classes, which is crashes-karpenter's to say.
+    if ctx.platform().karpenter >= OPEN {
+        for (_, node) in kubelet.get("evictionSoftGracePeriod").entries() {
+            if let Some(text) = node.text().filter(|t| GoDuration::parse(t).is_err()) {
+                let message = format!("`{}` is no duration", shown(text));
+                refuse(&node, message, ctx).help("write it as Go does, such as `90s` or `1m30s`");
+            }
+        }
+    }
+}
+
+fn refuse<'f>(node: &Node<'_>, message: String, ctx: &'f mut Context<'_>) -> &'f mut Finding {
+    let by = if ctx.platform().karpenter >= OPEN {
+        Authority::Karpenter
+    } else {
+        Authority::ApiServer
+    };
+    ctx.report(node, message).refused_by(Some(by))
+}
+
+fn keys(map: &Node<'_>, known: &[&'static str], what: &str, ctx: &mut Context<'_>) {
+    for (key, node) in map.entries() {
+        // A null entry is no entry.
+        if known.contains(&key) || is_placeholder(key) || node.is_null() {
+            continue;
+        }
+        let finding = refuse(&node, format!("`{}` is {what}", shown(key)), ctx);
+        finding.at_key();
+        // Short words are near to each other: `gpu` is no slip for `cpu`.
+        match nearest(key, known.iter().copied()).filter(|_| key.len() > 4) {
+            Some(word) => finding.help(format!("write `{word}`")),
+            None => finding.help(format!("known are {}", known.join(", "))),
+        };
+    }
+}
+
+/// Soft thresholds and grace periods come in pairs.
+fn pairs(kubelet: &Node<'_>, ctx: &mut Context<'_>) {
+    let soft = kubelet.get("evictionSoft");
+    let grace = kubelet.get("evictionSoftGracePeriod");
+    let open = |map: &Node<'_>| {
+        map.is_unknown() || map.entries().iter().any(|(key, _)| is_placeholder(key))
+    };
+    for (from, to, message, help) in [
+        (
+            &soft,
+            &grace,
+            "has no entry in `evictionSoftGracePeriod`",
+            "add how long the signal must hold, such as 1m30s",
+        ),
+        (
+            &grace,
+            &soft,
+            "has a grace period, but no threshold in `evictionSoft`",
+            "add the threshold, or remove the grace period",
+        ),
+    ] {
+        if open(to) {
+            continue;
+        }
+        for (key, node) in from.entries() {
+            let counts = !is_placeholder(key) && !node.is_null() && SIGNALS.contains(&key);
+            if counts && !to.get(key).exists() {
+                refuse(&node, format!("`{key}` {message}"), ctx)
+                    .at_key()
+                    .help(help);
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A tag that Karpenter keeps for itself.
+//!
+//! # Why
+//!
+//! Karpenter marks what it makes with tags of its own and finds it again by them. The API server
+//! refuses those keys in `spec.tags`, and an empty key. `karpenter.sh/discovery` is no such key.
+//!
+//! # Fix
+//!
+//! Remove the tag: Karpenter writes it by itself.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: general
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   tags:
+//!     team: platform
+//!     kubernetes.io/cluster/prod: owned # <-
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: general
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   tags:
+//!     team: platform
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#spectags>
+
+use crate::finding::{Severity, shown};
+use crate::fix::{Fix, Safety};
+use crate::model::node_class::Ec2NodeClass;
+use crate::object::{Kind, Object};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "node-class-restricted-tag",
+    group: Group::NodeClass,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::EC2_NODE_CLASS],
+    reads: &[],
+    params: &[],
+    refused_by: &[Authority::ApiServer],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("node_class_restricted_tag.rs")),
+    check: Check::Object(check),
+};
+
+/// The keys that are kept, beside everything that starts with [`CLUSTER`].
+const KEPT: [&str; 4] = [
+    "eks:eks-cluster-name",
+    "karpenter.k8s.aws/ec2nodeclass",
+    "karpenter.sh/nodeclaim",
+    "karpenter.sh/nodepool",
+];
+
+const CLUSTER: &str = "kubernetes.io/cluster";
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(class) = Ec2NodeClass::new(object) else {
+        return;
+    };
+    for (key, node) in class.get("tags").entries() {
+        let (message, help) = if key.is_empty() {
+            (
+                "a tag needs a key".to_owned(),
+                "write the key, or remove the tag",
+            )
+        } else if KEPT.contains(&key) || key.starts_with(CLUSTER) {
+            (
+                format!(
+                    "the tag `{}` is Karpenter's own, and refused here",
+                    shown(key)
+                ),
+                "remove it: Karpenter writes it by itself",
+            )
+        } else {
+            continue;
+        };
+        let finding = ctx.report(&node, message);
+        finding.at_key().help(help);
+        if !key.is_empty() {
+            let title = format!("remove the tag `{}`", shown(key));
+            finding.fix(Fix::new(title, Safety::Safe).remove(&node).drifting());
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! A term for subnets, security groups or reservations that contradicts itself.
+//!
+//! # Why
+//!
+//! Each term needs something to select by, and an `id` (for security groups also a `name`) takes
+//! nothing beside it. The API server refuses a mixed term only while all terms are mixed: one good
+//! term lets the bad ones pass, and of a mixed term Karpenter then reads the id alone, so that the
+//! selection silently widens. `tags: {}` is taken too and filters nothing: every subnet or security
+//! group of the account is selected. An empty list of reservation terms is refused.
+//!
+//! # Fix
+//!
+//! Write one way to select a term; what must hold together goes into one term's `tags`.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: general
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!     - id: subnet-0123456789abcdef0
+//!       tags: {tier: private} # <-
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: general
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!     - id: subnet-0123456789abcdef0
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#specsubnetselectorterms>
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#specsecuritygroupselectorterms>
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#speccapacityreservationselectorterms>
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::node_class::Ec2NodeClass;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "node-class-selector-term",
+    group: Group::NodeClass,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::EC2_NODE_CLASS],
+    reads: &[],
+    params: &[],
+    refused_by: &[Authority::ApiServer],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("node_class_selector_term.rs")),
+    check: Check::Object(check),
+};
+
+/// A list of terms of one kind.
+struct Terms {
+    /// The field of `spec`.
+    field: &'static str,
+    /// What one of must be written.
+    selects: &'static [&'static str],
+    /// What stands alone, and beside what it is refused.
+    alone: &'static [(&'static str, &'static [&'static str])],
+    /// What `tags: {}` selects, where it selects at all.
+    all: Option<&'static str>,
+    /// What an empty list means.
+    none: &'static str,
+}
+
+const LISTS: [Terms; 3] = [
+    Terms {
+        field: "subnetSelectorTerms",
+        selects: &["tags", "id"],
+        alone: &[("id", &["tags"])],
+        all: Some("every subnet of the account"),
+        none: "the class selects no subnet: at least one term is needed",
+    },
+    Terms {
+        field: "securityGroupSelectorTerms",
+        selects: &["tags", "id", "name"],
+        alone: &[("id", &["tags", "name"]), ("name", &["tags", "id"])],
+        all: Some("every security group of the account"),
+        none: "the class selects no security group: at least one term is needed",
+    },
+    Terms {
+        field: "capacityReservationSelectorTerms",
+        selects: &["tags", "id", "instanceMatchCriteria"],
+        alone: &[("id", &["tags", "ownerID", "instanceMatchCriteria"])],
+        all: None,
+        none: "an empty list of reservation terms is refused",
+    },
+];
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(class) = Ec2NodeClass::new(object) else {
+        return;
+    };
+    for terms in &LISTS {
+        list(&class.get(terms.field), terms, ctx);
+    }
+    placement_group(&class.get("placementGroupSelector"), ctx);
+}
+
+fn list(node: &Node<'_>, terms: &Terms, ctx: &mut Context<'_>) {
+    if !node.is_sequence() {
+        return;
+    }
+    let all: Vec<Node<'_>> = node.items().collect();
+    if all.is_empty() {
+        let finding = ctx.report(node, terms.none);
+        if terms.field == "capacityReservationSelectorTerms" {
+            finding.help("leave the field out");
+            let fix = Fix::new("remove the empty list", Safety::Safe);
+            finding.fix(fix.remove(node));
+        } else {
+            finding.help("select by tags, such as karpenter.sh/discovery, or by id");
+        }
+        return;
+    }
+    // The server looks for one good term; which rule a term breaks counts one by one.
+    let breaks = |term: &Node<'_>, at: usize| {
+        terms.alone.get(at).is_some_and(|(alone, others)| {
+            term.get(alone).exists() && others.iter().any(|o| term.get(o).exists())
+        })
+    };
+    let refused: Vec<bool> = (0..terms.alone.len())
+        .map(|at| all.iter().all(|t| breaks(t, at)))
+        .collect();
+    for term in all.iter().filter(|t| super::is_known(t)) {
+        if !terms.selects.iter().any(|s| term.get(s).exists()) {
+            ctx.report(term, "the term selects nothing")
+                .help(format!("write one of {}", words(terms.selects)));
+            continue;
+        }
+        // A name beside an id is the id's to tell.
+        let broken = (0..terms.alone.len()).find(|at| breaks(term, *at));
+        if let Some(at) = broken {
+            let by = (refused.iter().enumerate())
+                .any(|(i, refused)| *refused && breaks(term, i))
+                .then_some(Authority::ApiServer);
+            mixed(term, terms.alone[at], by, ctx);
+        }
+        super::tags(term, terms.all, ctx);
+    }
+}
+
+fn mixed(
+    term: &Node<'_>,
+    (alone, others): (&str, &[&str]),
+    by: Option<Authority>,
+    ctx: &mut Context<'_>,
+) {
+    let Some(other) = others.iter().find(|o| term.get(o).exists()) else {
+        return;
+    };
+    let message = if by.is_some() {
+        format!("`{alone}` stands alone: the API server refuses `{other}` beside it")
+    } else {
+        format!("`{alone}` stands alone: `{other}` beside it is ignored, so more is selected")
+    };
+    ctx.report(&term.get(other), message)
+        .refused_by(by)
+        .help(format!("keep `{alone}`, or the others"));
+}
+
+fn placement_group(node: &Node<'_>, ctx: &mut Context<'_>) {
+    if !super::is_known(node) {
+        return;
+    }
+    match (node.get("name").exists(), node.get("id").exists()) {
+        (false, false) => {
+            ctx.report(node, "the selector names no placement group")
+                .help("write `name` or `id`, or leave the selector out");
+        }
+        (true, true) => {
+            ctx.report(
+                &node.get("id"),
+                "a placement group is named by `name` or by `id`, not both",
+            )
+            .help("keep one of them");
+        }
+        _ => {}
+    }
+}
+
+fn words(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+    quoted.join(", ")
+}
