@@ -88,7 +88,7 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
+use crate::finding::{Severity, shown};
 use crate::fix::{Fix, Safety};
 use crate::model::cron::{self, CronError, Schedule};
 use crate::model::nodepool::NodePool;
@@ -110,6 +110,9 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
 };
 
+/// The longest message: the field that is wrong may be of any length.
+const LONGEST: usize = 120;
+
 fn check(object: &Object, ctx: &mut Context<'_>) {
     let Some(pool) = NodePool::new(object) else {
         return;
@@ -120,12 +123,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         match (schedule.exists(), duration.exists()) {
             (true, false) => {
                 ctx.report(&schedule, "the budget has a `schedule` but no `duration`")
+                    .refused_by(Some(Authority::ApiServer))
                     .help(
                         "say for how long it applies; the API server refuses one without the other",
                     );
             }
             (false, true) => {
                 ctx.report(&duration, "the budget has a `duration` but no `schedule`")
+                    .refused_by(Some(Authority::ApiServer))
                     .help("say when it begins; the API server refuses one without the other");
             }
             _ => {}
@@ -137,13 +142,31 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 fn judge(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
+    let by = if cron::crd_accepts(text) {
+        Authority::Karpenter
+    } else {
+        Authority::ApiServer
+    };
     let error = match Schedule::parse(text) {
+        // The library forgives blanks that the CRD's pattern does not.
+        Ok(_) if by == Authority::ApiServer => {
+            let better = text.trim();
+            ctx.report(
+                node,
+                "the API server refuses the schedule: blanks around it, or a line end after it",
+            )
+            .refused_by(Some(by))
+            .help(format!("write `{}` alone", shown(better)))
+            .fix(Fix::new("remove the blanks", Safety::Safe).set(node, json!(better)));
+            return;
+        }
         Ok(schedule) => {
             if schedule.never_fires() {
                 ctx.report(
                     node,
                     format!(
-                        "schedule `{text}` names no date that exists, so its budget always applies"
+                        "schedule `{}` names no date that exists, so its budget always applies",
+                        shown(text)
                     ),
                 )
                 .help("write a day that the month has, or remove `schedule` and `duration`");
@@ -153,10 +176,9 @@ fn judge(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
         Err(error) => error,
     };
     let problem = error.to_string().replace('"', "`");
-    let effect = if cron::crd_accepts(text) {
-        "the schedule stops all disruption of the pool"
-    } else {
-        "the API server refuses the schedule"
+    let effect = match by {
+        Authority::ApiServer => "the API server refuses the schedule",
+        _ => "the schedule stops all disruption of the pool",
     };
     let help = match &error {
         CronError::TimeZone(_) => "schedules are in UTC: shift the hours and drop the prefix",
@@ -168,8 +190,13 @@ fn judge(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
         }
         CronError::Field { .. } => "write numbers, lists and ascending ranges; weekdays are 0 to 6",
     };
-    let finding = ctx.report(node, format!("{effect}: {problem}"));
-    finding.help(help);
+    let mut message = format!("{effect}: {problem}");
+    if message.chars().count() > LONGEST {
+        message = message.chars().take(LONGEST - 1).collect();
+        message.push('…');
+    }
+    let finding = ctx.report(node, message);
+    finding.help(help).refused_by(Some(by));
     if let Some(better) = cron::suggest(text) {
         finding.fix(Fix::new(format!("write `{better}`"), Safety::Safe).set(node, json!(better)));
     }

@@ -62,19 +62,25 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
+use crate::finding::{Severity, shown};
 use crate::fix::{Fix, Safety};
+use crate::model::label_key::Place;
 use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
+use crate::model::requirement::Operator;
+use crate::model::requirement_list::{Item, RequirementList};
 use crate::model::workload::{WORKLOAD_KINDS, templates};
 use crate::node::Node;
 use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::settings::Version;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = {
-    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 1];
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] = {
+    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 3];
+    kinds[1] = Kind::NODE_CLAIM;
+    kinds[2] = Kind::NODE_OVERLAY;
     let mut at = 0;
     while at < WORKLOAD_KINDS.len() {
-        kinds[at + 1] = WORKLOAD_KINDS[at];
+        kinds[at + 3] = WORKLOAD_KINDS[at];
         at += 1;
     }
     kinds
@@ -88,7 +94,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[],
+    refused_by: &[Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("capacity_type_invalid.rs")),
     check: Check::Object(check),
@@ -96,22 +102,28 @@ pub(crate) static RULE: Rule = Rule {
 
 const VALID: [&str; 3] = ["on-demand", "spot", "reserved"];
 
+/// Who turns down what has no valid value at all: Karpenter, from 1.5 on for its own kinds, and
+/// always for pods, which it then ignores.
+const KARPENTER: Option<Authority> = Some(Authority::Karpenter);
+
 fn check(object: &Object, ctx: &mut Context<'_>) {
-    if let Some(pool) = NodePool::new(object) {
-        value(
-            &pool.labels().get(CAPACITY_TYPE),
-            Severity::Error,
-            None,
-            ctx,
-        );
-        for requirement in pool.requirements().items() {
-            expression(&requirement, Severity::Error, ctx);
+    if let Some(list) = RequirementList::of(object) {
+        if let Some(pool) = NodePool::new(object) {
+            // Nobody looks at a label's value: the pool is Ready and matches nothing.
+            let label = pool.labels().get(CAPACITY_TYPE);
+            value(&label, Severity::Error, None, None, ctx);
+        }
+        let checked = list.place != Place::Claim && ctx.platform().karpenter >= Version::new(1, 5);
+        let by = KARPENTER.filter(|_| checked);
+        for requirement in list.items() {
+            expression(&requirement.0, Severity::Error, by, ctx);
+            few(&requirement, by, ctx);
         }
         return;
     }
     for template in templates(object) {
         let selected = template.spec.get("nodeSelector").get(CAPACITY_TYPE);
-        value(&selected, Severity::Error, None, ctx);
+        value(&selected, Severity::Error, KARPENTER, None, ctx);
         let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
         let required = affinity.path(&[
             "requiredDuringSchedulingIgnoredDuringExecution",
@@ -119,7 +131,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         ]);
         for term in required.items() {
             for e in term.get("matchExpressions").items() {
-                expression(&e, Severity::Error, ctx);
+                expression(&e, Severity::Error, KARPENTER, ctx);
             }
         }
         for preferred in affinity
@@ -127,38 +139,73 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .items()
         {
             for e in preferred.path(&["preference", "matchExpressions"]).items() {
-                expression(&e, Severity::Warning, ctx);
+                expression(&e, Severity::Warning, None, ctx);
             }
         }
     }
 }
 
-/// A requirement of a pool or an expression of a pod; `none` is how bad it is if no value is valid.
-fn expression(expression: &Node<'_>, none: Severity, ctx: &mut Context<'_>) {
+/// Whether a value exists; what is not known may.
+fn is_valid(node: &Node<'_>) -> bool {
+    node.is_unknown() || node.text().is_some_and(|t| VALID.contains(&t))
+}
+
+/// A requirement of a pool or an expression of a pod; `none` is how bad it is if no value is
+/// valid, and `by` who says so.
+fn expression(expression: &Node<'_>, none: Severity, by: Option<Authority>, ctx: &mut Context<'_>) {
     if expression.get("key").text() != Some(CAPACITY_TYPE) {
         return;
     }
     let values = expression.get("values");
-    let valid = |v: &Node<'_>| v.is_unknown() || v.text().is_some_and(|t| VALID.contains(&t));
     let severity = match expression.get("operator").text() {
-        Some("In") if values.items().any(|v| valid(&v)) => none.min(Severity::Warning),
+        Some("In") if values.items().any(|v| is_valid(&v)) => none.min(Severity::Warning),
         Some("In") => none,
         // Nothing has that value, so nothing is left out.
         Some("NotIn") => Severity::Info,
         _ => return,
     };
     for item in values.items() {
-        value(&item, severity, Some(&values), ctx);
+        value(&item, severity, by, Some(&values), ctx);
     }
 }
 
-fn value(node: &Node<'_>, severity: Severity, list: Option<&Node<'_>>, ctx: &mut Context<'_>) {
+/// `minValues` counts the valid ones alone.
+fn few(item: &Item<'_>, by: Option<Authority>, ctx: &mut Context<'_>) {
+    let wanted = item.0.get("minValues");
+    let (Some(CAPACITY_TYPE), Some(Operator::In), Some(number)) =
+        (item.key(), item.operator(), wanted.int())
+    else {
+        return;
+    };
+    let values = item.values();
+    let all = i64::try_from(values.items().count()).unwrap_or(i64::MAX);
+    let valid = values.items().filter(is_valid).count();
+    let valid = i64::try_from(valid).unwrap_or(i64::MAX);
+    // A list that is too short in any case is min-values-unsatisfiable's.
+    if valid == 0 || valid >= number || all < number {
+        return;
+    }
+    ctx.report(
+        &wanted,
+        format!("`minValues` is {number}, but only {valid} of the values exist"),
+    )
+    .refused_by(by)
+    .help("the capacity types are `on-demand`, `spot` and `reserved`");
+}
+
+fn value(
+    node: &Node<'_>,
+    severity: Severity,
+    by: Option<Authority>,
+    list: Option<&Node<'_>>,
+    ctx: &mut Context<'_>,
+) {
     let Some(text) = node.text().filter(|t| !VALID.contains(t)) else {
         return;
     };
     let meant = meant(text);
-    let finding = ctx.report(node, format!("`{text}` is no capacity type"));
-    finding.severity(severity);
+    let finding = ctx.report(node, format!("`{}` is no capacity type", shown(text)));
+    finding.refused_by(by).severity(severity);
     match meant {
         Some(word) => {
             finding.help(format!("write `{word}`"));

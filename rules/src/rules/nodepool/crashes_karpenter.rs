@@ -72,13 +72,14 @@ use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
 use crate::settings::Version;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] = {
-    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 3];
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 4] = {
+    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 4];
     kinds[1] = Kind::EC2_NODE_CLASS;
     kinds[2] = Kind::SCALED_OBJECT;
+    kinds[3] = Kind::NODE_CLAIM;
     let mut at = 0;
     while at < WORKLOAD_KINDS.len() {
-        kinds[at + 3] = WORKLOAD_KINDS[at];
+        kinds[at + 4] = WORKLOAD_KINDS[at];
         at += 1;
     }
     kinds
@@ -100,8 +101,11 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     if let Some(pool) = NodePool::new(object) {
-        durations(&pool, ctx);
+        durations(&pool.template_spec(), &pool.disruption(), "NodePool", ctx);
         pool_ranges(&pool, ctx);
+    } else if object.is(Kind::NODE_CLAIM) && object.id().version == "v1" {
+        let spec = object.get("spec");
+        durations(&spec, &spec.get("disruption"), "NodeClaim", ctx);
     }
     if object.is(Kind::EC2_NODE_CLASS) && object.id().version == "v1" {
         block_devices(object, ctx);
@@ -118,9 +122,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
 }
 
-fn durations(pool: &NodePool<'_>, ctx: &mut Context<'_>) {
-    let spec = pool.template_spec();
-    let disruption = pool.disruption();
+/// Durations that Go cannot hold; a NodeClaim has no disruption block.
+fn durations(spec: &Node<'_>, disruption: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
     let mut fields = vec![
         (spec.get("expireAfter"), Field::ExpireAfter),
         (
@@ -144,7 +147,9 @@ fn durations(pool: &NodePool<'_>, ctx: &mut Context<'_>) {
             };
             ctx.report(
                 &node,
-                "Karpenter cannot read a duration this long, and then reads no NodePool of the cluster",
+                format!(
+                    "Karpenter cannot read a duration this long, and then reads no {kind} of the cluster"
+                ),
             )
             .help(help);
         }

@@ -67,6 +67,7 @@ use crate::model::nodepool::NodePool;
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::settings::Version;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-ref-incomplete",
@@ -80,11 +81,15 @@ pub(crate) static RULE: Rule = Rule {
         Kind::AUTO_MODE_NODE_CLASS,
     ],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    refused_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("node_class_ref_incomplete.rs")),
     check: Check::Object(check),
 };
+
+const SERVER: Option<Authority> = Some(Authority::ApiServer);
+/// The API server takes any group and kind; Karpenter passes over those that it does not serve.
+const IGNORED: Option<Authority> = Some(Authority::Karpenter);
 
 const AWS: Kind = Kind::EC2_NODE_CLASS;
 const AUTO: Kind = Kind::AUTO_MODE_NODE_CLASS;
@@ -105,6 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             &reference,
             "`nodeClassRef` is missing, so the API server refuses the object",
         )
+        .refused_by(SERVER)
         .help("add it with `group`, `kind` and `name`");
         return;
     }
@@ -121,6 +127,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             "`nodeClassRef.group` takes a group without a version",
         );
         finding
+            .refused_by(SERVER)
             .help(format!("write `{prefix}`"))
             .fix(Fix::new("drop the version", Safety::Safe).set(&group, json!(prefix)));
     } else if !missing(&reference, object, ctx) {
@@ -141,7 +148,9 @@ fn old_field(reference: &Node<'_>, version: &Node<'_>, ctx: &mut Context<'_>) {
         version,
         "`nodeClassRef.apiVersion` was v1beta1's; v1 wants `group` and refuses the object",
     );
-    finding.help("replace it by `group`, which is what stands before the `/`");
+    finding
+        .refused_by(SERVER)
+        .help("replace it by `group`, which is what stands before the `/`");
     if let Some(group) = group.filter(|g| g.contains('.') && complete) {
         finding.fix(
             Fix::new(format!("write `group: {group}` instead"), Safety::Safe)
@@ -164,6 +173,7 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool
     };
     let words: Vec<String> = lacking.iter().map(|f| format!("`{f}`")).collect();
     let guess = guess(&group, &kind, object, ctx);
+    let since_1_1 = ctx.platform().karpenter >= Version::new(1, 1);
     let finding = ctx.report(
         &reference.get(first),
         format!(
@@ -171,6 +181,11 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool
             words.join(" and ")
         ),
     );
+    // An empty text is refused since 1.1.
+    let written = lacking.iter().all(|f| reference.get(f).exists());
+    if !written || since_1_1 {
+        finding.refused_by(SERVER);
+    }
     let Some((class, safety)) = guess else {
         finding.help("write `group`, `kind` and `name` of the class");
         return true;
@@ -239,6 +254,7 @@ fn mismatch(reference: &Node<'_>, ctx: &mut Context<'_>) {
             &group,
             "group `karpenter.sh` has no node classes, so Karpenter ignores the pool",
         )
+        .refused_by(IGNORED)
         .help("on AWS the group is `karpenter.k8s.aws`, in EKS Auto Mode `eks.amazonaws.com`");
         return;
     }
@@ -252,7 +268,9 @@ fn mismatch(reference: &Node<'_>, ctx: &mut Context<'_>) {
         &kind,
         format!("group `{group_text}` has no `{text}`, so Karpenter ignores the pool"),
     );
-    finding.help(format!("the kind of this group is `{}`", class.kind));
+    finding
+        .refused_by(IGNORED)
+        .help(format!("the kind of this group is `{}`", class.kind));
     if text.eq_ignore_ascii_case(class.kind) || (class == AWS && text == "AWSNodeTemplate") {
         let title = format!("write `{}`", class.kind);
         finding.fix(Fix::new(title, Safety::Safe).set(&kind, json!(class.kind)));
