@@ -72,6 +72,10 @@ struct Allowed {
     place: Place,
     /// The rule's silence is worth something.
     ran: bool,
+    /// A reason stands beside it.
+    reasoned: bool,
+    /// The number of the comment or annotation that says it.
+    read: usize,
 }
 
 struct Suppressions<'e> {
@@ -81,6 +85,8 @@ struct Suppressions<'e> {
     /// Files that have comments.
     files: HashSet<*const Source>,
     allowed: Vec<Allowed>,
+    /// How many comments and annotations were read.
+    read: usize,
     findings: Vec<Finding>,
 }
 
@@ -110,6 +116,7 @@ impl<'e> Suppressions<'e> {
             used: Vec::new(),
             files: HashSet::new(),
             allowed: Vec::new(),
+            read: 0,
             findings: Vec::new(),
         }
     }
@@ -208,7 +215,13 @@ impl<'e> Suppressions<'e> {
         }
         let today = self.engine.settings().today;
         let mut ended: Option<&Range<usize>> = None;
-        for Entry { id, until } in &said.entries {
+        self.read += 1;
+        for Entry {
+            id,
+            until,
+            reasoned,
+        } in &said.entries
+        {
             let rule = match known(&text[id.clone()]) {
                 Ok(rule) => rule,
                 Err((message, help)) => {
@@ -244,6 +257,8 @@ impl<'e> Suppressions<'e> {
                 slot,
                 place: place(id.clone()),
                 ran: ran(rule),
+                reasoned: *reasoned,
+                read: self.read,
             });
         }
     }
@@ -276,19 +291,23 @@ impl<'e> Suppressions<'e> {
 
     /// What there is to say of the suppressions themselves.
     fn hygiene(mut self) -> Vec<Finding> {
-        for Allowed {
-            rule, slot, place, ..
-        } in std::mem::take(&mut self.allowed)
-            .into_iter()
-            .filter(|a| a.ran)
-        {
-            if !self.used[slot] {
-                let message = format!("suppression of `{}` suppresses nothing", rule.id);
-                let help = match place {
+        // The rules of one comment share its reason: one finding.
+        let mut silent = 0;
+        for allowed in std::mem::take(&mut self.allowed) {
+            let id = allowed.rule.id;
+            if allowed.ran && !self.used[allowed.slot] {
+                let message = format!("suppression of `{id}` suppresses nothing");
+                let help = match allowed.place {
                     Place::Text { .. } => "remove it, or move it to or above the finding's line",
                     Place::Field { .. } => "remove it",
                 };
-                self.report("suppression-unused", place, message, Some(help.to_owned()));
+                let help = Some(help.to_owned());
+                self.report("suppression-unused", allowed.place, message, help);
+            } else if !allowed.reasoned && silent != allowed.read {
+                silent = allowed.read;
+                let message = format!("suppression of `{id}` gives no reason");
+                let help = Some("say behind it why the finding may stand".to_owned());
+                self.report("suppression-without-reason", allowed.place, message, help);
             }
         }
         self.findings

@@ -1,5 +1,6 @@
 //! Typed questions over the cursor: what a quantity, a budget, a workload, a pool is.
 
+pub(crate) mod admission;
 pub mod budget;
 pub mod class;
 pub mod cron;

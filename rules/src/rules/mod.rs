@@ -13,6 +13,7 @@ mod nodepool;
 mod owners;
 mod scheduling;
 mod suppression;
+mod webhook_safety;
 
 /// The table that everything else is derived from.
 pub static RULES: &[&Rule] = &[
@@ -87,7 +88,11 @@ pub static RULES: &[&Rule] = &[
     &gpu::dra_request_shape::RULE,
     &gpu::gpu_limit_mismatch::RULE,
     &scheduling::node_class_missing::RULE,
+    &webhook_safety::webhook_blocks_nodes::RULE,
+    &webhook_safety::webhook_self_dependency::RULE,
+    &webhook_safety::webhook_timeout_long::RULE,
     &suppression::suppression_expired::RULE,
     &suppression::suppression_invalid::RULE,
     &suppression::suppression_unused::RULE,
+    &suppression::suppression_without_reason::RULE,
 ];

@@ -19,6 +19,8 @@ pub(super) struct Entry {
     pub(super) id: Range<usize>,
     /// The last day, and where it is written.
     pub(super) until: Option<(Date, Range<usize>)>,
+    /// Whether a reason stands beside it.
+    pub(super) reasoned: bool,
 }
 
 /// Something that cannot be understood.
@@ -87,16 +89,25 @@ pub(super) fn comment(text: &str) -> Option<Said> {
         return Some(said);
     }
     let until = comment_until(text, from + length + 1, &mut said);
+    let mut rest = words(text, from + length + 1, ' ').peekable();
+    rest.next_if(|word| text[word.clone()].starts_with("until="));
+    let reasoned = rest.any(|word| is_word(&text[word]));
     if said.faults.is_empty() {
         said.entries = ids
             .into_iter()
             .map(|id| Entry {
                 id,
                 until: until.clone(),
+                reasoned,
             })
             .collect();
     }
     Some(said)
+}
+
+/// Whether something says more than punctuation does.
+fn is_word(text: &str) -> bool {
+    text.chars().any(char::is_alphanumeric)
 }
 
 /// The date is the first word after the list; a later one would be overlooked by a reader.
@@ -121,6 +132,7 @@ pub(super) fn annotation(text: &str) -> Said {
     let mut said = Said::default();
     for part in words(text, 0, ';') {
         let part_text = &text[part.clone()];
+        let part_end = part.end;
         let head_end = part.start + part_text.find(':').unwrap_or(part_text.len());
         let mut head = words(&text[..head_end], part.start, ' ');
         let (id, second, more) = (head.next(), head.next(), head.next());
@@ -142,7 +154,12 @@ pub(super) fn annotation(text: &str) -> Said {
             None => None,
         };
         if said.faults.len() == faults {
-            said.entries.push(Entry { id, until });
+            let reasoned = is_word(&text[head_end..part_end]);
+            said.entries.push(Entry {
+                id,
+                until,
+                reasoned,
+            });
         }
     }
     if said.entries.is_empty() && said.faults.is_empty() {
@@ -184,6 +201,18 @@ fn words(text: &str, from: usize, separator: char) -> impl Iterator<Item = Range
 #[cfg(test)]
 mod tests {
     use super::{Said, annotation, comment};
+
+    #[test]
+    fn a_reason_is_more_than_punctuation() {
+        let all = |said: &Said| said.entries.iter().map(|e| e.reasoned).collect::<Vec<_>>();
+        let said = |text: &str| all(&comment(text).expect("it speaks to gpulint"));
+        assert_eq!(said("# gpulint: allow[a, b] ticket 12"), [true, true]);
+        assert_eq!(said("# gpulint: allow[a] until=2027-01-31 agreed"), [true]);
+        assert_eq!(said("# gpulint: allow[a] until=2027-01-31"), [false]);
+        assert_eq!(said("# gpulint: allow[a] --"), [false]);
+        let written = annotation("a: agreed; b until=2027-01-31:; c");
+        assert_eq!(all(&written), [true, false, false]);
+    }
 
     fn show(text: &str, said: &Said) -> Vec<String> {
         let entries = said.entries.iter().map(|e| {

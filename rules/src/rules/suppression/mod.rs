@@ -3,3 +3,4 @@
 pub(crate) mod suppression_expired;
 pub(crate) mod suppression_invalid;
 pub(crate) mod suppression_unused;
+pub(crate) mod suppression_without_reason;

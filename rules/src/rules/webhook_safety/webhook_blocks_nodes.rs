@@ -1,0 +1,147 @@
+//! A webhook that does not answer keeps nodes from joining.
+//!
+//! # Why
+//!
+//! With `failurePolicy: Fail`, the default, a request is refused while the webhook is down. If it
+//! is asked about nodes, NodeClaims, certificate requests, leases or events, no node can join or
+//! stay while it is away, and where its own pods need a new node, it never comes back. The same
+//! holds for pods of `kube-system` and of Karpenter's namespace: Karpenter cannot restart, nor can
+//! the network plugin of a fresh node start.
+//!
+//! # Fix
+//!
+//! Set `failurePolicy: Ignore`, or leave these resources out of `rules`; for pods, leave out
+//! `kube-system` and Karpenter's namespace with a `namespaceSelector` on
+//! `kubernetes.io/metadata.name`. A webhook with `matchConditions` or an `objectSelector` is taken
+//! to know what it does, and so is one that selects namespaces by labels of its own.
+//! `namespaces` lists the namespaces beside `kube-system` whose pods must start.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: admissionregistration.k8s.io/v1
+//! kind: ValidatingWebhookConfiguration
+//! metadata:
+//!   name: policy
+//! webhooks:
+//!   - name: policy.example.com
+//!     failurePolicy: Fail # <-
+//!     timeoutSeconds: 5
+//!     sideEffects: None
+//!     admissionReviewVersions: [v1]
+//!     clientConfig:
+//!       service: {namespace: policy, name: policy, path: /validate}
+//!     rules:
+//!       - {apiGroups: ["*"], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: ["*"]}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: admissionregistration.k8s.io/v1
+//! kind: ValidatingWebhookConfiguration
+//! metadata:
+//!   name: policy
+//! webhooks:
+//!   - name: policy.example.com
+//!     failurePolicy: Fail
+//!     timeoutSeconds: 5
+//!     sideEffects: None
+//!     admissionReviewVersions: [v1]
+//!     clientConfig:
+//!       service: {namespace: policy, name: policy, path: /validate}
+//!     namespaceSelector:
+//!       matchExpressions:
+//!         - key: kubernetes.io/metadata.name
+//!           operator: NotIn
+//!           values: [kube-system, karpenter, policy]
+//!     rules:
+//!       - {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}
+//!       - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
+//! - <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::admission::{KINDS, OF_NODES, PODS, Webhook};
+use crate::object::Object;
+use crate::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "webhook-blocks-nodes",
+    group: Group::WebhookSafety,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &KINDS,
+    reads: &[],
+    params: &[Param {
+        name: "namespaces",
+        about: "namespaces beside kube-system whose pods must start while a webhook is down",
+        default: ParamDefault::Strings(&["karpenter"]),
+    }],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("webhook_blocks_nodes.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let namespaces = ctx.strings("namespaces");
+    for webhook in Webhook::of(object) {
+        if !webhook.fails_closed(object.is_partial()) || is_karpenters(&webhook) {
+            continue;
+        }
+        let mut blocked: Vec<&str> = OF_NODES
+            .iter()
+            .filter(|resource| webhook.blocks(**resource, &[]))
+            .map(|resource| resource.name)
+            .collect();
+        blocked.dedup();
+        let policy = webhook.get("failurePolicy");
+        let name = webhook.name();
+        let (message, help) = if let [first, more @ ..] = blocked.as_slice() {
+            let what = match more.len() {
+                0 => format!("`{first}`"),
+                n => format!("`{first}` and {n} more"),
+            };
+            (
+                format!("while `{name}` is down, {what} cannot be written: no node joins"),
+                "set `failurePolicy: Ignore`, or leave what nodes need out of `rules`",
+            )
+        } else if webhook.blocks(PODS, &namespaces) {
+            (
+                format!("while `{name}` is down, no pod starts in the system's namespaces either"),
+                "set `failurePolicy: Ignore`, or leave these out with a `namespaceSelector`",
+            )
+        } else {
+            continue;
+        };
+        let message = if message.chars().count() > 120 {
+            "while this webhook is down, nodes cannot join or system pods cannot start".to_owned()
+        } else {
+            message
+        };
+        ctx.report(&policy, message).help(help).fix(
+            Fix::new(
+                "write `failurePolicy: Ignore`; check that nothing relies on its veto",
+                Safety::Unsafe,
+            )
+            .set(&policy, json!("Ignore")),
+        );
+    }
+}
+
+/// Karpenter's own webhook: without Karpenter there are no new nodes anyway.
+fn is_karpenters(webhook: &Webhook<'_>) -> bool {
+    let service = webhook.get("clientConfig").get("service");
+    service
+        .get("name")
+        .text()
+        .is_some_and(|name| name == "karpenter" || name.starts_with("karpenter-"))
+}

@@ -1,0 +1,235 @@
+//! A webhook stands in the way of the pods that answer for it.
+//!
+//! # Why
+//!
+//! A webhook with `failurePolicy: Fail` that is asked about pods, or about what nodes need, is
+//! asked about its own pods as well. If its one replica is evicted, the new one is refused because
+//! the old one does not answer; if it runs only on nodes that Karpenter starts, it waits for a
+//! node that its absence keeps away. Both end with somebody deleting the webhook by hand.
+//!
+//! # Fix
+//!
+//! Run two replicas with a PodDisruptionBudget, on nodes that are there without Karpenter, and
+//! leave the webhook's own namespace out with a `namespaceSelector`.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: admissionregistration.k8s.io/v1
+//! kind: ValidatingWebhookConfiguration
+//! metadata:
+//!   name: policy
+//! webhooks:
+//!   - name: policy.example.com
+//!     failurePolicy: Fail
+//!     timeoutSeconds: 5
+//!     sideEffects: None
+//!     admissionReviewVersions: [v1]
+//!     clientConfig:
+//!       service: # <-
+//!         namespace: policy
+//!         name: policy
+//!     namespaceSelector:
+//!       matchExpressions:
+//!         - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, karpenter]}
+//!     rules:
+//!       - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
+//! ---
+//! apiVersion: v1
+//! kind: Service
+//! metadata: {name: policy, namespace: policy}
+//! spec:
+//!   selector: {app: policy}
+//!   ports: [{port: 443}]
+//! ---
+//! apiVersion: apps/v1
+//! kind: Deployment
+//! metadata: {name: policy, namespace: policy}
+//! spec:
+//!   replicas: 1
+//!   selector: {matchLabels: {app: policy}}
+//!   template:
+//!     metadata: {labels: {app: policy}}
+//!     spec:
+//!       containers: [{name: main, image: example.com/policy:1.0.0}]
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: admissionregistration.k8s.io/v1
+//! kind: ValidatingWebhookConfiguration
+//! metadata:
+//!   name: policy
+//! webhooks:
+//!   - name: policy.example.com
+//!     failurePolicy: Fail
+//!     timeoutSeconds: 5
+//!     sideEffects: None
+//!     admissionReviewVersions: [v1]
+//!     clientConfig:
+//!       service:
+//!         namespace: policy
+//!         name: policy
+//!     namespaceSelector:
+//!       matchExpressions:
+//!         - key: kubernetes.io/metadata.name
+//!           operator: NotIn
+//!           values: [kube-system, karpenter, policy]
+//!     rules:
+//!       - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
+//! ---
+//! apiVersion: v1
+//! kind: Service
+//! metadata: {name: policy, namespace: policy}
+//! spec:
+//!   selector: {app: policy}
+//!   ports: [{port: 443}]
+//! ---
+//! apiVersion: apps/v1
+//! kind: Deployment
+//! metadata: {name: policy, namespace: policy}
+//! spec:
+//!   replicas: 1
+//!   selector: {matchLabels: {app: policy}}
+//!   template:
+//!     metadata: {labels: {app: policy}}
+//!     spec:
+//!       containers: [{name: main, image: example.com/policy:1.0.0}]
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
+//! - <https://karpenter.sh/docs/concepts/nodepools/>
+
+use crate::finding::Severity;
+use crate::index::{Index, Lookup};
+use crate::model::admission::{KINDS, OF_NODES, PODS, Resource, Webhook};
+use crate::model::node_labels::{Use, mentions};
+use crate::model::workload::{Template, templates};
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "webhook-self-dependency",
+    group: Group::WebhookSafety,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &KINDS,
+    reads: &[
+        Kind::SERVICE,
+        Kind::DEPLOYMENT,
+        Kind::HPA,
+        Kind::SCALED_OBJECT,
+        Kind::PDB,
+    ],
+    params: &[],
+    refused_by: &[],
+    fix: None,
+    docs: docs(include_str!("webhook_self_dependency.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let index = ctx.index();
+    for webhook in Webhook::of(object) {
+        if !webhook.fails_closed(object.is_partial()) || webhook.is_narrowed() {
+            continue;
+        }
+        let service = webhook.get("clientConfig").get("service");
+        let (Some(namespace), Some(name)) =
+            (service.get("namespace").text(), service.get("name").text())
+        else {
+            continue;
+        };
+        let pods =
+            webhook.is_asked_about(PODS) && webhook.covers_namespace(namespace) == Some(true);
+        let nodes = OF_NODES.iter().any(|r: &Resource| webhook.blocks(*r, &[]));
+        if !pods && !nodes {
+            continue;
+        }
+        let Lookup::Found(found) = index.find(Kind::SERVICE, namespace, name) else {
+            continue;
+        };
+        for backend in backends(found, namespace, index) {
+            if let Some(weakness) = weakness(backend, index) {
+                let whose = backend.name();
+                let message = format!("the webhook needs Deployment `{whose}`, {weakness}");
+                let message = if message.chars().count() > 120 {
+                    format!("the webhook needs a Deployment, {weakness}")
+                } else {
+                    message
+                };
+                ctx.report(&service, message)
+                    .at_key()
+                    .help(if pods {
+                        "leave its own namespace out with a `namespaceSelector`, or run it safely"
+                    } else {
+                        "run two replicas with a budget, on nodes that do not come from Karpenter"
+                    })
+                    .related(
+                        backend,
+                        &backend.path(&["metadata", "name"]),
+                        "answers for it",
+                    );
+                break;
+            }
+        }
+    }
+}
+
+/// The Deployments whose pods stand behind a Service.
+fn backends<'i>(
+    service: &Object,
+    namespace: &'i str,
+    index: &'i Index,
+) -> impl Iterator<Item = &'i Object> {
+    let selector: Vec<(String, Option<String>)> = service
+        .path(&["spec", "selector"])
+        .entries()
+        .into_iter()
+        .map(|(k, v)| (k.to_owned(), v.text().map(str::to_owned)))
+        .collect();
+    let behind = move |template: &Template<'_>| {
+        let labels = template.labels();
+        !selector.is_empty()
+            && selector.iter().all(|(key, value)| {
+                let found = labels.iter().find(|(k, _)| k == key);
+                value.is_some() && found.and_then(|(_, v)| v.text()) == value.as_deref()
+            })
+    };
+    index
+        .in_namespace(Kind::DEPLOYMENT, namespace)
+        .filter(move |deployment| templates(deployment).iter().any(&behind))
+}
+
+/// Why a Deployment may be away at the wrong moment.
+fn weakness(deployment: &Object, index: &Index) -> Option<&'static str> {
+    let views = index.views();
+    let all = templates(deployment);
+    let on_karpenter = all.iter().any(|template| {
+        mentions(template).iter().any(|m| {
+            m.usage == Use::Wanted
+                && matches!(
+                    m.key,
+                    "karpenter.sh/nodepool" | "karpenter.sh/capacity-type"
+                )
+        })
+    });
+    if on_karpenter {
+        return Some("which runs on Karpenter's nodes alone");
+    }
+    let floor = views.replicas(deployment)?.floor;
+    if floor <= 1 {
+        // Without a number in the file, an autoscaler that is not here may keep more.
+        let said = deployment.path(&["spec", "replicas"]).exists();
+        return (said || index.is_complete()).then_some("which has one replica");
+    }
+    let namespace = deployment.id().namespace_or_default();
+    let uncovered = all.iter().all(|template| {
+        let (found, unknown) = views.pdbs_of(namespace, template);
+        found.is_empty() && !unknown
+    });
+    (uncovered && index.is_complete()).then_some("which no PodDisruptionBudget covers")
+}

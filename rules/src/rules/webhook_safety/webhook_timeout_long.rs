@@ -1,0 +1,146 @@
+//! A webhook may hold up each request for long before it fails it.
+//!
+//! # Why
+//!
+//! While a webhook hangs, every request that it is asked about waits for `timeoutSeconds`, ten by
+//! default, and then fails where the policy is `Fail`. Retries of controllers pile up behind it;
+//! a rollout of a hundred pods that wait ten seconds each looks like an outage of the API server.
+//!
+//! # Fix
+//!
+//! Set `timeoutSeconds` to what the webhook really needs: it answers within milliseconds. Up to
+//! `seconds` (10) are taken without a word, and up to `pod-seconds` (5) where it is asked about
+//! pods.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: admissionregistration.k8s.io/v1
+//! kind: MutatingWebhookConfiguration
+//! metadata:
+//!   name: sidecars
+//! webhooks:
+//!   - name: sidecars.example.com
+//!     failurePolicy: Fail
+//!     timeoutSeconds: 30 # <-
+//!     sideEffects: None
+//!     admissionReviewVersions: [v1]
+//!     clientConfig:
+//!       service: {namespace: sidecars, name: sidecars, path: /mutate}
+//!     namespaceSelector:
+//!       matchLabels: {sidecars: enabled}
+//!     rules:
+//!       - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: admissionregistration.k8s.io/v1
+//! kind: MutatingWebhookConfiguration
+//! metadata:
+//!   name: sidecars
+//! webhooks:
+//!   - name: sidecars.example.com
+//!     failurePolicy: Fail
+//!     timeoutSeconds: 5
+//!     sideEffects: None
+//!     admissionReviewVersions: [v1]
+//!     clientConfig:
+//!       service: {namespace: sidecars, name: sidecars, path: /mutate}
+//!     namespaceSelector:
+//!       matchLabels: {sidecars: enabled}
+//!     rules:
+//!       - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
+//! - <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#timeouts>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::admission::{KINDS, PODS, Webhook};
+use crate::object::Object;
+use crate::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "webhook-timeout-long",
+    group: Group::WebhookSafety,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &KINDS,
+    reads: &[],
+    params: &[
+        Param {
+            name: "seconds",
+            about: "the longest timeout of any webhook with failurePolicy Fail, in seconds",
+            default: ParamDefault::Int {
+                default: 10,
+                min: 1,
+                max: 30,
+            },
+        },
+        Param {
+            name: "pod-seconds",
+            about: "the longest timeout of one that is asked about pods, in seconds",
+            default: ParamDefault::Int {
+                default: 5,
+                min: 1,
+                max: 30,
+            },
+        },
+    ],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("webhook_timeout_long.rs")),
+    check: Check::Object(check),
+};
+
+/// What the API server waits where nothing is written.
+const DEFAULT: i64 = 10;
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    for webhook in Webhook::of(object) {
+        if !webhook.fails_closed(object.is_partial()) {
+            continue;
+        }
+        let timeout = webhook.get("timeoutSeconds");
+        let seconds = if timeout.exists() {
+            timeout.int()
+        } else {
+            Some(DEFAULT)
+        };
+        let pods = webhook.is_asked_about(PODS);
+        let most = ctx.int("seconds");
+        let most = if pods {
+            most.min(ctx.int("pod-seconds"))
+        } else {
+            most
+        };
+        // More than thirty the API server refuses; that has its own finding.
+        let Some(seconds) = seconds.filter(|s| (most + 1..=30).contains(s)) else {
+            continue;
+        };
+        let what = if pods { "each pod" } else { "each request" };
+        let message = if timeout.exists() {
+            format!("{what} waits up to {seconds} seconds for this webhook, and then fails")
+        } else {
+            format!(
+                "{what} waits up to {seconds} seconds, the default, for this webhook, and then fails"
+            )
+        };
+        ctx.report(&timeout, message)
+            .help(format!("write `timeoutSeconds: {most}` or less"))
+            .fix(
+                Fix::new(
+                    format!("write `timeoutSeconds: {most}`; check how long it takes"),
+                    Safety::Unsafe,
+                )
+                .set(&timeout, json!(most)),
+            );
+    }
+}
