@@ -15,6 +15,8 @@ mod judge;
 mod keda;
 #[path = "cluster/mutants.rs"]
 mod mutants;
+#[path = "cluster/places.rs"]
+mod places;
 #[path = "cluster/server.rs"]
 mod server;
 #[path = "cluster/verdicts.rs"]

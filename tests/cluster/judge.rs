@@ -8,6 +8,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::keda::Keda;
+use crate::places;
 use crate::server::Cluster;
 
 /// Admission that depends on what else is in the cluster; an object is judged for itself.
@@ -246,12 +247,16 @@ fn refusal(status: &Value) -> Refusal {
             fields: Vec::new(),
         };
     }
-    let mut fields: Vec<Field> = array(&status["details"]["causes"])
+    let causes = &status["details"]["causes"];
+    let all: Vec<&str> = array(causes).map(|cause| text(&cause["field"])).collect();
+    let mut fields: Vec<Field> = array(causes)
         .filter(|cause| {
             // Says that the schema's errors came first, which is no reason of its own.
             !text(&cause["message"]).contains("some validation rules were not checked")
         })
-        .filter_map(|cause| Some(Field::named(cause["field"].as_str()?, true)))
+        .filter_map(|cause| Some((cause["field"].as_str()?, text(&cause["message"]))))
+        .filter(|(path, message)| !places::is_echo(path, message, &all))
+        .map(|(path, _)| Field::named(&places::as_written(path), true))
         .collect();
     if fields.is_empty() {
         fields = decoded_fields(&message);

@@ -21,5 +21,6 @@ pub mod requirement;
 pub(crate) mod requirement_list;
 pub mod scheduling;
 pub mod selector;
+pub mod timezone;
 pub mod views;
 pub mod workload;

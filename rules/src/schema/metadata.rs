@@ -78,6 +78,22 @@ fn syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Violation>
             )
             .help("write at most 63 lower-case letters, digits and `-`")
         })
+    } else if object.is(Kind::STATEFUL_SET) {
+        (!is_dns_label(text)).then(|| {
+            Violation::invalid(
+                node,
+                "the name of a StatefulSet is a DNS label, because its pods are hosts",
+            )
+            .help("write at most 63 lower-case letters, digits and `-`")
+        })
+    } else if object.is(Kind::PDB) {
+        // The server looks at nothing but whether the name fits into its own paths.
+        (matches!(text, "." | "..") || text.contains(['/', '%'])).then(|| {
+            Violation::invalid(
+                node,
+                "the name of a PodDisruptionBudget holds no `/` and no `%`",
+            )
+        })
     } else {
         (!is_dns_subdomain(text)).then(|| {
             let kind = &object.id().kind;

@@ -7,7 +7,7 @@ use crate::node::Node;
 
 use super::syntax::{DNS_LABEL, PATH_SEGMENT};
 use super::volume::quantity;
-use super::{Report, is_open, maps, shown};
+use super::{Report, is_open, maps, resources, shown};
 
 /// The types of metrics and the blocks that describe them, in the order in which the server looks.
 const SOURCES: &[(&str, &str)] = &[
@@ -23,13 +23,6 @@ pub(super) fn autoscaler<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     reference(&target, false, report);
     for metric in maps(&spec.get("metrics")) {
         one(&metric, report);
-    }
-    for direction in ["scaleUp", "scaleDown"] {
-        let rules = spec.path(&["behavior", direction]);
-        let tolerance = rules.get("tolerance");
-        if quantity(&tolerance).is_some_and(|q| q < Quantity::ZERO) {
-            report.at(&tolerance, "`tolerance` is below 0");
-        }
     }
 }
 
@@ -103,6 +96,10 @@ fn source<'a>(kind: &str, block: &Node<'a>, report: &mut Report<'a>) {
         "Resource" | "ContainerResource" => {
             report.text(block, "name");
             if kind == "ContainerResource" {
+                let name = block.get("name");
+                if let Some(text) = name.text().filter(|t| !t.is_empty()) {
+                    resources::resource_name(text, &name, report);
+                }
                 report.name(block, "container", &DNS_LABEL);
             }
             either(

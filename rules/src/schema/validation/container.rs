@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use crate::fix::{Fix, Safety};
-use crate::model::names::is_qualified_name;
+use crate::model::names::{is_dns_subdomain, is_qualified_name};
 use crate::model::quantity::Quantity;
 use crate::node::Node;
 
@@ -303,7 +303,12 @@ fn env_from<'a>(container: &Node<'a>, report: &mut Report<'a>) {
         for field in ["configMapRef", "secretRef"] {
             let reference = source.get(field);
             if reference.is_mapping() {
-                report.name(&reference, "name", &DNS_SUBDOMAIN);
+                // The server takes this name for the beginning of one.
+                if let Some(name) = report.text(&reference, "name")
+                    && !is_dns_subdomain(name.strip_suffix('-').unwrap_or(name))
+                {
+                    report.spelled(&reference.get("name"), &DNS_SUBDOMAIN);
+                }
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::node::Node;
 use crate::object::{Kind, Object};
 
 use super::syntax::{DNS_LABEL, DRIVER_NAME, LABEL_VALUE, QUALIFIED_NAME, is_c_identifier};
-use super::{Report, is_open, maps, selector, shown};
+use super::{Report, is_open, maps, shown, volume};
 
 /// The longest CEL expression, in bytes.
 const EXPRESSION: usize = 10 * 1024;
@@ -26,7 +26,7 @@ pub(super) fn claim<'a>(object: &'a Object, report: &mut Report<'a>) {
         return;
     }
     if object.is(Kind::RESOURCE_CLAIM_TEMPLATE) {
-        selector::labels(&object.path(&["spec", "metadata", "labels"]), report);
+        volume::own_metadata(&object.path(&["spec", "metadata"]), report);
     }
     let devices = devices(object);
     let list = devices.get("requests");

@@ -8,6 +8,7 @@ use crate::fix::{Fix, Safety};
 use crate::model::cron::{CronError, Schedule};
 use crate::model::duration::GoDuration;
 use crate::model::names::is_dns_label;
+use crate::model::timezone;
 use crate::node::Node;
 use crate::object::{Kind, Object};
 
@@ -20,7 +21,7 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'
         cron_job(object, spec, report);
         return;
     }
-    body(spec, report);
+    body(spec, true, report);
     let manual = spec.get("manualSelector");
     let chosen = spec.get("selector");
     if manual.bool() == Some(true) {
@@ -68,11 +69,10 @@ fn cron_job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'a>) {
     schedule(spec, report);
     time_zone(&spec.get("timeZone"), report);
     let inner = spec.path(&["jobTemplate", "spec"]);
-    selector::labels(&spec.path(&["jobTemplate", "metadata", "labels"]), report);
     if !inner.is_mapping() {
         return;
     }
-    body(&inner, report);
+    body(&inner, false, report);
     let chosen = inner.get("selector");
     if chosen.exists() {
         report
@@ -146,32 +146,37 @@ fn schedule<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     report.at(&node, message).help(help);
 }
 
-/// A name of the time zone database, as far as its spelling tells.
+/// A name of the time zone database.
 fn time_zone<'a>(node: &Node<'a>, report: &mut Report<'a>) {
     let Some(name) = node.text() else {
         return;
     };
-    let part = |p: &str| {
-        (1..=14).contains(&p.len())
-            && p != "."
-            && p != ".."
-            && !p.starts_with('-')
-            && p.bytes()
-                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'+'))
-    };
-    if name.eq_ignore_ascii_case("local") || !name.split('/').all(part) {
-        report
-            .at(node, format!("{} is no time zone", shown(name)))
-            .help("write a name of the time zone database: `Europe/Berlin`, `Etc/UTC`");
+    if timezone::is_known(name) {
+        return;
+    }
+    let refusal = report.at(node, format!("{} is no time zone", shown(name)));
+    match timezone::nearest(name) {
+        Some(near) if near.eq_ignore_ascii_case(name) => {
+            refusal
+                .help(format!("write `{near}`"))
+                .fix(Fix::new(format!("write `{near}`"), Safety::Safe).set(node, json!(near)));
+        }
+        Some(near) => {
+            refusal.help(format!("did you mean `{near}`?"));
+        }
+        None => {
+            refusal.help("write a name of the time zone database: `Europe/Berlin`, `Etc/UTC`");
+        }
     }
 }
 
-/// What holds for every Job.
-fn body<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+/// What holds for every Job. `defaulted` says that the server writes the number of completions
+/// where neither it nor the parallelism is written, which it does not in a CronJob.
+fn body<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Report<'a>) {
     let template = spec.get("template");
     pod::template(&template, Of::Template, Some(&BTreeSet::new()), report);
     restarts(spec, &template, report);
-    completion(spec, report);
+    completion(spec, defaulted, report);
     failure(spec, &template, report);
     success(spec, report);
     let manager = spec.get("managedBy");
@@ -226,7 +231,7 @@ fn restarts<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
     }
 }
 
-fn completion<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+fn completion<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Report<'a>) {
     const MOST: i64 = 100_000;
     const MOST_OF_MANY: i64 = 10_000;
     let mode = spec.get("completionMode");
@@ -256,13 +261,8 @@ fn completion<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         }
         return;
     }
-    // Where neither is written the server writes 1 in both.
-    if !completions.exists() && parallelism.exists() {
-        let refusal = report.missing(
-            spec,
-            "completions",
-            "an indexed Job with `parallelism` needs `completions`",
-        );
+    if !completions.exists() && (parallelism.exists() || !defaulted) {
+        let refusal = report.missing(spec, "completions", "an indexed Job needs `completions`");
         refusal.help("write how many indexes there are");
         if let Some(count) = parallelism.int()
             && count > 0

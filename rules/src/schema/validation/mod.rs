@@ -273,13 +273,6 @@ impl<'a> Report<'a> {
         self.between(node, 0, i64::MAX);
     }
 
-    /// Several fields of `parent` that may not be negative.
-    pub(crate) fn none_negative(&mut self, parent: &Node<'a>, fields: &[&str]) {
-        for field in fields {
-            self.not_negative(&parent.get(field));
-        }
-    }
-
     /// A list that may hold so many items.
     pub(crate) fn at_most(&mut self, list: &Node<'a>, most: usize) {
         let count = list.items().count();

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::fix::{Fix, Safety};
+use crate::model::gpu::is_extended;
 use crate::node::Node;
 
+use super::pod::Of;
 use super::selector::{labels, requirement, selector};
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME};
 use super::{Report, is_open, maps, shown};
@@ -12,7 +14,7 @@ use super::{Report, is_open, maps, shown};
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-pub(super) fn placement<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn placement<'a>(spec: &Node<'a>, of: Of, report: &mut Report<'a>) {
     labels(&spec.get("nodeSelector"), report);
     let affinity = spec.get("affinity");
     nodes(&affinity.get("nodeAffinity"), report);
@@ -26,7 +28,7 @@ pub(super) fn placement<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         }
     }
     for toleration in maps(&spec.get("tolerations")) {
-        tolerate(&toleration, report);
+        tolerate(&toleration, of, report);
     }
     spread(&spec.get("topologySpreadConstraints"), report);
 }
@@ -125,7 +127,7 @@ fn keys<'a>(block: &Node<'a>, field: &str, report: &mut Report<'a>) -> Vec<(Node
     out
 }
 
-fn tolerate<'a>(toleration: &Node<'a>, report: &mut Report<'a>) {
+fn tolerate<'a>(toleration: &Node<'a>, of: Of, report: &mut Report<'a>) {
     let (key, operator) = (toleration.get("key"), toleration.get("operator"));
     let (value, effect) = (toleration.get("value"), toleration.get("effect"));
     report.spelled_unless_empty(&key, &QUALIFIED_NAME);
@@ -175,7 +177,17 @@ fn tolerate<'a>(toleration: &Node<'a>, report: &mut Report<'a>) {
         _ => {}
     }
     let seconds = toleration.get("tolerationSeconds");
-    if seconds.exists() && !effect.is_unknown() && effect.text() != Some("NoExecute") && !open {
+    // In a Pod EKS writes its own toleration of a GPU's taint over one that is the same but for this.
+    let rewritten = of == Of::Pod
+        && how == "Exists"
+        && effect.text() == Some("NoSchedule")
+        && key.text().is_some_and(is_extended);
+    if seconds.exists()
+        && !rewritten
+        && !effect.is_unknown()
+        && effect.text() != Some("NoExecute")
+        && !open
+    {
         let message = "`tolerationSeconds` needs `effect: NoExecute`";
         let refusal = if effect.exists() {
             report.at(&effect, message)
@@ -212,21 +224,6 @@ fn spread<'a>(list: &Node<'a>, report: &mut Report<'a>) {
         }
         let chosen = constraint.get("labelSelector");
         selector(&chosen, report);
-        let own = keys(&constraint, "matchLabelKeys", report);
-        let mut selected: BTreeSet<&str> = chosen
-            .get("matchLabels")
-            .entries()
-            .into_iter()
-            .map(|(k, _)| k)
-            .collect();
-        selected.extend(maps(&chosen.get("matchExpressions")).filter_map(|e| e.get("key").text()));
-        for (node, key) in own {
-            if selected.contains(key) {
-                report.at(
-                    &node,
-                    format!("{} stands in `labelSelector` as well", shown(key)),
-                );
-            }
-        }
+        keys(&constraint, "matchLabelKeys", report);
     }
 }

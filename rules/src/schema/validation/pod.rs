@@ -59,8 +59,26 @@ pub(super) fn template<'a>(
 ) {
     if template.is_mapping() {
         selector::labels(&template.path(&["metadata", "labels"]), report);
+        annotations(&template.path(&["metadata", "annotations"]), report);
+        if !template.get("spec").exists() {
+            report.missing(template, "spec", "a pod template needs `spec`");
+        }
         pod(&template.get("spec"), of, claimed, report);
         profiles(template, report);
+    }
+}
+
+/// The keys of annotations, which the server reads in lower case.
+fn annotations<'a>(map: &Node<'a>, report: &mut Report<'a>) {
+    for (key, value) in map.entries() {
+        if !is_placeholder(key) && !(QUALIFIED_NAME.accepts)(&key.to_lowercase()) {
+            report
+                .at(
+                    &value,
+                    format!("the key {} is no qualified name", shown(key)),
+                )
+                .help(QUALIFIED_NAME.help);
+        }
     }
 }
 
@@ -115,7 +133,7 @@ pub(super) fn pod<'a>(
             .help("`kubectl debug` adds them to a running pod");
     }
     security::pod(spec, report);
-    placement::placement(spec, report);
+    placement::placement(spec, of, report);
     network(&pod, report);
     gates(spec, of, report);
     for field in ["serviceAccountName", "nodeName", "priorityClassName"] {

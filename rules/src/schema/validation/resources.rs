@@ -57,7 +57,8 @@ pub(super) fn container<'a>(container: &Node<'a>, report: &mut Report<'a>) {
     }
 }
 
-fn resource_name<'a>(name: &str, amount: &Node<'a>, report: &mut Report<'a>) {
+/// A resource that a container may ask for.
+pub(super) fn resource_name<'a>(name: &str, amount: &Node<'a>, report: &mut Report<'a>) {
     if !(QUALIFIED_NAME.accepts)(name) {
         report
             .at(amount, format!("{} names no resource", shown(name)))

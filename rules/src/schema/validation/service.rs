@@ -173,19 +173,7 @@ fn link_local(ip: std::net::IpAddr) -> bool {
 fn affinity<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     let kind = spec.get("sessionAffinity");
     let config = spec.get("sessionAffinityConfig");
-    if config.exists()
-        && !kind.is_unknown()
-        && !report.partial
-        && !is_open(spec)
-        && matches!(kind.text(), None | Some("" | "None"))
-    {
-        report
-            .at(
-                &config,
-                "`sessionAffinityConfig` needs `sessionAffinity: ClientIP`",
-            )
-            .help("write `sessionAffinity: ClientIP`, or leave it out");
-    }
+    // Without that kind of affinity the server drops the block.
     if kind.text() == Some("ClientIP") {
         report.between(&config.path(&["clientIP", "timeoutSeconds"]), 1, 86_400);
     }
@@ -311,5 +299,8 @@ fn of_type<'a>(
             .help("leave it out");
     }
     let spread = spec.get("trafficDistribution");
-    report.strict_choice(&spread, &["PreferClose"]);
+    report.strict_choice(
+        &spread,
+        &["PreferClose", "PreferSameZone", "PreferSameNode"],
+    );
 }

@@ -6,7 +6,7 @@ use crate::model::quantity::Quantity;
 use crate::node::Node;
 
 use super::pod::Of;
-use super::selector::selector;
+use super::selector::{self, selector};
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, DRIVER_NAME};
 use super::{Report, is_open, last, maps, shown};
 
@@ -135,7 +135,27 @@ fn source<'a>(volume: &Node<'a>, report: &mut Report<'a>) {
                 "`volumeClaimTemplate` is required",
             );
         }
+        own_metadata(&template.get("metadata"), report);
         claim_spec(&template.get("spec"), report);
+    }
+}
+
+/// The metadata of a template of claims, which are named by what they are made for.
+pub(super) fn own_metadata<'a>(metadata: &Node<'a>, report: &mut Report<'a>) {
+    selector::labels(&metadata.get("labels"), report);
+    for field in [
+        "name",
+        "generateName",
+        "namespace",
+        "finalizers",
+        "ownerReferences",
+    ] {
+        let node = metadata.get(field);
+        if node.exists() && node.text() != Some("") && !node.is_unknown() {
+            report
+                .at(&node, format!("a template has no `{field}` of its own"))
+                .help("leave it out: labels and annotations are what a template can give");
+        }
     }
 }
 

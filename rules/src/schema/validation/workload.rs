@@ -9,8 +9,8 @@ use crate::node::Node;
 use crate::object::{Kind, Object};
 
 use super::pod::Of;
-use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN};
-use super::{Report, is_open, maps, pod, selector, shown, volume};
+use super::syntax::DNS_LABEL;
+use super::{Report, is_open, pod, selector, shown, volume};
 
 pub(super) fn workload<'a>(object: &Object, spec: &Node<'a>, report: &mut Report<'a>) {
     let template = spec.get("template");
@@ -191,7 +191,7 @@ fn stateful_set<'a>(
         let name = claim.path(&["metadata", "name"]);
         known &= !claim.is_unknown() && !name.is_unknown();
         names.extend(name.text());
-        report.spelled(&name, &DNS_SUBDOMAIN);
+        report.spelled(&name, &DNS_LABEL);
         if claim.is_mapping() && !claim.get("spec").exists() {
             report.missing(&claim, "spec", "`spec` is required");
         }

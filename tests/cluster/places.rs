@@ -1,0 +1,99 @@
+//! Places that the API server names in words of its own, and errors that only echo another one.
+//!
+//! Its validation of core kinds passes paths along by hand, and here and there a step is left out or spelled as Go
+//! spells it; and where one part of a pod is wrong, what refers to it is blamed as well. Neither says anything about where the
+//! manifest is wrong, so both are put right before places are compared.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// What the server writes, and what a manifest writes.
+const SPELLINGS: [(&str, &str); 11] = [
+    (r"template\.(labels|annotations)$", "template.metadata.$1"),
+    (
+        r"\.volumeMounts\.(subPath|subPathExpr|mountPropagation|recursiveReadOnly)$",
+        ".volumeMounts",
+    ),
+    (
+        r"\.downwardAPI\.(fieldRef|resourceFieldRef|path|mode)(\..*)?$",
+        ".downwardAPI",
+    ),
+    // The quantity stands under `requests`.
+    (r"\.resources\[storage\]$", ".resources"),
+    (
+        r"Execution(\[\d+\](\.podAffinityTerm)?)\.namespace$",
+        "Execution$1.namespaces",
+    ),
+    (
+        r"\.topologySpreadConstraints\[\d+\]\.\{.*\}$",
+        ".topologySpreadConstraints",
+    ),
+    (
+        r"\.resources\.containers\[(\d+)\]\[(.+)\]\.limits$",
+        ".containers[$1].resources.limits[$2]",
+    ),
+    (
+        r"\.securityContext\.shareProcessNamespace$",
+        ".shareProcessNamespace",
+    ),
+    (
+        r"^spec\.LoadBalancerSourceRanges",
+        "spec.loadBalancerSourceRanges",
+    ),
+    // The server writes this list itself, from `clusterIP`.
+    (r"^spec\.clusterIPs(\[0\])?$", "spec"),
+    (r"\.Host(PID|IPC)$", ".host$1"),
+];
+
+/// A place as a manifest spells it.
+pub(crate) fn as_written(path: &str) -> String {
+    static COMPILED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+        SPELLINGS
+            .iter()
+            .map(|(server, manifest)| (Regex::new(server).unwrap(), *manifest))
+            .collect()
+    });
+    let mut path = path.to_owned();
+    for (server, manifest) in COMPILED.iter() {
+        path = server.replace(&path, *manifest).into_owned();
+    }
+    path
+}
+
+/// Whether an error says no more than another one of the same answer: `all` are the places of all of them.
+pub(crate) fn is_echo(path: &str, message: &str, all: &[&str]) -> bool {
+    let beside = |from: &str, to: &str| {
+        let other = path.replacen(from, to, 1);
+        other != path && all.contains(&other.as_str())
+    };
+    // A volume that is wrong counts as none, so every mount of it is wrong too.
+    if message.starts_with("Not found") && path.contains(".volumeMounts[") {
+        return all.iter().any(|p| p.contains(".volumes["));
+    }
+    // The request of a resource is written from its limit.
+    beside(".resources.requests[", ".resources.limits[")
+        // Without a selector no labels are selected.
+        || beside(".template.metadata.labels", ".selector")
+        || beside(".succeededCount", ".succeededIndexes")
+        // A volume is mounted and a device: both places are named, and one is enough.
+        || (message.contains("in volumeDevices") && all.iter().any(|p| p.contains(".volumeDevices[")))
+}
+
+#[test]
+fn places_are_spelled_as_manifests_spell_them() {
+    for (server, manifest) in [
+        ("spec.template.labels", "spec.template.metadata.labels"),
+        ("spec.containers[0].name", "spec.containers[0].name"),
+        (
+            "spec.resources.containers[1][memory].limits",
+            "spec.containers[1].resources.limits[memory]",
+        ),
+        ("spec.clusterIPs[0]", "spec"),
+    ] {
+        assert_eq!(as_written(server), manifest);
+    }
+    let all = ["spec.selector", "spec.template.metadata.labels"];
+    assert!(is_echo(all[1], "Invalid value", &all));
+    assert!(!is_echo(all[1], "Invalid value", &all[1..]));
+}
