@@ -13,6 +13,8 @@ mod client;
 mod cluster;
 #[path = "webhook/in_cluster.rs"]
 mod in_cluster;
+#[path = "webhook/manifests.rs"]
+mod manifests;
 #[path = "webhook/reviews.rs"]
 mod reviews;
 #[path = "webhook/server.rs"]

@@ -2,6 +2,7 @@
 //!
 //! Which kinds are matched, watched and read follows from the rule table.
 
+mod chart;
 mod objects;
 mod webhooks;
 
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 use crate::kinds;
 
+pub use chart::chart_files;
 pub use webhooks::webhook_configurations;
 
 /// What is installed, and how.

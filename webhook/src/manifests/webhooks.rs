@@ -64,7 +64,7 @@ fn webhook(install: &Install, path: &str, policy: &str, matched: &[Kind]) -> Val
 }
 
 /// Requests that the API server need not ask about; the server would answer them the same.
-fn match_conditions() -> Value {
+pub(super) fn match_conditions() -> Value {
     json!([
         {
             "name": "not-by-karpenter",
