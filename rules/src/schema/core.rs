@@ -11,6 +11,8 @@ use super::structural::read_yaml;
 const GENERATED: &str = include_str!("../../schemas/core/v1.34.json");
 /// What the server checks in code rather than by schema; written by hand.
 const STRICT: &str = include_str!("../../schemas/core/strict.yaml");
+/// What a core type inside a CRD has beside its generated form; written by hand.
+const EMBEDDED: &str = include_str!("../../schemas/core/embedded.yaml");
 
 struct Definition {
     text: &'static str,
@@ -37,6 +39,7 @@ static DEFINITIONS: LazyLock<BTreeMap<&'static str, Definition>> = LazyLock::new
 });
 
 static OVERLAY: LazyLock<Value> = LazyLock::new(|| read_yaml(STRICT));
+static INSIDE: LazyLock<Value> = LazyLock::new(|| read_yaml(EMBEDDED));
 
 /// A type as it was generated.
 pub(super) fn definition(name: &str) -> Option<&'static Value> {
@@ -50,8 +53,17 @@ pub(super) fn definition(name: &str) -> Option<&'static Value> {
 
 /// A type with what the server checks in code.
 pub(super) fn strict(name: &str) -> Option<Value> {
+    overlaid(name, &OVERLAY)
+}
+
+/// A type as a CRD embeds it.
+pub(super) fn embedded(name: &str) -> Option<Value> {
+    overlaid(name, &INSIDE)
+}
+
+fn overlaid(name: &str, overlay: &Value) -> Option<Value> {
     let mut schema = definition(name)?.clone();
-    let (Some(map), Some(more)) = (schema.as_object_mut(), OVERLAY.get(name)) else {
+    let (Some(map), Some(more)) = (schema.as_object_mut(), overlay.get(name)) else {
         return Some(schema);
     };
     let names = |list: &Value| -> Vec<String> {
@@ -93,7 +105,7 @@ fn add(property: &mut Map<String, Value>, keywords: &Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEFINITIONS, OVERLAY, definition, strict};
+    use super::{DEFINITIONS, INSIDE, OVERLAY, definition, embedded, strict};
 
     #[test]
     fn each_line_is_a_type() {
@@ -103,6 +115,13 @@ mod tests {
                 definition(name).is_some_and(serde_json::Value::is_object),
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    fn the_inner_overlay_speaks_of_types_that_are_there() {
+        for name in INSIDE.as_object().expect("a map").keys() {
+            assert!(embedded(name).is_some(), "{name}");
         }
     }
 

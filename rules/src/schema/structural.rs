@@ -116,8 +116,8 @@ impl Making {
                 (OBJECT_META, Reading::Embedded) => embedded_metadata(),
                 (_, Reading::Core) => core::strict(&name)
                     .map_or(Value::Bool(true), |s| self.convert(&s, reading, false)),
-                _ => core::definition(&name)
-                    .map_or(Value::Bool(true), |s| self.convert(s, reading, false)),
+                _ => core::embedded(&name)
+                    .map_or(Value::Bool(true), |s| self.convert(&s, reading, false)),
             };
             definitions.insert(key, made);
         }
@@ -271,7 +271,11 @@ fn lists(from: &Map<String, Value>, to: &mut Map<String, Value>, reading: Readin
             to.insert(super::check::DISTINCT.to_owned(), json!({"keys": []}));
         }
         Some("map") => {
-            let fields = from.get("items").and_then(|i| i.get("properties"));
+            let items = from.get("items");
+            let named = items
+                .and_then(|i| i.get("$ref")?.as_str())
+                .and_then(core::embedded);
+            let fields = named.as_ref().or(items).and_then(|i| i.get("properties"));
             let keys: Vec<&str> = from
                 .get("x-kubernetes-list-map-keys")
                 .and_then(Value::as_array)
