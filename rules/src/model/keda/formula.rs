@@ -14,6 +14,8 @@ pub enum Refusal {
     UnknownName(String),
     /// The result is a boolean.
     Boolean,
+    /// The result is a text that is no number.
+    Text,
     /// The condition of `? :` is a number.
     Condition,
     /// It does not parse.
@@ -38,6 +40,7 @@ pub fn refusal(formula: &str, names: &BTreeSet<&str>) -> Option<Refusal> {
         Ok(_) if parser.unknown.is_some() => parser.unknown.map(Refusal::UnknownName),
         Ok(_) if parser.condition => Some(Refusal::Condition),
         Ok(Kind::Bool) => Some(Refusal::Boolean),
+        Ok(Kind::Text) => Some(Refusal::Text),
         Ok(_) => None,
         Err(Stop::Syntax) => Some(Refusal::Syntax),
         Err(Stop::Beyond) => None,
@@ -48,6 +51,8 @@ pub fn refusal(formula: &str, names: &BTreeSet<&str>) -> Option<Refusal> {
 enum Kind {
     Number,
     Bool,
+    /// A text that Go reads as no number.
+    Text,
     Other,
 }
 
@@ -61,7 +66,7 @@ enum Stop {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token<'a> {
     Number,
-    Text,
+    Text(&'a str),
     Name(&'a str),
     Sign(&'a str),
 }
@@ -100,7 +105,7 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
             if rest[1..=end].contains('\\') {
                 return None;
             }
-            out.push(Token::Text);
+            out.push(Token::Text(&rest[1..=end]));
             end + 2
         } else {
             let sign = SIGNS.iter().find(|s| rest.starts_with(**s))?;
@@ -159,7 +164,7 @@ impl<'a> Parser<'_, 'a> {
         if self.at < self.tokens.len() {
             // Two values side by side, or a bracket too many.
             return Err(match self.peek() {
-                Some(Token::Number | Token::Text | Token::Sign(")" | ",")) => Stop::Syntax,
+                Some(Token::Number | Token::Text(_) | Token::Sign(")" | ",")) => Stop::Syntax,
                 _ => Stop::Beyond,
             });
         }
@@ -210,9 +215,16 @@ impl<'a> Parser<'_, 'a> {
                 _ => Kind::Other,
             };
         }
-        if matches!(self.peek(), Some(Token::Name(_))) {
-            // `in`, `matches`, `contains` and their kin.
-            return Err(Stop::Beyond);
+        if level == 0
+            && let Some(Token::Name(name)) = self.peek()
+        {
+            const OPERATORS: &[&str] =
+                &["in", "not", "matches", "contains", "startsWith", "endsWith"];
+            return Err(if OPERATORS.contains(name) {
+                Stop::Beyond
+            } else {
+                Stop::Syntax
+            });
         }
         Ok(kind)
     }
@@ -240,7 +252,13 @@ impl<'a> Parser<'_, 'a> {
         self.at += 1;
         match token {
             Token::Number => Ok(Kind::Number),
-            Token::Text => Ok(Kind::Other),
+            // What may be a number in another spelling is not judged.
+            Token::Text(text) if text.starts_with(|c: char| c.is_alphabetic()) => {
+                let word = text.to_ascii_lowercase();
+                let number = ["inf", "infinity", "nan"].contains(&word.as_str());
+                Ok(if number { Kind::Other } else { Kind::Text })
+            }
+            Token::Text(_) => Ok(Kind::Other),
             Token::Sign("(") => {
                 let kind = self.ternary()?;
                 if self.take(")") {

@@ -205,6 +205,8 @@ fn formulas_are_refused_where_that_is_certain() {
         "queue in [1, 2] ? 1 : 0",
         "abs(queue - gpu)",
         "newer_builtin(queue)",
+        "\"5\"",
+        "\"inf\"",
     ] {
         assert_eq!(refusal(fine, &names), None, "{fine}");
     }
@@ -213,12 +215,15 @@ fn formulas_are_refused_where_that_is_certain() {
         ("queue-length + gpu", unknown("length")),
         ("cpu + gpu", unknown("cpu")),
         ("queue > 5", Some(Refusal::Boolean)),
+        ("queue > 5 or gpu > 5", Some(Refusal::Boolean)),
         ("!(queue > 5)", Some(Refusal::Boolean)),
         ("queue ? 1 : 2", Some(Refusal::Condition)),
         ("queue +", Some(Refusal::Syntax)),
         ("(queue + gpu", Some(Refusal::Syntax)),
         ("queue + gpu)", Some(Refusal::Syntax)),
         ("queue 5", Some(Refusal::Syntax)),
+        ("Not a Name!", Some(Refusal::Syntax)),
+        ("\"text\"", Some(Refusal::Text)),
     ] {
         assert_eq!(refusal(formula, &names), why, "{formula}");
     }

@@ -201,6 +201,10 @@ fn judge(object: &Object, formula: &Node<'_>, text: &str, ctx: &mut Context<'_>)
             "the formula yields true or false, not a number".to_owned(),
             "write `condition ? 1 : 0`".to_owned(),
         ),
+        Refusal::Text => (
+            "the formula is a text, not a number".to_owned(),
+            "take the quotes inside the formula away".to_owned(),
+        ),
         Refusal::Condition => (
             "the formula has a number where a condition belongs".to_owned(),
             "compare it: `value > 0 ? … : …`".to_owned(),
@@ -227,9 +231,15 @@ fn go_float(text: &str) -> Float {
         // Go refuses what does not fit; the words for infinity it takes.
         Ok(n) if n.is_infinite() && text.bytes().any(|b| b.is_ascii_digit()) => Float::None,
         Ok(n) => Float::Value(n),
-        Err(_) if text.contains(['x', 'X', '_']) => Float::Unsure,
+        // Hexadecimal, and underscores with it.
+        Err(_) if is_hexadecimal(text) => Float::Unsure,
         Err(_) => Float::None,
     }
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    digits.starts_with("0x") || digits.starts_with("0X")
 }
 
 fn is_no_target(text: &str) -> bool {

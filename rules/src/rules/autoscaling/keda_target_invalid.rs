@@ -139,13 +139,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         Some("") | None => "Deployment",
         Some(text) => text,
     };
-    // KEDA never looks these two up.
+    // KEDA never looks these two up; of other kinds it takes the name, or the name in small letters.
     let assumed = matches!(kind_text, "Deployment" | "StatefulSet");
     if !assumed
         && let Some((_, kinds)) = BUILT_IN.iter().find(|(v, _)| *v == version_text)
-        && !kinds.iter().any(|k| k.eq_ignore_ascii_case(kind_text))
-        && !kind_text.eq_ignore_ascii_case("Deployment")
-        && !kind_text.eq_ignore_ascii_case("StatefulSet")
+        && !kinds
+            .iter()
+            .chain(&["Deployment", "StatefulSet"])
+            .any(|k| *k == kind_text || k.to_ascii_lowercase() == kind_text)
     {
         let place = if kind.exists() { &kind } else { &version };
         ctx.report(

@@ -84,7 +84,12 @@ pub(crate) static RULE: Rule = Rule {
     kinds: schema::KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    // A number that no Go integer holds passes a CRD, and then nobody behind it can read it.
+    refused_by: &[
+        Authority::ApiServer,
+        Authority::KedaAdmission,
+        Authority::Karpenter,
+    ],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("invalid_value.rs")),
     check: Check::Residual(check),
@@ -109,12 +114,29 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
         let said = say(object, &node, violation);
         let finding = ctx.report(&node, cut(said.message));
+        finding.refused_by(Some(refuser(object, violation)));
         if let Some(help) = said.help {
             finding.help(cut(help));
         }
         if let Some(fix) = said.fix {
             finding.fix(fix);
         }
+    }
+}
+
+/// Who refuses it: the API server does not hold a CRD's numbers to their format, so one past 32
+/// bits is stored, or is refused where the kind's own reader meets it.
+fn refuser(object: &Object, violation: &Violation) -> Authority {
+    let past_32_bits = match &violation.problem {
+        Problem::Range { limit, .. } => {
+            *limit == i32::MAX.to_string() || *limit == i32::MIN.to_string()
+        }
+        _ => false,
+    };
+    match object.id().group.as_str() {
+        "keda.sh" if past_32_bits => Authority::KedaAdmission,
+        "karpenter.sh" | "karpenter.k8s.aws" if past_32_bits => Authority::Karpenter,
+        _ => Authority::ApiServer,
     }
 }
 

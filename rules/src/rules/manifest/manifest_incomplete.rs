@@ -55,7 +55,7 @@
 
 use crate::finding::Severity;
 use crate::node::Node;
-use crate::object::Object;
+use crate::object::{Kind, Object};
 use crate::pointer::Pointer;
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::rules::owners::Owned;
@@ -69,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: schema::KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    refused_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: None,
     docs: docs(include_str!("manifest_incomplete.rs")),
     check: Check::Residual(check),
@@ -84,8 +84,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let (place, message, refused) = match parts.as_slice() {
         [] if object.is_fragment() && !is_judged_elsewhere(object, ctx) => {
             let spec = object.get("spec");
-            let message = format!("{kind} without `spec` is stored, and does nothing");
-            (spec, message, false)
+            // The definition of a ScaledJob takes it, but KEDA's admission misses the triggers.
+            if object.is(Kind::SCALED_JOB) {
+                let message = format!("`spec` is missing, which {kind} needs");
+                (spec, message, Some(Authority::KedaAdmission))
+            } else {
+                let message = format!("{kind} without `spec` is stored, and does nothing");
+                (spec, message, None)
+            }
         }
         [] => return,
         [one] => {
@@ -95,7 +101,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 Problem::Missing => format!("`{field}` is missing, which {kind} needs"),
                 _ => format!("`{field}` is no map, which {kind} needs"),
             };
-            (node, message, true)
+            (node, message, Some(Authority::ApiServer))
         }
         [first, rest @ ..] => {
             let fields: Vec<String> = parts.iter().map(|p| p.pointer.field()).collect();
@@ -117,7 +123,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                     .count();
                 Pointer::from_steps(above.steps().iter().take(shared).cloned())
             });
-            (object.root().at(&above), message, true)
+            (
+                object.root().at(&above),
+                message,
+                Some(Authority::ApiServer),
+            )
         }
     };
     // What a fragment does not write has no place in it.
@@ -127,7 +137,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         place
     };
     ctx.report(&place, message)
-        .refused_by(refused.then_some(Authority::ApiServer))
+        .refused_by(refused)
         .help("write it; a patch belongs into the `patches` of a kustomization");
 }
 
