@@ -189,9 +189,9 @@ fn our_schemas_are_those_of_the_definitions() {
         eprintln!("{kind}: {compared} paths compared");
         assert!(compared > 10, "{kind}: {compared}");
     }
-    for at in 0..EXPLAINED.len() {
+    for (at, explained) in EXPLAINED.iter().enumerate() {
         if !used.contains(&at) {
-            differences.push(format!("no longer different: {:?}", EXPLAINED[at]));
+            differences.push(format!("no longer different: {explained:?}"));
         }
     }
     assert!(differences.is_empty(), "\n{}\n", differences.join("\n"));
