@@ -29,7 +29,7 @@ pub enum Refused {
     #[error("the object did not come from a file")]
     NoText,
     /// Edits are made in UTF-8.
-    #[error("the file is UTF-16")]
+    #[error("the file is not UTF-8")]
     Encoding,
     /// A guard or an operation fails.
     #[error("it does not apply: {0}")]

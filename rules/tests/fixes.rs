@@ -571,3 +571,616 @@ fn other_documents_and_items_stay() {
         format!("{text}\n{x}\n---\napiVersion: v1\nkind: New\nspec:\n  a: b")
     );
 }
+
+/// The law on random documents and patches.
+mod law {
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
+
+    use super::*;
+
+    /// A generator of its own (splitmix64): a case is one number.
+    struct Dice(u64);
+
+    impl Dice {
+        fn roll(&mut self, sides: usize) -> usize {
+            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            ((z ^ (z >> 31)) % sides as u64) as usize
+        }
+
+        fn one_in(&mut self, sides: usize) -> bool {
+            self.roll(sides) == 0
+        }
+
+        fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+            from[self.roll(from.len())]
+        }
+    }
+
+    const KEYS: [&str; 14] = [
+        "a", "b", "c", "spec", "x.y/z", "\"q\"", "'s'", "on", "0777", "key", "values", "d e", "é",
+        "limits",
+    ];
+    const PLAIN: [&str; 22] = [
+        "x",
+        "1",
+        "0.5",
+        "true",
+        "off",
+        "~",
+        "null",
+        "10Gi",
+        "a:b",
+        "g5.xlarge",
+        "0x1F",
+        "ü",
+        "1e3",
+        "''",
+        "'it''s'",
+        "\"d\\n\"",
+        "\"\"",
+        "' '",
+        "\"a # b\"",
+        "http://x",
+        "-x",
+        "{}",
+    ];
+    const TEXTS: [&str; 24] = [
+        "",
+        "x",
+        "true",
+        "on",
+        "1",
+        "a: b",
+        "x #y",
+        "- a",
+        " a",
+        "a ",
+        "two\nlines",
+        "three\n\nlines\n",
+        "é\u{85}",
+        "'",
+        "\"",
+        "{x}",
+        "[x",
+        "*a",
+        "&a",
+        "@daily",
+        "#",
+        "a,b",
+        "\ttab",
+        "x:",
+    ];
+
+    /// Writes random YAML.
+    struct Writer<'d> {
+        dice: &'d mut Dice,
+        out: String,
+        anchors: Vec<(String, bool)>,
+        left: usize,
+    }
+
+    impl Writer<'_> {
+        fn indent(&mut self, column: usize) {
+            self.out.push_str(&" ".repeat(column));
+        }
+
+        fn line_end(&mut self) {
+            if self.dice.one_in(8) {
+                self.out.push_str("  # end");
+            }
+            self.out.push('\n');
+        }
+
+        fn between(&mut self, column: usize) {
+            while self.dice.one_in(6) {
+                let at = [column, column, column + 2, 0][self.dice.roll(4)];
+                if self.dice.one_in(3) {
+                    self.out.push('\n');
+                } else {
+                    self.indent(at);
+                    self.out.push_str("# note: - x\n");
+                }
+            }
+        }
+
+        fn mapping(&mut self, column: usize, depth: usize, first_inline: bool) {
+            let count = 1 + self.dice.roll(4);
+            let offset = self.dice.roll(KEYS.len());
+            for at in 0..count {
+                if at > 0 || !first_inline {
+                    self.between(column);
+                    self.indent(column);
+                }
+                let merge = self.anchors.iter().position(|(_, map)| *map);
+                if at > 0
+                    && self.dice.one_in(25)
+                    && let Some(anchor) = merge
+                {
+                    let name = self.anchors[anchor].0.clone();
+                    self.out.push_str(&format!("<<: *{name}\n"));
+                    continue;
+                }
+                if self.dice.one_in(120) {
+                    self.out.push_str("? ");
+                    self.out.push_str(KEYS[(offset + at) % KEYS.len()]);
+                    self.out.push('\n');
+                    self.indent(column);
+                    self.out.push_str(": x\n");
+                    continue;
+                }
+                self.out.push_str(KEYS[(offset + at * 3) % KEYS.len()]);
+                self.out.push(':');
+                self.value(column, depth, false);
+            }
+        }
+
+        fn sequence(&mut self, column: usize, depth: usize, first_inline: bool) {
+            for at in 0..1 + self.dice.roll(3) {
+                if at > 0 || !first_inline {
+                    self.between(column);
+                    self.indent(column);
+                }
+                self.out.push('-');
+                if depth > 0 && self.dice.one_in(2) {
+                    let width = 1 + usize::from(self.dice.one_in(6)) * 2;
+                    self.out.push_str(&" ".repeat(width));
+                    if self.dice.one_in(4) {
+                        self.sequence(column + 1 + width, depth - 1, true);
+                    } else {
+                        self.mapping(column + 1 + width, depth - 1, true);
+                    }
+                } else {
+                    self.value(column, depth, true);
+                }
+            }
+        }
+
+        /// What stands after a colon or a dash.
+        fn value(&mut self, column: usize, depth: usize, item: bool) {
+            self.left = self.left.saturating_sub(1);
+            let depth = if self.left == 0 { 0 } else { depth };
+            let mut map_anchor = None;
+            if self.dice.one_in(20) {
+                let name = format!("n{}", self.anchors.len());
+                self.out.push_str(&format!(" &{name}"));
+                map_anchor = Some(name);
+            } else if self.dice.one_in(30) && !self.anchors.is_empty() {
+                let at = self.dice.roll(self.anchors.len());
+                let name = self.anchors[at].0.clone();
+                self.out.push_str(&format!(" *{name}"));
+                self.line_end();
+                return;
+            }
+            let mut is_map = false;
+            match self.dice.roll(if depth > 0 { 12 } else { 7 }) {
+                0 => {
+                    if self.dice.one_in(3) {
+                        self.out.push_str(" !!str");
+                    }
+                    self.line_end();
+                }
+                1 if self.dice.one_in(2) => {
+                    let header = self.dice.pick(&["|", ">", "|-", ">-", "|+", "| # c"]);
+                    let deeper = column + 1 + self.dice.roll(3) + usize::from(item);
+                    self.out.push_str(&format!(" {header}\n"));
+                    for _ in 0..1 + self.dice.roll(3) {
+                        if self.dice.one_in(5) {
+                            self.out.push('\n');
+                        }
+                        self.indent(deeper);
+                        self.out.push_str("text # no: comment\n");
+                    }
+                    if self.dice.one_in(3) {
+                        self.out.push_str("\n\n");
+                    }
+                }
+                2 if self.dice.one_in(3) => {
+                    let deeper = " ".repeat(column + 2);
+                    let text = self
+                        .dice
+                        .pick(&["one@two", "'one@two'", "\"one@@two\"", "@one"]);
+                    self.out.push(' ');
+                    self.out
+                        .push_str(&text.replace('@', &format!("\n{deeper}")));
+                    self.line_end();
+                }
+                3 | 4 if depth > 0 => {
+                    self.out.push(' ');
+                    is_map = self.flow(column, depth);
+                    self.line_end();
+                }
+                7..=9 => {
+                    is_map = true;
+                    self.line_end();
+                    let deeper = column + 1 + self.dice.roll(4);
+                    self.mapping(deeper, depth - 1, false);
+                }
+                10 | 11 => {
+                    self.line_end();
+                    let deeper = if item { 1 } else { 0 } + self.dice.roll(2) * 2;
+                    self.sequence(column + deeper, depth - 1, false);
+                }
+                _ => {
+                    let gap = 1 + usize::from(self.dice.one_in(9)) * 3;
+                    self.out.push_str(&" ".repeat(gap));
+                    let text = self.dice.pick(&PLAIN);
+                    self.out.push_str(text);
+                    self.line_end();
+                }
+            }
+            if let Some(name) = map_anchor {
+                self.anchors.push((name, is_map));
+            }
+        }
+
+        /// A flow collection; says whether it is a mapping.
+        fn flow(&mut self, column: usize, depth: usize) -> bool {
+            let mapping = self.dice.one_in(2);
+            let (open, close) = if mapping { ('{', '}') } else { ('[', ']') };
+            let lines = self.dice.one_in(3);
+            let json = self.dice.one_in(4);
+            self.out.push(open);
+            let count = self.dice.roll(4);
+            let pad = self.dice.one_in(3) && !lines;
+            for at in 0..count {
+                if lines {
+                    self.out
+                        .push_str(self.dice.pick(&["\n", "\n", " # c\n", "\n\n"]));
+                    self.indent(column + 2);
+                    if self.dice.one_in(6) {
+                        self.out.push_str("# note\n");
+                        self.indent(column + 2);
+                    }
+                } else if pad || at > 0 && !self.dice.one_in(5) {
+                    self.out.push(' ');
+                }
+                if mapping {
+                    if json {
+                        self.out.push_str(&format!("\"k{at}\""));
+                    } else {
+                        self.out.push_str(["a", "b", "key", "'s'", "x.y/z"][at]);
+                    }
+                    if self.dice.one_in(15) {
+                        // A key alone.
+                        if at + 1 < count {
+                            self.out.push(',');
+                        }
+                        continue;
+                    }
+                    self.out.push(':');
+                    if !(json && self.dice.one_in(3)) {
+                        self.out.push(' ');
+                    }
+                }
+                if depth > 1 && self.dice.one_in(4) {
+                    self.flow(column + 2, depth - 1);
+                } else {
+                    let text = if json {
+                        self.dice.pick(&["\"x\"", "1", "null", "\"on\""])
+                    } else {
+                        self.dice.pick(&["x", "1", "'s'", "\"d\"", "true", "a b"])
+                    };
+                    self.out.push_str(text);
+                }
+                if at + 1 < count || self.dice.one_in(6) {
+                    self.out
+                        .push_str(if self.dice.one_in(9) { " ," } else { "," });
+                }
+            }
+            if lines {
+                self.out.push('\n');
+                let deeper = usize::from(self.dice.one_in(3)) * 2;
+                self.indent(column + deeper);
+                if column == 0 {
+                    self.out.push(' ');
+                }
+            } else if pad {
+                self.out.push(' ');
+            }
+            self.out.push(close);
+            mapping
+        }
+    }
+
+    fn object_text(dice: &mut Dice, column: usize) -> String {
+        let mut writer = Writer {
+            dice,
+            out: String::new(),
+            anchors: Vec::new(),
+            left: 24,
+        };
+        let early = writer.dice.one_in(2);
+        let head = |writer: &mut Writer<'_>| {
+            for line in ["apiVersion: v1", "kind: Pod"] {
+                writer.indent(column);
+                writer.out.push_str(line);
+                writer.line_end();
+            }
+        };
+        if early {
+            head(&mut writer);
+        }
+        writer.mapping(column, 4, false);
+        if !early {
+            head(&mut writer);
+        }
+        writer.out
+    }
+
+    fn random_text(dice: &mut Dice) -> String {
+        let mut text = String::new();
+        if dice.one_in(30) {
+            text.push('\u{FEFF}');
+        }
+        if dice.one_in(4) {
+            text.push_str("# file\n---\n");
+        }
+        let documents = 1 + dice.roll(3);
+        for at in 0..documents {
+            if at > 0 {
+                text.push_str(dice.pick(&["---\n", "--- # next\n", "...\n---\n"]));
+            }
+            if dice.one_in(5) {
+                let column = [0, 2][dice.roll(2)];
+                text.push_str("apiVersion: v1\nkind: List\nitems:\n");
+                for _ in 0..1 + dice.roll(3) {
+                    let mut item = object_text(dice, column + 2);
+                    let lead = item.len() - item.trim_start_matches(' ').len();
+                    if lead == column + 2 {
+                        item.replace_range(column..column + 1, "-");
+                    } else {
+                        item = format!("{}-\n{item}", " ".repeat(column));
+                    }
+                    text.push_str(&item);
+                }
+            } else if dice.one_in(12) {
+                let value = random_value(dice, 3);
+                let object = json!({"apiVersion": "v1", "kind": "Pod", "spec": value});
+                text.push_str(&if dice.one_in(2) {
+                    serde_json::to_string_pretty(&object).unwrap()
+                } else {
+                    object.to_string()
+                });
+                text.push('\n');
+            } else {
+                let column = usize::from(dice.one_in(15)) * 2;
+                text.push_str(&object_text(dice, column));
+            }
+        }
+        if dice.one_in(6) {
+            text.pop();
+        }
+        if dice.one_in(4) {
+            text = text.replace('\n', "\r\n");
+        }
+        text
+    }
+
+    fn random_value(dice: &mut Dice, depth: usize) -> Value {
+        match dice.roll(if depth > 0 { 9 } else { 6 }) {
+            0 => Value::Null,
+            1 => json!(dice.one_in(2)),
+            2 => json!(dice.roll(1000) as i64 - 500),
+            3 => json!(0.25),
+            4 | 5 => json!(dice.pick(&TEXTS)),
+            6 => Value::Array(
+                (0..dice.roll(4))
+                    .map(|_| random_value(dice, depth - 1))
+                    .collect(),
+            ),
+            _ => Value::Object(
+                (0..dice.roll(4))
+                    .map(|_| {
+                        let key = dice.pick(&[
+                            "a", "b", "key", "on", "1", "x y", "x.y/z", "", "é", "#", "<<", "a: b",
+                        ]);
+                        (key.to_owned(), random_value(dice, depth - 1))
+                    })
+                    .collect(),
+            ),
+        }
+    }
+
+    /// A place in a value that is there, not the root.
+    fn random_place(dice: &mut Dice, value: &Value) -> String {
+        let mut path = String::new();
+        let mut at = value;
+        loop {
+            let (step, next) = match at {
+                Value::Object(map) if !map.is_empty() => {
+                    let (key, next) = map.iter().nth(dice.roll(map.len())).unwrap();
+                    (key.replace('~', "~0").replace('/', "~1"), next)
+                }
+                Value::Array(items) if !items.is_empty() => {
+                    let index = dice.roll(items.len());
+                    (index.to_string(), &items[index])
+                }
+                _ => return path,
+            };
+            path.push('/');
+            path.push_str(&step);
+            at = next;
+            if dice.one_in(3) {
+                return path;
+            }
+        }
+    }
+
+    /// A place where something may be added.
+    fn random_target(dice: &mut Dice, value: &Value) -> String {
+        let place = random_place(dice, value);
+        match value.pointer(&place) {
+            Some(Value::Object(_)) => {
+                format!("{place}/{}", dice.pick(&["new", "a", "x.y~1z", "on"]))
+            }
+            Some(Value::Array(items)) if dice.one_in(2) => {
+                format!("{place}/{}", dice.roll(items.len() + 1))
+            }
+            Some(Value::Array(_)) => format!("{place}/-"),
+            _ => place,
+        }
+    }
+
+    fn random_fix(dice: &mut Dice, value: &Value) -> Fix {
+        let mut fix = Fix::new("random", Safety::Safe);
+        let mut now = value.clone();
+        for _ in 0..1 + dice.roll(3) {
+            let operation = match dice.roll(5) {
+                0 => Operation::Add {
+                    path: random_target(dice, &now),
+                    value: random_value(dice, 3),
+                },
+                1 => Operation::Replace {
+                    path: random_place(dice, &now),
+                    value: random_value(dice, 2),
+                },
+                2 => Operation::Remove {
+                    path: random_place(dice, &now),
+                },
+                3 => Operation::Move {
+                    from: random_place(dice, &now),
+                    path: random_target(dice, &now),
+                },
+                _ => {
+                    let path = random_place(dice, &now);
+                    Operation::Test {
+                        value: now.pointer(&path).cloned().unwrap(),
+                        path,
+                    }
+                }
+            };
+            let mut next = fix.clone();
+            next.operations.push(operation);
+            if let Ok(after) = value::apply(value, &next) {
+                now = after;
+                fix = next;
+            }
+        }
+        if dice.one_in(12) {
+            fix.creates
+                .push(json!({"apiVersion": "v1", "kind": "Pod", "spec": random_value(dice, 2)}));
+        }
+        fix
+    }
+
+    #[derive(Default)]
+    struct Counts {
+        unreadable: usize,
+        applied: usize,
+        refused: BTreeMap<&'static str, usize>,
+    }
+
+    fn reason(refused: &Refused) -> &'static str {
+        match refused {
+            Refused::Alias(_) | Refused::Merge(_) | Refused::Anchor(_) => "read elsewhere",
+            Refused::Layout(_) => "layout",
+            Refused::Reads => "would read differently",
+            Refused::Patch(_) => "does not apply",
+            Refused::NoText | Refused::Encoding => "no text",
+        }
+    }
+
+    fn try_one(seed: u64, counts: &mut Counts) {
+        let mut dice = Dice(seed);
+        let text = random_text(&mut dice);
+        let found = objects("a.yaml", &text);
+        let source = Source::from_text("a.yaml", &text);
+        let broken = read(&source)
+            .iter()
+            .any(|d| d.tree.is_none() || !d.problems.is_empty());
+        if found.is_empty() || broken {
+            counts.unreadable += 1;
+            return;
+        }
+        let number = dice.roll(found.len());
+        let fix = random_fix(&mut dice, &found[number].root().to_json());
+        match check(&text, &found, number, &fix) {
+            Ok(()) => counts.applied += 1,
+            Err(refused) => {
+                if std::env::var_os("SHOW_REFUSED").is_some_and(|r| r == reason(&refused)) {
+                    println!("--- {seed} {refused}\n{text}\n{:?}\n", fix.operations);
+                }
+                *counts.refused.entry(reason(&refused)).or_default() += 1;
+            }
+        }
+    }
+
+    /// The law from outside: documents, not objects, because a patch may take `kind` away.
+    fn check(text: &str, found: &[Object], number: usize, fix: &Fix) -> Result<(), Refused> {
+        let object = &found[number];
+        let edits = edits(object, fix)?;
+        let new = rewritten(text, &edits).expect("edits are in order");
+        let values = |text: &str| -> Vec<Value> {
+            let source = Source::from_text("a.yaml", text);
+            read(&source)
+                .iter()
+                .map(|d| d.root().map_or(Value::Null, |r| r.to_json()))
+                .collect()
+        };
+        let mut meant = values(text);
+        let document = object.origin().unwrap().document as usize;
+        let before = object.root().to_json();
+        let after = value::apply(&before, fix).expect("the editor applied it");
+        let first = found
+            .iter()
+            .position(|o| o.origin().unwrap().document as usize == document)
+            .unwrap();
+        if meant[document]["kind"] == "List" {
+            meant[document]["items"][number - first] = after;
+        } else {
+            meant[document] = after;
+        }
+        // Created objects come behind the part of the text that holds the document: here, where
+        // every document has its own.
+        for created in fix.creates.iter().rev() {
+            meant.insert(document + 1, created.clone());
+        }
+        let is = values(&new);
+        assert!(
+            value::same(&Value::Array(is.clone()), &Value::Array(meant.clone())),
+            "the law is broken:\n{text}\n{:?}\n{new}\n{is:?}\n{meant:?}",
+            fix.operations
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn parsing_the_edited_text_gives_the_patched_value() {
+        let counts = RefCell::new(Counts::default());
+        let mut runner = TestRunner::new(ProptestConfig {
+            failure_persistence: None,
+            max_shrink_iters: 0,
+            ..ProptestConfig::default()
+        });
+        let outcome = runner.run(&any::<u64>(), |seed| {
+            try_one(seed, &mut counts.borrow_mut());
+            Ok(())
+        });
+        let counts = counts.into_inner();
+        let refused: usize = counts.refused.values().sum();
+        let tried = counts.applied + refused;
+        println!(
+            "{tried} fixes tried, {} applied, {refused} refused ({:?}); {} texts did not read",
+            counts.applied, counts.refused, counts.unreadable
+        );
+        outcome.unwrap();
+        // What nothing else reads can nearly always be edited.
+        let read_elsewhere = counts
+            .refused
+            .get("read elsewhere")
+            .copied()
+            .unwrap_or_default();
+        assert!(
+            tried < 100 || (refused - read_elsewhere) * 20 < tried,
+            "too many are refused"
+        );
+        assert!(counts.unreadable < tried, "too few texts are read");
+    }
+}

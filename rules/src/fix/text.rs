@@ -39,68 +39,43 @@ pub struct Edit {
     pub text: String,
 }
 
-/// The edits of the object's source that a fix amounts to, in their order, none inside another.
+/// What a fix does to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repair {
+    /// The edits, in their order, none inside another.
+    pub edits: Vec<Edit>,
+    /// Where the law was checked: the document, or the lines of an item of a list. Repairs whose
+    /// scopes do not touch each other can be made together.
+    pub scope: Span,
+}
+
+/// The edits of the object's source that a fix amounts to.
+///
+/// # Errors
+/// As [`repair`].
+pub fn edits(object: &Object, fix: &Fix) -> Result<Vec<Edit>, Refused> {
+    repair(object, fix).map(|repair| repair.edits)
+}
+
+/// The edits of the object's source that a fix amounts to, and their scope.
 ///
 /// # Errors
 /// [`Refused`] where the fix does not apply, or its place cannot be edited without changing
 /// anything else.
-pub fn edits(object: &Object, fix: &Fix) -> Result<Vec<Edit>, Refused> {
+pub fn repair(object: &Object, fix: &Fix) -> Result<Repair, Refused> {
     let origin = object.origin().ok_or(Refused::NoText)?;
     let source = &*origin.source;
-    if source.is_utf16() {
+    if !source.is_utf8() {
         return Err(Refused::Encoding);
     }
     let result = value::apply(&object.root().to_json(), fix)?;
-    let part = source.part_of(origin.span.start);
-    let old = &source.text()[part.clone()];
-    let place = object.place_in_document();
-    let known = Known::of(source, part.clone(), object, origin.span);
-
-    let mut draft = Draft {
-        tree: Arc::clone(object.tree().0),
-        range: part.clone(),
-    };
-    let mut pieces = Pieces::new(old.len());
-    let mut steps: VecDeque<Step> = fix.operations.iter().filter_map(Step::of).collect();
-    while let Some(step) = steps.pop_front() {
-        let editor = Editor::new(&draft, source.path(), &place);
-        match editor.edit(&step)? {
-            Outcome::Changes(mut changes) => {
-                for change in &mut changes {
-                    let range = &change.range;
-                    change.range = range.start - draft.range.start..range.end - draft.range.start;
-                }
-                pieces.make(changes);
-            }
-            Outcome::Instead(simpler) => {
-                for step in simpler.into_iter().rev() {
-                    steps.push_front(step);
-                }
-                continue;
-            }
-        }
-        if !steps.is_empty() || !fix.creates.is_empty() {
-            let text = rewrite(old, &pieces.changes(old.len())).ok_or(Refused::Reads)?;
-            draft = Draft::read(source.path(), &text, known.number)?;
-        }
+    if fix.creates.is_empty()
+        && let Some(item) = Scope::item(object)
+        && let Ok(repair) = item.repair(source, object, fix, &result)
+    {
+        return Ok(repair);
     }
-    if !fix.creates.is_empty() {
-        let documents = Editor::new(&draft, source.path(), &place).documents(&fix.creates)?;
-        pieces.make(vec![Change::insert(draft.range.len(), documents)]);
-    }
-
-    let changes = pieces.changes(old.len());
-    let new = rewrite(old, &changes).ok_or(Refused::Reads)?;
-    let is_last = part.end == source.text().len();
-    known.check(old, &new, is_last, &place, result, &fix.creates)?;
-    let edit = |change: Change| Edit {
-        span: Span::new(
-            (part.start + change.range.start) as u32,
-            (part.start + change.range.end) as u32,
-        ),
-        text: change.text,
-    };
-    Ok(changes.into_iter().map(edit).collect())
+    Scope::document(source, object, origin.span).repair(source, object, fix, &result)
 }
 
 /// The text after edits, which are in order and do not overlap; `None` where they are not.
@@ -120,87 +95,189 @@ pub fn rewritten(text: &str, edits: &[Edit]) -> Option<String> {
 /// The document as the operations so far leave it.
 struct Draft {
     tree: Arc<Tree>,
-    /// Its part in the tree's text.
+    /// Its scope in the tree's text.
     range: Range<usize>,
+    /// The object in the document.
+    place: Pointer,
 }
 
 impl Draft {
-    fn read(path: &str, text: &str, number: usize) -> Result<Draft, Refused> {
+    fn read(path: &str, text: &str, number: usize, place: &Pointer) -> Result<Draft, Refused> {
         let source = Source::from_text(path, text);
         let document = read(&source).into_iter().nth(number);
         let tree = document.and_then(|d| d.tree).ok_or(Refused::Reads)?;
         Ok(Draft {
             tree,
             range: 0..text.len(),
+            place: place.clone(),
         })
+    }
+
+    /// A range of the tree's text as one of the scope's text.
+    fn from_start(&self, range: &Range<usize>) -> Option<Range<usize>> {
+        let start = range.start.checked_sub(self.range.start)?;
+        let end = range.end.checked_sub(self.range.start)?;
+        (range.end <= self.range.end && start <= end).then_some(start..end)
     }
 }
 
-/// What the documents of the part hold before the edits.
-struct Known {
+/// The part of a file that is edited, and read again to check the law.
+struct Scope {
+    part: Range<usize>,
+    /// What its documents hold before the edits.
     values: Vec<Option<Value>>,
-    /// The edited one.
+    /// The edited document.
     number: usize,
+    /// The object in that document, when the scope is read alone.
+    place: Pointer,
 }
 
-impl Known {
-    fn of(source: &Source, part: Range<usize>, object: &Object, span: Span) -> Known {
+impl Scope {
+    /// The documents that are cut out of the file together with the object's own.
+    fn document(source: &Source, object: &Object, span: Span) -> Scope {
+        let part = source.part_of(span.start);
         let text = &source.text()[part.clone()];
+        let mut scope = Scope {
+            part: part.clone(),
+            values: vec![Some(Node::in_document(object.tree().0, 0).to_json())],
+            number: 0,
+            place: object.place_in_document(),
+        };
         // Only text after `...`, or a directive, gives a part more than one document.
-        if !text.contains("\n...") && !has_directive(text) {
-            return Known {
-                values: vec![Some(Node::in_document(object.tree().0, 0).to_json())],
-                number: 0,
-            };
+        if text.contains("\n...") || has_directive(text) {
+            let documents = parse_part(source, part);
+            let found = documents.iter().position(|document| document.span == span);
+            scope.number = found.unwrap_or_default();
+            scope.values = documents.iter().map(value_of).collect();
         }
-        let documents = parse_part(source, part);
-        Known {
-            number: documents
-                .iter()
-                .position(|document| document.span == span)
-                .unwrap_or_default(),
-            values: documents.iter().map(value_of).collect(),
+        scope
+    }
+
+    /// The item of a list that the object is, where it reads the same without its list: a list
+    /// of thousands is not read again for each of its items.
+    fn item(object: &Object) -> Option<Scope> {
+        let (tree, root) = object.tree();
+        if root == 0 {
+            return None;
         }
+        let source = &object.origin()?.source;
+        let part = source.part_of(tree.slot(root).span.start);
+        let layout = Layout::new(tree, part);
+        let list = layout.parent(root)?;
+        let (part, place) = if layout.is_flow(list) {
+            (layout.span(root), Pointer::root())
+        } else {
+            let dash = layout.start(root)?;
+            let end = layout.tail(root, layout.column(dash))?;
+            let first = layout.is_first(dash) && layout.key(root).is_none();
+            first.then(|| (layout.line_start(dash)..end, Pointer::from_steps(["0"])))?
+        };
+        let value = object.root().to_json();
+        let alone = read(&Source::from_text("", &source.text()[part.clone()]));
+        let read_alone = match alone.as_slice() {
+            [only] if only.problems.is_empty() => only.root()?.at(&place).to_json(),
+            _ => return None,
+        };
+        let whole = if place.steps().is_empty() {
+            value.clone()
+        } else {
+            Value::Array(vec![value.clone()])
+        };
+        (read_alone == value).then_some(Scope {
+            part,
+            values: vec![Some(whole)],
+            number: 0,
+            place,
+        })
+    }
+
+    fn repair(
+        mut self,
+        source: &Source,
+        object: &Object,
+        fix: &Fix,
+        result: &Value,
+    ) -> Result<Repair, Refused> {
+        let old = &source.text()[self.part.clone()];
+        let path = source.path();
+        let mut draft = Draft {
+            tree: Arc::clone(object.tree().0),
+            range: self.part.clone(),
+            place: object.place_in_document(),
+        };
+        let mut pieces = Pieces::new(old.len());
+        let mut steps: VecDeque<Step> = fix.operations.iter().filter_map(Step::of).collect();
+        while let Some(step) = steps.pop_front() {
+            match Editor::new(&draft, path).edit(&step)? {
+                Outcome::Changes(mut changes) => {
+                    for change in &mut changes {
+                        change.range = draft.from_start(&change.range).ok_or(Refused::Reads)?;
+                    }
+                    pieces.make(changes);
+                }
+                Outcome::Instead(simpler) => {
+                    for step in simpler.into_iter().rev() {
+                        steps.push_front(step);
+                    }
+                    continue;
+                }
+            }
+            if !steps.is_empty() || !fix.creates.is_empty() {
+                let text = rewrite(old, &pieces.changes(old.len())).ok_or(Refused::Reads)?;
+                draft = Draft::read(path, &text, self.number, &self.place)?;
+            }
+        }
+        if !fix.creates.is_empty() {
+            let documents = Editor::new(&draft, path).documents(&fix.creates)?;
+            pieces.make(vec![Change::insert(draft.range.len(), documents)]);
+        }
+        let changes = pieces.changes(old.len());
+        let new = rewrite(old, &changes).ok_or(Refused::Reads)?;
+        let edited = self.values.get_mut(self.number).and_then(Option::as_mut);
+        let edited = edited.and_then(|document| document.pointer_mut(&self.place.to_string()));
+        *edited.ok_or(Refused::Reads)? = result.clone();
+        self.values.extend(fix.creates.iter().cloned().map(Some));
+        if !self.holds(source, old, &new) {
+            return Err(Refused::Reads);
+        }
+        let start = self.part.start;
+        let edit = |change: Change| Edit {
+            span: span(start + change.range.start..start + change.range.end),
+            text: change.text,
+        };
+        Ok(Repair {
+            edits: changes.into_iter().map(edit).collect(),
+            scope: span(self.part.clone()),
+        })
     }
 
     /// The law.
-    fn check(
-        mut self,
-        old: &str,
-        new: &str,
-        is_last: bool,
-        place: &Pointer,
-        result: Value,
-        creates: &[Value],
-    ) -> Result<(), Refused> {
+    fn holds(&self, source: &Source, old: &str, new: &str) -> bool {
         // What was cut from the rest of the file must still be cut there.
-        let cut_as_before = (is_last || new.ends_with('\n'))
-            && has_directive(old) == has_directive(new)
-            && old.starts_with("---") == new.starts_with("---");
-        let edited = self.values.get_mut(self.number).and_then(Option::as_mut);
-        let edited = edited.and_then(|document| document.pointer_mut(&place.to_string()));
-        let (true, Some(edited)) = (cut_as_before, edited) else {
-            return Err(Refused::Reads);
-        };
-        *edited = result;
-        self.values.extend(creates.iter().cloned().map(Some));
+        let is_last = self.part.end == source.text().len();
+        let ends_as_before = is_last || new.ends_with('\n') == old.ends_with('\n');
+        let marks = |text: &str| (has_directive(text), text.starts_with("---"));
+        let lead = |text: &str| text.len() - text.trim_start_matches(' ').len();
+        if !ends_as_before || marks(old) != marks(new) || lead(old) != lead(new) {
+            return false;
+        }
         let documents = read(&Source::from_text("", new));
-        let holds = documents.len() == self.values.len()
+        let same_values = documents.len() == self.values.len()
             && documents.iter().zip(&self.values).all(|(document, value)| {
                 match (value_of(document), value) {
                     (Some(read), Some(meant)) => same(&read, meant),
                     (read, meant) => read.is_none() && meant.is_none(),
                 }
             });
-        let problems = |documents: &[Document]| documents.iter().map(|d| d.problems.len()).sum();
-        let after: usize = problems(&documents);
-        let worse = after > 0 && after > problems(&read(&Source::from_text("", old)));
-        if holds && !worse {
-            Ok(())
-        } else {
-            Err(Refused::Reads)
-        }
+        let problems =
+            |documents: &[Document]| documents.iter().map(|d| d.problems.len()).sum::<usize>();
+        let after = problems(&documents);
+        same_values && (after == 0 || after <= problems(&read(&Source::from_text("", old))))
     }
+}
+
+fn span(range: Range<usize>) -> Span {
+    Span::new(range.start as u32, range.end as u32)
 }
 
 fn value_of(document: &Document) -> Option<Value> {
@@ -252,14 +329,14 @@ struct Editor<'d> {
 }
 
 impl<'d> Editor<'d> {
-    fn new(draft: &'d Draft, path: &'d str, place: &'d Pointer) -> Editor<'d> {
-        let layout = Layout::new(&draft.tree, draft.range.clone());
-        let at = layout.span(0).start;
+    fn new(draft: &'d Draft, path: &'d str) -> Editor<'d> {
+        // The habits are those of the whole document.
+        let whole = Layout::new(&draft.tree, 0..draft.tree.text.len());
         Editor {
-            style: Style::of(&layout, at),
-            layout,
+            style: Style::of(&whole, draft.range.start),
+            layout: Layout::new(&draft.tree, draft.range.clone()),
             path,
-            place,
+            place: &draft.place,
         }
     }
 

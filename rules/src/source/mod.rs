@@ -116,10 +116,10 @@ impl Source {
         self.lines.get_or_init(|| LineIndex::new(&self.text))
     }
 
-    /// Whether the file is UTF-16, so that the text is not what stands on disk.
+    /// Whether the text is, byte for byte, what stands on disk.
     #[must_use]
-    pub fn is_utf16(&self) -> bool {
-        self.encoding == Encoding::Utf16
+    pub fn is_utf8(&self) -> bool {
+        self.encoding == Encoding::Utf8 && self.invalid.is_empty()
     }
 
     /// The part of the text, as [`cut`] cuts it, that holds a byte.

@@ -43,30 +43,38 @@ impl<'t> Layout<'t> {
     }
 
     pub(super) fn line_start(&self, at: usize) -> usize {
-        self.text[self.range.start..at]
-            .rfind('\n')
-            .map_or(self.range.start, |n| self.range.start + n + 1)
+        // What stands around the range is asked for its columns, too.
+        let from = if at < self.range.start {
+            0
+        } else {
+            self.range.start
+        };
+        self.text[from..at].rfind('\n').map_or(from, |n| from + n + 1)
+    }
+
+    /// The text of the range from a place on.
+    fn from(&self, at: usize) -> &'t str {
+        &self.text[at..self.range.end.max(at)]
     }
 
     /// The end of the line's content, before its line end.
     pub(super) fn line_end(&self, at: usize) -> usize {
-        match self.text[at..self.range.end].find('\n') {
+        match self.from(at).find('\n') {
             Some(n) if n > 0 && self.bytes()[at + n - 1] == b'\r' => at + n - 1,
             Some(n) => at + n,
-            None => self.range.end,
+            None => self.range.end.max(at),
         }
     }
 
     /// The start of the line below.
     pub(super) fn next_line(&self, at: usize) -> usize {
-        self.text[at..self.range.end]
-            .find('\n')
-            .map_or(self.range.end, |n| at + n + 1)
+        let rest = self.from(at);
+        rest.find('\n').map_or(at + rest.len(), |n| at + n + 1)
     }
 
     /// The line end in use around a place.
     pub(super) fn eol(&self, at: usize) -> &'static str {
-        let here = self.text[at..self.range.end].find('\n').map(|n| at + n);
+        let here = self.from(at).find('\n').map(|n| at + n);
         let end = here.or_else(|| self.text[..at].rfind('\n'));
         match end {
             Some(n) if n > 0 && self.bytes()[n - 1] == b'\r' => "\r\n",
@@ -284,11 +292,11 @@ impl<'t> Layout<'t> {
 
     /// The end of the line that ends right before `at`, the start of a line.
     pub(super) fn before_line_end(&self, at: usize) -> usize {
-        let text = &self.text[self.range.start..at];
-        let Some(text) = text.strip_suffix('\n') else {
+        let Some(text) = self.text[..at].strip_suffix('\n') else {
             return at;
         };
-        self.range.start + text.strip_suffix('\r').unwrap_or(text).len()
+        let end = text.strip_suffix('\r').unwrap_or(text).len();
+        end.max(self.range.start)
     }
 
     /// The last node of a node, in the order of the text.
