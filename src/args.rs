@@ -59,7 +59,8 @@ Without a configuration file every rule runs as it comes. A file is judged under
 gpulint.yaml in its folder or above.
 
 Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 bad usage, bad configuration, a path \
-that cannot be read, or no Kubernetes object found.")]
+that cannot be read or written, or no Kubernetes object found. With --fix it is what is left that \
+counts, with --diff what is there now.")]
 pub(crate) struct CheckArgs {
     /// Files and folders; `-` is standard input
     #[arg(value_name = "PATH", default_value = ".")]
@@ -68,6 +69,19 @@ pub(crate) struct CheckArgs {
     /// The path that standard input is reported under, and whose configuration it gets
     #[arg(long, value_name = "PATH", default_value = "<stdin>")]
     pub(crate) stdin_filename: PathBuf,
+
+    /// Apply the safe fixes to the files, and report what is left. For standard input the fixed
+    /// text is written to standard output, and the report to standard error
+    #[arg(long)]
+    pub(crate) fix: bool,
+
+    /// Apply the fixes that need somebody to look at them, too
+    #[arg(long)]
+    pub(crate) unsafe_fixes: bool,
+
+    /// Print what the fixes would change as a diff, and change nothing
+    #[arg(long)]
+    pub(crate) diff: bool,
 
     /// How to report: text, concise (one line a finding) or json; with =FILE into a file.
     /// May be given several times, once without =FILE

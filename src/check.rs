@@ -3,19 +3,18 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use gpulint_rules::{Engine, Finding, Index};
-use rayon::prelude::*;
+use gpulint_rules::{Engine, Finding, Judged, Safety};
 
 use crate::args::{CheckArgs, Color, Format, Style};
 use crate::config::Scopes;
 use crate::failure::Failure;
-use crate::files::{self, Folders, Found, Input, Read, Reason, Skipped};
-use crate::output;
-use crate::progress::Progress;
+use crate::files::{self, Found, Reason, Skipped};
 use crate::report::{self, Report, Summary};
-use crate::terminal::{Look, complain};
+use crate::set::{Scoped, Set};
+use crate::terminal::{Look, complain, say};
+use crate::{fix, output};
 
-/// Checks files and folders.
+/// Checks files and folders, and fixes them where that is asked for.
 pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, Failure> {
     one_format_a_place(&args.formats)?;
     if let Some(threads) = args.threads {
@@ -25,14 +24,46 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, Failure> {
     }
     let mut scopes = Scopes::for_check(args)?;
     let mut found = files::find(&args.paths, &args.stdin_filename);
-    let scoped = scope(&mut found, &mut scopes);
+    let inputs = scope(&mut found, &mut scopes);
     let engines: Vec<Engine> = scopes
         .finish()?
         .iter()
         .map(|scope| Engine::new(scope.settings.clone()))
         .collect();
-    let checked = judge(&scoped, found, &engines, args);
-    write(&checked.report, args, color)?;
+    let mut set = Set::read(inputs, &engines, !args.quiet);
+    let judged = judge(&set);
+    let checked = match safety(args) {
+        None => {
+            let checked = Checked::new(&set, judged, found);
+            write(&checked.report, args, color, Output::Stdout)?;
+            checked
+        }
+        Some(most) if args.diff => {
+            let plans = fix::plan(&judged, most);
+            let checked = Checked::new(&set, judged, found);
+            let fixed = fix::fix(&mut set, plans, most);
+            output::to_stdout(|out| fixed.diff(&set, out))?;
+            write(&checked.report, args, color, Output::Taken)?;
+            if !args.quiet {
+                say(&format!(
+                    "{} would be fixed: {}",
+                    fixed.count(),
+                    checked.summary()
+                ));
+            }
+            checked
+        }
+        Some(most) => {
+            let checked = fixed(&mut set, judged, found, most);
+            let stdin = set.stdin();
+            if let Some(text) = stdin {
+                output::to_stdout(|out| Ok(out.write_all(text)?))?;
+            }
+            let output = stdin.map_or(Output::Stdout, |_| Output::Stderr);
+            write(&checked.report, args, color, output)?;
+            checked
+        }
+    };
     for error in &checked.errors {
         complain(error);
     }
@@ -45,6 +76,37 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, Failure> {
         (true, true) => ExitCode::from(1),
         (true, false) => ExitCode::SUCCESS,
     })
+}
+
+/// Which fixes are to be applied, if any.
+fn safety(args: &CheckArgs) -> Option<Safety> {
+    if args.unsafe_fixes {
+        Some(Safety::Unsafe)
+    } else {
+        (args.fix || args.diff).then_some(Safety::Safe)
+    }
+}
+
+fn judge(set: &Set<'_>) -> Vec<Option<Judged>> {
+    let index = set.index();
+    let judged = set.judge(&index, None);
+    // The program ends soon; giving back millions of nodes one by one would take a while.
+    std::mem::forget(index);
+    judged
+}
+
+/// Fixes the files, and says what is left in the whole set.
+fn fixed(set: &mut Set<'_>, judged: Vec<Option<Judged>>, found: Found, most: Safety) -> Checked {
+    let plans = fix::plan(&judged, most);
+    let mut fixed = fix::fix(set, plans, most);
+    let errors = fixed.write(set);
+    let count = fixed.count();
+    let judged = if count > 0 { judge(set) } else { judged };
+    let mut checked = Checked::new(set, judged, found);
+    checked.report.summary.fixed = Some(count);
+    checked.report.refused = fix::refusals(&checked.report.findings, most);
+    checked.errors.extend(errors);
+    checked
 }
 
 fn one_format_a_place(formats: &[Format]) -> Result<(), Failure> {
@@ -60,13 +122,6 @@ fn one_format_a_place(formats: &[Format]) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// An input, the number of its configuration, and its path as that one sees it.
-struct Scoped {
-    input: Input,
-    scope: usize,
-    path: String,
 }
 
 /// Gives each input its configuration, and leaves out what that one ignores.
@@ -100,80 +155,50 @@ struct Checked {
     errors: Vec<String>,
 }
 
-fn judge(scoped: &[Scoped], found: Found, engines: &[Engine], args: &CheckArgs) -> Checked {
-    let inputs: Vec<Input> = scoped.iter().map(|s| s.input.clone()).collect();
-    let folders = Folders::around(&inputs);
-    let progress = Progress::start(scoped.len(), !args.quiet);
-    let reads: Vec<Read> = scoped
-        .par_iter()
-        .map(|one| {
-            let read = files::read(&one.input, &one.path, &folders);
-            progress.step();
-            read
-        })
-        .collect();
-
-    let complete = engines.iter().any(|e| e.settings().complete);
-    let mut index = Index::new(complete);
-    for file in reads.iter().filter_map(|r| r.file.as_ref()) {
-        for object in &file.objects {
-            index.apply(object.clone());
-        }
-    }
-    let judged: Vec<_> = scoped
-        .par_iter()
-        .zip(&reads)
-        .map(|(one, read)| {
-            let file = read.file.as_ref()?;
-            let engine = &engines[one.scope];
-            // One file can hold most of the objects: they are judged side by side as well.
-            let findings = file
-                .objects
-                .par_iter()
-                .with_min_len(64)
-                .flat_map_iter(|object| engine.check_object(object, &index))
-                .collect();
-            Some((one.scope, engine.finish_file(file, findings)))
-        })
-        .collect();
-    drop(progress);
-    // The program ends soon; giving back millions of nodes one by one would take a while.
-    std::mem::forget(index);
-
-    let mut summary = Summary {
-        skipped: found.skipped,
-        ..Summary::default()
-    };
-    let mut errors = found.errors;
-    let mut broken = 0;
-    for read in reads {
-        summary.files += usize::from(read.manifest);
-        summary.skipped.extend(read.skipped);
-        errors.extend(read.error);
-        if let Some(file) = &read.file {
-            summary.objects += file.objects.len();
-            broken += file.documents.iter().filter(|d| d.tree.is_none()).count();
-        }
-    }
-    summary.skipped.sort();
-    let mut findings: Vec<Finding> = Vec::new();
-    let mut failed = false;
-    for (scope, judged) in judged.into_iter().flatten() {
-        let fail_on = engines[scope].settings().fail_on;
-        failed |= fail_on.is_some_and(|from| judged.findings.iter().any(|f| f.severity >= from));
-        summary.suppressed += judged.suppressed;
-        findings.extend(judged.findings);
-    }
-    summary.count(&findings);
-    Checked {
-        report: Report { summary, findings },
-        failed,
-        broken,
-        errors,
-    }
-}
-
 impl Checked {
+    fn new(set: &Set<'_>, judged: Vec<Option<Judged>>, found: Found) -> Checked {
+        let mut summary = Summary {
+            skipped: found.skipped,
+            ..Summary::default()
+        };
+        let mut errors = found.errors;
+        let mut broken = 0;
+        for read in &set.reads {
+            summary.files += usize::from(read.manifest);
+            summary.skipped.extend(read.skipped.iter().cloned());
+            errors.extend(read.error.clone());
+            if let Some(file) = &read.file {
+                summary.objects += file.objects.len();
+                broken += file.documents.iter().filter(|d| d.tree.is_none()).count();
+            }
+        }
+        summary.skipped.sort();
+        let mut findings: Vec<Finding> = Vec::new();
+        let mut failed = false;
+        for (at, judged) in judged.into_iter().enumerate() {
+            let Some(judged) = judged else { continue };
+            let from = set.engine(at).settings().fail_on;
+            failed |= from.is_some_and(|from| judged.findings.iter().any(|f| f.severity >= from));
+            summary.suppressed += judged.suppressed;
+            findings.extend(judged.findings);
+        }
+        summary.count(&findings);
+        Checked {
+            report: Report {
+                summary,
+                findings,
+                refused: std::collections::BTreeMap::new(),
+            },
+            failed,
+            broken,
+            errors,
+        }
+    }
+
+    fn summary(&self) -> String {
+        report::text::in_one_line(&self.report.summary)
+    }
+
     /// What to say where nothing was there to judge.
     fn nothing_found(&self, args: &CheckArgs) -> Option<String> {
         let summary = &self.report.summary;
@@ -199,20 +224,32 @@ impl Checked {
     }
 }
 
-fn write(report: &Report, args: &CheckArgs, color: Color) -> Result<(), Failure> {
+/// Where reports go that are not written to a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Stdout,
+    /// Standard output holds the fixed text.
+    Stderr,
+    /// Standard output holds a diff; the report is what it was without it.
+    Taken,
+}
+
+fn write(report: &Report, args: &CheckArgs, color: Color, output: Output) -> Result<(), Failure> {
     for format in &args.formats {
-        let look = match &format.file {
-            Some(_) => Look::of_file(color),
-            None => Look::of_stdout(color),
+        let look = match (&format.file, output) {
+            (None, Output::Stdout) => Look::of_stdout(color),
+            _ => Look::of_file(color),
         };
         let print = |out: &mut dyn Write| match format.style {
             Style::Text => report::text::write(out, report, look, !args.quiet),
             Style::Concise => report::concise::write(out, report),
             Style::Json => report::json::write(out, report),
         };
-        match &format.file {
-            Some(path) => output::to_file(path, print)?,
-            None => output::to_stdout(print)?,
+        match (&format.file, output) {
+            (Some(path), _) => output::to_file(path, print)?,
+            (None, Output::Stdout) => output::to_stdout(print)?,
+            (None, Output::Stderr) => output::to_stderr(print)?,
+            (None, Output::Taken) => {}
         }
     }
     Ok(())

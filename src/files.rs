@@ -10,7 +10,7 @@ mod walk;
 use std::path::{Component, Path, PathBuf};
 
 pub(crate) use folders::Folders;
-pub(crate) use read::{Read, read};
+pub(crate) use read::{Read, read, reread};
 pub(crate) use walk::{Found, Input, find};
 
 /// A file or document that was not read as a manifest.

@@ -11,6 +11,7 @@ mod config;
 mod explain;
 mod failure;
 mod files;
+mod fix;
 mod markdown;
 mod output;
 mod progress;
@@ -18,6 +19,7 @@ mod report;
 #[cfg(feature = "webhook")]
 mod review;
 mod schema;
+mod set;
 mod terminal;
 #[cfg(feature = "webhook")]
 mod webhook;

@@ -13,6 +13,13 @@ pub(crate) fn to_stdout(
     through(io::stdout().lock(), write)
 }
 
+/// Writes to standard error through one buffer.
+pub(crate) fn to_stderr(
+    write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    through(io::stderr().lock(), write)
+}
+
 /// Writes a file through one buffer.
 pub(crate) fn to_file(
     path: &Path,

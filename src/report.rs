@@ -5,7 +5,9 @@ mod excerpt;
 pub(crate) mod json;
 pub(crate) mod text;
 
-use gpulint_rules::{Finding, Severity};
+use std::collections::BTreeMap;
+
+use gpulint_rules::{Finding, Safety, Severity};
 
 use crate::files::Skipped;
 
@@ -16,6 +18,8 @@ pub(crate) struct Report {
     pub(crate) summary: Summary,
     /// Sorted by file, place and rule.
     pub(crate) findings: Vec<Finding>,
+    /// Why a finding that was to be fixed is not, by its place in `findings`.
+    pub(crate) refused: BTreeMap<usize, String>,
 }
 
 /// Counts of a run.
@@ -35,6 +39,10 @@ pub(crate) struct Summary {
     pub(crate) infos: usize,
     /// Findings that have a fix.
     pub(crate) fixable: usize,
+    /// Findings whose fix is safe.
+    pub(crate) safely_fixable: usize,
+    /// Findings that were fixed, where fixing was asked for.
+    pub(crate) fixed: Option<usize>,
     /// Findings that a suppression took away.
     pub(crate) suppressed: usize,
 }
@@ -48,7 +56,9 @@ impl Summary {
                 Severity::Warning => self.warnings += 1,
                 Severity::Info => self.infos += 1,
             }
-            self.fixable += usize::from(finding.fix.is_some());
+            let safety = finding.fix.as_ref().map(|fix| fix.safety);
+            self.fixable += usize::from(safety.is_some());
+            self.safely_fixable += usize::from(safety == Some(Safety::Safe));
         }
     }
 }

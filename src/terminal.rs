@@ -75,6 +75,12 @@ pub(crate) fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
+/// Prints a line to standard error.
+pub(crate) fn say(message: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = writeln!(stderr, "{}", printable(message, true));
+}
+
 /// Prints `error: …` to standard error; where that is closed there is nobody to tell.
 pub(crate) fn complain(message: &str) {
     let mut stderr = std::io::stderr().lock();

@@ -6,8 +6,12 @@ use std::sync::Arc;
 
 use gpulint_rules::date::Date;
 use gpulint_rules::engine::{File, sort};
+use gpulint_rules::fix::text::{edits, rewritten};
+use gpulint_rules::fix::value;
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Check, Engine, Finding, Index, Object, RULES, Rule, Settings};
+use gpulint_rules::{
+    Check, Engine, Finding, Index, Object, RULES, Refused, Rule, Safety, Settings,
+};
 
 /// Lints text as one file under one rule, or under all of them.
 fn lint(text: &str, select: Option<&Rule>) -> Vec<Finding> {
@@ -326,5 +330,110 @@ fn fixtures_give_what_stands_beside_them() {
         }
     }
     assert!(seen > 0);
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+/// A finding as far as it must not come again.
+fn name_of(finding: &Finding) -> (&'static str, String, String) {
+    let pointer = finding.place.pointer().map(ToString::to_string);
+    (
+        finding.rule.id,
+        pointer.unwrap_or_default(),
+        finding.message.clone(),
+    )
+}
+
+/// What is wrong with the fixes that a text's findings offer, each made on its own.
+fn wrong_fixes(place: &str, text: &str, rule: &Rule, tried: &mut usize) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let own = lint(text, Some(rule));
+    let all: BTreeSet<_> = lint(text, None).iter().map(name_of).collect();
+    for finding in of(rule, &own) {
+        let Some(fix) = &finding.fix else { continue };
+        let mut say = |what: String| {
+            wrong.push(format!("{place}: line {}: {what}", line_of(finding)));
+        };
+        *tried += 1;
+        if rule.fix.is_none_or(|most| fix.safety > most) {
+            say(format!("a fix that is {:?}, and {:?} is declared", fix.safety, rule.fix));
+        }
+        let object = finding.place.object().expect("a fix is of an object");
+        let before = object.root().to_json();
+        let patched = match value::apply(&before, fix) {
+            Ok(patched) => patched,
+            Err(refused) => {
+                say(format!("{refused}"));
+                continue;
+            }
+        };
+        let edits = match edits(object, fix) {
+            Ok(edits) => edits,
+            Err(Refused::Alias(_) | Refused::Merge(_) | Refused::Anchor(_)) => continue,
+            Err(refused) => {
+                say(format!("{refused}"));
+                continue;
+            }
+        };
+        let new = rewritten(text, &edits).expect("edits are in order");
+        let mut meant = values(text);
+        let at = meant.iter().position(|v| *v == before).expect("it is one of them");
+        meant[at] = patched;
+        for created in &fix.creates {
+            assert!(values(&new).contains(created), "{place}: {created} is not there");
+            meant.push(created.clone());
+        }
+        let is = values(&new);
+        if is.len() != meant.len() || !meant.iter().all(|m| is.iter().any(|i| value::same(i, m))) {
+            say(format!("the edited text is not the patched value:\n{new}"));
+        }
+        let name = name_of(finding);
+        let count = |findings: &[Finding]| findings.iter().filter(|f| name_of(f) == name).count();
+        let again = lint(&new, Some(rule));
+        if count(&again) >= count(&own) {
+            say(format!("the finding is still there after its fix:\n{new}"));
+        }
+        if fix.safety == Safety::Safe {
+            let id = object.id();
+            for other in lint(&new, None) {
+                let same_object = other.place.object().is_some_and(|o| o.id() == id);
+                if same_object && !all.contains(&name_of(&other)) && own.len() == 1 {
+                    say(format!("its fix brings {}: {}", other.rule.id, other.message));
+                }
+            }
+        }
+    }
+    wrong
+}
+
+/// The law of fixes, on every example and every fixture: text and value agree, the finding goes,
+/// and a safe fix brings no other.
+#[test]
+fn every_fix_does_in_text_what_it_does_to_the_value() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/rules");
+    let mut wrong = Vec::new();
+    let mut tried = 0;
+    for rule in RULES {
+        for example in examples(rule) {
+            let place = format!("{} line {}", rule.id, example.line);
+            wrong.extend(wrong_fixes(&place, &example.text, rule, &mut tried));
+        }
+        let mut files: Vec<_> = std::fs::read_dir(root.join(rule.id))
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|e| e == "yaml"))
+            .collect();
+        files.sort();
+        for path in files {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let place = format!("{}/{name}", rule.id);
+            let text = std::fs::read_to_string(&path).unwrap();
+            wrong.extend(wrong_fixes(&place, &text, rule, &mut tried));
+            // And with the line ends of another system.
+            let crlf = text.replace('\n', "\r\n");
+            wrong.extend(wrong_fixes(&format!("{place} CRLF"), &crlf, rule, &mut tried));
+        }
+    }
+    assert!(tried > 50, "{tried} fixes");
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }

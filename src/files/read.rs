@@ -25,6 +25,8 @@ pub(crate) struct Read {
     pub(crate) skipped: Vec<Skipped>,
     /// Why it could not be read.
     pub(crate) error: Option<String>,
+    /// What standard input held, to be written out again.
+    pub(crate) stdin: Option<Vec<u8>>,
 }
 
 /// Reads one file. `scope` is its path from the folder of its configuration.
@@ -36,17 +38,26 @@ pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> Read {
             _ => skip(input, reason),
         };
     }
-    match bytes(input) {
+    let content = bytes(input);
+    let stdin = match &content {
+        Ok(Some(bytes)) if input.stdin => Some(bytes.clone()),
+        _ => None,
+    };
+    let read = match content {
         Err(error) => failed(input, &error),
         Ok(None) => too_large(input, scope),
         Ok(Some(bytes)) if is_binary(&bytes, input) => skip(input, Reason::NotText),
         Ok(Some(bytes)) if is_other_json(&bytes, input) => skip(input, Reason::Foreign),
-        Ok(Some(bytes)) => {
-            let source = Arc::new(Source::new(&input.shown, bytes).scoped(scope));
-            let documents = parse(&source);
-            sort_out(input, source, documents, folders.is_patch(input))
-        }
-    }
+        Ok(Some(bytes)) => reread(input, scope, folders, bytes),
+    };
+    Read { stdin, ..read }
+}
+
+/// Reads a file whose content is at hand already.
+pub(crate) fn reread(input: &Input, scope: &str, folders: &Folders, bytes: Vec<u8>) -> Read {
+    let source = Arc::new(Source::new(&input.shown, bytes).scoped(scope));
+    let documents = parse(&source);
+    sort_out(input, source, documents, folders.is_patch(input))
 }
 
 fn failed(input: &Input, error: &io::Error) -> Read {

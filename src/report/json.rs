@@ -3,6 +3,7 @@
 
 use std::io::Write;
 
+use gpulint_rules::fix::text;
 use gpulint_rules::source::{Source, Span};
 use gpulint_rules::{Finding, Operation, Place, Safety};
 use serde::Serialize;
@@ -195,10 +196,23 @@ fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
                 Safety::Safe => "safe",
                 Safety::Unsafe => "unsafe",
             },
-            edits: Vec::new(),
+            edits: edits(finding, fix),
             patch: fix.operations.iter().map(change).collect(),
         }),
     }
+}
+
+/// The fix as edits of the file; none where it cannot be written so.
+fn edits(finding: &Finding, fix: &gpulint_rules::Fix) -> Vec<Edit> {
+    let Some((object, (source, _, _))) = finding.place.object().zip(finding.place.locate()) else {
+        return Vec::new();
+    };
+    let edits = text::edits(object, fix).unwrap_or_default();
+    let edit = |edit: text::Edit| Edit {
+        range: range(source, edit.span),
+        text: edit.text,
+    };
+    edits.into_iter().map(edit).collect()
 }
 
 fn file_of(place: &Place) -> Option<&str> {

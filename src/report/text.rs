@@ -30,9 +30,9 @@ pub(crate) fn write(
 ) -> Result<(), Failure> {
     let drawer = Drawer::new(look);
     let mut text = String::new();
-    for finding in &report.findings {
+    for (at, finding) in report.findings.iter().enumerate() {
         text.clear();
-        drawer.finding(&mut text, finding)?;
+        drawer.finding(&mut text, finding, report.refused.get(&at))?;
         out.write_all(text.as_bytes())?;
     }
     if summary {
@@ -65,7 +65,12 @@ impl Drawer {
         }
     }
 
-    fn finding(&self, out: &mut String, finding: &Finding) -> Result<(), Failure> {
+    fn finding(
+        &self,
+        out: &mut String,
+        finding: &Finding,
+        refused: Option<&String>,
+    ) -> Result<(), Failure> {
         use fmt::Write as _;
         let styles = &self.theme.styles;
         let style = match finding.severity {
@@ -118,6 +123,9 @@ impl Drawer {
                 Safety::Unsafe => "unsafe",
             };
             self.line(out, "fix", &format!("{} ({safety})", fix.title))?;
+        }
+        if let Some(reason) = refused {
+            self.line(out, "note", &format!("not fixed: {reason}"))?;
         }
         self.line(out, "more", &format!("gpulint explain {}", finding.rule.id))?;
         out.push('\n');
@@ -200,7 +208,7 @@ impl Diagnostic for Snippet {
 }
 
 /// `3 errors, 1 warning in 2 files (5 objects); 1 skipped: see --format json`
-fn in_one_line(summary: &Summary) -> String {
+pub(crate) fn in_one_line(summary: &Summary) -> String {
     let count = |n: usize, what: &str| {
         let s = if n == 1 { "" } else { "s" };
         format!("{n} {what}{s}")
@@ -224,8 +232,20 @@ fn in_one_line(summary: &Summary) -> String {
         count(summary.files, "file"),
         count(summary.objects, "object")
     ));
-    if summary.fixable > 0 {
-        line.push_str(&format!("; {} fixable", summary.fixable));
+    if let Some(fixed) = summary.fixed {
+        let left = summary.errors + summary.warnings + summary.infos;
+        line.insert_str(0, &format!("{fixed} fixed, {left} left: "));
+    }
+    match (
+        summary.safely_fixable,
+        summary.fixable - summary.safely_fixable,
+    ) {
+        (0, 0) => {}
+        (safe, 0) => line.push_str(&format!("; {safe} fixable with --fix")),
+        (0, more) => line.push_str(&format!("; {more} fixable with --unsafe-fixes")),
+        (safe, more) => line.push_str(&format!(
+            "; {safe} fixable with --fix, {more} more with --unsafe-fixes"
+        )),
     }
     if summary.suppressed > 0 {
         line.push_str(&format!("; {} suppressed", summary.suppressed));

@@ -114,7 +114,7 @@ impl Draft {
     }
 
     /// A range of the tree's text as one of the scope's text.
-    fn from_start(&self, range: &Range<usize>) -> Option<Range<usize>> {
+    fn in_scope(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let start = range.start.checked_sub(self.range.start)?;
         let end = range.end.checked_sub(self.range.start)?;
         (range.end <= self.range.end && start <= end).then_some(start..end)
@@ -211,7 +211,7 @@ impl Scope {
             match Editor::new(&draft, path).edit(&step)? {
                 Outcome::Changes(mut changes) => {
                     for change in &mut changes {
-                        change.range = draft.from_start(&change.range).ok_or(Refused::Reads)?;
+                        change.range = draft.in_scope(&change.range).ok_or(Refused::Reads)?;
                     }
                     pieces.make(changes);
                 }

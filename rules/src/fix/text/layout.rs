@@ -49,7 +49,9 @@ impl<'t> Layout<'t> {
         } else {
             self.range.start
         };
-        self.text[from..at].rfind('\n').map_or(from, |n| from + n + 1)
+        self.text[from..at]
+            .rfind('\n')
+            .map_or(from, |n| from + n + 1)
     }
 
     /// The text of the range from a place on.

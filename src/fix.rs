@@ -1,0 +1,226 @@
+//! `--fix`, `--unsafe-fixes`, `--diff`: fixes become the content of files.
+//!
+//! In rounds: each object gets one fix, the files that changed are read and judged again, until
+//! nothing changes. Two fixes that were computed from one state of an object would overwrite each
+//! other; those of different objects do not touch each other's text. A file is written only if it
+//! is on disk what was read, and in one step.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use gpulint_rules::fix::text::{Repair, repair, rewritten};
+use gpulint_rules::source::Source;
+use gpulint_rules::{Finding, Judged, Safety};
+use rayon::prelude::*;
+use similar::{Algorithm, TextDiff};
+
+use crate::failure::Failure;
+use crate::files::Read;
+use crate::set::Set;
+use crate::terminal::printable;
+
+/// Rounds after which fixes that follow each other are left to the next run.
+const MOST_ROUNDS: usize = 100;
+
+/// The files that fixes changed.
+#[derive(Default)]
+pub(crate) struct Fixed {
+    changes: BTreeMap<usize, Change>,
+}
+
+struct Change {
+    /// What was read from disk.
+    before: Read,
+    source: Arc<Source>,
+    fixes: usize,
+}
+
+/// The fixes of one round, by the number of the input.
+pub(crate) type Plans = Vec<(usize, Plan)>;
+
+/// A file's fixes of one round.
+pub(crate) struct Plan {
+    text: String,
+    fixes: usize,
+}
+
+/// Applies planned fixes to the set, and those of what is found after them.
+pub(crate) fn fix(set: &mut Set<'_>, mut plans: Plans, most: Safety) -> Fixed {
+    let mut fixed = Fixed::default();
+    // Texts that a file had: one that comes again means that two fixes undo each other.
+    let mut seen: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+    for _ in 0..MOST_ROUNDS {
+        let mut changed = BTreeSet::new();
+        for (at, plan) in plans {
+            let Some(source) = set.source(at).cloned() else {
+                continue;
+            };
+            let states = seen.entry(at).or_default();
+            states.insert(fingerprint(source.text()));
+            if !states.insert(fingerprint(&plan.text)) {
+                continue;
+            }
+            let before = set.rewrite(at, plan.text);
+            let change = fixed.changes.entry(at).or_insert(Change {
+                before,
+                source,
+                fixes: 0,
+            });
+            change.fixes += plan.fixes;
+            changed.insert(at);
+        }
+        if changed.is_empty() {
+            break;
+        }
+        let index = set.index();
+        plans = plan(&set.judge(&index, Some(&changed)), most);
+    }
+    fixed
+}
+
+fn fingerprint(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What fixes there are to make at once.
+pub(crate) fn plan(judged: &[Option<Judged>], most: Safety) -> Plans {
+    judged
+        .par_iter()
+        .enumerate()
+        .filter_map(|(at, judged)| Some((at, plan_file(&judged.as_ref()?.findings, most)?)))
+        .collect()
+}
+
+/// The first fix that can be made of each object of a file.
+fn plan_file(findings: &[Finding], most: Safety) -> Option<Plan> {
+    let mut source: Option<&Arc<Source>> = None;
+    // By where their scopes begin.
+    let mut repairs: BTreeMap<u32, Repair> = BTreeMap::new();
+    let mut last = None;
+    for finding in findings {
+        let Some(object) = finding.place.object() else {
+            continue;
+        };
+        if last.is_some_and(|last| object.same(last)) {
+            continue;
+        }
+        let Some(repair) = wanted(finding, most).and_then(Result::ok) else {
+            continue;
+        };
+        let before = repairs.range(..repair.scope.end).next_back();
+        let taken = before.is_some_and(|(_, other)| other.scope.end > repair.scope.start);
+        if taken || repair.edits.is_empty() {
+            continue;
+        }
+        source = source.or_else(|| object.origin().map(|origin| &origin.source));
+        last = Some(object);
+        repairs.insert(repair.scope.start, repair);
+    }
+    let fixes = repairs.len();
+    let edits: Vec<_> = repairs.into_values().flat_map(|r| r.edits).collect();
+    let text = rewritten(source?.text(), &edits)?;
+    Some(Plan { text, fixes })
+}
+
+/// What the fix of a finding does, where it is one that is to be applied.
+fn wanted(finding: &Finding, most: Safety) -> Option<Result<Repair, gpulint_rules::Refused>> {
+    let fix = finding.fix.as_ref().filter(|fix| fix.safety <= most)?;
+    Some(repair(finding.place.object()?, fix))
+}
+
+/// Why findings that were to be fixed are left, by their place.
+pub(crate) fn refusals(findings: &[Finding], most: Safety) -> BTreeMap<usize, String> {
+    let reason = |(at, finding): (usize, &Finding)| {
+        let reason = match wanted(finding, most)? {
+            Err(refused) => refused.to_string(),
+            Ok(_) => "another fix undoes it".to_owned(),
+        };
+        Some((at, reason))
+    };
+    findings.iter().enumerate().filter_map(reason).collect()
+}
+
+impl Fixed {
+    /// How many findings were fixed.
+    pub(crate) fn count(&self) -> usize {
+        self.changes.values().map(|change| change.fixes).sum()
+    }
+
+    /// Writes the files. One that cannot be written is as it was read again, and the answer says
+    /// why.
+    pub(crate) fn write(&mut self, set: &mut Set<'_>) -> Vec<String> {
+        let mut errors = Vec::new();
+        for (at, change) in std::mem::take(&mut self.changes) {
+            let input = &set.inputs[at].input;
+            let text = set.source(at).map(|source| Arc::clone(source));
+            let new = text.as_ref().map_or("", |source| source.text());
+            let outcome = if input.stdin {
+                Ok(())
+            } else {
+                replace(&input.path, change.source.text(), new)
+            };
+            match outcome {
+                Ok(()) => {
+                    self.changes.insert(at, change);
+                }
+                Err(error) => {
+                    errors.push(format!("{}: not fixed: {error}", input.shown));
+                    set.reads[at] = change.before;
+                }
+            }
+        }
+        errors
+    }
+
+    /// Prints what changed as a unified diff.
+    pub(crate) fn diff(&self, set: &Set<'_>, out: &mut dyn Write) -> Result<(), Failure> {
+        for (at, change) in &self.changes {
+            let new = set.source(*at).map_or("", |source| source.text());
+            let name = printable(&set.inputs[*at].input.shown, false);
+            // Fixes change few lines of files that may be long.
+            let diff = TextDiff::configure()
+                .algorithm(Algorithm::Patience)
+                .diff_lines(change.source.text(), new);
+            let mut unified = diff.unified_diff();
+            write!(out, "{}", unified.context_radius(3).header(&name, &name))?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts `new` in the place of a file that still holds `old`: whole, or not at all. Links are
+/// followed, and the mode stays.
+fn replace(path: &Path, old: &str, new: &str) -> io::Result<()> {
+    let target = fs::canonicalize(path)?;
+    let now = fs::read(&target)?;
+    if now == new.as_bytes() {
+        return Ok(());
+    }
+    if now != old.as_bytes() {
+        return Err(io::Error::other("it changed since it was read"));
+    }
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let beside = target.with_file_name(format!(".{name}.gpulint-{}", std::process::id()));
+    let written = write_new(&beside, &target, new).and_then(|()| fs::rename(&beside, &target));
+    if written.is_err() {
+        // It may not even be there.
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+fn write_new(beside: &Path, target: &Path, text: &str) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(beside)?;
+    file.set_permissions(fs::metadata(target)?.permissions())?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}

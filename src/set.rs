@@ -1,0 +1,113 @@
+//! The files of a run: read, indexed, and judged, whole or in part.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gpulint_rules::source::Source;
+use gpulint_rules::{Engine, Index, Judged};
+use rayon::prelude::*;
+
+use crate::files::{self, Folders, Input, Read};
+use crate::progress::Progress;
+
+/// An input, the number of its configuration, and its path as that one sees it.
+pub(crate) struct Scoped {
+    pub(crate) input: Input,
+    pub(crate) scope: usize,
+    pub(crate) path: String,
+}
+
+/// What was read, and under which rules it is judged.
+pub(crate) struct Set<'e> {
+    pub(crate) inputs: Vec<Scoped>,
+    /// One for each input.
+    pub(crate) reads: Vec<Read>,
+    engines: &'e [Engine],
+    folders: Folders,
+}
+
+impl<'e> Set<'e> {
+    /// Reads all inputs.
+    pub(crate) fn read(inputs: Vec<Scoped>, engines: &'e [Engine], progress: bool) -> Set<'e> {
+        let plain: Vec<Input> = inputs.iter().map(|one| one.input.clone()).collect();
+        let folders = Folders::around(&plain);
+        let progress = Progress::start(inputs.len(), progress);
+        let reads = inputs
+            .par_iter()
+            .map(|one| {
+                let read = files::read(&one.input, &one.path, &folders);
+                progress.step();
+                read
+            })
+            .collect();
+        Set {
+            inputs,
+            reads,
+            engines,
+            folders,
+        }
+    }
+
+    /// The rules of an input.
+    pub(crate) fn engine(&self, at: usize) -> &'e Engine {
+        &self.engines[self.inputs[at].scope]
+    }
+
+    /// The text of an input that is judged.
+    pub(crate) fn source(&self, at: usize) -> Option<&Arc<Source>> {
+        self.reads[at].file.as_ref().map(|file| &file.source)
+    }
+
+    /// What standard input holds now, if it is one of the inputs.
+    pub(crate) fn stdin(&self) -> Option<&[u8]> {
+        self.reads.iter().find_map(|read| read.stdin.as_deref())
+    }
+
+    /// Puts new text in the place of an input; gives back what was read before.
+    pub(crate) fn rewrite(&mut self, at: usize, text: String) -> Read {
+        let one = &self.inputs[at];
+        let stdin = one.input.stdin.then(|| text.clone().into_bytes());
+        let read = files::reread(&one.input, &one.path, &self.folders, text.into_bytes());
+        let read = Read { stdin, ..read };
+        std::mem::replace(&mut self.reads[at], read)
+    }
+
+    /// Everything that is known.
+    pub(crate) fn index(&self) -> Index {
+        let complete = self.engines.iter().any(|e| e.settings().complete);
+        let mut index = Index::new(complete);
+        for file in self.reads.iter().filter_map(|read| read.file.as_ref()) {
+            for object in &file.objects {
+                index.apply(object.clone());
+            }
+        }
+        index
+    }
+
+    /// Judges the inputs, or only some of them; one answer for each input.
+    pub(crate) fn judge(
+        &self,
+        index: &Index,
+        only: Option<&BTreeSet<usize>>,
+    ) -> Vec<Option<Judged>> {
+        self.reads
+            .par_iter()
+            .enumerate()
+            .map(|(at, read)| {
+                let file = read.file.as_ref()?;
+                if only.is_some_and(|only| !only.contains(&at)) {
+                    return None;
+                }
+                let engine = self.engine(at);
+                // One file can hold most of the objects: they are judged side by side as well.
+                let findings = file
+                    .objects
+                    .par_iter()
+                    .with_min_len(64)
+                    .flat_map_iter(|object| engine.check_object(object, index))
+                    .collect();
+                Some(engine.finish_file(file, findings))
+            })
+            .collect()
+    }
+}
