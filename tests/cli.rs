@@ -8,13 +8,12 @@
 mod support;
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::Stdio;
 
 use serde_json::Value;
-use support::{Folder, command, finish, run_in};
+use support::{Folder, command, finish, run_in, validate};
 
 /// A manifest without findings of any rule about its shape.
 const CONFIG_MAP: &str =
