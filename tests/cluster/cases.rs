@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gpulint_rules::source::placeholder::is_placeholder;
 use gpulint_rules::source::{Source, cut, read};
-use gpulint_rules::{Authority, Engine, Index, Object, ObjectId, Settings, Severity};
+use gpulint_rules::{Authority, Engine, Index, Node, Object, ObjectId, Settings, Severity};
 use serde_json::Value;
 
 use crate::judge::Field;
@@ -19,6 +20,8 @@ pub(crate) struct Case {
     pub(crate) id: ObjectId,
     pub(crate) media: &'static str,
     pub(crate) text: String,
+    /// Part of it is filled in later, so it is not yet what a server would get.
+    pub(crate) unexpanded: bool,
 }
 
 /// What gpulint says to a case.
@@ -128,6 +131,10 @@ fn read_file(root: &Path, path: &Path) -> Vec<Case> {
             .flat_map(|d| Object::from_document(&source, d, false))
             .collect();
         for (item, object) in objects.iter().enumerate() {
+            // A patch of a patch's own language is no object.
+            if part.contains("$patch:") {
+                continue;
+            }
             let alone = objects.len() == 1 && documents.len() == 1;
             let is_list = object.root().pointer() != gpulint_rules::Pointer::root();
             cases.push(Case {
@@ -140,6 +147,7 @@ fn read_file(root: &Path, path: &Path) -> Vec<Case> {
                 } else {
                     "application/json"
                 },
+                unexpanded: object.root().has_unknown() || has_placeholder_key(&object.root()),
                 text: if alone && !is_list {
                     part.to_owned()
                 } else {
@@ -149,6 +157,15 @@ fn read_file(root: &Path, path: &Path) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Whether a key is filled in later.
+fn has_placeholder_key(node: &Node<'_>) -> bool {
+    node.items().any(|item| has_placeholder_key(&item))
+        || node
+            .entries()
+            .iter()
+            .any(|(key, value)| is_placeholder(key) || has_placeholder_key(value))
 }
 
 /// The object of a case as a value.
@@ -170,5 +187,6 @@ pub(crate) fn case(name: String, class: &str, id: &ObjectId, value: &Value) -> C
         id: id.clone(),
         media: "application/json",
         text: serde_json::to_string_pretty(value).unwrap_or_default(),
+        unexpanded: false,
     }
 }

@@ -9,6 +9,8 @@ use crate::verdicts::Disagreement;
 /// One entry of the file. What is not given matches everything.
 pub(crate) struct Difference {
     kind: Option<String>,
+    /// The mutation's kind; `written` for documents.
+    class: Option<String>,
     /// Part of the case's name.
     case: Option<String>,
     /// Part of what the server says.
@@ -25,6 +27,7 @@ impl Difference {
             wanted.as_ref().is_none_or(|w| text.contains(w.as_str()))
         };
         self.kind.as_ref().is_none_or(|k| *k == disagreement.kind)
+            && self.class.as_ref().is_none_or(|c| *c == disagreement.class)
             && part(&self.case, &disagreement.name)
             && part(&self.server, &disagreement.server)
             && self
@@ -51,7 +54,7 @@ impl Differences {
                 .iter()
                 .map(|entry| {
                     let text = |key: &str| entry[key].as_str().map(str::to_owned);
-                    let known = ["kind", "case", "server", "rule", "reason"];
+                    let known = ["kind", "class", "case", "server", "rule", "reason"];
                     let keys: Vec<&String> = entry
                         .as_object()
                         .into_iter()
@@ -64,6 +67,7 @@ impl Differences {
                     );
                     Difference {
                         kind: text("kind"),
+                        class: text("class"),
                         case: text("case"),
                         server: text("server"),
                         rule: text("rule"),

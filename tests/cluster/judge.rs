@@ -19,6 +19,10 @@ const OF_THE_CLUSTER: [&str; 4] = [
     "RuntimeClass",
 ];
 
+/// Versions that 1.34 knows and serves only where it is told to.
+const ALSO_SERVED: &str =
+    "--runtime-config=resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true";
+
 /// A server that is asked and stores nothing.
 pub(crate) struct Judge {
     // The webhooks end before the server that they watch.
@@ -121,7 +125,7 @@ pub(crate) enum Meeting {
 impl Judge {
     /// Starts the server with KEDA; `None` where the programs are missing.
     pub(crate) async fn start() -> Option<Judge> {
-        let cluster = Cluster::start_without(&OF_THE_CLUSTER).await?;
+        let cluster = Cluster::start_with(&OF_THE_CLUSTER, &[ALSO_SERVED]).await?;
         let keda = Keda::start(&cluster).await;
         let mut served = BTreeMap::new();
         let mut groups = BTreeSet::from([String::new()]);
@@ -277,9 +281,19 @@ fn decoded_fields(message: &str) -> Vec<Field> {
     let strict = STRICT
         .captures_iter(message)
         .map(|c| Field::named(&c[1], true));
-    let typed = TYPE
-        .captures_iter(message)
-        .map(|c| Field::named(&c[1], false));
+    let typed = TYPE.captures_iter(message).map(|c| {
+        let path = &c[1];
+        // The metadata of a custom resource is decoded for itself, and its fields are named without it.
+        let whole = ["metadata", "spec", "webhooks"].iter().any(|part| {
+            path.strip_prefix(part)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        });
+        if whole {
+            Field::named(path, false)
+        } else {
+            Field::named(&format!("metadata.{path}"), false)
+        }
+    });
     strict.chain(typed).collect()
 }
 

@@ -147,8 +147,8 @@ impl Change {
 }
 
 fn walk(value: &Value, path: &mut Vec<String>, out: &mut Vec<Change>) {
-    // What an object is, is not in question.
-    if path.len() == 1 && (path[0] == "apiVersion" || path[0] == "kind") {
+    // What an object is, is not in question; and its status is what controllers write.
+    if path.len() == 1 && ["apiVersion", "kind", "status"].contains(&path[0].as_str()) {
         return;
     }
     let mut add = |class, edit| {

@@ -57,17 +57,17 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts a server as EKS configures it, with all CRDs; `None` where the programs are missing (and that was said).
     pub(crate) async fn start() -> Option<Cluster> {
-        Cluster::start_without(&[]).await
+        Cluster::start_with(&[], &[]).await
     }
 
-    /// The same without these admission plugins.
-    pub(crate) async fn start_without(plugins: &[&str]) -> Option<Cluster> {
+    /// The same without these admission plugins, and with more flags of kube-apiserver.
+    pub(crate) async fn start_with(without: &[&str], flags: &[&str]) -> Option<Cluster> {
         let assets = assets()?;
         // Another process may take a port between the look and the start, so a start is tried again.
         let mut tries = 0;
         let cluster = loop {
             tries += 1;
-            match Cluster::boot(&assets, plugins).await {
+            match Cluster::boot(&assets, without, flags).await {
                 Ok(cluster) => break cluster,
                 Err(said) if tries == 3 => panic!("the API server does not come up\n{said}"),
                 Err(_) => {}
@@ -77,7 +77,7 @@ impl Cluster {
         Some(cluster)
     }
 
-    async fn boot(assets: &Path, plugins: &[&str]) -> Result<Cluster, String> {
+    async fn boot(assets: &Path, without: &[&str], flags: &[&str]) -> Result<Cluster, String> {
         let folder = folder();
         let authority = Authority::new();
         let store = format!("http://127.0.0.1:{}", free_port());
@@ -105,7 +105,7 @@ impl Cluster {
         };
         let port = free_port();
         let mut disabled = vec!["ServiceAccount"];
-        disabled.extend(plugins);
+        disabled.extend(without);
         let mut command = Command::new(assets.join("kube-apiserver"));
         command
             .args(["--etcd-servers", &store])
@@ -132,7 +132,8 @@ impl Cluster {
             .arg("--allow-privileged")
             .args(["--disable-admission-plugins", &disabled.join(",")])
             .args(["--endpoint-reconciler-type", "none"])
-            .args(["--enable-admission-plugins", "ExtendedResourceToleration"]);
+            .args(["--enable-admission-plugins", "ExtendedResourceToleration"])
+            .args(flags);
         let mut api_server = Process::start("kube-apiserver", &folder, &mut command);
         let url = format!("https://127.0.0.1:{port}");
         let client = client(&url, &authority, &token);
