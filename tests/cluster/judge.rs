@@ -56,6 +56,8 @@ pub(crate) struct Field {
     path: String,
     /// Go's JSON reader names the fields on the way and leaves indices out.
     indices: bool,
+    /// The field is missing: a finding may say at one place what else its map lacks.
+    missing: bool,
 }
 
 impl Field {
@@ -68,6 +70,7 @@ impl Field {
         Field {
             path: path.replace('[', ".").replace(']', "").replace("..", "."),
             indices,
+            missing: false,
         }
     }
 
@@ -76,6 +79,7 @@ impl Field {
         Field {
             path: pointer.steps().join("."),
             indices: true,
+            missing: false,
         }
     }
 
@@ -98,10 +102,17 @@ impl Field {
         } else if below(&self.path, &ours) && (!ours.is_empty() || !self.path.contains('.')) {
             // The object as a whole is above everything: that says no place unless the field is one of its parts.
             Some(Meeting::Above)
+        } else if self.missing && map_of(&ours) == map_of(&self.path) {
+            Some(Meeting::Beside)
         } else {
             None
         }
     }
+}
+
+/// The place of the map that holds a field.
+fn map_of(path: &str) -> &str {
+    path.rsplit_once('.').map_or("", |(map, _)| map)
 }
 
 impl std::fmt::Display for Field {
@@ -120,6 +131,7 @@ pub(crate) enum Meeting {
     Exact,
     Below,
     Above,
+    Beside,
 }
 
 impl Judge {
@@ -260,7 +272,10 @@ fn refusal(status: &Value) -> Refusal {
         })
         .filter_map(|cause| Some((cause["field"].as_str()?, text(&cause["message"]))))
         .filter(|(path, message)| !places::is_echo(path, message, &all))
-        .map(|(path, _)| Field::named(&places::as_written(path), true))
+        .map(|(path, message)| Field {
+            missing: message.starts_with("Required value"),
+            ..Field::named(&places::as_written(path), true)
+        })
         .collect();
     if fields.is_empty() {
         fields = decoded_fields(&message);

@@ -209,7 +209,7 @@ impl Tally {
                 return;
             }
             Verdict::Refused(refusal) => match meeting(refusal, &claims) {
-                Ok(best) => (None, best == Meeting::Exact),
+                Ok(worst) => (None, worst == Meeting::Exact),
                 // What fills it in decides, and the server saw only what stands there now.
                 Err(_) if case.unexpanded => (None, false),
                 Err(sort) => (Some(sort), false),
@@ -337,7 +337,7 @@ fn row(kind: &str, count: &Count) -> String {
     )
 }
 
-/// How well the errors meet a field that the server names, or what is missing.
+/// How well errors meet the fields that the server names: the worst of them, or what is missing.
 fn meeting(refusal: &Refusal, claims: &[Claim]) -> Result<Meeting, &'static str> {
     let errors: Vec<&Claim> = claims
         .iter()
@@ -355,19 +355,19 @@ fn meeting(refusal: &Refusal, claims: &[Claim]) -> Result<Meeting, &'static str>
             Err("refused, and no error says by whom")
         };
     }
-    // One wrong thing is often named twice, as cause and as consequence: one of the fields has to be met.
-    let best = refusal
-        .fields
-        .iter()
-        .flat_map(|field| {
-            errors.iter().filter_map(|c| match &c.field {
+    let mut worst = Meeting::Exact;
+    for field in &refusal.fields {
+        let best = errors
+            .iter()
+            .filter_map(|c| match &c.field {
                 Some(ours) => field.meets(ours),
                 // What the reader says is about the text as a whole.
                 None => Some(Meeting::Above),
             })
-        })
-        .min();
-    best.ok_or("refused, and no error at a field it names")
+            .min();
+        worst = worst.max(best.ok_or("refused, and no error at a field it names")?);
+    }
+    Ok(worst)
 }
 
 fn ours(claims: &[Claim]) -> String {
