@@ -16,8 +16,8 @@ use crate::schema::{Problem, Violation};
 /// What a rule owns of a field.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Of {
-    /// All that can be wrong.
-    Any,
+    /// What is written or missing, in it and beside it: the rule has one finding for all.
+    Whole,
     /// That it is missing.
     Missing,
     /// That it is there.
@@ -66,7 +66,13 @@ pub(crate) static OWNERS: &[Owner] = &[
     owner(
         POOL_OR_CLAIM,
         "**/nodeClassRef/**",
-        Of::Any,
+        Of::Whole,
+        "node-class-ref-incomplete",
+    ),
+    owner(
+        POOL_OR_CLAIM,
+        "**/nodeClassRef/apiVersion",
+        Of::Unknown,
         "node-class-ref-incomplete",
     ),
     owner(
@@ -144,11 +150,13 @@ impl<'o> Owned<'o> {
         };
         OWNERS
             .iter()
-            .filter(|o| o.is_of(self.object) && (o.of == Of::Any || o.of == part))
+            .filter(|o| {
+                o.is_of(self.object) && (o.of == part || o.of == Of::Whole && part != Of::Unknown)
+            })
             .filter(|o| matches(o.path, steps))
             .any(|o| {
-                // One finding of a rule that owns all of a part speaks of its siblings too.
-                let part = if o.of == Of::Any {
+                // One finding of a rule that owns the whole speaks of the siblings too.
+                let part = if o.of == Of::Whole {
                     &above
                 } else {
                     &violation.pointer

@@ -84,6 +84,18 @@ pub(crate) fn check(object: &Object) -> Vec<Violation> {
     }
     out.truncate(MOST);
     out.retain(|violation| is_told(&root, violation, object.is_patch()));
+    // A part that is missing is told by the field in it that is missed, where one is.
+    let missing: BTreeSet<Pointer> = out
+        .iter()
+        .filter(|v| v.problem == Problem::Missing)
+        .map(|v| v.pointer.clone())
+        .collect();
+    // In their order what stands below a pointer follows it.
+    let inner = |at: &Pointer| {
+        let next = missing.range(at.clone()..).nth(1);
+        next.is_some_and(|next| next.steps().starts_with(at.steps()))
+    };
+    out.retain(|v| v.problem != Problem::Missing || !inner(&v.pointer));
     let mut seen = BTreeSet::new();
     out.retain(|violation| seen.insert(violation.pointer.clone()));
     out

@@ -40,8 +40,13 @@ pub(super) fn read_yaml(text: &str) -> Value {
 }
 
 /// The JSON Schema of a kind whose `openAPIV3Schema` is `schema`.
-pub(super) fn of_crd(schema: &Value) -> Value {
-    let mut making = Making::default();
+/// `decoded` says that a webhook of the kind's own project decodes it into Go, where integers have
+/// a size; the API server does not look at it.
+pub(super) fn of_crd(schema: &Value, decoded: bool) -> Value {
+    let mut making = Making {
+        sized: decoded,
+        ..Making::default()
+    };
     let mut root = making.convert(schema, Reading::Crd, false);
     making.dress(&mut root);
     making.finish(root)
@@ -49,7 +54,10 @@ pub(super) fn of_crd(schema: &Value) -> Value {
 
 /// The JSON Schema of a core kind whose type is `name`.
 pub(super) fn of_core(name: &str) -> Option<Value> {
-    let mut making = Making::default();
+    let mut making = Making {
+        sized: true,
+        ..Making::default()
+    };
     let mut root = making.convert(&core::strict(name)?, Reading::Core, false);
     making.dress(&mut root);
     Some(making.finish(root))
@@ -60,6 +68,8 @@ struct Making {
     /// Types that something refers to, by the name of their definition.
     wanted: BTreeMap<String, (String, Reading)>,
     queue: VecDeque<String>,
+    /// Whether the formats of integers are bounds.
+    sized: bool,
 }
 
 impl Making {
@@ -114,8 +124,13 @@ impl Making {
                 }
                 (INT_OR_STRING, _) => json!({"type": ["integer", "string"]}),
                 (OBJECT_META, Reading::Embedded) => embedded_metadata(),
-                (_, Reading::Core) => core::strict(&name)
-                    .map_or(Value::Bool(true), |s| self.convert(&s, reading, false)),
+                (_, Reading::Core) => core::strict(&name).map_or(Value::Bool(true), |s| {
+                    let mut made = self.convert(&s, reading, false);
+                    if made.get("required").is_none() {
+                        takes_null(&mut made);
+                    }
+                    made
+                }),
                 _ => core::embedded(&name)
                     .map_or(Value::Bool(true), |s| self.convert(&s, reading, false)),
             };
@@ -149,7 +164,14 @@ impl Making {
                         .collect();
                     to.insert(key.clone(), Value::Object(fields));
                 }
-                "items" | "additionalProperties" => {
+                "items" => {
+                    let mut items = self.convert(value, reading, nested);
+                    if reading == Reading::Core {
+                        takes_null(&mut items);
+                    }
+                    to.insert(key.clone(), items);
+                }
+                "additionalProperties" => {
                     to.insert(key.clone(), self.convert(value, reading, nested));
                 }
                 "not" => {
@@ -207,7 +229,6 @@ impl Making {
     }
 
     /// Types with their formats; `null` only stands in lists, because elsewhere it is absent.
-    #[allow(clippy::unused_self)]
     fn types(&self, from: &Map<String, Value>, to: &mut Map<String, Value>, int_or_string: bool) {
         let mut types: Vec<&str> = match from.get("type") {
             _ if int_or_string => vec!["integer", "string"],
@@ -228,13 +249,22 @@ impl Making {
             }
         }
         match from.get("format").and_then(Value::as_str) {
-            Some("int32") => bounds(to, i64::from(i32::MIN), i64::from(i32::MAX)),
-            Some("int64") => bounds(to, i64::MIN, i64::MAX),
+            Some("int32") if self.sized => bounds(to, i64::from(i32::MIN), i64::from(i32::MAX)),
+            Some("int64") if self.sized => bounds(to, i64::MIN, i64::MAX),
             Some(format @ ("date-time" | "duration" | "byte")) => {
                 to.insert("format".to_owned(), Value::from(format));
             }
             _ => {}
         }
+    }
+}
+
+/// Go reads null in a list as the empty value of the item's type. What has required fields is
+/// refused then, and what has none is taken.
+fn takes_null(schema: &mut Value) {
+    if let Some(Value::String(one)) = schema.get("type") {
+        let types = Value::from(vec![one.clone(), "null".to_owned()]);
+        schema["type"] = types;
     }
 }
 

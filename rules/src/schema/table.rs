@@ -177,7 +177,7 @@ impl Entry {
     pub(super) fn validator(&self) -> Option<&Validator<Arena>> {
         let build = || {
             let schema = match self.source {
-                From::Crd(text) => of_crd(&read_yaml(text)),
+                From::Crd(text) => of_crd(&read_yaml(text), self.kind.group == "keda.sh"),
                 From::Core(name) => of_core(name)?,
             };
             super::check::validator(&schema)

@@ -53,8 +53,7 @@
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/#required-fields>
 //! - <https://kubernetes.io/docs/reference/kubernetes-api/>
 
-use crate::finding::Severity;
-use crate::node::Node;
+use crate::finding::{Place, Severity};
 use crate::object::{Kind, Object};
 use crate::pointer::Pointer;
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
@@ -130,13 +129,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             )
         }
     };
-    // What a fragment does not write has no place in it.
-    let place = if object.is_fragment() {
-        written(object, &place)
-    } else {
-        place
-    };
-    ctx.report(&place, message)
+    // A fragment misses nothing else, and what is absent in it has no place for a report: but this.
+    let finding = ctx.report(&object.root(), message);
+    finding.place = Place::of(object, &place);
+    finding
         .refused_by(refused)
         .help("write it; a patch belongs into the `patches` of a kustomization");
 }
@@ -175,18 +171,4 @@ fn is_judged_elsewhere(object: &Object, ctx: &Context<'_>) -> bool {
 fn parent(pointer: &Pointer) -> Pointer {
     let steps = pointer.steps();
     Pointer::from_steps(steps.iter().take(steps.len().saturating_sub(1)).cloned())
-}
-
-/// The nearest node that is written.
-fn written<'a>(object: &'a Object, node: &Node<'a>) -> Node<'a> {
-    let pointer = node.pointer();
-    let mut found = object.root();
-    for step in pointer.steps() {
-        let next = found.get(step);
-        if next.is_absent() {
-            break;
-        }
-        found = next;
-    }
-    found
 }
