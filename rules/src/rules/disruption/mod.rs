@@ -1,10 +1,19 @@
 //! Budgets, consolidation, expiry, do-not-disrupt.
 
+pub(crate) mod ami_unpinned;
 pub(crate) mod budget_blocks_forever;
 pub(crate) mod budget_schedule_invalid;
+pub(crate) mod budget_shadowed;
 pub(crate) mod budget_unlimited_outside_window;
+pub(crate) mod consolidation_defaulted_on_gpu;
 pub(crate) mod consolidation_disrupts_training;
+pub(crate) mod consolidation_never;
 pub(crate) mod do_not_disrupt_invalid_value;
 pub(crate) mod do_not_disrupt_misplaced;
 pub(crate) mod do_not_disrupt_missing;
+pub(crate) mod do_not_disrupt_on_daemonset;
+pub(crate) mod do_not_disrupt_on_serving;
+pub(crate) mod expire_after_short;
+pub(crate) mod expiry_kills_training;
+pub(crate) mod tolerates_disruption_taint;
 pub(crate) mod training_pool_without_budget;

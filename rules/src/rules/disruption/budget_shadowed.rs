@@ -1,0 +1,136 @@
+//! A disruption budget never decides anything.
+//!
+//! # Why
+//!
+//! Of all budgets that are active the strictest counts. A budget that is never the strictest, at no
+//! minute of the week, for no reason and in no size of pool, has no effect: whoever wrote it believes
+//! in a window or a limit that is not there.
+//!
+//! # Fix
+//!
+//! Remove it, or make the budget that covers it say what was meant: name its `reasons`, or give it a
+//! schedule.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!       taints:
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!   limits:
+//!     nvidia.com/gpu: 16
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//!     budgets:
+//!       - nodes: "1"
+//!       - nodes: "5" # <-
+//!         schedule: 0 2 * * sat
+//!         duration: 4h
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!       taints:
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!   limits:
+//!     nvidia.com/gpu: 16
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//!     budgets:
+//!       - nodes: "1"
+//!       - nodes: "0"
+//!         schedule: 0 9 * * mon-fri
+//!         duration: 8h
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
+
+use crate::finding::Severity;
+use crate::model::budget::{Budget, Calendar, ShadowKind};
+use crate::model::nodepool::NodePool;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "budget-shadowed",
+    group: Group::Disruption,
+    severity: Severity::Info,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[],
+    params: &[],
+    refused_by: &[],
+    fix: None,
+    docs: docs(include_str!("budget_shadowed.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    // A patch may stand beside other budgets.
+    if pool.is_static() || object.is_partial() {
+        return;
+    }
+    let list = pool.disruption().get("budgets");
+    let Some(budgets) = pool.budgets() else {
+        return;
+    };
+    let calendar = Calendar::new(&budgets);
+    if !calendar.is_exact() {
+        return;
+    }
+    for (index, kind) in calendar.shadowed() {
+        let (message, help) = match kind {
+            // An empty list of reasons has its own finding.
+            ShadowKind::NeverApplies if names_no_reason(budgets.get(index)) => continue,
+            ShadowKind::NeverApplies => (
+                "this budget is never active".to_owned(),
+                "give it a duration, or remove it",
+            ),
+            ShadowKind::Duplicate(other) => (
+                format!("this budget says the same as the one at index {other}"),
+                "remove one of them",
+            ),
+            ShadowKind::Shadowed => (
+                "another budget is at least as strict whenever this one is active".to_owned(),
+                "remove it, or limit the stricter one by `reasons` or a schedule",
+            ),
+        };
+        ctx.report(&list.index(index), message).help(help);
+    }
+}
+
+fn names_no_reason(budget: Option<&Budget>) -> bool {
+    let reasons = budget.and_then(|b| b.reasons.as_ref());
+    reasons.is_some_and(Vec::is_empty)
+}

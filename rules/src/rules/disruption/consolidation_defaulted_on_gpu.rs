@@ -1,0 +1,168 @@
+//! A GPU pool moves running pods because nothing says otherwise.
+//!
+//! # Why
+//!
+//! Without `spec.disruption`, Karpenter consolidates with `WhenEmptyOrUnderutilized` and no delay: as
+//! soon as a cheaper way to place the pods appears, it evicts them. A model server then loads tens of
+//! gigabytes again, for a saving of cents. Who wants that writes it down, with a delay.
+//!
+//! # Fix
+//!
+//! Write `spec.disruption` with the policy that is meant: `WhenEmpty` with some minutes, or
+//! `WhenEmptyOrUnderutilized` with a `consolidateAfter` of at least half a minute. Pools for training
+//! are consolidation-disrupts-training's.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec: # <-
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!       taints:
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!   limits:
+//!     nvidia.com/gpu: 16
+//!   weight: 10
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!       taints:
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!   limits:
+//!     nvidia.com/gpu: 16
+//!   weight: 10
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#consolidation>
+//! - <https://karpenter.sh/docs/concepts/nodepools/#specdisruption>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::budget::{Calendar, Reason};
+use crate::model::class::Class;
+use crate::model::do_not_disrupt::protects_nodes;
+use crate::model::duration::{self, Field};
+use crate::model::nodepool::NodePool;
+use crate::model::workload::WORKLOAD_KINDS;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "consolidation-defaulted-on-gpu",
+    group: Group::Disruption,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: WORKLOAD_KINDS,
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("consolidation_defaulted_on_gpu.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let disruption = pool.disruption();
+    if pool.is_static() || disruption.is_unknown() || !pool.is_gpu_intended() {
+        return;
+    }
+    let policy = disruption.get("consolidationPolicy");
+    let after = disruption.get("consolidateAfter");
+    if policy.is_unknown() || after.is_unknown() || after.text() == Some("Never") {
+        return;
+    }
+    // A block without `consolidateAfter` is refused, and has its own finding.
+    if disruption.exists() && !after.exists() {
+        return;
+    }
+    let at_once = after
+        .text()
+        .and_then(|text| duration::parse(Field::ConsolidateAfter, text).ok())
+        .and_then(|span| span.seconds())
+        == Some(0);
+    let moves = pool.consolidation_policy() == Some("WhenEmptyOrUnderutilized");
+    if !moves || (policy.exists() && !at_once) || protects_nodes(object) {
+        return;
+    }
+    let name = object.name();
+    if let Some((Class::Training, _)) = ctx.index().views().purpose(&pool, name) {
+        return;
+    }
+    let Some(budgets) = pool.budgets() else {
+        return;
+    };
+    if Calendar::new(&budgets)
+        .coverage(Reason::Underutilized)
+        .permanently_zero
+    {
+        return;
+    }
+    let fix = Fix::new(
+        "consolidate only empty nodes; check whether their pods may move",
+        Safety::Unsafe,
+    );
+    if !disruption.exists() {
+        ctx.report(
+            &disruption,
+            format!(
+                "GPU pool `{name}` moves running pods at once: nothing is said on consolidation"
+            ),
+        )
+        .help("write `disruption` with `WhenEmpty` and `consolidateAfter: 5m`, or what is meant")
+        .fix(fix.set(
+            &disruption,
+            json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"}),
+        ));
+        return;
+    }
+    let (node, message, help) = if at_once {
+        (
+            &after,
+            format!("GPU pool `{name}` moves running pods as soon as that is a little cheaper"),
+            "wait with `consolidateAfter: 30s` or more, or write `WhenEmpty`",
+        )
+    } else {
+        (
+            &policy,
+            format!("GPU pool `{name}` moves running pods by default"),
+            "write the policy that is meant: `WhenEmpty` or `WhenEmptyOrUnderutilized`",
+        )
+    };
+    ctx.report(node, message)
+        .severity(Severity::Info)
+        .help(help)
+        .fix(fix.set(&policy, json!("WhenEmpty")));
+}

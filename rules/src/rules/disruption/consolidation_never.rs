@@ -1,0 +1,120 @@
+//! A pool never removes nodes, not even empty ones.
+//!
+//! # Why
+//!
+//! `consolidateAfter: Never` turns off all consolidation. A node whose last pod has gone stays until it
+//! expires, thirty days by default; an idle p5.48xlarge costs more than fifty dollars an hour.
+//!
+//! # Fix
+//!
+//! Write `consolidationPolicy: WhenEmpty` with a few minutes of `consolidateAfter`: running pods stay
+//! where they are, and empty nodes go. On pools without accelerators the finding is advice.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!       taints:
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!   limits:
+//!     nvidia.com/gpu: 16
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: Never # <-
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!       taints:
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!   limits:
+//!     nvidia.com/gpu: 16
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 10m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#consolidation>
+//! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::nodepool::NodePool;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "consolidation-never",
+    group: Group::Disruption,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("consolidation_never.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let after = pool.disruption().get("consolidateAfter");
+    if pool.is_static() || after.text() != Some("Never") {
+        return;
+    }
+    let name = object.name();
+    let gpu = pool.is_gpu_intended();
+    let nodes = if gpu { "GPU nodes" } else { "nodes" };
+    let expiry = pool.template_spec().get("expireAfter");
+    let end = if expiry.text() == Some("Never") {
+        "stay for ever"
+    } else {
+        "stay until they expire"
+    };
+    let policy = pool.disruption().get("consolidationPolicy");
+    let finding = ctx.report(&after, format!("empty {nodes} of pool `{name}` {end}"));
+    finding
+        .help("write `consolidationPolicy: WhenEmpty` with `consolidateAfter: 10m`")
+        .fix(
+            Fix::new(
+                "remove empty nodes after ten minutes; check that nothing waits for them",
+                Safety::Unsafe,
+            )
+            .set(&after, json!("10m"))
+            .set(&policy, json!("WhenEmpty")),
+        );
+    if !gpu {
+        finding.severity(Severity::Info);
+    }
+}

@@ -1,0 +1,114 @@
+//! A DaemonSet keeps Karpenter from touching any node that it runs on.
+//!
+//! # Why
+//!
+//! The pods of a DaemonSet are on every node, and one pod with `karpenter.sh/do-not-disrupt` protects
+//! its node. So no node of the cluster is consolidated, none takes a new AMI, and empty GPU nodes stay.
+//!
+//! # Fix
+//!
+//! Remove the annotation: Karpenter drains a node before it stops, and gives DaemonSets their grace
+//! period. A duration of up to an hour, for a start that must not be interrupted, is taken.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: apps/v1
+//! kind: DaemonSet
+//! metadata:
+//!   name: agent
+//! spec:
+//!   selector: {matchLabels: {app: agent}}
+//!   template:
+//!     metadata:
+//!       labels: {app: agent}
+//!       annotations:
+//!         karpenter.sh/do-not-disrupt: "true" # <-
+//!     spec:
+//!       containers:
+//!         - name: main
+//!           image: example.com/agent:1.2.0
+//!           resources:
+//!             requests: {cpu: 50m, memory: 64Mi}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: apps/v1
+//! kind: DaemonSet
+//! metadata:
+//!   name: agent
+//! spec:
+//!   selector: {matchLabels: {app: agent}}
+//!   template:
+//!     metadata:
+//!       labels: {app: agent}
+//!     spec:
+//!       containers:
+//!         - name: main
+//!           image: example.com/agent:1.2.0
+//!           resources:
+//!             requests: {cpu: 50m, memory: 64Mi}
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
+//! - <https://karpenter.sh/docs/concepts/disruption/>
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::do_not_disrupt::{DO_NOT_DISRUPT, is_active};
+use crate::model::duration::GoDuration;
+use crate::model::workload::templates;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "do-not-disrupt-on-daemonset",
+    group: Group::Disruption,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::DAEMON_SET],
+    reads: &[],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("do_not_disrupt_on_daemonset.rs")),
+    check: Check::Object(check),
+};
+
+/// Protection for this long after the start is taken without a word.
+const SHORT_SECONDS: i64 = 3600;
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    for template in templates(object) {
+        let annotations = template.metadata.get("annotations");
+        let node = annotations.get(DO_NOT_DISRUPT);
+        let Some(text) = node.text().filter(|t| is_active(t, ctx.platform())) else {
+            continue;
+        };
+        if GoDuration::parse(text).is_ok_and(|d| d.seconds() <= SHORT_SECONDS) {
+            continue;
+        }
+        let whole = if annotations.entries().len() == 1 {
+            &annotations
+        } else {
+            &node
+        };
+        ctx.report(
+            &node,
+            "a protected pod on every node: Karpenter consolidates and updates none of them",
+        )
+        .at_key()
+        .help("remove the annotation; a drain waits for the pod's grace period")
+        .fix(
+            Fix::new(
+                "remove the annotation; check what its pods must not lose",
+                Safety::Unsafe,
+            )
+            .remove(whole),
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! A model server forbids Karpenter to touch its nodes, for ever.
+//!
+//! # Why
+//!
+//! `karpenter.sh/do-not-disrupt: "true"` protects a pod as long as it runs, and a server runs until it is
+//! replaced. Its node is never consolidated and never gets a new AMI; when it expires it stays
+//! cordoned, half empty and paid for, because the pod does not end. Replicas behind a Service do not
+//! need it: one can go while the others answer.
+//!
+//! # Fix
+//!
+//! Remove it and protect the service with a PodDisruptionBudget, or give it a duration, such as `2h`,
+//! if only the first hours matter.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: apps/v1
+//! kind: Deployment
+//! metadata:
+//!   name: llm
+//! spec:
+//!   replicas: 2
+//!   selector: {matchLabels: {app: llm}}
+//!   template:
+//!     metadata:
+//!       labels: {app: llm}
+//!       annotations:
+//!         karpenter.sh/do-not-disrupt: "true" # <-
+//!     spec:
+//!       containers:
+//!         - name: main
+//!           image: vllm/vllm-openai:v0.10.1
+//!           command: [vllm, serve, example/model]
+//!           resources:
+//!             requests: {cpu: 4, memory: 16Gi, nvidia.com/gpu: 1}
+//!             limits: {memory: 16Gi, nvidia.com/gpu: 1}
+//! ---
+//! apiVersion: policy/v1
+//! kind: PodDisruptionBudget
+//! metadata:
+//!   name: llm
+//! spec:
+//!   maxUnavailable: 1
+//!   selector: {matchLabels: {app: llm}}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: apps/v1
+//! kind: Deployment
+//! metadata:
+//!   name: llm
+//! spec:
+//!   replicas: 2
+//!   selector: {matchLabels: {app: llm}}
+//!   template:
+//!     metadata:
+//!       labels: {app: llm}
+//!     spec:
+//!       containers:
+//!         - name: main
+//!           image: vllm/vllm-openai:v0.10.1
+//!           command: [vllm, serve, example/model]
+//!           resources:
+//!             requests: {cpu: 4, memory: 16Gi, nvidia.com/gpu: 1}
+//!             limits: {memory: 16Gi, nvidia.com/gpu: 1}
+//! ---
+//! apiVersion: policy/v1
+//! kind: PodDisruptionBudget
+//! metadata:
+//!   name: llm
+//! spec:
+//!   maxUnavailable: 1
+//!   selector: {matchLabels: {app: llm}}
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
+//! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::class::classify;
+use crate::model::do_not_disrupt::DO_NOT_DISRUPT;
+use crate::model::workload::templates;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "do-not-disrupt-on-serving",
+    group: Group::Disruption,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::DEPLOYMENT, Kind::new("argoproj.io", "Rollout")],
+    reads: &[Kind::HPA, Kind::SCALED_OBJECT],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("do_not_disrupt_on_serving.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    if !classify(object).serves() {
+        return;
+    }
+    // A lone replica has nobody to take over: there the annotation may be the lesser evil.
+    let replicas = ctx.index().views().replicas(object);
+    if replicas.is_none_or(|r| r.floor < 2) {
+        return;
+    }
+    for template in templates(object) {
+        let annotations = template.metadata.get("annotations");
+        let node = annotations.get(DO_NOT_DISRUPT);
+        if node.text() != Some("true") {
+            continue;
+        }
+        let whole = if annotations.entries().len() == 1 {
+            &annotations
+        } else {
+            &node
+        };
+        ctx.report(
+            &node,
+            format!(
+                "server `{}` keeps its nodes from being updated for ever",
+                object.name()
+            ),
+        )
+        .at_key()
+        .help("remove it and add a PodDisruptionBudget, or write a duration such as `2h`")
+        .fix(
+            Fix::new(
+                "remove the annotation; check that a PodDisruptionBudget covers the pods",
+                Safety::Unsafe,
+            )
+            .remove(whole),
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! The nodes of a training pool expire under a running job.
+//!
+//! # Why
+//!
+//! Expiration asks nobody: since v1 it waits for no budget, and `karpenter.sh/do-not-disrupt` does not
+//! hold it off. A node is drained when it is as old as `expireAfter` says, thirty days where nothing
+//! is said, and whatever trains on it starts again from its last checkpoint.
+//!
+//! # Fix
+//!
+//! Write `expireAfter: Never` on pools for training. Nodes go when they are empty, and new AMIs come in
+//! through drift, which waits for the pods. Nodes of a live pool are replaced by the change itself.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: training
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p4d, p5]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!       taints:
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!       expireAfter: 720h # <-
+//!   limits:
+//!     nvidia.com/gpu: 64
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 10m
+//!     budgets:
+//!       - nodes: "1"
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: training
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p4d, p5]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!       taints:
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!       expireAfter: Never
+//!   limits:
+//!     nvidia.com/gpu: 64
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 10m
+//!     budgets:
+//!       - nodes: "1"
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#expiration>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/1590>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/1750>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::class::Class;
+use crate::model::do_not_disrupt::of_pool;
+use crate::model::nodepool::NodePool;
+use crate::model::workload::WORKLOAD_KINDS;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "expiry-kills-training",
+    group: Group::Disruption,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: WORKLOAD_KINDS,
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("expiry_kills_training.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let expiry = pool.template_spec().get("expireAfter");
+    if expiry.is_unknown() || expiry.text() == Some("Never") {
+        return;
+    }
+    let name = object.name();
+    let purpose = ctx.index().views().purpose(&pool, name).map(|p| p.0);
+    let what = match purpose {
+        Some(Class::Training) => "training pool",
+        // Somebody wants nothing on these nodes to be disturbed, and expiration does not listen.
+        _ if of_pool(object).text() == Some("true") => "protected pool",
+        _ => return,
+    };
+    let when = match expiry.text() {
+        Some(text) => format!("after {text}"),
+        None if expiry.exists() => return,
+        None => "after 720h, the default".to_owned(),
+    };
+    ctx.report(
+        &expiry,
+        format!("nodes of {what} `{name}` are drained {when}, whatever runs on them"),
+    )
+    .help("write `expireAfter: Never`; budgets and do-not-disrupt do not hold off expiration")
+    .fix(
+        Fix::new(
+            "never expire nodes; this replaces the nodes of a live pool",
+            Safety::Unsafe,
+        )
+        .drifting()
+        .set(&expiry, json!("Never")),
+    );
+}

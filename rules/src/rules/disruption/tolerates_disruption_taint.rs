@@ -1,0 +1,171 @@
+//! A pod tolerates the taint that tells it to leave.
+//!
+//! # Why
+//!
+//! Karpenter taints a node with `karpenter.sh/disrupted:NoSchedule` before it drains it, and takes every
+//! pod that tolerates this taint for one that means to stay, as DaemonSets do. Such a pod is not
+//! evicted: it gets no grace period and no replacement, and dies with the instance. A toleration with
+//! `operator: Exists` and no key tolerates this taint as well.
+//!
+//! # Fix
+//!
+//! Name the taints that are meant, such as `nvidia.com/gpu`. Pods of `kube-system`, on the host's
+//! network, and exporters or plugins that belong on every node are left alone.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: apps/v1
+//! kind: Deployment
+//! metadata:
+//!   name: report
+//! spec:
+//!   replicas: 2
+//!   selector: {matchLabels: {app: report}}
+//!   template:
+//!     metadata:
+//!       labels: {app: report}
+//!     spec:
+//!       tolerations:
+//!         - key: dedicated
+//!           operator: Exists
+//!         - operator: Exists # <-
+//!       containers:
+//!         - name: main
+//!           image: example.com/report:1.2.0
+//!           resources:
+//!             requests: {cpu: 500m, memory: 1Gi}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: apps/v1
+//! kind: Deployment
+//! metadata:
+//!   name: report
+//! spec:
+//!   replicas: 2
+//!   selector: {matchLabels: {app: report}}
+//!   template:
+//!     metadata:
+//!       labels: {app: report}
+//!     spec:
+//!       tolerations:
+//!         - key: dedicated
+//!           operator: Exists
+//!       containers:
+//!         - name: main
+//!           image: example.com/report:1.2.0
+//!           resources:
+//!             requests: {cpu: 500m, memory: 1Gi}
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/1894>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::class::{Class, classify};
+use crate::model::gpu::asks_for_accelerator;
+use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "tolerates-disruption-taint",
+    group: Group::Disruption,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: WORKLOAD_KINDS,
+    reads: &[],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("tolerates_disruption_taint.rs")),
+    check: Check::Object(check),
+};
+
+const TAINT: &str = "karpenter.sh/disrupted";
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let system = object.id().namespace.as_deref() == Some("kube-system");
+    if object.is(Kind::DAEMON_SET) || system || classify(object).is(Class::Infra) {
+        return;
+    }
+    for template in templates(object) {
+        if template.spec.get("hostNetwork").bool() == Some(true) {
+            continue;
+        }
+        let tolerations = template.spec.get("tolerations");
+        for toleration in tolerations.items() {
+            if let Some(blanket) = tolerates(&toleration) {
+                report(&template, &tolerations, &toleration, blanket, ctx);
+            }
+        }
+    }
+}
+
+/// Whether a toleration covers Karpenter's taint: `Some(true)` as one of all taints.
+fn tolerates(toleration: &Node<'_>) -> Option<bool> {
+    let says = |name: &str| -> Option<&str> {
+        let node = toleration.get(name);
+        if node.exists() { node.text() } else { Some("") }
+    };
+    if !matches!(says("effect")?, "" | "NoSchedule") {
+        return None;
+    }
+    match (says("key")?, says("operator")?) {
+        ("", "Exists") => Some(true),
+        (TAINT, "Exists") => Some(false),
+        // The taint has no value.
+        (TAINT, "" | "Equal") => says("value")?.is_empty().then_some(false),
+        _ => None,
+    }
+}
+
+fn report(
+    template: &Template<'_>,
+    tolerations: &Node<'_>,
+    toleration: &Node<'_>,
+    blanket: bool,
+    ctx: &mut Context<'_>,
+) {
+    let accelerated = asks_for_accelerator(template);
+    let fix = Fix::new(
+        "name the taints that are meant; check on which nodes the pod must run",
+        Safety::Unsafe,
+    );
+    let named = |key: &str| {
+        tolerations
+            .items()
+            .any(|t| t.get("key").text() == Some(key))
+    };
+    let fix = if blanket && accelerated && !named("nvidia.com/gpu") {
+        let gpu = json!({"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"});
+        fix.set(toleration, gpu)
+    } else if tolerations.items().count() == 1 {
+        fix.remove(tolerations)
+    } else {
+        fix.remove(toleration)
+    };
+    let (node, message) = if blanket {
+        (
+            toleration.get("operator"),
+            format!("this tolerates every taint, `{TAINT}` too: the pod is never drained"),
+        )
+    } else {
+        (
+            toleration.get("key"),
+            format!("a pod that tolerates `{TAINT}` is never drained, and dies with its node"),
+        )
+    };
+    ctx.report(&node, message)
+        .help("tolerate the taints by name; only DaemonSets stay on a node that is drained")
+        .fix(fix);
+}
