@@ -82,6 +82,7 @@ pub static RULES: &[&Rule] = &[
     &nodeclass::node_class_restricted_tag::RULE,
     &nodeclass::node_class_selector_term::RULE,
     &autoscaling::keda_auth_invalid::RULE,
+    &autoscaling::keda_cannot_wake::RULE,
     &autoscaling::keda_fallback_ineffective::RULE,
     &autoscaling::keda_hpa_conflict::RULE,
     &autoscaling::keda_modifiers_invalid::RULE,

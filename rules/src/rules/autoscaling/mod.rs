@@ -1,6 +1,7 @@
 //! KEDA and HPA.
 
 pub(crate) mod keda_auth_invalid;
+pub(crate) mod keda_cannot_wake;
 pub(crate) mod keda_fallback_ineffective;
 pub(crate) mod keda_hpa_conflict;
 pub(crate) mod keda_modifiers_invalid;
