@@ -19,5 +19,7 @@ mod mutants;
 mod places;
 #[path = "cluster/server.rs"]
 mod server;
+#[path = "cluster/tally.rs"]
+mod tally;
 #[path = "cluster/verdicts.rs"]
 mod verdicts;

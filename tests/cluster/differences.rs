@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gpulint_rules::source::{Source, read};
 
-use crate::verdicts::Disagreement;
+use crate::tally::Disagreement;
 
 /// One entry of the file. What is not given matches everything.
 pub(crate) struct Difference {

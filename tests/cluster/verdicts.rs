@@ -4,20 +4,16 @@
 //! What they disagree on is written to `target/cluster/disagreements.txt`; `VERDICTS=report` fails for none of it, and
 //! `VERDICTS_KIND=NodePool,Pod` asks about these kinds alone.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gpulint_rules::{Authority, Severity};
+use gpulint_rules::{Authority, Engine, Severity};
 
 use crate::cases::{Case, Claim, claims, documents, engine, value};
-use crate::differences::Differences;
 use crate::judge::{Judge, Meeting, Refusal, Verdict};
 use crate::mutants::{mutants, written_mutants};
+use crate::tally::Tally;
 
 /// How many requests are under way at once.
 const AT_ONCE: usize = 8;
@@ -52,289 +48,46 @@ const JUDGED: &[&str] = &[
     "ValidatingWebhookConfiguration",
     "MutatingWebhookConfiguration",
 ];
-/// The kinds that must be judged often: this many refused, and as many accepted.
-const WELL_JUDGED: (&[&str], usize) = (
-    &["NodePool", "EC2NodeClass", "ScaledObject", "Deployment"],
-    100,
-);
 
-/// A case on which gpulint and the server do not agree.
-pub(crate) struct Disagreement {
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    pub(crate) class: String,
-    sort: &'static str,
-    /// What the server said; `accepted` where it accepted.
-    pub(crate) server: String,
-    /// The rules that claim a refusal which did not happen.
-    pub(crate) false_claims: Vec<String>,
-    ours: String,
-    text: String,
+/// A case with what both said.
+pub(crate) struct Judged {
+    pub(crate) case: Case,
+    pub(crate) verdict: Verdict,
+    pub(crate) claims: Vec<Claim>,
 }
 
-#[derive(Default)]
-struct Count {
-    refused: usize,
-    accepted: usize,
-    agreed: usize,
-    exact: usize,
-    listed: usize,
+/// How the two verdicts stand to each other.
+pub(crate) enum Outcome {
+    /// Nobody serves the kind, or gpulint does not judge it.
+    NotCompared,
+    /// They agree, and for a refusal how well the fields meet.
+    Agreed(Option<Meeting>),
+    Disagreed(&'static str),
 }
 
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_api_server_and_gpulint_agree() {
-    let Some(judge) = Judge::start().await else {
-        return;
-    };
-    let judge = Arc::new(judge);
-    let only = std::env::var("VERDICTS_KIND").unwrap_or_default();
-    let wanted = |case: &Case| {
-        only.is_empty()
-            || only
-                .split(',')
-                .any(|kind| kind.eq_ignore_ascii_case(&case.id.kind))
-    };
-    let mut written = documents(&root(), &root().join("fixtures"));
-    written.retain(wanted);
-    let mut tally = Tally::default();
-    let verdicts = ask(&judge, &written).await;
-    let mut second = Vec::new();
-    for (case, verdict) in written.iter().zip(&verdicts) {
-        tally.compare(case, verdict);
-        let seed = case.name.starts_with("fixtures/verdicts/");
-        let good = matches!(verdict, Verdict::Accepted);
-        if !JUDGED.contains(&case.id.kind.as_str()) {
-            continue;
-        }
-        if seed && !good {
-            tally
-                .wrong_seeds
-                .push(format!("{}: {}", case.name, said(verdict)));
-        }
-        let Some(value) = value(case).filter(|_| good) else {
-            continue;
-        };
-        let offset = case.name.len();
-        second.extend(mutants(&case.name, &case.id, &value, |number| {
-            seed || (number + offset).is_multiple_of(SPARSE)
-        }));
-        if seed {
-            let file = case.name.split('#').next().unwrap_or_default();
-            second.extend(written_mutants(
-                &root().join(file),
-                &case.name,
-                &case.id,
-                &value,
-            ));
-        }
+impl Judged {
+    /// Whether gpulint is meant to know what is refused of this kind.
+    pub(crate) fn is_of_ours(&self) -> bool {
+        JUDGED.contains(&self.case.id.kind.as_str())
     }
-    let verdicts = ask(&judge, &second).await;
-    for (case, verdict) in second.iter().zip(&verdicts) {
-        tally.compare(case, verdict);
-    }
-    drop(judge);
-    tally.finish(only.is_empty());
-}
 
-/// Asks about all of them, some at once, and keeps their order.
-async fn ask(judge: &Arc<Judge>, cases: &[Case]) -> Vec<Verdict> {
-    let requests: Arc<Vec<_>> = Arc::new(
-        cases
-            .iter()
-            .map(|c| (c.id.clone(), c.media, c.text.clone()))
-            .collect(),
-    );
-    let next = Arc::new(AtomicUsize::new(0));
-    let workers: Vec<_> = (0..AT_ONCE)
-        .map(|_| {
-            let (judge, requests, next) = (judge.clone(), requests.clone(), next.clone());
-            tokio::spawn(async move {
-                let mut answers = Vec::new();
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some((id, media, text)) = requests.get(number) else {
-                        return answers;
-                    };
-                    answers.push((number, judge.ask(id, media, text).await));
-                }
-            })
-        })
-        .collect();
-    let mut answers = Vec::new();
-    for worker in workers {
-        answers.extend(worker.await.expect("the server answers"));
-    }
-    answers.sort_by_key(|(number, _)| *number);
-    answers.into_iter().map(|(_, verdict)| verdict).collect()
-}
-
-fn said(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Accepted => "accepted".to_owned(),
-        Verdict::Unserved => "not served".to_owned(),
-        Verdict::Refused(refusal) => refusal.message.clone(),
-    }
-}
-
-#[derive(Default)]
-struct Tally {
-    kinds: BTreeMap<String, Count>,
-    disagreements: Vec<Disagreement>,
-    unserved: BTreeMap<String, usize>,
-    unjudged: BTreeMap<String, usize>,
-    wrong_seeds: Vec<String>,
-    differences: Option<Differences>,
-    engine: Option<gpulint_rules::Engine>,
-}
-
-impl Tally {
-    fn compare(&mut self, case: &Case, verdict: &Verdict) {
-        let engine = self.engine.get_or_insert_with(engine);
-        let claims = claims(engine, case);
-        let (sort, exact) = match verdict {
-            Verdict::Unserved => {
-                *self.unserved.entry(case.id.kind.clone()).or_default() += 1;
-                return;
+    /// Compares the two.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match &self.verdict {
+            Verdict::Unserved => Outcome::NotCompared,
+            Verdict::Accepted if self.claims.iter().any(Claim::claims_refusal) => {
+                Outcome::Disagreed("claimed, but accepted")
             }
-            Verdict::Accepted => {
-                let claimed = claims.iter().any(Claim::claims_refusal);
-                (claimed.then_some("claimed, but accepted"), false)
-            }
-            Verdict::Refused(_) if !JUDGED.contains(&case.id.kind.as_str()) => {
-                *self.unjudged.entry(case.id.kind.clone()).or_default() += 1;
-                return;
-            }
-            Verdict::Refused(refusal) => match meeting(refusal, &claims) {
-                Ok(worst) => (None, worst == Meeting::Exact),
+            Verdict::Accepted => Outcome::Agreed(None),
+            Verdict::Refused(_) if !self.is_of_ours() => Outcome::NotCompared,
+            Verdict::Refused(refusal) => match meeting(refusal, &self.claims) {
+                Ok(worst) => Outcome::Agreed(Some(worst)),
                 // What fills it in decides, and the server saw only what stands there now.
-                Err(_) if case.unexpanded => (None, false),
-                Err(sort) => (Some(sort), false),
+                Err(_) if self.case.unexpanded => Outcome::Agreed(None),
+                Err(sort) => Outcome::Disagreed(sort),
             },
-        };
-        let count = self.kinds.entry(case.id.kind.clone()).or_default();
-        match verdict {
-            Verdict::Accepted => count.accepted += 1,
-            _ => count.refused += 1,
-        }
-        let Some(sort) = sort else {
-            count.agreed += 1;
-            count.exact += usize::from(exact);
-            return;
-        };
-        let accepted = matches!(verdict, Verdict::Accepted);
-        let false_claims = claims.iter().filter(|c| accepted && c.claims_refusal());
-        let disagreement = Disagreement {
-            kind: case.id.kind.clone(),
-            name: case.name.clone(),
-            class: case.class.clone(),
-            sort,
-            server: said(verdict),
-            false_claims: false_claims.map(|c| c.rule.to_owned()).collect(),
-            ours: ours(&claims),
-            text: case.text.clone(),
-        };
-        let differences = self.differences.get_or_insert_with(|| {
-            Differences::read(&root().join("tests/cluster/differences.yaml"))
-        });
-        if differences.cover(&disagreement) {
-            count.listed += 1;
-        } else {
-            self.disagreements.push(disagreement);
         }
     }
-
-    fn finish(mut self, whole: bool) {
-        let mut table = format!(
-            "{:<32}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n",
-            "kind", "compared", "refused", "accepted", "agreeing", "exactly", "listed"
-        );
-        let mut sum = Count::default();
-        for (kind, count) in &self.kinds {
-            table.push_str(&row(kind, count));
-            sum.refused += count.refused;
-            sum.accepted += count.accepted;
-            sum.agreed += count.agreed;
-            sum.exact += count.exact;
-            sum.listed += count.listed;
-        }
-        table.push_str(&row("all", &sum));
-        for (what, kinds) in [
-            ("served by nobody", &self.unserved),
-            ("refused, and not judged by gpulint", &self.unjudged),
-        ] {
-            let kinds: Vec<String> = kinds
-                .iter()
-                .map(|(kind, n)| format!("{kind} {n}"))
-                .collect();
-            let _ = writeln!(table, "{what}: {}", kinds.join(", "));
-        }
-        // Not through the test runner, which would keep it to itself.
-        let _ = write!(std::io::stderr(), "{table}");
-
-        let path = root().join("target/cluster/disagreements.txt");
-        self.disagreements.sort_by(|a, b| {
-            (&a.kind, a.sort, &a.class, &a.name).cmp(&(&b.kind, b.sort, &b.class, &b.name))
-        });
-        write_report(&path, &table, &self.disagreements);
-        let report = !std::env::var("VERDICTS").is_ok_and(|v| v == "strict");
-        assert!(
-            self.wrong_seeds.is_empty(),
-            "seeds that the server refuses:\n{}",
-            self.wrong_seeds.join("\n")
-        );
-        if whole && !report {
-            for kind in WELL_JUDGED.0 {
-                let count = self
-                    .kinds
-                    .get(*kind)
-                    .map_or((0, 0), |c| (c.refused, c.accepted));
-                assert!(
-                    count.0 >= WELL_JUDGED.1 && count.1 >= WELL_JUDGED.1,
-                    "{kind}: {} refused and {} accepted; {} of each are wanted",
-                    count.0,
-                    count.1,
-                    WELL_JUDGED.1
-                );
-            }
-        }
-        if report {
-            return;
-        }
-        assert!(
-            self.disagreements.is_empty(),
-            "{} disagreements, see {}\n{}",
-            self.disagreements.len(),
-            path.display(),
-            self.disagreements
-                .iter()
-                .take(10)
-                .map(brief)
-                .collect::<String>()
-        );
-        if let Some(differences) = self.differences.filter(|_| whole) {
-            let unused = differences.unused();
-            assert!(
-                unused.is_empty(),
-                "entries of differences.yaml that nothing needs: {unused:#?}"
-            );
-        }
-    }
-}
-
-fn row(kind: &str, count: &Count) -> String {
-    format!(
-        "{kind:<32}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n",
-        count.refused + count.accepted,
-        count.refused,
-        count.accepted,
-        count.agreed,
-        count.exact,
-        count.listed
-    )
 }
 
 /// How well errors meet the fields that the server names: the worst of them, or what is missing.
@@ -370,56 +123,96 @@ fn meeting(refusal: &Refusal, claims: &[Claim]) -> Result<Meeting, &'static str>
     Ok(worst)
 }
 
-fn ours(claims: &[Claim]) -> String {
-    let mut out = String::new();
-    for claim in claims {
-        let refused_by = claim.refused_by.map_or("-", Authority::name);
-        let field = claim
-            .field
-            .as_ref()
-            .map_or("(text)".to_owned(), ToString::to_string);
-        let _ = writeln!(
-            out,
-            "    {}[{}] refused by {refused_by} at {field}: {}",
-            claim.severity.name(),
-            claim.rule,
-            claim.message
-        );
-    }
-    out
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn brief(disagreement: &Disagreement) -> String {
-    format!(
-        "{} {}\n  server: {}\n  gpulint:\n{}",
-        disagreement.kind,
-        disagreement.name,
-        disagreement.server.replace('\n', "\n    "),
-        disagreement.ours
-    )
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_server_and_gpulint_agree() {
+    let Some(judge) = Judge::start().await else {
+        return;
+    };
+    let (judge, engine) = (Arc::new(judge), Arc::new(engine()));
+    let only = std::env::var("VERDICTS_KIND").unwrap_or_default();
+    let mut written = documents(&root(), &root().join("fixtures"));
+    written.retain(|case| {
+        let kind = &case.id.kind;
+        only.is_empty() || only.split(',').any(|k| k.eq_ignore_ascii_case(kind))
+    });
+    let mut tally = Tally::new(&root().join("tests/cluster/differences.yaml"));
+    let mut second = Vec::new();
+    for judged in ask(&judge, &engine, written).await {
+        second.extend(mutants_of(&judged, &mut tally));
+        tally.add(judged);
+    }
+    for judged in ask(&judge, &engine, second).await {
+        tally.add(judged);
+    }
+    drop(judge);
+    tally.finish(
+        &root().join("target/cluster/disagreements.txt"),
+        only.is_empty(),
+    );
 }
 
-/// First how many of what, then each with its manifest.
-fn write_report(path: &Path, table: &str, disagreements: &[Disagreement]) {
-    let mut groups: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
-    for d in disagreements {
-        *groups.entry((&d.kind, d.sort, &d.class)).or_default() += 1;
+/// The mutants of a document that was accepted: all of a seed, a few of any other.
+fn mutants_of(judged: &Judged, tally: &mut Tally) -> Vec<Case> {
+    let case = &judged.case;
+    let seed = case.name.starts_with("fixtures/verdicts/");
+    let good = matches!(judged.verdict, Verdict::Accepted);
+    if seed && !good {
+        tally.wrong_seed(&case.name, &judged.verdict);
     }
-    let mut text = format!("{table}\n{} disagreements\n\n", disagreements.len());
-    for ((kind, sort, class), count) in groups {
-        let _ = writeln!(text, "{count:>6} {kind}: {sort}: {class}");
+    let Some(value) = value(case).filter(|_| good && judged.is_of_ours()) else {
+        return Vec::new();
+    };
+    // Other mutants of each file.
+    let offset = case.name.len();
+    let mut cases = mutants(&case.name, &case.id, &value, |number| {
+        seed || (number + offset).is_multiple_of(SPARSE)
+    });
+    if seed {
+        let file = case.name.split('#').next().unwrap_or_default();
+        let path = root().join(file);
+        cases.extend(written_mutants(&path, &case.name, &case.id, &value));
     }
-    for d in disagreements {
-        let _ = write!(
-            text,
-            "\n---- {}: {}: {}\n{}{}\n",
-            d.kind,
-            d.sort,
-            d.class,
-            brief(d),
-            d.text.trim_end()
-        );
+    cases
+}
+
+/// Asks both about all of them, some at once, and keeps their order.
+async fn ask(judge: &Arc<Judge>, engine: &Arc<Engine>, cases: Vec<Case>) -> Vec<Judged> {
+    let cases = Arc::new(cases);
+    let next = Arc::new(AtomicUsize::new(0));
+    let workers: Vec<_> = (0..AT_ONCE)
+        .map(|_| {
+            let (judge, engine) = (Arc::clone(judge), Arc::clone(engine));
+            let (cases, next) = (Arc::clone(&cases), Arc::clone(&next));
+            tokio::spawn(async move {
+                let mut answers = Vec::new();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = cases.get(number) else {
+                        return answers;
+                    };
+                    let verdict = judge.ask(&case.id, case.media, &case.text).await;
+                    answers.push((number, verdict, claims(&engine, case)));
+                }
+            })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for worker in workers {
+        answers.extend(worker.await.expect("the server answers"));
     }
-    fs::create_dir_all(path.parent().unwrap_or(path)).expect("target can be written");
-    fs::write(path, text).expect("target can be written");
+    answers.sort_by_key(|(number, ..)| *number);
+    let cases = Arc::into_inner(cases).expect("the workers have ended");
+    cases
+        .into_iter()
+        .zip(answers)
+        .map(|(case, (_, verdict, claims))| Judged {
+            case,
+            verdict,
+            claims,
+        })
+        .collect()
 }
