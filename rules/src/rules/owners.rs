@@ -47,6 +47,7 @@ const fn owner(kinds: &'static [Kind], path: &'static str, of: Of, rule: &'stati
 
 const POOL: &[Kind] = &[Kind::NODE_POOL];
 const POOL_OR_CLAIM: &[Kind] = &[Kind::NODE_POOL, Kind::NODE_CLAIM];
+const CLASS: &[Kind] = &[Kind::EC2_NODE_CLASS];
 const SCALED: &[Kind] = &[Kind::SCALED_OBJECT, Kind::SCALED_JOB];
 
 /// By kind, then by path.
@@ -74,6 +75,12 @@ pub(crate) static OWNERS: &[Owner] = &[
         "**/nodeClassRef/apiVersion",
         Of::Unknown,
         "node-class-ref-incomplete",
+    ),
+    owner(
+        CLASS,
+        "spec/amiSelectorTerms",
+        Of::Value,
+        "node-class-ami-terms",
     ),
     owner(
         SCALED,

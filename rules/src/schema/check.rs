@@ -72,14 +72,12 @@ pub(crate) fn check(object: &Object) -> Vec<Violation> {
     }
     metadata::check(object, &mut out);
     let root = object.root();
-    if entry.is_core() {
-        let from = out.len();
-        validation::validate(object, &mut out);
-        for violation in out.iter_mut().skip(from).take(MOST) {
-            // Like the schema, validation may say that a part of the frame is missing.
-            if is_frame(&violation.pointer) && root.at(&violation.pointer).is_absent() {
-                violation.problem = Problem::Missing;
-            }
+    let from = out.len();
+    validation::validate(object, &mut out);
+    for violation in out.iter_mut().skip(from).take(MOST) {
+        // Like the schema, validation may say that a part of the frame is missing.
+        if is_frame(&violation.pointer) && root.at(&violation.pointer).is_absent() {
+            violation.problem = Problem::Missing;
         }
     }
     out.truncate(MOST);

@@ -192,11 +192,6 @@ impl Entry {
             From::Core(name) => super::core::definition(name).cloned().unwrap_or_default(),
         })
     }
-
-    /// Whether the API server has the kind built in.
-    pub(super) fn is_core(&self) -> bool {
-        matches!(self.source, From::Core(_))
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::rule::{Authority, Context};
 use crate::source::placeholder::is_placeholder;
 
 pub(crate) mod block_device_invalid;
+pub(crate) mod imds_exposed;
 pub(crate) mod node_class_ami_terms;
 pub(crate) mod node_class_identity;
 pub(crate) mod node_class_kubelet;

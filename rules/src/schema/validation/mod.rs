@@ -1,5 +1,5 @@
-//! What the API server refuses in core kinds beyond their schema: rules between fields, syntax of
-//! names, exactly-one-of.
+//! What the API server refuses beyond the schema: rules between fields, syntax of names,
+//! exactly-one-of. For core kinds all of it; for Karpenter's what no rule of its own speaks of.
 //!
 //! Facts are those of kube-apiserver 1.34 with its default feature gates, on create. What an
 //! update may not change is not judged, because there is no old object. Types, unknown fields and
@@ -20,6 +20,7 @@ mod autoscaler;
 mod container;
 mod dra;
 mod job;
+mod karpenter;
 mod placement;
 mod pod;
 mod probe;
@@ -35,7 +36,7 @@ mod workload;
 
 use syntax::Syntax;
 
-/// Adds what is wrong with an object of a core kind. Placeholders are unknown, and in a partial
+/// Adds what is wrong with an object. Placeholders are unknown, and in a partial
 /// object what is absent is not missing.
 pub(crate) fn validate(object: &Object, out: &mut Vec<Violation>) {
     let mut report = Report::new(object);
@@ -52,6 +53,8 @@ pub(crate) fn validate(object: &Object, out: &mut Vec<Violation>) {
         ("", "v1", "Service") => service::service(object, &spec, &mut report),
         ("apps", "v1", _) => workload::workload(object, &spec, &mut report),
         ("batch", "v1", _) => job::job(object, &spec, &mut report),
+        ("karpenter.k8s.aws", "v1", "EC2NodeClass") => karpenter::node_class(&spec, &mut report),
+        ("karpenter.sh", "v1alpha1", "NodeOverlay") => karpenter::overlay(&spec, &mut report),
         ("autoscaling", "v2", _) => autoscaler::autoscaler(&spec, &mut report),
         _ => {}
     }

@@ -1,0 +1,153 @@
+//! A pool does not say whether its nodes may be Spot.
+//!
+//! # Why
+//!
+//! Without a requirement on `karpenter.sh/capacity-type` both Spot and on-demand are allowed, and
+//! Karpenter takes Spot wherever it has some. EC2 takes such nodes back with two minutes' notice. On
+//! GPU pools that ends in interrupted inference and lost training steps that nobody chose.
+//!
+//! # Fix
+//!
+//! Say what is meant: `[on-demand]`, `[spot]` or both. Pools for training are the business of
+//! training-pool-on-spot.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements: # <-
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g6, g6e]
+//!         - key: karpenter.k8s.aws/instance-gpu-count
+//!           operator: Gt
+//!           values: ["0"]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g6, g6e]
+//!         - key: karpenter.k8s.aws/instance-gpu-count
+//!           operator: Gt
+//!           values: ["0"]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#capacity-type>
+//! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::class::Class;
+use crate::model::nodepool::{CAPACITY_TYPE, Hardware, NodePool};
+use crate::model::workload::WORKLOAD_KINDS;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::source::placeholder::is_placeholder;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "capacity-type-unspecified",
+    group: Group::NodePool,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: WORKLOAD_KINDS,
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("capacity_type_unspecified.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let requirements = pool.requirements();
+    if pool.is_foreign() || object.is_partial() || !requirements.is_sequence() {
+        return;
+    }
+    // A placeholder may be the requirement.
+    let said = |key: Option<&str>| key == Some(CAPACITY_TYPE);
+    let may_say = requirements
+        .items()
+        .any(|r| r.is_unknown() || r.get("key").is_unknown() || said(r.get("key").text()));
+    let labels = pool.labels();
+    let label = labels.is_unknown()
+        || labels
+            .entries()
+            .iter()
+            .any(|(key, _)| *key == CAPACITY_TYPE || is_placeholder(key));
+    if may_say || label {
+        return;
+    }
+    let purpose = ctx.index().views().purpose(&pool, object.name());
+    if purpose.is_some_and(|(class, _)| class == Class::Training) {
+        return;
+    }
+    let gpu = pool.hardware() == Hardware::Accelerated || pool.has_accelerator_taint();
+    let name = crate::finding::shown(object.name());
+    let finding = ctx.report(
+        &requirements,
+        format!("pool `{name}` does not say which capacity it may use, so Karpenter prefers Spot"),
+    );
+    finding
+        .help("require `karpenter.sh/capacity-type`: on-demand, spot or both")
+        .fix(
+            Fix::new(
+                "require on-demand; check whether Spot was meant",
+                Safety::Unsafe,
+            )
+            .append(
+                &requirements,
+                json!({"key": CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}),
+            )
+            .drifting(),
+        );
+    if !gpu {
+        finding.severity(Severity::Info);
+    }
+}
