@@ -174,12 +174,19 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool
     let words: Vec<String> = lacking.iter().map(|f| format!("`{f}`")).collect();
     let guess = guess(&group, &kind, object, ctx);
     let since_1_1 = ctx.platform().karpenter >= Version::new(1, 1);
+    // Of several the whole reference is the place.
+    let place = if lacking.len() > 1 && !object.is_partial() {
+        reference.clone()
+    } else {
+        reference.get(first)
+    };
+    let words = match words.as_slice() {
+        [one, two, three] => format!("{one}, {two} and {three}"),
+        few => few.join(" and "),
+    };
     let finding = ctx.report(
-        &reference.get(first),
-        format!(
-            "`nodeClassRef` lacks {}, which v1 requires",
-            words.join(" and ")
-        ),
+        &place,
+        format!("`nodeClassRef` lacks {words}, which v1 requires"),
     );
     // An empty text is refused since 1.1.
     let written = lacking.iter().all(|f| reference.get(f).exists());
