@@ -53,6 +53,8 @@ pub(crate) fn fix(set: &mut Set<'_>, mut plans: Plans, most: Safety) -> Fixed {
     let mut fixed = Fixed::default();
     // Texts that a file had: one that comes again means that two fixes undo each other.
     let mut seen: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+    // Whether the last round judged every file.
+    let mut whole = false;
     for _ in 0..MOST_ROUNDS {
         let mut changed = BTreeSet::new();
         for (at, plan) in plans {
@@ -74,8 +76,16 @@ pub(crate) fn fix(set: &mut Set<'_>, mut plans: Plans, most: Safety) -> Fixed {
             changed.insert(at);
         }
         if changed.is_empty() {
-            break;
+            if whole || fixed.changes.is_empty() {
+                break;
+            }
+            // Fixes of other files may have waited for these, as a pool's does for its class's.
+            whole = true;
+            let index = set.index();
+            plans = plan(&set.judge(&index, None), most);
+            continue;
         }
+        whole = false;
         let index = set.index();
         plans = plan(&set.judge(&index, Some(&changed)), most);
     }

@@ -289,3 +289,20 @@ fn make_read_only(_: &Path) -> bool {
 
 #[cfg(not(unix))]
 fn restore(_: &Path) {}
+
+/// Fixes of one file may wait for those of another: a pool lets go of its kubelet settings once
+/// the class in another file has taken them in.
+#[test]
+fn an_old_set_is_converted_in_one_run() {
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/migration/provisioner-pair");
+    let text = |when: &str, file: &str| fs::read_to_string(case.join(when).join(file)).unwrap();
+    let files = ["class.yaml", "pool.yaml"];
+    let folder = files.iter().fold(Folder::new(), |folder, file| {
+        folder.with(file, text("before", file))
+    });
+    let args = ["check", "--select", "migration", "--unsafe-fixes"];
+    folder.run(&args).exits(0).prints("3 fixed, 0 left");
+    for file in files {
+        assert_eq!(read(&folder, file), text("after", file));
+    }
+}
