@@ -43,6 +43,8 @@ pub static RULES: &[&Rule] = &[
     &nodepool::consolidate_after_missing::RULE,
     &nodepool::crashes_karpenter::RULE,
     &nodepool::gpu_pool_arch_unpinned::RULE,
+    &nodepool::gpu_pool_fractional_gpus::RULE,
+    &nodepool::gpu_pool_mixed_vendors::RULE,
     &nodepool::gpu_pool_single_instance_type::RULE,
     &nodepool::gpu_pool_untainted::RULE,
     &nodepool::gpu_pool_without_limit::RULE,

@@ -10,6 +10,8 @@ pub(crate) mod capacity_type_unspecified;
 pub(crate) mod consolidate_after_missing;
 pub(crate) mod crashes_karpenter;
 pub(crate) mod gpu_pool_arch_unpinned;
+pub(crate) mod gpu_pool_fractional_gpus;
+pub(crate) mod gpu_pool_mixed_vendors;
 pub(crate) mod gpu_pool_single_instance_type;
 pub(crate) mod gpu_pool_untainted;
 pub(crate) mod gpu_pool_without_limit;
@@ -72,4 +74,21 @@ fn is_new(key: &str, value: &str) -> bool {
         && value
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c))
+}
+
+/// Whether a requirement names one of the types, or the family of one.
+fn names_one_of(pool: &NodePool<'_>, types: &crate::catalog::TypeSet) -> bool {
+    pool.catalogue_pool()
+        .requirements
+        .iter()
+        .filter(|r| r.op == Operator::In)
+        .any(|r| match normalise(&r.key) {
+            "node.kubernetes.io/instance-type" => {
+                types.names().any(|name| r.values.iter().any(|v| v == name))
+            }
+            "karpenter.k8s.aws/instance-family" => types
+                .iter()
+                .any(|t| r.values.iter().any(|v| v == t.family())),
+            _ => false,
+        })
 }

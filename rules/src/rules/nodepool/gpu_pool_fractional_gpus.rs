@@ -1,0 +1,150 @@
+//! A GPU pool admits instances that report no whole GPU.
+//!
+//! # Why
+//!
+//! The g6f and gr6f types have a part of an L4. Karpenter counts them with 0 GPUs, so a pod that asks
+//! for `nvidia.com/gpu` never makes it start one, while any pod without such a wish that tolerates
+//! the pool's taint may.
+//!
+//! # Fix
+//!
+//! Require `karpenter.k8s.aws/instance-gpu-count Gt 0`. If the shares are meant, name the families,
+//! and give them capacity with a NodeOverlay.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements: # <-
+//!         - key: karpenter.k8s.aws/instance-gpu-name
+//!           operator: In
+//!           values: [l4]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-gpu-name
+//!           operator: In
+//!           values: [l4]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!         - key: karpenter.k8s.aws/instance-gpu-count
+//!           operator: Gt
+//!           values: ["0"]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/reference/instance-types/>
+//! - <https://github.com/aws/karpenter-provider-aws/issues/8324>
+
+use serde_json::json;
+
+use crate::catalog;
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::nodepool::{Hardware, NodePool, hardware};
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-pool-fractional-gpus",
+    group: Group::NodePool,
+    severity: Severity::Info,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[Kind::NODE_OVERLAY],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("gpu_pool_fractional_gpus.rs")),
+    check: Check::Object(check),
+};
+
+const COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let Some(types) = pool.types() else {
+        return;
+    };
+    if pool.is_auto_mode() || hardware(&types) != Hardware::Accelerated {
+        return;
+    }
+    let Some(none) = catalog::index(COUNT).and_then(|index| index.with("0")) else {
+        return;
+    };
+    let shares = none.and(&types);
+    let Some(first) = shares.names().next() else {
+        return;
+    };
+    // A pool of shares alone is meant as one, and so is what is named.
+    if types.is_subset(&shares) || super::names_one_of(&pool, &shares) {
+        return;
+    }
+    let overlaid = (ctx.index().of(Kind::NODE_OVERLAY))
+        .any(|o| o.path(&["spec", "capacity", "nvidia.com/gpu"]).exists());
+    if overlaid {
+        return;
+    }
+    let requirements = pool.requirements();
+    ctx.report(
+        &requirements,
+        format!("the GPU pool admits {first} and its kin, which report 0 GPUs"),
+    )
+    .help(format!(
+        "require `{COUNT} Gt 0`, or name the family if it is meant"
+    ))
+    .fix(
+        Fix::new(
+            "require whole GPUs; check that nothing runs on shares",
+            Safety::Unsafe,
+        )
+        .append(
+            &requirements,
+            json!({"key": COUNT, "operator": "Gt", "values": ["0"]}),
+        )
+        .drifting(),
+    );
+}

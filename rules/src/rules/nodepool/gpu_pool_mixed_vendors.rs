@@ -1,0 +1,154 @@
+//! A GPU pool admits accelerators of more than one vendor.
+//!
+//! # Why
+//!
+//! A pod asks for `nvidia.com/gpu` or `amd.com/gpu`, never for either. In a pool that says nothing
+//! about the vendor, a pod that only tolerates the taint can make Karpenter start the cheapest
+//! machine, which may be a g4ad with an AMD card, on an image with NVIDIA's drivers.
+//!
+//! # Fix
+//!
+//! Require `karpenter.k8s.aws/instance-gpu-manufacturer In [nvidia]`, or name the families.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements: # <-
+//!         - key: karpenter.k8s.aws/instance-gpu-count
+//!           operator: Gt
+//!           values: ["0"]
+//!         - key: kubernetes.io/arch
+//!           operator: In
+//!           values: [amd64]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-gpu-count
+//!           operator: Gt
+//!           values: ["0"]
+//!         - key: kubernetes.io/arch
+//!           operator: In
+//!           values: [amd64]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!         - key: karpenter.k8s.aws/instance-gpu-manufacturer
+//!           operator: In
+//!           values: [nvidia]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/scheduling/#accelerators-gpu-resources>
+//! - <https://karpenter.sh/docs/reference/instance-types/>
+
+use serde_json::json;
+
+use crate::catalog::TypeSet;
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::nodepool::{Hardware, NodePool, hardware};
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-pool-mixed-vendors",
+    group: Group::NodePool,
+    severity: Severity::Info,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("gpu_pool_mixed_vendors.rs")),
+    check: Check::Object(check),
+};
+
+const VENDOR: &str = "karpenter.k8s.aws/instance-gpu-manufacturer";
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let Some(types) = pool.types() else {
+        return;
+    };
+    if hardware(&types) != Hardware::Accelerated || pool.requirement(VENDOR).is_some() {
+        return;
+    }
+    let has = |resource: &str| types.iter().any(|t| t.devices(resource) > 0);
+    let others: TypeSet = types
+        .iter()
+        .filter(|t| t.devices("amd.com/gpu") > 0 || t.devices("habana.ai/gaudi") > 0)
+        .collect();
+    let Some(first) = others.names().next() else {
+        return;
+    };
+    // Who names such a type means it.
+    if !has("nvidia.com/gpu") || super::names_one_of(&pool, &others) {
+        return;
+    }
+    let key = if pool.is_auto_mode() {
+        "eks.amazonaws.com/instance-gpu-manufacturer"
+    } else {
+        VENDOR
+    };
+    let requirements = pool.requirements();
+    ctx.report(
+        &requirements,
+        format!("the GPU pool admits NVIDIA's types and others, such as {first}"),
+    )
+    .help(format!("require `{key} In [nvidia]`, or name the families"))
+    .fix(
+        Fix::new(
+            "require nvidia; check that nothing needs the others",
+            Safety::Unsafe,
+        )
+        .append(
+            &requirements,
+            json!({"key": key, "operator": "In", "values": ["nvidia"]}),
+        )
+        .drifting(),
+    );
+}
