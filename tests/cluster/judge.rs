@@ -83,6 +83,11 @@ impl Field {
         }
     }
 
+    /// Whether it is refused for not being there.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.missing
+    }
+
     /// How a finding at `ours` stands to this field.
     pub(crate) fn meets(&self, ours: &Field) -> Option<Meeting> {
         let ours = if self.indices {
@@ -267,8 +272,10 @@ fn refusal(status: &Value) -> Refusal {
     let all: Vec<&str> = array(causes).map(|cause| text(&cause["field"])).collect();
     let mut fields: Vec<Field> = array(causes)
         .filter(|cause| {
-            // Says that the schema's errors came first, which is no reason of its own.
-            !text(&cause["message"]).contains("some validation rules were not checked")
+            // That the schema's errors came first, and that what they hit cannot be read, are no reasons of their own.
+            let message = text(&cause["message"]);
+            !message.contains("some validation rules were not checked")
+                && !message.contains("accessor error")
         })
         .filter_map(|cause| Some((cause["field"].as_str()?, text(&cause["message"]))))
         .filter(|(path, message)| !places::is_echo(path, message, &all))

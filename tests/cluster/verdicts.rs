@@ -108,8 +108,14 @@ fn meeting(refusal: &Refusal, claims: &[Claim]) -> Result<Meeting, &'static str>
             Err("refused, and no error says by whom")
         };
     }
+    // What a fragment lacks is said once, and not field by field.
+    let fragment = errors.iter().any(|c| c.rule == "manifest-incomplete");
     let mut worst = Meeting::Exact;
     for field in &refusal.fields {
+        if fragment && field.is_missing() {
+            worst = Meeting::Beside;
+            continue;
+        }
         let best = errors
             .iter()
             .filter_map(|c| match &c.field {
