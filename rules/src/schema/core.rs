@@ -72,6 +72,9 @@ fn overlaid(name: &str, overlay: &Value) -> Option<Value> {
     };
     let mut required = map.get("required").map(names).unwrap_or_default();
     required.extend(more.get("required").map(names).unwrap_or_default());
+    if let Some(filled) = more.get("filled") {
+        map.insert("filled".to_owned(), filled.clone());
+    }
     let optional = more.get("optional").map(names).unwrap_or_default();
     required.retain(|name| !optional.contains(name));
     required.dedup();

@@ -40,6 +40,7 @@ pub(super) fn check(object: &Object, out: &mut Vec<Violation>) {
             ));
         }
     }
+    controllers(&metadata.get("ownerReferences"), out);
     for owner in metadata.get("ownerReferences").items() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             let node = owner.get(field);
@@ -50,6 +51,20 @@ pub(super) fn check(object: &Object, out: &mut Vec<Violation>) {
                 ));
             }
         }
+    }
+}
+
+/// One owner may control an object.
+fn controllers(owners: &Node<'_>, out: &mut Vec<Violation>) {
+    let mut controlling = owners
+        .items()
+        .map(|owner| owner.get("controller"))
+        .filter(|controller| controller.bool() == Some(true));
+    if let (Some(_), Some(second)) = (controlling.next(), controlling.next()) {
+        out.push(
+            Violation::invalid(&second, "an earlier owner controls the object already")
+                .help("write `controller: true` once"),
+        );
     }
 }
 

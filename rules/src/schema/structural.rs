@@ -126,7 +126,7 @@ impl Making {
                 (OBJECT_META, Reading::Embedded) => embedded_metadata(),
                 (_, Reading::Core) => core::strict(&name).map_or(Value::Bool(true), |s| {
                     let mut made = self.convert(&s, reading, false);
-                    if made.get("required").is_none() {
+                    if made.get("required").is_none() && s.get("filled").is_none() {
                         takes_null(&mut made);
                     }
                     made
@@ -166,7 +166,7 @@ impl Making {
                 }
                 "items" => {
                     let mut items = self.convert(value, reading, nested);
-                    if reading == Reading::Core {
+                    if reading == Reading::Core && !flag("filled") {
                         takes_null(&mut items);
                     }
                     to.insert(key.clone(), items);
@@ -260,7 +260,7 @@ impl Making {
 }
 
 /// Go reads null in a list as the empty value of the item's type. What has required fields is
-/// refused then, and what has none is taken.
+/// refused then, and what has none is taken, but for what the overlay calls filled.
 fn takes_null(schema: &mut Value) {
     if let Some(Value::String(one)) = schema.get("type") {
         let types = Value::from(vec![one.clone(), "null".to_owned()]);
