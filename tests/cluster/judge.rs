@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use gpulint_rules::source::{Document, Source, read};
 use gpulint_rules::{Authority, ObjectId, Pointer};
 use regex::Regex;
 use serde_json::Value;
@@ -219,7 +220,12 @@ impl Judge {
             (400..500).contains(&code) && code != 404,
             "{path}: {code} {answer}\n{body}"
         );
-        Verdict::Refused(refusal(&answer))
+        let templates = if id.kind == "StatefulSet" {
+            claim_templates(body)
+        } else {
+            0
+        };
+        Verdict::Refused(refusal(&answer, templates))
     }
 
     /// Asks, and once more: what shared a connection with a request that broke off is not to blame.
@@ -257,8 +263,17 @@ fn is_path_segment(name: &str) -> bool {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// Reads the Status that refuses.
-fn refusal(status: &Value) -> Refusal {
+/// How many volumes a StatefulSet gets from templates of claims.
+fn claim_templates(body: &str) -> usize {
+    read(&Source::from_text("case.yaml", body))
+        .iter()
+        .filter_map(Document::root)
+        .map(|root| root.path(&["spec", "volumeClaimTemplates"]).items().count())
+        .sum()
+}
+
+/// Reads the Status that refuses; `templates`: as many volumes of the pod are not its own.
+fn refusal(status: &Value, templates: usize) -> Refusal {
     let message = text(&status["message"]).to_owned();
     if message.starts_with("admission webhook") {
         // KEDA's webhooks answer with a sentence.
@@ -281,7 +296,10 @@ fn refusal(status: &Value) -> Refusal {
         .filter(|(path, message)| !places::is_echo(path, message, &all))
         .map(|(path, message)| Field {
             missing: message.starts_with("Required value"),
-            ..Field::named(&places::as_written(path), true)
+            ..Field::named(
+                &places::as_written(&places::of_template(path, templates)),
+                true,
+            )
         })
         .collect();
     if fields.is_empty() {

@@ -61,6 +61,22 @@ pub(crate) fn as_written(path: &str) -> String {
     path
 }
 
+/// The place of a volume of a StatefulSet's pod: the server puts one for each template of a claim before those that are written.
+pub(crate) fn of_template(path: &str, templates: usize) -> String {
+    static VOLUME: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^spec\.template\.spec\.volumes\[(\d+)\](.*)$").unwrap());
+    let volume = VOLUME
+        .captures(path)
+        .and_then(|c| Some((c[1].parse::<usize>().ok()?, c[2].to_owned())));
+    match volume {
+        Some((number, _)) if number < templates => format!("spec.volumeClaimTemplates[{number}]"),
+        Some((number, rest)) => {
+            format!("spec.template.spec.volumes[{}]{rest}", number - templates)
+        }
+        None => path.to_owned(),
+    }
+}
+
 /// Whether an error says no more than another one of the same answer: `all` are the places of all of them.
 pub(crate) fn is_echo(path: &str, message: &str, all: &[&str]) -> bool {
     let beside = |from: &str, to: &str| {
@@ -76,6 +92,8 @@ pub(crate) fn is_echo(path: &str, message: &str, all: &[&str]) -> bool {
         // Without a selector no labels are selected.
         || beside(".template.metadata.labels", ".selector")
         || beside(".succeededCount", ".succeededIndexes")
+        // A claim's name is made of the pod's.
+        || (message.contains("PVC name") && all.contains(&"metadata.name"))
         // A volume is mounted and a device: both places are named, and one is enough.
         || (message.contains("in volumeDevices") && all.iter().any(|p| p.contains(".volumeDevices[")))
 }
@@ -92,6 +110,19 @@ fn places_are_spelled_as_manifests_spell_them() {
         ("spec.clusterIPs[0]", "spec"),
     ] {
         assert_eq!(as_written(server), manifest);
+    }
+    for (server, written) in [
+        (
+            "spec.template.spec.volumes[1].name",
+            "spec.template.spec.volumes[0].name",
+        ),
+        (
+            "spec.template.spec.volumes[0].name",
+            "spec.volumeClaimTemplates[0]",
+        ),
+        ("spec.replicas", "spec.replicas"),
+    ] {
+        assert_eq!(of_template(server, 1), written);
     }
     let all = ["spec.selector", "spec.template.metadata.labels"];
     assert!(is_echo(all[1], "Invalid value", &all));
