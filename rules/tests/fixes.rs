@@ -539,6 +539,14 @@ fn what_something_else_reads_is_refused() {
 }
 
 #[test]
+fn an_item_that_ends_in_kept_lines_ends_there() {
+    let text = "apiVersion: v1\nkind: List\nitems:\n  - apiVersion: v1\n    kind: A\n    a: |+\n      text\n  - apiVersion: v1\n    kind: B\n";
+    let set = fix(json!([{"op": "replace", "path": "/a", "value": "x"}]));
+    let new = edited("a.yaml", text, 0, &set).unwrap();
+    assert_eq!(new, text.replace("|+\n      text", "x"));
+}
+
+#[test]
 fn other_documents_and_items_stay() {
     let text = "\u{FEFF}# first\n---\napiVersion: v1\nkind: A\n---\n# the list\napiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: B\n  # b\n- kind: C\n  apiVersion: v1\n...\n---\napiVersion: v1\nkind: D";
     let mut set = fix(json!([{"op": "add", "path": "/x", "value": {"z": [1]}}]));

@@ -169,8 +169,11 @@ impl Scope {
         } else {
             let dash = layout.start(root)?;
             let end = layout.tail(root, layout.column(dash))?;
-            let first = layout.is_first(dash) && layout.key(root).is_none();
-            first.then(|| (layout.line_start(dash)..end, Pointer::from_steps(["0"])))?
+            let text = &layout.text[..end];
+            let whole_lines = layout.is_first(dash)
+                && layout.key(root).is_none()
+                && (text.ends_with('\n') || end == layout.text.len());
+            whole_lines.then(|| (layout.line_start(dash)..end, Pointer::from_steps(["0"])))?
         };
         let value = object.root().to_json();
         let alone = read(&Source::from_text("", &source.text()[part.clone()]));

@@ -331,7 +331,14 @@ impl<'t> Layout<'t> {
                     .next()
                     .is_some_and(|h| h.contains('+'));
                 if keeps {
-                    return Some(span.end.max(self.next_line(header)));
+                    // The span may reach into the indentation of what comes next.
+                    let text = self.text[..span.end].trim_end_matches(' ');
+                    let end = if text.ends_with('\n') {
+                        text.len()
+                    } else {
+                        span.end
+                    };
+                    return Some(end.max(self.next_line(header)));
                 }
                 let content = self.text[span.clone()].trim_end_matches([' ', '\t', '\r', '\n']);
                 Some(if content.is_empty() {
