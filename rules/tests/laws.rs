@@ -284,3 +284,16 @@ fn values_agree_with_a_second_reader() {
     }
     assert!(compared > 60, "{compared}");
 }
+
+/// What is merged may be a list of anything: only its maps have entries.
+#[test]
+fn a_merge_of_lists_has_no_entries() {
+    let text = "apiVersion: v1\nkind: Pod\na: &a\n- [b]\n- {c: 1}\nd:\n  <<: *a\n";
+    let source = Arc::new(Source::from_text("x.yaml", text));
+    let documents = read(&source);
+    let root = documents[0].root().unwrap();
+    let merged = root.get("d");
+    assert!(merged.get("b").is_absent());
+    assert_eq!(merged.get("c").int(), Some(1));
+    assert_eq!(merged.to_json(), serde_json::json!({"c": 1}));
+}

@@ -220,7 +220,8 @@ impl Tree {
             SlotKind::Mapping | SlotKind::FlowMapping => self.entry(target, name).map(|e| e.0),
             SlotKind::Sequence | SlotKind::FlowSequence => self.children(target).find_map(|item| {
                 let item = self.resolve(item);
-                self.entry(item, name).map(|e| e.0)
+                let entry = self.slot(item).kind.is_mapping();
+                entry.then(|| self.entry(item, name))?.map(|e| e.0)
             }),
             _ => None,
         }
