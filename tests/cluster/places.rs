@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// What the server writes, and what a manifest writes.
-const SPELLINGS: [(&str, &str); 11] = [
+const SPELLINGS: &[(&str, &str)] = &[
     (r"template\.(labels|annotations)$", "template.metadata.$1"),
     (
         r"\.volumeMounts\.(subPath|subPathExpr|mountPropagation|recursiveReadOnly)$",
@@ -19,6 +19,13 @@ const SPELLINGS: [(&str, &str); 11] = [
         r"\.downwardAPI\.(fieldRef|resourceFieldRef|path|mode)(\..*)?$",
         ".downwardAPI",
     ),
+    (r"\.projected\.path$", ".projected"),
+    (
+        r"^metadata\.ownerReferences\..*$",
+        "metadata.ownerReferences",
+    ),
+    // What lacks its limit is the request.
+    (r"\.resources\.limits$", ".resources"),
     // The quantity stands under `requests`.
     (r"\.resources\[storage\]$", ".resources"),
     (
@@ -94,6 +101,13 @@ pub(crate) fn is_echo(path: &str, message: &str, all: &[&str]) -> bool {
         || beside(".succeededCount", ".succeededIndexes")
         // A claim's name is made of the pod's.
         || (message.contains("PVC name") && all.contains(&"metadata.name"))
+        || beside(".minDomains", ".whenUnsatisfiable")
+        // A port that is not written is written from the Service's.
+        || beside(".targetPort", ".port")
+        || beside("spec.metrics", "spec.minReplicas")
+        // A Job's name becomes a label of its pods, and their labels become the Job's.
+        || (matches!(path, "spec.template.labels" | "metadata.labels") && all.contains(&"metadata.name"))
+        || beside("metadata.labels", "spec.template.labels")
         // A volume is mounted and a device: both places are named, and one is enough.
         || (message.contains("in volumeDevices") && all.iter().any(|p| p.contains(".volumeDevices[")))
 }

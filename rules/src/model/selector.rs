@@ -2,6 +2,15 @@
 
 use crate::node::Node;
 
+/// The text of a label; null is the empty text.
+fn text<'a>(node: &Node<'a>) -> Option<&'a str> {
+    if node.is_null() {
+        Some("")
+    } else {
+        node.text()
+    }
+}
+
 /// Whether a selector matches labels: `None` where a placeholder decides, or the selector cannot
 /// be read. An absent selector matches nothing; an empty one everything.
 #[must_use]
@@ -18,7 +27,7 @@ pub fn matches(selector: &Node<'_>, labels: &[(&str, Node<'_>)]) -> Option<bool>
         let Some(found) = value(key) else {
             return Some(false);
         };
-        match (wanted.text(), found.text()) {
+        match (text(&wanted), text(found)) {
             (Some(a), Some(b)) if a == b => {}
             (Some(_), Some(_)) => return Some(false),
             _ => unknown = true,
@@ -28,9 +37,9 @@ pub fn matches(selector: &Node<'_>, labels: &[(&str, Node<'_>)]) -> Option<bool>
         let key = expression.get("key").text()?;
         let found = value(key);
         let among = || -> Option<bool> {
-            let text = found?.text()?;
+            let label = text(found?)?;
             let mut wanted = expression.get("values").items();
-            Some(wanted.any(|v| v.text() == Some(text)))
+            Some(wanted.any(|v| text(&v) == Some(label)))
         };
         let holds = match expression.get("operator").text()? {
             "Exists" => Some(found.is_some()),

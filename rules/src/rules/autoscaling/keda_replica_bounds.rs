@@ -157,8 +157,8 @@ fn check_hpa(spec: &Node<'_>, ctx: &mut Context<'_>) {
         && floor > ceiling
     {
         ctx.report(
-            &min,
-            format!("`minReplicas` {floor} is above `maxReplicas` {ceiling}"),
+            &max,
+            format!("`maxReplicas` {ceiling} is below `minReplicas` {floor}"),
         )
         .help("raise the maximum or lower the minimum")
         .refused_by(Some(Authority::ApiServer));

@@ -105,13 +105,13 @@ fn compare(
     object: &Object,
     ctx: &mut Context<'_>,
 ) {
-    if !request.exists() || request.is_unknown() || limit.is_unknown() {
+    if request.is_unknown() || limit.is_unknown() {
         return;
     }
     if !whole(name, request, object, ctx) {
         return;
     }
-    if !limit.exists() {
+    if limit.is_absent() {
         if object.is_partial() {
             return;
         }
@@ -161,7 +161,11 @@ fn whole(name: &str, amount: &Node<'_>, object: &Object, ctx: &mut Context<'_>) 
     false
 }
 
+/// The amount as the API server reads it: null is 0.
 fn quantity(node: &Node<'_>) -> Option<Quantity> {
+    if node.is_null() {
+        return Some(Quantity::ZERO);
+    }
     Quantity::parse(&node.quantity_text()?).ok()
 }
 

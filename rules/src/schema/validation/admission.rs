@@ -151,7 +151,8 @@ fn client<'a>(config: &Node<'a>, report: &mut Report<'a>) {
 }
 
 fn check_url(text: &str) -> Result<(), String> {
-    let Some(rest) = text.strip_prefix("https://") else {
+    let secure = text.get(..8).filter(|t| t.eq_ignore_ascii_case("https://"));
+    let Some(rest) = secure.and_then(|_| text.get(8..)) else {
         return Err("the address does not begin with `https://`".to_owned());
     };
     if rest.contains('#') {

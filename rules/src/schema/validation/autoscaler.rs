@@ -136,7 +136,7 @@ fn source<'a>(kind: &str, block: &Node<'a>, report: &mut Report<'a>) {
     }
     for field in ["value", "averageValue"] {
         let node = target.get(field);
-        if quantity(&node).is_some_and(|q| q <= Quantity::ZERO) {
+        if node.exists() && quantity(&node).is_some_and(|q| q <= Quantity::ZERO) {
             report
                 .at(&node, format!("`{field}` is not above 0"))
                 .help("write a target above 0");

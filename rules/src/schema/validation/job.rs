@@ -42,9 +42,15 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'
             .help("leave it out, or write `manualSelector: true` and be sure that it is unique")
             .fix(Fix::new("remove `selector`", Safety::Safe).remove(&chosen));
     }
+    let node = object.path(&["metadata", "name"]);
+    if node.text().is_some_and(|n| n.len() > 63) {
+        report
+            .at(&node, "the name of a Job has 63 characters at most")
+            .help("it becomes a label of the pods");
+        return;
+    }
     // Each pod of an indexed Job is a host of its own.
     let count = spec.get("completions").int().unwrap_or(1);
-    let node = object.path(&["metadata", "name"]);
     if spec.get("completionMode").text() == Some("Indexed")
         && count > 0
         && let Some(name) = node.text()
@@ -68,7 +74,11 @@ fn cron_job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'a>) {
     }
     schedule(spec, report);
     time_zone(&spec.get("timeZone"), report);
-    let inner = spec.path(&["jobTemplate", "spec"]);
+    let template = spec.get("jobTemplate");
+    let inner = template.get("spec");
+    if template.is_mapping() && !inner.exists() {
+        report.missing(&template, "spec", "`spec` is required");
+    }
     if !inner.is_mapping() {
         return;
     }

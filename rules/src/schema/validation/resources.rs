@@ -43,7 +43,7 @@ pub(super) fn container<'a>(container: &Node<'a>, report: &mut Report<'a>) {
         }
     }
     for (name, request) in requests.entries() {
-        if !is_extended(name) && !is_placeholder(name) && request.exists() {
+        if !is_extended(name) && !is_placeholder(name) {
             compare(name, &request, &limits, report);
         }
     }
@@ -86,7 +86,7 @@ fn compare<'a>(name: &str, request: &Node<'a>, limits: &Node<'a>, report: &mut R
     if limits.is_unknown() || limit.is_unknown() {
         return;
     }
-    if !limit.exists() {
+    if limit.is_absent() {
         if whole && !report.partial && !super::is_open(limits) {
             report
                 .at(

@@ -145,12 +145,12 @@ pub(crate) fn agrees<'a>(
         return;
     }
     let wanted = node.get("matchLabels");
-    let differs = wanted
-        .entries()
-        .into_iter()
-        .find(|(key, value)| labels_node.get(key).text() != value.text());
+    let differs = wanted.entries().into_iter().find(|(key, value)| {
+        let label = labels_node.get(key);
+        label.is_absent() || label.text().unwrap_or_default() != value.text().unwrap_or_default()
+    });
     let message = match &differs {
-        Some((key, value)) if labels_node.get(key).exists() => format!(
+        Some((key, value)) if !labels_node.get(key).is_absent() => format!(
             "the pods' label {} is not {}, which `selector` wants",
             shown(key),
             shown(value.text().unwrap_or_default())

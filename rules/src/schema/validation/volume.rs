@@ -333,6 +333,10 @@ pub(super) fn claim_spec<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     report.spelled_unless_empty(&spec.get("storageClassName"), &DNS_SUBDOMAIN);
 }
 
+/// An amount; null is 0, as it is in a map of resources.
 pub(super) fn quantity(node: &Node<'_>) -> Option<Quantity> {
+    if node.is_null() {
+        return Some(Quantity::ZERO);
+    }
     Quantity::parse(&node.quantity_text()?).ok()
 }

@@ -192,6 +192,10 @@ fn stateful_set<'a>(
         known &= !claim.is_unknown() && !name.is_unknown();
         names.extend(name.text());
         report.spelled(&name, &DNS_LABEL);
+        let metadata = claim.get("metadata");
+        if metadata.is_mapping() && !name.exists() {
+            report.missing(&metadata, "name", "`name` is required");
+        }
         if claim.is_mapping() && !claim.get("spec").exists() {
             report.missing(&claim, "spec", "`spec` is required");
         }
