@@ -52,7 +52,7 @@ fn matching<'a>(rule: &Node<'a>, report: &mut Report<'a>) {
         // The core group is the empty text.
         if field != "apiGroups" {
             for item in list.items() {
-                if item.text() == Some("") {
+                if item.text() == Some("") || item.is_null() {
                     report.at(&item, format!("an item of `{field}` may not be empty"));
                 }
             }
