@@ -11,13 +11,19 @@ mod balancer;
 mod client;
 #[path = "cluster/server.rs"]
 mod cluster;
+#[path = "webhook/fake.rs"]
+mod fake;
 #[path = "webhook/in_cluster.rs"]
 mod in_cluster;
 #[path = "webhook/manifests.rs"]
 mod manifests;
+#[path = "webhook/parity.rs"]
+mod parity;
 #[path = "webhook/reviews.rs"]
 mod reviews;
 #[path = "webhook/server.rs"]
 mod server;
+#[path = "webhook/soak.rs"]
+mod soak;
 #[path = "webhook/tls.rs"]
 mod tls;

@@ -17,7 +17,7 @@ use crate::reviews::{bad_pool, create, good_pool};
 use crate::server::{Folder, Server};
 
 /// Puts a pair where a Secret volume would: files are links into a folder that is swapped.
-fn mount(folder: &Path, version: &str, pair: &Pair) {
+pub(crate) fn mount(folder: &Path, version: &str, pair: &Pair) {
     let data = folder.join(version);
     fs::create_dir_all(&data).unwrap();
     fs::write(data.join("tls.crt"), &pair.certificate).unwrap();

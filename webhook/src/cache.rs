@@ -159,13 +159,8 @@ impl Cache {
 
     /// An object is gone.
     fn delete(&self, kind: Kind, value: &Value) {
-        let metadata = &value["metadata"];
-        let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
         if let Some(known) = self.lock().get_mut(&kind)
-            && known
-                .objects
-                .remove(&(text("namespace"), text("name")))
-                .is_none()
+            && known.objects.remove(&name(value)).is_none()
         {
             return;
         }
@@ -191,12 +186,12 @@ impl Cache {
 
     /// Replaces the snapshot by one of what is known now.
     fn snapshot(&self) {
+        let mut counts = Vec::new();
         let index = {
             let kinds = self.lock();
             let mut index = Index::new(kinds.values().all(|known| known.synced));
             for (kind, known) in kinds.iter() {
-                self.metrics
-                    .cached(*kind, known.objects.len(), known.synced);
+                counts.push((*kind, known.objects.len(), known.synced));
                 if known.synced {
                     index.know(*kind);
                 }
@@ -209,6 +204,9 @@ impl Cache {
         // Made here, so that no request waits for it.
         let _ = index.views();
         self.index.store(Arc::new(index));
+        for (kind, objects, synced) in counts {
+            self.metrics.cached(kind, objects, synced);
+        }
         self.metrics.rebuilt();
     }
 
@@ -221,12 +219,18 @@ impl Cache {
 /// The object as it is kept; `None` where it is derived from another that rules know.
 fn keep(value: &Value) -> Option<(Name, Kept)> {
     let object = Object::from_json(value).filter(|object| !is_derived(object))?;
-    let id = object.id();
-    let name = (id.namespace.clone().unwrap_or_default(), id.name.clone());
+    let name = name(value);
     let mut hasher = DefaultHasher::new();
     value.to_string().hash(&mut hasher);
     let hash = hasher.finish();
     Some((name, Kept { object, hash }))
+}
+
+/// Namespace and name as the API server has them.
+fn name(value: &Value) -> Name {
+    let metadata = &value["metadata"];
+    let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
+    (text("namespace"), text("name"))
 }
 
 #[cfg(test)]

@@ -227,18 +227,20 @@ pub(crate) fn rename(text: &str, old: &str, new: &str) -> String {
 
 /// The names that recording rules of the index make: whoever records an old name keeps it alive.
 pub(crate) fn recorded(index: &Index) -> BTreeSet<String> {
-    let names = |object: &Object| -> Vec<String> {
-        object
-            .path(&["spec", "groups"])
-            .items()
-            .flat_map(|group| group.get("rules").items())
-            .filter_map(|rule| rule.get("record").text().map(str::to_owned))
-            .collect()
-    };
     RULE_KINDS
         .iter()
         .flat_map(|kind| index.of(*kind))
-        .flat_map(names)
+        .flat_map(records)
+        .collect()
+}
+
+/// The names that the recording rules of one object make.
+pub(crate) fn records(object: &Object) -> Vec<String> {
+    object
+        .path(&["spec", "groups"])
+        .items()
+        .flat_map(|group| group.get("rules").items())
+        .filter_map(|rule| rule.get("record").text().map(str::to_owned))
         .collect()
 }
 

@@ -52,7 +52,7 @@ use serde_json::json;
 
 use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
-use crate::model::migration::metrics::{Fate, RULE_KINDS, rename, stale};
+use crate::model::migration::metrics::{Fate, RULE_KINDS, records, rename, stale};
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
@@ -85,22 +85,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if object.is(CONFIG_MAP) {
         for (name, text) in object.get("data").entries() {
             if holds_queries(name, &text) {
-                judge(&text, Severity::Info, ctx);
+                judge(&text, Severity::Info, &[], ctx);
             }
         }
     } else if object.is(DASHBOARD) {
-        judge(&object.path(&["spec", "json"]), Severity::Info, ctx);
+        judge(&object.path(&["spec", "json"]), Severity::Info, &[], ctx);
     } else if object.id().group == "keda.sh" {
         for trigger in object.path(&["spec", "triggers"]).items() {
             if trigger.get("type").text() == Some("prometheus") {
                 let query = trigger.path(&["metadata", "query"]);
-                judge(&query, Severity::Warning, ctx);
+                judge(&query, Severity::Warning, &[], ctx);
             }
         }
     } else {
+        // Under review the object is not in the index yet.
+        let own = records(object);
         for group in object.path(&["spec", "groups"]).items() {
             for rule in group.get("rules").items() {
-                judge(&rule.get("expr"), Severity::Warning, ctx);
+                judge(&rule.get("expr"), Severity::Warning, &own, ctx);
             }
         }
     }
@@ -112,14 +114,16 @@ fn holds_queries(name: &str, text: &Node<'_>) -> bool {
     file.iter().any(|end| name.ends_with(end)) && text.text().is_some_and(|t| t.contains("expr"))
 }
 
-fn judge(query: &Node<'_>, severity: Severity, ctx: &mut Context<'_>) {
+/// `own`: what the object itself records.
+fn judge(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Context<'_>) {
     // A query with a placeholder in it is a query all the same.
     let Some(crate::source::Scalar::Str(text)) = query.scalar() else {
         return;
     };
     let index = ctx.index();
     for found in stale(text, ctx.platform().karpenter) {
-        if index.views().recorded(index).contains(found.name) {
+        if index.views().recorded(index).contains(found.name) || own.iter().any(|n| n == found.name)
+        {
             continue;
         }
         let old = found.name;

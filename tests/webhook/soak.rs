@@ -1,0 +1,178 @@
+//! The server for a long time, and with much to remember.
+//!
+//! `GPULINT_SOAK=120` makes the soak as many seconds long; without it, it takes ten.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, metric};
+use crate::cluster::Authority;
+use crate::fake::Fake;
+use crate::reviews::{bad_pool, create, good_pool};
+use crate::server::{Folder, Server};
+use crate::tls::mount;
+
+/// Memory of a process now, in MiB; `None` where the system does not say.
+fn resident(server: &Server) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.id())).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: f64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kib / 1024.0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_fails_and_memory_stays_flat_while_certificates_change() {
+    let seconds = std::env::var("GPULINT_SOAK")
+        .ok()
+        .and_then(|s| s.parse().ok());
+    let whole = Duration::from_secs(seconds.unwrap_or(10));
+    let (folder, authority) = (Folder::new(), Authority::new());
+    mount(folder.path(), "v0", &authority.issue(&["127.0.0.1"]));
+    let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key"];
+    let server = Server::start("gpulint", folder.path(), None, &args).await;
+    server.ready().await;
+    let (end, answered) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU64::new(0)),
+    );
+    let address = server.admission;
+    let clients: Vec<_> = (0..8)
+        .map(|number| {
+            let mut client = Client::new(authority.pem());
+            if number % 2 == 0 {
+                client = client.http1();
+            }
+            let (end, answered) = (Arc::clone(&end), Arc::clone(&answered));
+            tokio::spawn(async move {
+                let bodies = [create(&good_pool("gpu")), create(&bad_pool("gpu"))];
+                while !end.load(Ordering::Relaxed) {
+                    // Half of them stay, half of them come and go.
+                    let requests = if number < 4 { 10_000 } else { 20 };
+                    let mut open = client.connect(address).await.unwrap();
+                    for at in 0..requests {
+                        let path = if at % 4 == 0 {
+                            "/mutate?timeout=3s"
+                        } else {
+                            "/validate?timeout=3s"
+                        };
+                        let answer = open.post(path, bodies[at % 2].clone()).await.unwrap();
+                        assert_eq!(answer.code, 200);
+                        answered.fetch_add(1, Ordering::Relaxed);
+                        if end.load(Ordering::Relaxed) {
+                            break;
+                        }
+                    }
+                }
+            })
+        })
+        .collect();
+    let began = Instant::now();
+    let (mut swaps, mut warm, mut most) = (0, None, 0.0_f64);
+    while began.elapsed() < whole {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        swaps += 1;
+        mount(
+            folder.path(),
+            &format!("v{swaps}"),
+            &authority.issue(&["127.0.0.1"]),
+        );
+        let _ = std::fs::remove_dir_all(folder.path().join(format!("v{}", swaps - 3)));
+        if began.elapsed() > whole / 3 {
+            let now = resident(&server);
+            warm = warm.or(now);
+            most = most.max(now.unwrap_or_default());
+        }
+    }
+    end.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.await.unwrap();
+    }
+    let metrics = server.metrics().await;
+    let reloads = metric(
+        &metrics,
+        r#"gpulint_reloads_total{what="certificate",result="ok"}"#,
+    );
+    let count = answered.load(Ordering::Relaxed);
+    println!(
+        "{count} requests in {whole:?}, {reloads} certificates, {warm:?} MiB after a third, {most:.1} MiB at most later"
+    );
+    assert!(reloads >= (swaps / 2) as f64, "{metrics}");
+    assert!(
+        !metrics.contains("gpulint_admission_failures_total{"),
+        "{metrics}"
+    );
+    if let Some(warm) = warm {
+        assert!(most < warm * 1.2 + 8.0, "{warm} MiB became {most} MiB");
+    }
+}
+
+/// A pod as clusters hold it: what a controller of its own kind made, with status and managed fields.
+fn pod(number: usize) -> Value {
+    let env: Vec<Value> = (0..12)
+        .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("value-{n}-of-{number}")}))
+        .collect();
+    let fields: serde_json::Map<String, Value> = (0..40)
+        .map(|n| (format!("f:field-{n}"), json!({".": {}, "f:inner": {}})))
+        .collect();
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": format!("trainer-{number}"), "namespace": format!("team-{}", number % 50),
+            "uid": format!("00000000-0000-0000-0000-{number:012}"),
+            "labels": {"app": format!("app-{}", number % 500), "team": "ml", "version": "v1"},
+            "annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": "9090"},
+            "ownerReferences": [{"apiVersion": "example.com/v1", "kind": "Experiment", "name": "x", "uid": "1", "controller": true}],
+            "managedFields": [{"manager": "kubelet", "operation": "Update", "apiVersion": "v1", "fieldsV1": fields}]},
+        "spec": {"nodeName": format!("ip-10-0-{}-{}.ec2.internal", number / 200, number % 200),
+            "containers": [{"name": "main", "image": "registry.example.com/team/trainer:1.2.3", "env": env,
+                "command": ["python", "-m", "train", "--epochs", "10"],
+                "resources": {"requests": {"cpu": "4", "memory": "16Gi"}, "limits": {"memory": "16Gi", "nvidia.com/gpu": "1"}},
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "shm", "mountPath": "/dev/shm"}]}],
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+                {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}]},
+        "status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [
+            {"type": "Ready", "status": "True"}, {"type": "Initialized", "status": "True"}]}})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_pods_fit_into_150_mib() {
+    let (folder, authority, fake) = (Folder::new(), Authority::new(), Fake::start().await);
+    let pair = authority.issue(&["127.0.0.1"]);
+    folder.write("tls.crt", &pair.certificate);
+    folder.write("tls.key", &pair.key);
+    let mut objects: Vec<Value> = (0..10_000).map(pod).collect();
+    objects.extend((0..200).map(|number| good_pool(&format!("gpu-{number}"))));
+    fake.hold(&objects);
+    let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key"];
+    let kubeconfig = fake.kubeconfig(&folder);
+    let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &args).await;
+    let line = r#"gpulint_cache_objects{group="",kind="Pod"}"#;
+    server
+        .until("all pods are known", async || {
+            metric(&server.metrics().await, line) == 10_000.0
+        })
+        .await;
+    server.ready().await;
+    let mut open = Client::new(authority.pem())
+        .connect(server.admission)
+        .await
+        .unwrap();
+    for _ in 0..100 {
+        assert_eq!(
+            open.post("/validate", create(&bad_pool("gpu")))
+                .await
+                .unwrap()
+                .code,
+            200
+        );
+    }
+    let Some(resident) = resident(&server) else {
+        return;
+    };
+    println!("{resident:.1} MiB with 10,000 pods and 200 pools");
+    assert!(resident < 150.0, "{resident} MiB");
+}

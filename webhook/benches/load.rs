@@ -1,0 +1,211 @@
+//! The server against an echo server on the same stack: HTTP/1.1 keep-alive over TLS, client and servers on the same cores.
+//!
+//! `cargo bench -p gpulint-webhook --bench load`. What counts is the ratio: both share the machine with the client.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::routing::post;
+use bytes::Bytes;
+use gpulint_rules::Settings;
+use gpulint_webhook::manifests::Install;
+use gpulint_webhook::serve::{Certificates, Options, Server, Stop};
+use gpulint_webhook::{Limits, TlsFiles, TlsFloor};
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::client::conn::http1;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+const SECONDS: u64 = 5;
+const ROUNDS: usize = 3;
+
+fn main() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    let certificate = params.self_signed(&key).unwrap().pem();
+    let key = key.serialize_pem();
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2).enable_all().build().unwrap()
+    };
+    let (servers, clients) = (runtime(), runtime());
+    let echo = servers.block_on(echo(&certificate, &key));
+    let (gpulint, _stop) = servers.block_on(gpulint(&certificate, &key));
+    let review = Bytes::from(review());
+    println!("a review of {} bytes, {SECONDS} s a round", review.len());
+    for connections in [1, 16, 64] {
+        let mut best = [(0.0_f64, f64::MAX); 2];
+        for _ in 0..ROUNDS {
+            for (at, address) in [echo, gpulint].into_iter().enumerate() {
+                let (rate, p99) =
+                    clients.block_on(load(&certificate, address, &review, connections));
+                best[at].0 = best[at].0.max(rate);
+                best[at].1 = best[at].1.min(p99);
+            }
+        }
+        let [(echo_rate, echo_p99), (rate, p99)] = best;
+        println!(
+            "{connections:>3} connections: echo {echo_rate:>7.0}/s p99 {echo_p99:>6.2} ms   gpulint {rate:>7.0}/s p99 {p99:>6.2} ms   {:.0} % of its rate, {:.2} times its p99",
+            100.0 * rate / echo_rate,
+            p99 / echo_p99
+        );
+    }
+}
+
+/// A sound GPU pool: every rule about pools looks at all of it.
+fn review() -> String {
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "operation": "CREATE", "name": "gpu",
+        "kind": {"group": "karpenter.sh", "version": "v1", "kind": "NodePool"},
+        "userInfo": {"username": "admin", "groups": ["system:authenticated"]},
+        "object": {"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": "gpu", "labels": {"team": "ml", "cost-center": "research"}},
+            "spec": {"weight": 10, "template": {"metadata": {"labels": {"team": "ml", "workload": "inference"}}, "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+                "expireAfter": "720h",
+                "taints": [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}],
+                "requirements": [
+                    {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["g5", "g6", "g6e"]},
+                    {"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "Lt", "values": ["5"]},
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                    {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+                    {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a", "us-east-1b"]}]}},
+            "limits": {"cpu": "400", "memory": "1600Gi", "nvidia.com/gpu": "16"},
+            "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m",
+                "budgets": [{"nodes": "1"}, {"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h"}]}}}}})
+    .to_string()
+}
+
+async fn gpulint(certificate: &str, key: &str) -> (SocketAddr, tokio::sync::oneshot::Sender<()>) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let files = TlsFiles {
+        certificate: folder.join("load.crt"),
+        key: folder.join("load.key"),
+    };
+    std::fs::write(&files.certificate, certificate).unwrap();
+    std::fs::write(&files.key, key).unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = Server::start(Options {
+        listen: any,
+        operations: any,
+        limits: Limits::default(),
+        tls_floor: TlsFloor::Tls12,
+        client_ca: None,
+        certificates: Certificates::Files(files),
+        registration: None,
+        install: Install::default(),
+        read: Arc::new(|| Ok(Settings::default())),
+        config: None,
+        cluster: false,
+        refresh: Duration::from_secs(10),
+    })
+    .await
+    .unwrap();
+    let address = server.addresses().0.unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    tokio::spawn(server.run(async {
+        let _ = stopped.await;
+        Stop::Now
+    }));
+    (address, stop)
+}
+
+async fn echo(certificate: &str, key: &str) -> SocketAddr {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            chain,
+            PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+        )
+        .unwrap();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let router: Router = Router::new().route("/validate", post(|body: Bytes| async { body }));
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            stream.set_nodelay(true).unwrap();
+            let (acceptor, router) = (acceptor.clone(), router.clone());
+            tokio::spawn(async move {
+                let stream = TokioIo::new(acceptor.accept(stream).await.unwrap());
+                let service = TowerToHyperService::new(router);
+                let builder = Builder::new(TokioExecutor::new());
+                let _ = builder.serve_connection(stream, service).await;
+            });
+        }
+    });
+    address
+}
+
+/// Requests a second, and the time in milliseconds that one in a hundred takes longer than.
+async fn load(
+    certificate: &str,
+    address: SocketAddr,
+    body: &Bytes,
+    connections: usize,
+) -> (f64, f64) {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap())
+        .unwrap();
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let connector = TlsConnector::from(Arc::new(config));
+    let began = Instant::now();
+    let tasks: Vec<_> = (0..connections)
+        .map(|_| {
+            let (connector, body) = (connector.clone(), body.clone());
+            tokio::spawn(async move {
+                let stream = TcpStream::connect(address).await.unwrap();
+                stream.set_nodelay(true).unwrap();
+                let name = ServerName::IpAddress(address.ip().into());
+                let stream = connector.connect(name, stream).await.unwrap();
+                let (mut sender, connection) =
+                    http1::handshake(TokioIo::new(stream)).await.unwrap();
+                tokio::spawn(connection);
+                let mut took = Vec::new();
+                while began.elapsed() < Duration::from_secs(SECONDS) {
+                    let request = Request::post("/validate?timeout=3s").header("host", "localhost");
+                    let request = request.body(Full::new(body.clone())).unwrap();
+                    let sent = Instant::now();
+                    sender.ready().await.unwrap();
+                    let answer = sender.send_request(request).await.unwrap();
+                    assert_eq!(answer.status(), 200);
+                    answer.into_body().collect().await.unwrap();
+                    took.push(sent.elapsed());
+                }
+                took
+            })
+        })
+        .collect();
+    let mut took = Vec::new();
+    for task in tasks {
+        took.extend(task.await.unwrap());
+    }
+    let rate = took.len() as f64 / began.elapsed().as_secs_f64();
+    took.sort_unstable();
+    (rate, took[took.len() * 99 / 100].as_secs_f64() * 1000.0)
+}
