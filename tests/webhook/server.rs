@@ -112,9 +112,9 @@ impl Server {
         None
     }
 
-    /// Waits, at most half a minute, until something holds.
+    /// Waits, at most two minutes: the machine may be busy, until something holds.
     pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
-        let until = Instant::now() + Duration::from_secs(30);
+        let until = Instant::now() + Duration::from_secs(120);
         while !holds().await {
             let (_, ready) = plain(self.operations, "/readyz").await.unwrap_or_default();
             assert!(

@@ -13,12 +13,19 @@ impl Tree {
     #[must_use]
     pub fn from_json(value: &Value) -> Tree {
         let mut tree = Tree::new(Arc::from(""), false);
-        push(&mut tree, value, NONE, NONE);
+        let mut text = String::new();
+        push(&mut tree, &mut text, value, NONE, NONE);
+        tree.text = Arc::from(text);
+        // A webhook keeps the objects of a whole cluster.
+        tree.slots.shrink_to_fit();
+        tree.keys.shrink_to_fit();
         tree
     }
 }
 
-fn push(tree: &mut Tree, value: &Value, parent: u32, key: u32) -> u32 {
+/// All texts stand one behind the other in `text`: thousands of small strings cost several times as
+/// much. The spans are into it; nobody is told, because nobody can see it.
+fn push(tree: &mut Tree, text: &mut String, value: &Value, parent: u32, key: u32) -> u32 {
     let at = u32::try_from(tree.slots.len()).unwrap_or(NONE - 2);
     let kind = match value {
         Value::Object(_) => SlotKind::Mapping,
@@ -40,26 +47,26 @@ fn push(tree: &mut Tree, value: &Value, parent: u32, key: u32) -> u32 {
         Value::Object(map) => {
             let mut last = NONE;
             for (name, value) in map {
-                let text = store(tree, name);
+                let span = store(text, name);
                 let key = u32::try_from(tree.keys.len()).unwrap_or(NONE - 2);
                 tree.keys.push(Key {
-                    span: Span::default(),
-                    text,
+                    span,
+                    text: NONE,
                     merge: false,
                 });
-                let child = push(tree, value, at, key);
+                let child = push(tree, text, value, at, key);
                 link(tree, at, &mut last, child);
             }
         }
         Value::Array(items) => {
             let mut last = NONE;
             for value in items {
-                let child = push(tree, value, at, NONE);
+                let child = push(tree, text, value, at, NONE);
                 link(tree, at, &mut last, child);
             }
         }
-        Value::String(text) => tree.slots[at as usize].data = store(tree, text),
-        other => tree.slots[at as usize].data = store(tree, &other.to_string()),
+        Value::String(string) => tree.slots[at as usize].span = store(text, string),
+        other => tree.slots[at as usize].span = store(text, &other.to_string()),
     }
     at
 }
@@ -73,7 +80,9 @@ fn link(tree: &mut Tree, parent: u32, last: &mut u32, child: u32) {
     *last = child;
 }
 
-fn store(tree: &mut Tree, text: &str) -> u32 {
-    tree.strings.push(Box::from(text));
-    u32::try_from(tree.strings.len() - 1).unwrap_or(NONE - 2)
+fn store(text: &mut String, string: &str) -> Span {
+    let end = |text: &String| u32::try_from(text.len()).unwrap_or(NONE);
+    let start = end(text);
+    text.push_str(string);
+    Span::new(start, end(text))
 }
