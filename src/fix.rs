@@ -168,7 +168,7 @@ impl Fixed {
         let mut errors = Vec::new();
         for (at, change) in std::mem::take(&mut self.changes) {
             let input = &set.inputs[at].input;
-            let text = set.source(at).map(|source| Arc::clone(source));
+            let text = set.source(at).cloned();
             let new = text.as_ref().map_or("", |source| source.text());
             let outcome = if input.stdin {
                 Ok(())
