@@ -184,6 +184,9 @@ fn versions<'a>(list: &Node<'a>, report: &mut Report<'a>) {
     let mut seen = Vec::new();
     for item in list.items() {
         report.spelled(&item, &DNS_1035_LABEL);
+        if item.is_null() {
+            report.at(&item, "a version may not be empty").help(help);
+        }
         seen.extend(item.text().map(|t| (item.clone(), t.to_owned())));
     }
     report.unique(seen.into_iter(), "the version");

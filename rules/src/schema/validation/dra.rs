@@ -10,7 +10,7 @@ use crate::node::Node;
 use crate::object::{Kind, Object};
 
 use super::syntax::{DNS_LABEL, DRIVER_NAME, LABEL_VALUE, QUALIFIED_NAME, is_c_identifier};
-use super::{Report, is_open, maps, shown, volume};
+use super::{Report, is_open, maps, shown, text_of, volume};
 
 /// The longest CEL expression, in bytes.
 const EXPRESSION: usize = 10 * 1024;
@@ -36,8 +36,9 @@ pub(super) fn claim<'a>(object: &'a Object, report: &mut Report<'a>) {
     let mut known = !report.partial && !list.is_unknown() && !is_open(&devices);
     let mut named = Vec::new();
     for request in list.items() {
-        known &= request.is_mapping() && !is_open(&request) && !request.get("name").is_unknown();
-        if !request.is_mapping() {
+        known &= !is_open(&request) && !request.get("name").is_unknown();
+        if !request.is_mapping() && !request.is_null() {
+            known = false;
             continue;
         }
         if let Some(name) = report.name(&request, "name", &DNS_LABEL) {
@@ -134,7 +135,7 @@ fn references<'a>(
     report.at_most(&list, 32);
     let mut seen = Vec::new();
     for node in list.items() {
-        let Some(text) = node.text() else {
+        let Some(text) = text_of(&node) else {
             continue;
         };
         seen.push((node.clone(), text.to_owned()));

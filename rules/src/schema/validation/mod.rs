@@ -199,7 +199,7 @@ impl<'a> Report<'a> {
 
     /// Text that must be spelled right where it is written; the empty text counts.
     pub(crate) fn spelled(&mut self, node: &Node<'a>, syntax: &Syntax) {
-        if let Some(text) = node.text()
+        if let Some(text) = text_of(node)
             && !(syntax.accepts)(text)
         {
             self.at(node, format!("{} is no {}", shown(text), syntax.what))
@@ -320,9 +320,17 @@ pub(crate) fn is_open(node: &Node<'_>) -> bool {
     node.is_unknown() || node.entries().iter().any(|(key, _)| is_placeholder(key))
 }
 
-/// The items that are mappings.
+/// The items that are mappings; null in a list is one without fields.
 pub(crate) fn maps<'a>(list: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
-    list.items().filter(Node::is_mapping)
+    list.items().filter(|n| n.is_mapping() || n.is_null())
+}
+
+/// A text; null in a list is the empty one, and elsewhere it is absent.
+pub(crate) fn text_of<'a>(node: &Node<'a>) -> Option<&'a str> {
+    if node.is_null() && last(node).parse::<usize>().is_ok() {
+        return Some("");
+    }
+    node.text()
 }
 
 /// The field's own name.

@@ -6,7 +6,9 @@ use crate::node::Node;
 use crate::source::placeholder::is_placeholder;
 
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, IP, QUALIFIED_NAME};
-use super::{Report, container, is_open, maps, placement, security, selector, shown, volume};
+use super::{
+    Report, container, is_open, maps, placement, security, selector, shown, text_of, volume,
+};
 
 /// Where a pod spec stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +215,7 @@ fn network<'a>(pod: &Pod<'a>, report: &mut Report<'a>) {
     let searches = config.get("searches");
     report.at_most(&searches, 32);
     for search in searches.items() {
-        if let Some(text) = search.text()
+        if let Some(text) = text_of(&search)
             && text != "."
         {
             let bare = text.strip_suffix('.').unwrap_or(text).replace('_', "-");
