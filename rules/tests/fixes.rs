@@ -544,6 +544,15 @@ fn an_item_that_ends_in_kept_lines_ends_there() {
     let set = fix(json!([{"op": "replace", "path": "/a", "value": "x"}]));
     let new = edited("a.yaml", text, 0, &set).unwrap();
     assert_eq!(new, text.replace("|+\n      text", "x"));
+    // Blank lines behind an item would become part of the text that is its last entry now.
+    let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: A\n  a: |+\n    text\n  b: 1\n\n\n- apiVersion: v1\n  kind: B\n";
+    let refused = edited(
+        "a.yaml",
+        text,
+        0,
+        &fix(json!([{"op": "remove", "path": "/b"}])),
+    );
+    assert_eq!(refused, Err(Refused::Reads));
 }
 
 #[test]

@@ -168,7 +168,8 @@ impl Scope {
             (layout.span(root), Pointer::root())
         } else {
             let dash = layout.start(root)?;
-            let end = layout.tail(root, layout.column(dash))?;
+            // Blank lines behind it are part of a text that keeps them, or may become so.
+            let end = layout.skip_blank_lines(layout.tail(root, layout.column(dash))?);
             let text = &layout.text[..end];
             let whole_lines = layout.is_first(dash)
                 && layout.key(root).is_none()
@@ -449,6 +450,9 @@ impl<'d> Editor<'d> {
     /// where it goes away, none of what is in it.
     fn is_free(&self, slot: u32, goes: bool, pointer: &Pointer) -> Result<(), Refused> {
         let tree = self.layout.tree;
+        if tree.aliases().is_empty() {
+            return Ok(());
+        }
         let mut around = vec![slot];
         let mut end = NONE;
         let mut at = Some(slot);
@@ -460,12 +464,8 @@ impl<'d> Editor<'d> {
             around.extend(at);
         }
         let inside = slot..end;
-        let used = tree.slots.iter().enumerate().any(|(alias, read)| {
-            read.kind == SlotKind::Alias
-                && (around.contains(&read.data)
-                    || (goes
-                        && inside.contains(&read.data)
-                        && !inside.contains(&u32::try_from(alias).unwrap_or(NONE))))
+        let used = tree.aliases().iter().any(|(alias, target)| {
+            around.contains(target) || (goes && inside.contains(target) && !inside.contains(alias))
         });
         if used {
             Err(Refused::Anchor(pointer.field()))

@@ -5,7 +5,7 @@
 //! Scalars are borrowed from the text wherever their bytes stand there as they are.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::scalar::{Scalar, TagKind, resolve_tagged};
 
@@ -82,6 +82,8 @@ pub struct Tree {
     pub(crate) keys: Vec<Key>,
     pub(crate) strings: Vec<Box<str>>,
     pub(crate) spans: bool,
+    /// Aliases and what they refer to, once somebody asked.
+    pub(crate) aliases: OnceLock<Box<[(u32, u32)]>>,
 }
 
 impl fmt::Debug for Tree {
@@ -101,7 +103,19 @@ impl Tree {
             keys: Vec::new(),
             strings: Vec::new(),
             spans,
+            aliases: OnceLock::new(),
         }
+    }
+
+    /// Every alias, with the node that it refers to.
+    pub(crate) fn aliases(&self) -> &[(u32, u32)] {
+        self.aliases.get_or_init(|| {
+            let slots = (0..).zip(&self.slots);
+            slots
+                .filter(|(_, slot)| slot.kind == SlotKind::Alias)
+                .map(|(at, slot)| (at, slot.data))
+                .collect()
+        })
     }
 
     /// Whether the tree came from text and its spans mean something.

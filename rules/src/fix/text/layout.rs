@@ -351,6 +351,14 @@ impl<'t> Layout<'t> {
         }
     }
 
+    /// The first line from here, the start of a line, that is not blank.
+    pub(super) fn skip_blank_lines(&self, mut line: usize) -> usize {
+        while line < self.range.end && self.skip_blanks(line) == self.line_end(line) {
+            line = self.next_line(line);
+        }
+        line
+    }
+
     /// The column of a line that holds nothing but a comment.
     fn comment(&self, line: usize) -> Option<usize> {
         let at = self.skip_blanks(line);

@@ -35,7 +35,7 @@
 //!
 //! # Good
 //!
-//! ```yaml,good
+//! ```yaml,fixed
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
 //! metadata:
@@ -59,7 +59,10 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings>
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 
+use serde_json::json;
+
 use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
 use crate::model::duration::{self, DurationError, Field, GoDuration};
 use crate::model::node_class::Ec2NodeClass;
 use crate::model::nodepool::NodePool;
@@ -94,7 +97,7 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[],
     params: &[],
     refused_by: &[],
-    fix: None,
+    fix: Some(Safety::Safe),
     docs: docs(include_str!("crashes_karpenter.rs")),
     check: Check::Object(check),
 };
@@ -145,13 +148,21 @@ fn durations(spec: &Node<'_>, disruption: &Node<'_>, kind: &str, ctx: &mut Conte
             } else {
                 "the longest duration is 2562047h"
             };
-            ctx.report(
+            let finding = ctx.report(
                 &node,
                 format!(
                     "Karpenter cannot read a duration this long, and then reads no {kind} of the cluster"
                 ),
-            )
-            .help(help);
+            );
+            finding.help(help);
+            // 292 years are no limit to a node. The spec of a claim cannot be changed.
+            if field.allows_never() && kind == "NodePool" {
+                let fix = Fix::new("write `Never`", Safety::Safe).set(&node, json!("Never"));
+                finding.fix(match field {
+                    Field::ExpireAfter => fix.drifting(),
+                    _ => fix,
+                });
+            }
         }
     }
 }
