@@ -225,7 +225,17 @@ impl Judge {
         } else {
             0
         };
-        Verdict::Refused(refusal(&answer, templates))
+        // The server names the fields of its own version, which nests what v1beta1 writes beside the name.
+        let flat = id.group == "resource.k8s.io" && id.version == "v1beta1";
+        let place = |path: &str| {
+            let path = places::as_written(&places::of_template(path, templates));
+            if flat {
+                path.replace(".exactly.", ".")
+            } else {
+                path
+            }
+        };
+        Verdict::Refused(refusal(&answer, place))
     }
 
     /// Asks, and once more: what shared a connection with a request that broke off is not to blame.
@@ -272,8 +282,8 @@ fn claim_templates(body: &str) -> usize {
         .sum()
 }
 
-/// Reads the Status that refuses; `templates`: as many volumes of the pod are not its own.
-fn refusal(status: &Value, templates: usize) -> Refusal {
+/// Reads the Status that refuses; `place` spells a field's path as the manifest does.
+fn refusal(status: &Value, place: impl Fn(&str) -> String) -> Refusal {
     let message = text(&status["message"]).to_owned();
     if message.starts_with("admission webhook") {
         // KEDA's webhooks answer with a sentence.
@@ -296,10 +306,7 @@ fn refusal(status: &Value, templates: usize) -> Refusal {
         .filter(|(path, message)| !places::is_echo(path, message, &all))
         .map(|(path, message)| Field {
             missing: message.starts_with("Required value"),
-            ..Field::named(
-                &places::as_written(&places::of_template(path, templates)),
-                true,
-            )
+            ..Field::named(&place(path), true)
         })
         .collect();
     if fields.is_empty() {

@@ -33,6 +33,10 @@ const SPELLINGS: &[(&str, &str)] = &[
         "Execution$1.namespaces",
     ),
     (
+        r"((?:\.topologySpreadConstraints|Execution)\[\d+\](?:\.podAffinityTerm)?)\[(\d+)\]$",
+        "$1.matchLabelKeys[$2]",
+    ),
+    (
         r"\.topologySpreadConstraints\[\d+\]\.\{.*\}$",
         ".topologySpreadConstraints",
     ),
@@ -99,6 +103,9 @@ pub(crate) fn is_echo(path: &str, message: &str, all: &[&str]) -> bool {
         // Without a selector no labels are selected.
         || beside(".template.metadata.labels", ".selector")
         || beside(".succeededCount", ".succeededIndexes")
+        // A request that is wrong is none that a constraint could name.
+        || (message.contains("must be the name of a request")
+            && all.iter().any(|p| p.contains(".devices.requests[")))
         // A claim's name is made of the pod's.
         || (message.contains("PVC name") && all.contains(&"metadata.name"))
         || beside(".minDomains", ".whenUnsatisfiable")

@@ -154,7 +154,7 @@ impl Tally {
             (&a.kind, a.sort, &a.class, &a.name).cmp(&(&b.kind, b.sort, &b.class, &b.name))
         });
         write_report(path, &table, &self.disagreements);
-        let report = !std::env::var("VERDICTS").is_ok_and(|v| v == "strict");
+        let report = std::env::var("VERDICTS").is_ok_and(|v| v == "report");
         assert!(
             self.wrong_seeds.is_empty(),
             "seeds that the server refuses:\n{}",

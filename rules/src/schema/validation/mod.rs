@@ -48,6 +48,8 @@ pub(crate) fn validate(object: &Object, out: &mut Vec<Violation>) {
         _ if !spec.is_mapping() => {}
         ("", "v1", "Pod") => {
             pod::pod(&spec, pod::Of::Pod, Some(&BTreeSet::new()), &mut report);
+            let labels = object.path(&["metadata", "labels"]);
+            placement::own_labels(&labels, &spec, &mut report);
             pod::profiles(&object.root(), &mut report);
         }
         ("", "v1", "Service") => service::service(object, &spec, &mut report),

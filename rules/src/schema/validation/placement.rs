@@ -33,6 +33,34 @@ pub(super) fn placement<'a>(spec: &Node<'a>, of: Of, report: &mut Report<'a>) {
     spread(&spec.get("topologySpreadConstraints"), report);
 }
 
+/// A Pod's own labels: for each of `matchLabelKeys` that it has, the server adds an expression to the
+/// selector, and refuses a second one of that key. For a template it does so when the pod is made.
+pub(super) fn own_labels<'a>(labels: &Node<'a>, spec: &Node<'a>, report: &mut Report<'a>) {
+    let mut blocks: Vec<Node<'a>> = maps(&spec.get("topologySpreadConstraints")).collect();
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let block = spec.path(&["affinity", kind]);
+        blocks.extend(maps(&block.get(REQUIRED)));
+        blocks.extend(maps(&block.get(PREFERRED)).map(|w| w.get("podAffinityTerm")));
+    }
+    for block in blocks {
+        let chosen = block.get("labelSelector");
+        for node in block.get("matchLabelKeys").items() {
+            let Some(key) = node.text().filter(|key| labels.get(key).exists()) else {
+                continue;
+            };
+            let mut expressions = maps(&chosen.get("matchExpressions"));
+            if chosen.get("matchLabels").get(key).exists()
+                || expressions.any(|e| e.get("key").text() == Some(key))
+            {
+                let message = format!("{} stands in `labelSelector` as well", shown(key));
+                report
+                    .at(&node, message)
+                    .help("its value comes from the pod: remove the key from one of the two");
+            }
+        }
+    }
+}
+
 fn nodes<'a>(affinity: &Node<'a>, report: &mut Report<'a>) {
     let required = affinity.get(REQUIRED);
     let terms = required.get("nodeSelectorTerms");
