@@ -306,3 +306,28 @@ fn an_old_set_is_converted_in_one_run() {
         assert_eq!(read(&folder, file), text("after", file));
     }
 }
+
+#[cfg(feature = "webhook")]
+#[test]
+fn a_review_is_answered_with_the_same_operations() {
+    let folder = Folder::new();
+    let pool = serde_json::json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
+        "spec": {
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "web"},
+                "requirements": [{"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["c6i"]}]}},
+            "limits": {"cpu": 100},
+            "disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized"}}});
+    let review = serde_json::json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {"uid": "u", "operation": "CREATE", "object": pool}});
+    let run = folder
+        .run_with(&["review", "--mutate"], &review.to_string())
+        .exits(0);
+    let answer: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(answer["response"]["allowed"], true);
+    assert_eq!(answer["response"]["patchType"], "JSONPatch");
+    // The patch in base64 begins with `[{"op":`.
+    let patch = answer["response"]["patch"].as_str().unwrap();
+    assert!(patch.starts_with("W3sib3AiO"), "{patch}");
+}

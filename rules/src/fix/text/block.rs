@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Editor;
+use super::editor::Editor;
 use super::pieces::Change;
 use super::write::Style;
 use crate::source::SlotKind;

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::Editor;
+use super::editor::Editor;
 use super::pieces::Change;
 use super::write::Style;
 use crate::source::SlotKind;
