@@ -82,6 +82,12 @@ impl Index {
         self.known.insert(kind);
     }
 
+    /// Whether a missing object of this kind is known not to exist.
+    #[must_use]
+    pub fn knows(&self, kind: Kind) -> bool {
+        self.complete || self.known.contains(&kind)
+    }
+
     /// Adds an object. Patches and fragments are kept, but no lookup finds them.
     pub fn apply(&mut self, object: Object) {
         self.views = OnceLock::new();
@@ -193,7 +199,7 @@ impl Index {
     pub fn find(&self, kind: Kind, namespace: &str, name: &str) -> Lookup<'_> {
         match self.all(kind.group, kind.kind, namespace, name).first() {
             Some(object) => Lookup::Found(object),
-            None if self.complete || self.known.contains(&kind) => Lookup::Missing,
+            None if self.knows(kind) => Lookup::Missing,
             None => Lookup::Unknown,
         }
     }

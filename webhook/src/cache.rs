@@ -85,11 +85,13 @@ impl Cache {
         self.index.load_full()
     }
 
-    /// Kinds whose objects are not known yet.
+    /// Kinds whose objects the snapshot does not hold yet: a list that is finished is not enough,
+    /// because requests read the snapshot.
     pub(crate) fn unsynced(&self) -> Vec<Kind> {
+        let index = self.index.load();
         let kinds = self.lock();
-        let waiting = kinds.iter().filter(|(_, known)| !known.synced);
-        waiting.map(|(kind, _)| *kind).collect()
+        let waiting = kinds.keys().filter(|kind| !index.knows(**kind));
+        waiting.copied().collect()
     }
 
     /// A list begins: what it does not bring is gone at its end.
@@ -269,6 +271,10 @@ mod tests {
             "a list that goes on says nothing"
         );
         cache.finish(Kind::NODE_POOL);
+        assert!(
+            cache.unsynced().contains(&Kind::NODE_POOL),
+            "requests read a snapshot that does not have it yet"
+        );
         assert_eq!(find(&cache, "a"), "found");
         assert_eq!(find(&cache, "b"), "missing");
         assert!(!cache.unsynced().contains(&Kind::NODE_POOL));
