@@ -382,6 +382,14 @@ fn what_is_no_manifest_is_skipped_with_its_reason() {
             "kustomize/ops.json",
             "[{\"op\": \"remove\", \"path\": \"/apiVersion\"}]",
         )
+        .with(
+            "kustomize/labels.yaml",
+            "apiVersion: builtin\nkind: LabelTransformer\nmetadata: {name: x}\n",
+        )
+        .with(
+            "terraform/values.yaml",
+            "a:\n  - ${six ? \"IPv6\" : \"IPv4\"}\n%{ if b ~}\nc: 1\n%{ endif ~}\n",
+        )
         .with("image.json", b"\x89PNG\0\0\0\0\0\0\0\0\0\0");
     let report = folder.run(&["check", "-f", "json"]).exits(0).json();
     assert_eq!(
@@ -397,11 +405,16 @@ fn what_is_no_manifest_is_skipped_with_its_reason() {
             "empty.yaml empty",
             "image.json not-text",
             "kustomize/kustomization.yaml kustomization",
+            "kustomize/labels.yaml kustomization",
             "kustomize/ops.json kustomize-patch",
             "kustomize/p/merge.yaml kustomize-patch partial",
+            "terraform/values.yaml foreign",
         ]
     );
     assert_eq!(report["summary"]["files"], 1);
+    // Whoever names a file wants to hear that it is broken.
+    let named = folder.run(&["check", "-f", "concise", "terraform/values.yaml"]);
+    assert!(named.exits(1).out.contains("yaml-syntax"));
 }
 
 #[test]

@@ -360,7 +360,7 @@ impl Object {
     }
 }
 
-/// No `spec` in a kind that lives by it, or a NodePool without `spec.template`.
+/// No `spec` in a kind that lives by it, a NodePool without `spec.template`, a template of Spark's.
 fn is_fragment(id: &ObjectId, root: &Node<'_>) -> bool {
     let spec = root.get("spec");
     let lives_by_spec = id.is(Kind::NODE_POOL)
@@ -375,5 +375,14 @@ fn is_fragment(id: &ObjectId, root: &Node<'_>) -> bool {
     if lives_by_spec && !spec.is_mapping() {
         return true;
     }
-    id.is(Kind::NODE_POOL) && !spec.path(&["template", "spec"]).is_mapping()
+    if id.is(Kind::NODE_POOL) {
+        return !spec.path(&["template", "spec"]).is_mapping();
+    }
+    // Spark's pod templates: Spark fills these containers in before it asks the API server.
+    id.is(Kind::POD)
+        && spec.get("containers").items().any(|container| {
+            let name = container.get("name");
+            name.text()
+                .is_some_and(|n| n.starts_with("spark-kubernetes-"))
+        })
 }

@@ -60,6 +60,12 @@ pub(crate) fn reread(input: &Input, scope: &str, folders: &Folders, bytes: Vec<u
     sort_out(input, source, documents, folders.is_patch(input))
 }
 
+/// Whether text speaks of Kubernetes at all. A template of another tool that does not parse as YAML
+/// is not ours to judge; a manifest that is broken still names its kind somewhere.
+fn speaks_of_kubernetes(text: &str) -> bool {
+    text.contains("apiVersion") || text.lines().any(|line| line.starts_with("kind:"))
+}
+
 fn failed(input: &Input, error: &io::Error) -> Read {
     Read {
         error: Some(format!("{}: {error}", input.shown)),
@@ -194,6 +200,7 @@ fn sort_out(input: &Input, source: Arc<Source>, documents: Vec<Document>, patch:
     if documents.is_empty() {
         return skip(input, Reason::Empty);
     }
+    let ours = input.named || speaks_of_kubernetes(source.text());
     let mut read = Read::default();
     let mut kept = Vec::with_capacity(documents.len());
     let mut objects = Vec::new();
@@ -202,6 +209,10 @@ fn sort_out(input: &Input, source: Arc<Source>, documents: Vec<Document>, patch:
         match content(&source, &document, patch) {
             Content::Other(reason) => {
                 read.skipped.push(skipped(input, number, reason, false));
+            }
+            Content::Broken if !ours => {
+                read.skipped
+                    .push(skipped(input, number, Reason::Foreign, false));
             }
             Content::Broken => {
                 read.manifest = true;
@@ -280,10 +291,12 @@ fn content(source: &Arc<Source>, document: &Document, patch: bool) -> Content {
             (false, false) => Content::Other(Reason::Foreign),
         };
     }
-    if objects
-        .iter()
-        .all(|o| o.id().group == "kustomize.config.k8s.io")
-    {
+    // `builtin` is how kustomize's own transformers and generators are named.
+    let kustomize = |o: &Object| {
+        o.id().group == "kustomize.config.k8s.io"
+            || o.id().group.is_empty() && o.id().version == "builtin"
+    };
+    if objects.iter().all(kustomize) {
         return Content::Other(Reason::Kustomization);
     }
     objects.retain(|o| !o.is(CRD));

@@ -43,7 +43,8 @@ pub fn placeholder(text: &str) -> Option<&str> {
             if text.starts_with('$') {
                 return Some(text);
             }
-            between("<", ">")
+            between("<<", ">>")
+                .or_else(|| between("<", ">"))
                 .filter(|found| is_placeholder(found))
                 .or(Some(text))
         })
@@ -112,6 +113,7 @@ mod tests {
             ("x $(Y) z", "$(Y)"),
             ("{{ .Values.x }}-y", "{{ .Values.x }}"),
             ("arn:<my account>:x", "<my account>"),
+            ("a-<<CLUSTER>>-b", "<<CLUSTER>>"),
         ] {
             assert_eq!(placeholder(text), Some(found), "{text}");
         }
