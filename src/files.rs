@@ -37,6 +37,8 @@ pub(crate) enum Reason {
     Kustomization,
     /// A kustomization's patch.
     KustomizePatch,
+    /// A pod template of Spark's.
+    PodTemplate,
     /// A CustomResourceDefinition.
     Crd,
     /// No `kind` and `apiVersion`.
@@ -63,6 +65,7 @@ impl Reason {
             Reason::HelmValues => "helm-values",
             Reason::Kustomization => "kustomization",
             Reason::KustomizePatch => "kustomize-patch",
+            Reason::PodTemplate => "pod-template",
             Reason::Crd => "crd",
             Reason::Foreign => "foreign",
             Reason::Empty => "empty",

@@ -387,6 +387,10 @@ fn what_is_no_manifest_is_skipped_with_its_reason() {
             "apiVersion: builtin\nkind: LabelTransformer\nmetadata: {name: x}\n",
         )
         .with(
+            "spark/driver.yaml",
+            "apiVersion: v1\nkind: Pod\nspec:\n  nodeSelector: {a: b}\n",
+        )
+        .with(
             "terraform/values.yaml",
             "a:\n  - ${six ? \"IPv6\" : \"IPv4\"}\n%{ if b ~}\nc: 1\n%{ endif ~}\n",
         )
@@ -408,6 +412,7 @@ fn what_is_no_manifest_is_skipped_with_its_reason() {
             "kustomize/labels.yaml kustomization",
             "kustomize/ops.json kustomize-patch",
             "kustomize/p/merge.yaml kustomize-patch partial",
+            "spark/driver.yaml pod-template partial",
             "terraform/values.yaml foreign",
         ]
     );

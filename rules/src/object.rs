@@ -1,11 +1,13 @@
 //! A Kubernetes object: its identity, its tree, where it came from.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
 use crate::catalog::TypeSet;
+use crate::finding::shown;
 use crate::node::Node;
 use crate::pointer::Pointer;
 use crate::schema::{self, Cursor, Violation};
@@ -165,6 +167,7 @@ struct Data {
     origin: Option<Origin>,
     partial: bool,
     fragment: bool,
+    template: bool,
     /// Instance types of a NodePool, which several rules ask for.
     types: OnceLock<Option<Box<TypeSet>>>,
     /// What the API server refuses in it, which several rules report.
@@ -233,12 +236,14 @@ impl Object {
             name,
         };
         let fragment = is_fragment(&id, &node);
+        let template = origin.is_some() && is_pod_template(&id, &node);
         let patch = metadata.get("$patch").exists() || node.get("$patch").exists();
         Some(Object(Arc::new(Data {
             id,
             root,
             origin,
-            partial: partial || patch,
+            partial: partial || patch || template,
+            template,
             fragment,
             types: OnceLock::new(),
             violations: OnceLock::new(),
@@ -250,6 +255,19 @@ impl Object {
     #[must_use]
     pub fn id(&self) -> &ObjectId {
         &self.0.id
+    }
+
+    /// What a message calls it: its name, cut where it is long; where a placeholder stands for the
+    /// name, that.
+    #[must_use]
+    pub fn title(&self) -> Cow<'_, str> {
+        if !self.name().is_empty() {
+            return shown(self.name());
+        }
+        let metadata = self.get("metadata");
+        let written = |key: &str| metadata.get(key).written().filter(|text| !text.is_empty());
+        let written = written("name").or_else(|| written("generateName"));
+        shown(written.unwrap_or("unnamed"))
     }
 
     /// Its name.
@@ -323,6 +341,12 @@ impl Object {
         self.0.partial
     }
 
+    /// Whether it is a pod template of Spark's, which is a Pod by its kind alone.
+    #[must_use]
+    pub fn is_pod_template(&self) -> bool {
+        self.0.template
+    }
+
     /// What the API server refuses in it, computed by whoever asks first.
     pub(crate) fn violations(&self) -> &[Violation] {
         self.0
@@ -360,7 +384,7 @@ impl Object {
     }
 }
 
-/// No `spec` in a kind that lives by it, a NodePool without `spec.template`, a template of Spark's.
+/// No `spec` in a kind that lives by it, or a NodePool without `spec.template`.
 fn is_fragment(id: &ObjectId, root: &Node<'_>) -> bool {
     let spec = root.get("spec");
     let lives_by_spec = id.is(Kind::NODE_POOL)
@@ -375,14 +399,23 @@ fn is_fragment(id: &ObjectId, root: &Node<'_>) -> bool {
     if lives_by_spec && !spec.is_mapping() {
         return true;
     }
-    if id.is(Kind::NODE_POOL) {
-        return !spec.path(&["template", "spec"]).is_mapping();
+    id.is(Kind::NODE_POOL) && !spec.path(&["template", "spec"]).is_mapping()
+}
+
+/// A Pod in a file that Spark completes with image, command and name before it asks the API server.
+fn is_pod_template(id: &ObjectId, root: &Node<'_>) -> bool {
+    if !id.is(Kind::POD) {
+        return false;
     }
-    // Spark's pod templates: Spark fills these containers in before it asks the API server.
-    id.is(Kind::POD)
-        && spec.get("containers").items().any(|container| {
-            let name = container.get("name");
-            name.text()
+    let mut containers = root.path(&["spec", "containers"]).items();
+    if id.name.is_empty() && root.path(&["spec", "containers"]).is_absent() {
+        return root.get("spec").is_mapping();
+    }
+    containers.any(|container| {
+        let name = container.get("name");
+        container.get("image").is_absent()
+            && name
+                .text()
                 .is_some_and(|n| n.starts_with("spark-kubernetes-"))
-        })
+    })
 }

@@ -220,7 +220,11 @@ fn sort_out(input: &Input, source: Arc<Source>, documents: Vec<Document>, patch:
             }
             Content::Objects(found) => {
                 if patch || found.iter().any(is_patch) {
-                    let reason = Reason::KustomizePatch;
+                    let template = !patch && found.iter().any(Object::is_pod_template);
+                    let reason = match template {
+                        true => Reason::PodTemplate,
+                        false => Reason::KustomizePatch,
+                    };
                     read.skipped.push(skipped(input, number, reason, true));
                 } else {
                     read.manifest = true;

@@ -84,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             &alias,
             format!(
                 "each new AMI replaces all nodes of class `{}`, untried",
-                object.name()
+                object.title()
             ),
         )
         .help(format!(

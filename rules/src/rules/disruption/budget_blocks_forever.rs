@@ -133,7 +133,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if calendar.is_frozen() {
         return;
     }
-    let name = object.name();
+    let name = object.title();
     let after = pool.disruption().get("consolidateAfter");
     let consolidates = after.text() != Some("Never");
     let shut: Vec<Reason> = Reason::ALL
@@ -161,7 +161,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let training = ctx
             .index()
             .views()
-            .purpose(&pool, name)
+            .purpose(&pool, object.name())
             .is_some_and(|(class, _)| class == Class::Training);
         let expires = pool
             .expire_after()

@@ -158,7 +158,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if matters.is_empty() {
         return;
     }
-    let name = object.name();
+    let name = object.title();
     let always = matters
         .iter()
         .all(|r| calendar.coverage(*r).permanently_unlimited);

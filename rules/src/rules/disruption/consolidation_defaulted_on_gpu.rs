@@ -117,8 +117,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if !moves || (policy.exists() && !at_once) || protects_nodes(object) {
         return;
     }
-    let name = object.name();
-    if let Some((Class::Training, _)) = ctx.index().views().purpose(&pool, name) {
+    let name = object.title();
+    if let Some((Class::Training, _)) = ctx.index().views().purpose(&pool, object.name()) {
         return;
     }
     let Some(budgets) = pool.budgets() else {

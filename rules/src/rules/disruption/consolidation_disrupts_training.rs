@@ -122,9 +122,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     else {
         return;
     };
-    let name = object.name();
+    let name = object.title();
     let index = ctx.index();
-    match index.views().purpose(&pool, name) {
+    match index.views().purpose(&pool, object.name()) {
         Some((Class::Training, _)) => {}
         _ => return,
     }
@@ -136,7 +136,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if used.permanently_zero {
         return;
     }
-    let unprotected = match trainers(&pool, name, index, ctx.platform()) {
+    let unprotected = match trainers(&pool, object.name(), index, ctx.platform()) {
         Trainers::Protected => return,
         Trainers::Unprotected(workload) => Some(workload),
         Trainers::None => None,

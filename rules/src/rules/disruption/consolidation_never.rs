@@ -93,7 +93,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if pool.is_static() || after.text() != Some("Never") {
         return;
     }
-    let name = object.name();
+    let name = object.title();
     let gpu = pool.is_gpu_intended();
     let nodes = if gpu { "GPU nodes" } else { "nodes" };
     let expiry = pool.template_spec().get("expireAfter");

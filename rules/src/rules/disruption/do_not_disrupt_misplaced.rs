@@ -164,7 +164,7 @@ fn judge(object: &Object, node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
     if object.is(Kind::NODE_POOL) {
         finding.message = format!(
             "`karpenter.sh/do-not-disrupt` on NodePool `{}` itself does nothing",
-            object.name()
+            object.title()
         );
         finding
             .help("put it on the pods, or in `spec.template.metadata.annotations` for all nodes");

@@ -140,7 +140,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     for template in &bare {
         fix = fix.set(&template.annotation(DO_NOT_DISRUPT), json!("true"));
     }
-    let name = object.name();
+    let name = object.title();
     ctx.report(
         &node,
         format!("training run `{name}` may be evicted to save money or to replace its node"),

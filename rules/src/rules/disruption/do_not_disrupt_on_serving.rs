@@ -127,7 +127,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             &node,
             format!(
                 "server `{}` keeps its nodes from being updated for ever",
-                object.name()
+                object.title()
             ),
         )
         .at_key()

@@ -118,7 +118,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     let gpu = pool.is_gpu_intended();
     let least = ctx.int(if gpu { "gpu-seconds" } else { "seconds" });
-    let name = object.name();
+    let name = object.title();
     if seconds == 0 {
         ctx.report(
             &node,

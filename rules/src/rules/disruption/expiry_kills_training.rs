@@ -102,8 +102,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if expiry.is_unknown() || expiry.text() == Some("Never") {
         return;
     }
-    let name = object.name();
-    let purpose = ctx.index().views().purpose(&pool, name).map(|p| p.0);
+    let name = object.title();
+    let purpose = ctx
+        .index()
+        .views()
+        .purpose(&pool, object.name())
+        .map(|p| p.0);
     let what = match purpose {
         Some(Class::Training) => "training pool",
         // Somebody wants nothing on these nodes to be disturbed, and expiration does not listen.

@@ -117,13 +117,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     {
         return;
     }
-    let name = object.name();
+    let name = object.title();
     let index = ctx.index();
-    match index.views().purpose(&pool, name) {
+    match index.views().purpose(&pool, object.name()) {
         Some((Class::Training, _)) => {}
         _ => return,
     }
-    let unprotected = match trainers(&pool, name, index, ctx.platform()) {
+    let unprotected = match trainers(&pool, object.name(), index, ctx.platform()) {
         Trainers::Protected => return,
         Trainers::Unprotected(workload) => Some(workload),
         Trainers::None => None,

@@ -107,9 +107,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             let message = match fields.as_slice() {
                 [a, b] => format!("`{a}` and `{b}` are missing, which {kind} needs"),
                 [a, b, more @ ..] => format!(
-                    "`{a}`, `{b}` and {} more {} missing, which {kind} needs",
-                    more.len(),
-                    if more.len() == 1 { "is" } else { "are" }
+                    "`{a}`, `{b}` and {} more are missing, which {kind} needs",
+                    more.len()
                 ),
                 _ => return,
             };

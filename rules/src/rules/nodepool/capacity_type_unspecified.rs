@@ -129,7 +129,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let gpu = pool.hardware() == Hardware::Accelerated || pool.has_accelerator_taint();
-    let name = crate::finding::shown(object.name());
+    let name = object.title();
     let finding = ctx.report(
         &requirements,
         format!("pool `{name}` does not say which capacity it may use, so Karpenter prefers Spot"),

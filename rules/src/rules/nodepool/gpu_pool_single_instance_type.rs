@@ -119,7 +119,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         None if label.exists() => label,
         None => pool.requirements(),
     };
-    let name = object.name();
+    let name = object.title();
     let behind = super::fallback(object, &pool, ctx.index());
     let finding = ctx.report(
         &node,

@@ -115,7 +115,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let key = accelerator_resource(&types).unwrap_or("nvidia.com/gpu");
-    let name = object.name();
+    let name = object.title();
     ctx.report(
         &taints,
         format!("GPU pool `{name}` has no taint that keeps other pods off its nodes"),

@@ -123,7 +123,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if resources.iter().any(|r| limits.get(r).exists()) {
         return;
     }
-    let name = object.name();
+    let name = object.title();
     let by_nodes = limits.get("nodes").exists();
     let finding = ctx.report(
         &limits.get(resource),

@@ -90,7 +90,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if written || limits.is_unknown() || pool.is_gpu_intended() {
         return;
     }
-    let name = object.name();
+    let name = object.title();
     ctx.report(
         &limits,
         format!("NodePool `{name}` has no limits: nothing but the account's quota bounds it"),

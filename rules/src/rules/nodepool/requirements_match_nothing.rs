@@ -128,7 +128,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let unsure = super::names_something_new(&pool, Some(&keys));
     let names: Vec<String> = keys.iter().map(|k| format!("`{}`", short(k))).collect();
-    let name = object.name();
+    let name = object.title();
     let message = match names.as_slice() {
         [one] => format!("no instance type meets the requirement on {one} of pool `{name}`"),
         [first @ .., last] => {

@@ -135,7 +135,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if usable.is_empty() || !(few || families.len() == 1 && !on_demand) {
         return;
     }
-    let name = object.name();
+    let name = object.title();
     let count = usable.len();
     let what = match (families.first(), families.len()) {
         (Some(family), 1) => format!("{} of family `{family}`", types_word(count)),

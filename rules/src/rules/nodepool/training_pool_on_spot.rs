@@ -133,13 +133,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let views = ctx.index().views();
-    let name = object.name();
-    let Some((Class::Training, _)) = views.purpose(&pool, name) else {
+    let name = object.title();
+    let Some((Class::Training, _)) = views.purpose(&pool, object.name()) else {
         return;
     };
     let by_itself = pool.purpose().is_some();
     let trainer = views
-        .choosing(&pool, name)
+        .choosing(&pool, object.name())
         .into_iter()
         .find(|w| w.classified.is(Class::Training));
     let (node, fix) = place(&pool, &requirements, &label);

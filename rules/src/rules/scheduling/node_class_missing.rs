@@ -202,11 +202,11 @@ fn is_first(object: &Object, index: &Index) -> bool {
 /// A class that no pool refers to; said only where every pool is known.
 fn orphan(object: &Object, ctx: &mut Context<'_>) {
     let index = ctx.index();
-    let name = object.name();
+    let name = object.title();
     if !index.is_complete() || object.is_partial() || name.is_empty() {
         return;
     }
-    let used = index.views().classes().is_used(name);
+    let used = index.views().classes().is_used(object.name());
     if !used {
         ctx.report(
             &object.path(&["metadata", "name"]),
