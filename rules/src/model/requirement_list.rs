@@ -1,12 +1,30 @@
 //! The requirements of a NodePool, NodeClaim or NodeOverlay: where the list is, and whose labels count.
 
+use std::borrow::Cow;
+
 use crate::model::label_key::Place;
-use crate::model::requirement::Operator;
+use crate::model::requirement::{Operator, normalise};
+use crate::model::workload::WORKLOAD_KINDS;
 use crate::node::Node;
 use crate::object::{Kind, Object};
 
 /// The kinds that carry requirements.
 pub(crate) const KINDS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NODE_OVERLAY];
+
+/// The kinds that carry requirements, and those whose pods have expressions of the same shape.
+pub(crate) const KINDS_AND_WORKLOADS: [Kind; KINDS.len() + WORKLOAD_KINDS.len()] = {
+    let mut kinds = [Kind::NODE_POOL; KINDS.len() + WORKLOAD_KINDS.len()];
+    let mut at = 0;
+    while at < kinds.len() {
+        kinds[at] = if at < KINDS.len() {
+            KINDS[at]
+        } else {
+            WORKLOAD_KINDS[at - KINDS.len()]
+        };
+        at += 1;
+    }
+    kinds
+};
 
 /// Who makes the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +45,27 @@ impl Provider {
             None | Some("" | "karpenter.k8s.aws") => Provider::Aws,
             Some("eks.amazonaws.com") => Provider::AutoMode,
             Some(_) => Provider::Foreign,
+        }
+    }
+
+    /// The key under which the catalogue knows a label: old spellings made new, and EKS Auto
+    /// Mode's instance labels as Karpenter's of the same name.
+    pub(crate) fn label(self, key: &str) -> Cow<'_, str> {
+        match key.strip_prefix("eks.amazonaws.com/instance-") {
+            Some(rest) if self == Provider::AutoMode => {
+                Cow::Owned(format!("karpenter.k8s.aws/instance-{rest}"))
+            }
+            _ => Cow::Borrowed(normalise(key)),
+        }
+    }
+
+    /// The key that a person writes for one of Karpenter's instance labels.
+    pub(crate) fn spelling(self, key: &str) -> Cow<'_, str> {
+        match key.strip_prefix("karpenter.k8s.aws/instance-") {
+            Some(rest) if self == Provider::AutoMode => {
+                Cow::Owned(format!("eks.amazonaws.com/instance-{rest}"))
+            }
+            _ => Cow::Borrowed(key),
         }
     }
 }

@@ -67,31 +67,19 @@ use crate::fix::{Fix, Safety};
 use crate::model::label_key::Place;
 use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
 use crate::model::requirement::Operator;
-use crate::model::requirement_list::{Item, RequirementList};
-use crate::model::workload::{WORKLOAD_KINDS, templates};
+use crate::model::requirement_list::{Item, KINDS_AND_WORKLOADS, RequirementList};
+use crate::model::workload::templates;
 use crate::node::Node;
-use crate::object::{Kind, Object};
+use crate::object::Object;
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::settings::Version;
-
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] = {
-    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 3];
-    kinds[1] = Kind::NODE_CLAIM;
-    kinds[2] = Kind::NODE_OVERLAY;
-    let mut at = 0;
-    while at < WORKLOAD_KINDS.len() {
-        kinds[at + 3] = WORKLOAD_KINDS[at];
-        at += 1;
-    }
-    kinds
-};
 
 pub(crate) static RULE: Rule = Rule {
     id: "capacity-type-invalid",
     group: Group::NodePool,
     severity: Severity::Error,
     since: "0.1.0",
-    kinds: &KINDS,
+    kinds: &KINDS_AND_WORKLOADS,
     reads: &[],
     params: &[],
     refused_by: &[Authority::Karpenter],

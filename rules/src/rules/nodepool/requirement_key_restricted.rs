@@ -71,33 +71,18 @@ use crate::fix::{Fix, Safety};
 use crate::model::label_key::{Place, Reason, meant, refusal};
 use crate::model::nodepool::NodePool;
 use crate::model::requirement::{Operator, WELL_KNOWN_AWS};
-use crate::model::requirement_list::{KINDS as LISTS, Provider, RequirementList};
-use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
+use crate::model::requirement_list::{KINDS_AND_WORKLOADS, Provider, RequirementList};
+use crate::model::workload::{Template, templates};
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] = {
-    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 3];
-    let mut at = 0;
-    while at < LISTS.len() {
-        kinds[at] = LISTS[at];
-        at += 1;
-    }
-    let mut at = 0;
-    while at < WORKLOAD_KINDS.len() {
-        kinds[at + 3] = WORKLOAD_KINDS[at];
-        at += 1;
-    }
-    kinds
-};
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-key-restricted",
     group: Group::NodePool,
     severity: Severity::Error,
     since: "0.1.0",
-    kinds: &KINDS,
+    kinds: &KINDS_AND_WORKLOADS,
     reads: &[],
     params: &[],
     refused_by: &[Authority::ApiServer, Authority::Karpenter],

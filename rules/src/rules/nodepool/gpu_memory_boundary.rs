@@ -1,0 +1,260 @@
+//! A bound on GPU memory that the GPUs it names just miss.
+//!
+//! # Why
+//!
+//! The label has the memory of one GPU in MiB as EC2 states it, and that is not the number on the
+//! box: an A10G or L4 "with 24 GB" has 22888, an L40S "with 48 GB" 45776, an H100 "with 80 GB"
+//! 81920. A bound at the round number so leaves out, or lets in, the very GPUs that it was written
+//! for, and nothing says so.
+//!
+//! # Fix
+//!
+//! Write the bound beside what the label has, or name the GPUs with
+//! `karpenter.k8s.aws/instance-gpu-name`.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-gpu-memory
+//!           operator: Gt
+//!           values: ["24000"] # <-
+//!         - key: kubernetes.io/arch
+//!           operator: In
+//!           values: [amd64]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-gpu-memory
+//!           operator: Gt
+//!           values: ["22000"]
+//!         - key: kubernetes.io/arch
+//!           operator: In
+//!           values: [amd64]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
+//! - <https://karpenter.sh/docs/reference/instance-types/>
+
+use std::collections::BTreeSet;
+
+use crate::catalog::{Label, TypeSet};
+use crate::finding::Severity;
+use crate::model::label_key::Place;
+use crate::model::nodepool::NodePool;
+use crate::model::requirement::{Operator, Requirement, Requirements};
+use crate::model::requirement_list::{
+    Item, KINDS_AND_WORKLOADS, Provider, RequirementList, is_comparison,
+};
+use crate::model::scheduling::admitted_without_class;
+use crate::model::workload::{Template, templates};
+use crate::node::Node;
+use crate::object::Object;
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-memory-boundary",
+    group: Group::NodePool,
+    severity: Severity::Info,
+    since: "0.1.0",
+    kinds: &KINDS_AND_WORKLOADS,
+    reads: &[],
+    params: &[],
+    refused_by: &[],
+    fix: None,
+    docs: docs(include_str!("gpu_memory_boundary.rs")),
+    check: Check::Object(check),
+};
+
+const MEMORY: &str = "karpenter.k8s.aws/instance-gpu-memory";
+
+/// The sizes that GPUs are sold with, in GB.
+const SOLD: [i64; 12] = [16, 24, 32, 40, 48, 64, 80, 96, 141, 180, 192, 288];
+
+/// How far, in percent, a GPU's memory may be from the size that it is sold with.
+const NEAR: i64 = 8;
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    if let Some(list) = RequirementList::of(object) {
+        // What a NodeClaim or an overlay asks for was chosen by others, or is no bound of a pool.
+        if list.place != Place::Pool || list.provider == Provider::Foreign {
+            return;
+        }
+        let items: Vec<Item<'_>> = list.items().collect();
+        if items.iter().any(|i| is_bound(i, list.provider))
+            && NodePool::new(object).is_some_and(|pool| !pool.has_unknown_types())
+        {
+            judge(&items, &[], list.provider, ctx);
+        }
+        return;
+    }
+    for template in templates(object) {
+        pod(&template, ctx);
+    }
+}
+
+/// Each required term of a pod, together with its node selector.
+fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
+    let terms = template.spec.path(&[
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    ]);
+    for term in terms.items() {
+        let items: Vec<Item<'_>> = (term.get("matchExpressions").items())
+            .filter(Node::is_mapping)
+            .map(Item)
+            .collect();
+        // Which of the two providers makes the nodes, the key itself says.
+        for provider in [Provider::Aws, Provider::AutoMode] {
+            if items.iter().any(|i| is_bound(i, provider)) {
+                let selector = template.spec.get("nodeSelector");
+                if term.has_unknown() || selector.has_unknown() {
+                    continue;
+                }
+                let selected: Vec<(&str, &str)> = (selector.entries().into_iter())
+                    .filter_map(|(k, v)| Some((k, v.text()?)))
+                    .collect();
+                judge(&items, &selected, provider, ctx);
+            }
+        }
+    }
+}
+
+/// Whether an item bounds the memory by a number, under the key of this provider.
+fn is_bound(item: &Item<'_>, provider: Provider) -> bool {
+    item.operator().is_some_and(is_comparison)
+        && item.key().is_some_and(|k| *k == *provider.spelling(MEMORY))
+}
+
+fn judge(items: &[Item<'_>], selected: &[(&str, &str)], provider: Provider, ctx: &mut Context<'_>) {
+    for (at, item) in items.iter().enumerate() {
+        if !is_bound(item, provider) {
+            continue;
+        }
+        let Some(operator) = item.operator() else {
+            continue;
+        };
+        let node = item.values().index(0);
+        let bound = item.texts().and_then(|texts| match texts.as_slice() {
+            [one] => one.parse::<i64>().ok(),
+            _ => None,
+        });
+        let Some(bound) = bound.filter(|b| is_sold(*b)) else {
+            continue;
+        };
+        // All that the others leave, so that only GPUs count that this bound decides on.
+        let rest = items.iter().enumerate().filter(|(i, _)| *i != at);
+        let Some(types) = left(rest.map(|(_, item)| item), selected, provider) else {
+            continue;
+        };
+        let missed: BTreeSet<(u32, &str)> = types
+            .iter()
+            .filter(|t| misses(operator, bound, i64::from(t.gpu_memory_mib)))
+            .filter_map(|t| match t.label("karpenter.k8s.aws/instance-gpu-name") {
+                Label::Is(name) => Some((t.gpu_memory_mib, name)),
+                _ => None,
+            })
+            .collect();
+        let Some((mib, _)) = missed.first().copied() else {
+            continue;
+        };
+        let same = missed.iter().filter(|(other, _)| *other == mib);
+        let names: Vec<&str> = same.map(|(_, name)| *name).take(3).collect();
+        let (verb, better) = match operator {
+            Operator::Gt => ("leaves out", format!("Gt {}", mib - 1)),
+            Operator::Gte => ("leaves out", format!("Gte {mib}")),
+            Operator::Lte => ("leaves out", format!("Lte {mib}")),
+            _ => ("lets in", format!("Lt {mib}")),
+        };
+        let finding = ctx.report(
+            &node,
+            format!(
+                "`{operator} {bound}` {verb} {}, of which each has {mib} MiB",
+                names.join(", ")
+            ),
+        );
+        finding.help(format!("unless that is meant, write `{better}`"));
+    }
+}
+
+/// Whether a number is a size that GPUs are sold with, in MB or MiB.
+fn is_sold(bound: i64) -> bool {
+    SOLD.iter()
+        .any(|gb| [gb * 1000, gb * 1024].contains(&bound))
+}
+
+/// Whether a GPU is on the other side of the bound than its size on the box is.
+fn misses(operator: Operator, bound: i64, mib: i64) -> bool {
+    let near = (bound - mib).abs() * 100 <= mib * NEAR;
+    near && match operator {
+        Operator::Gt | Operator::Gte | Operator::Lt => mib < bound,
+        Operator::Lte => mib > bound,
+        _ => false,
+    }
+}
+
+/// The types that the other requirements leave.
+fn left<'a>(
+    items: impl Iterator<Item = &'a Item<'a>>,
+    selected: &[(&str, &str)],
+    provider: Provider,
+) -> Option<TypeSet> {
+    let mut all = Requirements::new();
+    for item in items {
+        let (key, operator) = (item.key()?, item.operator()?);
+        let key = provider.label(key);
+        all.add(&key, Requirement::new(operator, &item.texts()?, None));
+    }
+    for (key, value) in selected {
+        all.add(&provider.label(key), Requirement::is(value));
+    }
+    let admitted = admitted_without_class(&all);
+    admitted.doubts.is_empty().then_some(admitted.types)
+}

@@ -1,0 +1,186 @@
+//! A GPU pool says which GPUs it does not want, and so admits machines without any.
+//!
+//! # Why
+//!
+//! `NotIn` and `DoesNotExist` also hold for a machine that lacks the label. `instance-gpu-name NotIn
+//! [t4]` therefore admits every CPU type that exists, and those are the cheapest: the pool's taint
+//! keeps ordinary pods away from nodes that have nothing to protect, and pods that tolerate it
+//! without asking for a GPU get them.
+//!
+//! # Fix
+//!
+//! Require that there is a GPU as well: `karpenter.k8s.aws/instance-gpu-count Gt 0`.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-gpu-name
+//!           operator: NotIn # <-
+//!           values: [t4, m60]
+//!         - key: kubernetes.io/arch
+//!           operator: In
+//!           values: [amd64]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-gpu-name
+//!           operator: NotIn
+//!           values: [t4, m60]
+//!         - key: kubernetes.io/arch
+//!           operator: In
+//!           values: [amd64]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!         - key: karpenter.k8s.aws/instance-gpu-count
+//!           operator: Gt
+//!           values: ["0"]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
+//! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#set-based-requirement>
+
+use serde_json::json;
+
+use crate::catalog::{self, TypeSet};
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::gpu::KARPENTER_ACCELERATORS;
+use crate::model::nodepool::{Hardware, NodePool, hardware};
+use crate::model::requirement::Operator;
+use crate::model::requirement_list::{Item, RequirementList};
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "requirement-admits-cpu-nodes",
+    group: Group::NodePool,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("requirement_admits_cpu_nodes.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
+        return;
+    };
+    let speaks_of_devices = |item: &Item<'_>| {
+        let key = item.key().map(|key| list.provider.label(key));
+        key.is_some_and(|k| {
+            k.starts_with("karpenter.k8s.aws/instance-gpu-")
+                || k.starts_with("karpenter.k8s.aws/instance-accelerator-")
+        })
+    };
+    let Some(item) = list.items().find(|item| {
+        speaks_of_devices(item)
+            && match item.operator() {
+                Some(Operator::NotIn) => item.count().is_some_and(|n| n > 0),
+                Some(Operator::DoesNotExist) => true,
+                _ => false,
+            }
+    }) else {
+        return;
+    };
+    let Some(types) = pool.types() else {
+        return;
+    };
+    if hardware(&types) != Hardware::Mixed {
+        return;
+    }
+    // A limit alone may as well be the cap of a general pool.
+    let limited = (pool.limits().entries().iter())
+        .any(|(name, amount)| KARPENTER_ACCELERATORS.contains(name) && amount.int() != Some(0));
+    let tainted = pool.has_accelerator_taint();
+    if !tainted && !limited {
+        return;
+    }
+    let neuron = !(pool.template_spec().get("taints").items())
+        .filter_map(|t| t.get("key").text())
+        .any(|k| KARPENTER_ACCELERATORS.contains(&k) && !k.starts_with("aws.amazon.com/"));
+    let key = if tainted && neuron {
+        "karpenter.k8s.aws/instance-accelerator-count"
+    } else {
+        "karpenter.k8s.aws/instance-gpu-count"
+    };
+    let (key, operator) = (list.provider.spelling(key), item.0.get("operator"));
+    let finding = ctx.report(
+        &operator,
+        format!(
+            "`{}` lets machines without a device in: the pool admits {}",
+            operator.text().unwrap_or_default(),
+            plain_example(&types)
+        ),
+    );
+    if !tainted {
+        finding.severity(Severity::Info);
+    }
+    finding.help(format!("require `{key} Gt 0` as well")).fix(
+        Fix::new(
+            "require a device; check that nothing runs on the machines without",
+            Safety::Unsafe,
+        )
+        .append(
+            &pool.requirements(),
+            json!({"key": key, "operator": "Gt", "values": ["0"]}),
+        )
+        .drifting(),
+    );
+}
+
+/// A type without accelerator that people know.
+fn plain_example(types: &TypeSet) -> &'static str {
+    let known = ["m7i.large", "m7g.large", "c7i.large", "m5.large"];
+    (known.iter().filter_map(|name| catalog::find(name)))
+        .chain(types.iter())
+        .find(|t| types.contains(t) && !t.is_accelerated())
+        .map_or("CPU types", |t| t.name)
+}

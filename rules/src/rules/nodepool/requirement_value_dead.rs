@@ -1,0 +1,204 @@
+//! A value of a list that no instance type of the pool has.
+//!
+//! # Why
+//!
+//! The value exists, but another requirement of the pool excludes every type that has it: a size
+//! that the families do not come in, an `arm64` beside NVIDIA's big machines. The list promises a
+//! choice that is not there, which hides that a pool is narrower than it looks.
+//!
+//! # Fix
+//!
+//! Take the value out, or loosen the requirement that excludes it.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g5, g6e]
+//!         - key: karpenter.k8s.aws/instance-size
+//!           operator: In
+//!           values:
+//!             - 12xlarge
+//!             - 9xlarge # <-
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g5, g6e]
+//!         - key: karpenter.k8s.aws/instance-size
+//!           operator: In
+//!           values:
+//!             - 12xlarge
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
+//! - <https://karpenter.sh/docs/reference/instance-types/>
+
+use crate::catalog::{self, TypeSet};
+use crate::finding::{Severity, shown};
+use crate::fix::{Fix, Safety};
+use crate::model::nodepool::NodePool;
+use crate::model::requirement::Operator;
+use crate::model::requirement_list::{Item, RequirementList};
+use crate::model::scheduling::{self, RequirementSpec};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "requirement-value-dead",
+    group: Group::NodePool,
+    severity: Severity::Info,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("requirement_value_dead.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
+        return;
+    };
+    let lists = |item: &Item<'_>| {
+        item.operator() == Some(Operator::In) && item.values().items().nth(1).is_some()
+    };
+    if !list.items().any(|item| lists(&item)) {
+        return;
+    }
+    let Some(types) = pool.types().filter(|types| !types.is_empty()) else {
+        return;
+    };
+    // What is newer than the catalogue may come in sizes and kinds that the others do not.
+    if super::names_something_new(&pool, None) {
+        return;
+    }
+    for item in list.items().filter(lists) {
+        if let Some(key) = item.key() {
+            judge(object, &pool, &types, &item, &list.provider.label(key), ctx);
+        }
+    }
+}
+
+fn judge(
+    object: &Object,
+    pool: &NodePool<'_>,
+    types: &TypeSet,
+    item: &Item<'_>,
+    key: &str,
+    ctx: &mut Context<'_>,
+) {
+    let Some(index) = catalog::index(key).filter(|i| i.unknown().is_disjoint(types)) else {
+        return;
+    };
+    let is_dead = |node: &Node<'_>| {
+        (node.text().and_then(|text| index.with(text))).is_some_and(|with| with.is_disjoint(types))
+    };
+    let values = item.values();
+    let dead: Vec<Node<'_>> = values.items().filter(is_dead).collect();
+    let live = values.items().count() - dead.len();
+    let Some((first, text)) = dead.first().and_then(|n| Some((n, n.text()?))) else {
+        return;
+    };
+    if live == 0 {
+        return;
+    }
+    let name = key.rsplit('/').next().unwrap_or(key);
+    let more = match dead.len() - 1 {
+        0 => String::new(),
+        more => format!(", nor {more} more of the list"),
+    };
+    let by = excluded_by(pool, key, text);
+    let finding = ctx.report(
+        first,
+        format!("no type of the pool has the {name} `{}`{more}", shown(text)),
+    );
+    finding.help(match by.as_deref() {
+        Some(by) => format!("the requirement on `{by}` excludes it: take it out, or loosen that"),
+        None => "the other requirements exclude it: take it out, or loosen them".to_owned(),
+    });
+    for other in &dead[1..] {
+        finding.related(object, other, "nor this one");
+    }
+    let kept = i64::try_from(live).unwrap_or(i64::MAX);
+    if item.0.get("minValues").int().is_none_or(|min| min <= kept) {
+        let title = if dead.len() == 1 {
+            "take the value out; check that it was not the other one that was wrong"
+        } else {
+            "take the values out; check that it was not the other one that was wrong"
+        };
+        // From the end, so that the places of those before stay what they are.
+        let fix = (dead.iter().rev()).fold(Fix::new(title, Safety::Unsafe), |fix, node| {
+            fix.remove(node)
+        });
+        finding.fix(fix);
+    }
+}
+
+/// The short name of the one other key whose requirement excludes all types with a value.
+fn excluded_by(pool: &NodePool<'_>, key: &str, value: &str) -> Option<String> {
+    let mut own = pool.catalogue_pool();
+    own.requirements.push(RequirementSpec {
+        key: key.to_owned(),
+        op: Operator::In,
+        values: vec![value.to_owned()],
+        min_values: None,
+    });
+    let keys = scheduling::smallest_conflict(&own, &scheduling::Settings::default());
+    let mut others = keys.iter().filter(|k| *k != key);
+    match (others.next(), others.next()) {
+        (Some(other), None) => Some(other.rsplit('/').next().unwrap_or(other).to_owned()),
+        _ => None,
+    }
+}
