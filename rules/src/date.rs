@@ -1,4 +1,4 @@
-//! A calendar date, for suppressions that end. The clock is somebody else's.
+//! Dates of the calendar: for suppressions that end and for schedules. The clock is somebody else's.
 
 use std::fmt;
 
@@ -31,41 +31,21 @@ impl Date {
             month: number(5..7)?,
             day: number(8..10)?,
         };
-        (date.day >= 1 && date.day <= date.days_in_month()?).then_some(date)
+        let month = u8::try_from(date.month)
+            .ok()
+            .filter(|m| (1..=12).contains(m))?;
+        let last = days_in_month(i64::from(date.year), month);
+        (1..=u32::from(last)).contains(&date.day).then_some(date)
     }
 
     /// The date of a moment in UTC, in seconds since 1970.
     #[must_use]
     pub fn from_unix_seconds(seconds: i64) -> Date {
-        // Days since 0000-03-01, so that the leap day ends the year.
-        let days = seconds.div_euclid(86_400) + 719_468;
-        let era = days.div_euclid(146_097);
-        let day_of_era = days.rem_euclid(146_097);
-        let year_of_era =
-            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let shifted = (5 * day_of_year + 2) / 153;
-        let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-        let month = if shifted < 10 {
-            shifted + 3
-        } else {
-            shifted - 9
-        };
-        let year = year_of_era + era * 400 + i64::from(month <= 2);
+        let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
         Date {
             year: i32::try_from(year).unwrap_or(i32::MAX),
-            month: u32::try_from(month).unwrap_or(1),
-            day: u32::try_from(day).unwrap_or(1),
-        }
-    }
-
-    fn days_in_month(self) -> Option<u32> {
-        let leap = self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0);
-        match self.month {
-            1 | 3 | 5 | 7 | 8 | 10 | 12 => Some(31),
-            4 | 6 | 9 | 11 => Some(30),
-            2 => Some(if leap { 29 } else { 28 }),
-            _ => None,
+            month: u32::from(month),
+            day: u32::from(day),
         }
     }
 }
@@ -73,6 +53,44 @@ impl Date {
 impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+}
+
+/// Days since 1970-01-01 of a civil date (proleptic Gregorian).
+#[cfg(test)]
+pub(crate) fn days_from_civil(year: i64, month: u8, day: u8) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, month) = (year.div_euclid(400), i64::from(month));
+    let yoe = year.rem_euclid(400);
+    let doy = (153 * ((month + 9) % 12) + 2) / 5 + i64::from(day) - 1;
+    era * 146_097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719_468
+}
+
+/// Year, month (1-12) and day (1-31) of a day count since 1970-01-01.
+pub(crate) fn civil_from_days(days: i64) -> (i64, u8, u8) {
+    let z = days + 719_468;
+    let (era, doe) = (z.div_euclid(146_097), z.rem_euclid(146_097));
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let day = u8::try_from(doy - (153 * mp + 2) / 5 + 1).unwrap_or_default();
+    let month = u8::try_from(if mp < 10 { mp + 3 } else { mp - 9 }).unwrap_or_default();
+    let year = yoe + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+/// Weekday of a day count since 1970-01-01; Sunday is 0.
+pub(crate) fn weekday(days: i64) -> u8 {
+    u8::try_from((days + 4).rem_euclid(7)).unwrap_or_default()
+}
+
+/// Days of a month (1-12).
+pub(crate) fn days_in_month(year: i64, month: u8) -> u8 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        _ => 31,
     }
 }
 

@@ -18,6 +18,7 @@ use crate::source::placeholder::is_placeholder;
 mod admission;
 mod autoscaler;
 mod container;
+mod cron_job;
 mod dra;
 mod job;
 mod karpenter;

@@ -3,9 +3,17 @@
 //! The first sign that matches decides (facts: workload class inference). A rule states the
 //! confidence it needs; a finding shows the reason.
 
+mod signs;
+#[cfg(test)]
+mod tests;
+
 use crate::model::gpu::asks_for_accelerator;
 use crate::model::workload::{Template, templates};
 use crate::object::{Kind, Object};
+use signs::{
+    BATCH, INFRA_IMAGES, NOTEBOOK, PURPOSE_KEYS, SERVING, SERVING_IMAGES, SERVING_KINDS, TRAINING,
+    TRAINING_KINDS,
+};
 
 /// What kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,102 +109,6 @@ impl Classified {
 
 /// The label or annotation by which people say the class themselves.
 pub const CLASS_KEY: &str = "gpulint.dev/workload-class";
-
-/// Commands that serve, as token sequences; the flag says that the token alone is a weaker sign.
-const SERVING: &[(&str, bool)] = &[
-    ("vllm serve", false),
-    ("vllm.entrypoints.", false),
-    ("api_server", false),
-    ("tritonserver", false),
-    ("text-generation-launcher", false),
-    ("sglang.launch_server", false),
-    ("trtllm-serve", false),
-    ("lmdeploy serve", false),
-    ("mlserver start", false),
-    ("torchserve", false),
-    ("tensorflow_model_server", false),
-    ("ollama serve", false),
-    ("llama-server", false),
-    ("infinity_emb", false),
-    ("text-embeddings-router", false),
-    ("uvicorn", true),
-    ("gunicorn", true),
-];
-
-const TRAINING: &[(&str, bool)] = &[
-    ("torchrun", false),
-    ("torch.distributed.run", false),
-    ("torch.distributed.launch", false),
-    ("deepspeed", false),
-    ("accelerate launch", false),
-    ("horovodrun", false),
-    ("mpirun", false),
-    ("colossalai run", false),
-    ("axolotl", false),
-    ("llamafactory-cli train", false),
-];
-
-const BATCH: &[&str] = &[
-    "vllm run-batch",
-    "batch_inference",
-    "offline_inference",
-    "run_batch",
-];
-const NOTEBOOK: &[&str] = &["jupyter", "code-server", "start-notebook.sh"];
-
-const INFRA_IMAGES: &[&str] = &[
-    "nvidia/k8s/",
-    "nvidia/cloud-native/",
-    "k8s-device-plugin",
-    "dcgm-exporter",
-    "gpu-operator",
-    "gpu-feature-discovery",
-    "node-feature-discovery",
-    "neuron-device-plugin",
-    "neuron-monitor",
-    "aws-efa-k8s-device-plugin",
-];
-
-const SERVING_IMAGES: &[&str] = &[
-    "vllm/vllm-openai",
-    "lmcache/vllm-openai",
-    "rocm/vllm",
-    "nvidia/tritonserver",
-    "huggingface/text-generation-inference",
-    "text-embeddings-inference",
-    "lmsysorg/sglang",
-    "ollama/ollama",
-    "kserve/",
-];
-
-const TRAINING_KINDS: &[&str] = &[
-    "PyTorchJob",
-    "TFJob",
-    "MPIJob",
-    "XGBoostJob",
-    "JAXJob",
-    "PaddleJob",
-    "TrainJob",
-];
-
-const SERVING_KINDS: &[&str] = &[
-    "InferenceService",
-    "LLMInferenceService",
-    "RayService",
-    "NIMService",
-];
-
-/// The label keys whose values name a purpose.
-const PURPOSE_KEYS: &[&str] = &[
-    "workload",
-    "workload-type",
-    "workload-class",
-    "role",
-    "component",
-    "tier",
-    "node-type",
-    "app.kubernetes.io/component",
-];
 
 /// The class of a workload; `Unknown` for other kinds.
 #[must_use]
@@ -560,81 +472,4 @@ fn fallback(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     object
         .is(Kind::JOB)
         .then(|| Classified::new(Class::Batch, Confidence::Low, "it is a Job with a GPU"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn class(value: serde_json::Value) -> (Class, Confidence) {
-        let object = Object::from_json(&value).unwrap();
-        let classified = classify(&object);
-        (classified.class, classified.confidence)
-    }
-
-    fn deployment(container: serde_json::Value) -> serde_json::Value {
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"},
-               "spec": {"template": {"spec": {"containers": [container]}}}})
-    }
-
-    #[test]
-    fn commands_decide_before_images() {
-        assert_eq!(
-            class(deployment(
-                json!({"image": "repo/train:1", "command": ["vllm", "serve", "m"]})
-            )),
-            (Class::Realtime, Confidence::High)
-        );
-        assert_eq!(
-            class(deployment(
-                json!({"args": ["torchrun --nproc_per_node 8 x.py"]})
-            )),
-            (Class::Training, Confidence::High)
-        );
-        assert_eq!(
-            class(deployment(
-                json!({"command": ["python", "/app/train_llm.py"]})
-            )),
-            (Class::Training, Confidence::Medium)
-        );
-        assert_eq!(
-            class(deployment(json!({"command": ["python", "constrain.py"]}))).0,
-            Class::Unknown
-        );
-    }
-
-    #[test]
-    fn images_are_read_without_host_and_tag() {
-        assert_eq!(
-            repository("registry.example.com:5000/team/x:1@sha256:a"),
-            "team/x"
-        );
-        assert_eq!(
-            class(deployment(
-                json!({"image": "mirror.example.com/vllm/vllm-openai:v1"})
-            ))
-            .0,
-            Class::Realtime
-        );
-        assert_eq!(
-            class(deployment(json!({"image": "training.example.com/web:1"}))).0,
-            Class::Unknown
-        );
-    }
-
-    #[test]
-    fn people_have_the_last_word() {
-        let mut value = deployment(json!({"command": ["torchrun"]}));
-        value["metadata"]["labels"] = json!({CLASS_KEY: "batch"});
-        assert_eq!(class(value), (Class::Batch, Confidence::High));
-    }
-
-    #[test]
-    fn two_purposes_in_one_name_say_nothing() {
-        assert_eq!(purpose("train-and-serve"), None);
-        assert_eq!(purpose("gpu-training"), Some(Class::Training));
-        assert_eq!(purpose("constraint"), None);
-        assert_eq!(purpose("llm-fine-tune"), Some(Class::Training));
-    }
 }

@@ -1,0 +1,97 @@
+//! The commands, images, kinds and labels that tell what a workload does.
+
+/// Commands that serve, as token sequences; the flag says that the token alone is a weaker sign.
+pub(super) const SERVING: &[(&str, bool)] = &[
+    ("vllm serve", false),
+    ("vllm.entrypoints.", false),
+    ("api_server", false),
+    ("tritonserver", false),
+    ("text-generation-launcher", false),
+    ("sglang.launch_server", false),
+    ("trtllm-serve", false),
+    ("lmdeploy serve", false),
+    ("mlserver start", false),
+    ("torchserve", false),
+    ("tensorflow_model_server", false),
+    ("ollama serve", false),
+    ("llama-server", false),
+    ("infinity_emb", false),
+    ("text-embeddings-router", false),
+    ("uvicorn", true),
+    ("gunicorn", true),
+];
+
+pub(super) const TRAINING: &[(&str, bool)] = &[
+    ("torchrun", false),
+    ("torch.distributed.run", false),
+    ("torch.distributed.launch", false),
+    ("deepspeed", false),
+    ("accelerate launch", false),
+    ("horovodrun", false),
+    ("mpirun", false),
+    ("colossalai run", false),
+    ("axolotl", false),
+    ("llamafactory-cli train", false),
+];
+
+pub(super) const BATCH: &[&str] = &[
+    "vllm run-batch",
+    "batch_inference",
+    "offline_inference",
+    "run_batch",
+];
+pub(super) const NOTEBOOK: &[&str] = &["jupyter", "code-server", "start-notebook.sh"];
+
+pub(super) const INFRA_IMAGES: &[&str] = &[
+    "nvidia/k8s/",
+    "nvidia/cloud-native/",
+    "k8s-device-plugin",
+    "dcgm-exporter",
+    "gpu-operator",
+    "gpu-feature-discovery",
+    "node-feature-discovery",
+    "neuron-device-plugin",
+    "neuron-monitor",
+    "aws-efa-k8s-device-plugin",
+];
+
+pub(super) const SERVING_IMAGES: &[&str] = &[
+    "vllm/vllm-openai",
+    "lmcache/vllm-openai",
+    "rocm/vllm",
+    "nvidia/tritonserver",
+    "huggingface/text-generation-inference",
+    "text-embeddings-inference",
+    "lmsysorg/sglang",
+    "ollama/ollama",
+    "kserve/",
+];
+
+pub(super) const TRAINING_KINDS: &[&str] = &[
+    "PyTorchJob",
+    "TFJob",
+    "MPIJob",
+    "XGBoostJob",
+    "JAXJob",
+    "PaddleJob",
+    "TrainJob",
+];
+
+pub(super) const SERVING_KINDS: &[&str] = &[
+    "InferenceService",
+    "LLMInferenceService",
+    "RayService",
+    "NIMService",
+];
+
+/// The label keys whose values name a purpose.
+pub(super) const PURPOSE_KEYS: &[&str] = &[
+    "workload",
+    "workload-type",
+    "workload-class",
+    "role",
+    "component",
+    "tier",
+    "node-type",
+    "app.kubernetes.io/component",
+];

@@ -1,0 +1,227 @@
+//! What stands in one of the five fields, and why it may be refused.
+
+use std::fmt;
+
+/// One of the five fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldName {
+    /// 0-59.
+    Minute,
+    /// 0-23.
+    Hour,
+    /// 1-31.
+    DayOfMonth,
+    /// 1-12 or `jan`..`dec`.
+    Month,
+    /// 0-6 (Sunday is 0) or `sun`..`sat`.
+    DayOfWeek,
+}
+
+const MONTHS: [&str; 12] = [
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+];
+pub(super) const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+impl FieldName {
+    /// Smallest and largest value.
+    #[must_use]
+    pub fn bounds(self) -> (u8, u8) {
+        match self {
+            Self::Minute => (0, 59),
+            Self::Hour => (0, 23),
+            Self::DayOfMonth => (1, 31),
+            Self::Month => (1, 12),
+            Self::DayOfWeek => (0, 6),
+        }
+    }
+
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Month => &MONTHS,
+            Self::DayOfWeek => &WEEKDAYS,
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for FieldName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::DayOfMonth => "day of month",
+            Self::Month => "month",
+            Self::DayOfWeek => "day of week",
+        })
+    }
+}
+
+/// What is wrong inside one field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Problem {
+    /// Not a number and not a known name (`monday`, `L`, `1#2`, `H`).
+    NotANumber,
+    /// Below the field's minimum (day 0).
+    BelowMinimum,
+    /// Above the field's maximum (weekday 7, hour 24, minute 60).
+    AboveMaximum,
+    /// The range runs backwards (`5-1`, `sat-sun`).
+    Backwards,
+    /// A step of zero.
+    ZeroStep,
+    /// More than one hyphen or slash in one item.
+    TooManyParts,
+}
+
+/// Why Karpenter cannot parse a schedule. Such a budget freezes the whole pool (facts 3.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CronError {
+    /// The text carries its own `TZ=` or `CRON_TZ=` prefix; the field holds that prefix.
+    TimeZone(String),
+    /// Starts with `@` but is no descriptor that both CRD and library take (`@Daily`, `@dailyfoo`,
+    /// `@every 1h`, `@reboot`); the field holds the text.
+    Descriptor(String),
+    /// Not exactly five fields.
+    FieldCount {
+        /// How many there are.
+        found: usize,
+    },
+    /// One field is wrong.
+    Field {
+        /// Which field.
+        field: FieldName,
+        /// The offending list item.
+        text: String,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+}
+
+impl fmt::Display for CronError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimeZone(t) => write!(f, "own time zone prefix {t:?}: budgets are always UTC"),
+            Self::Descriptor(d) => write!(f, "unknown descriptor {d:?}"),
+            Self::FieldCount { found } => write!(f, "{found} fields instead of five"),
+            Self::Field {
+                field,
+                text,
+                problem,
+            } => {
+                let (low, high) = field.bounds();
+                match problem {
+                    Problem::NotANumber => write!(f, "{field} {text:?} is not a number or name"),
+                    Problem::BelowMinimum => write!(f, "{field} {text:?} is below {low}"),
+                    Problem::AboveMaximum => write!(f, "{field} {text:?} is above {high}"),
+                    Problem::Backwards => write!(f, "{field} range {text:?} runs backwards"),
+                    Problem::ZeroStep => write!(f, "{field} {text:?} has step 0"),
+                    Problem::TooManyParts => write!(f, "{field} {text:?} has too many - or /"),
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for CronError {}
+
+/// The bits of one field and whether it counts as unrestricted (the library's star bit).
+pub(super) fn read_field(text: &str, field: FieldName) -> Result<(u64, bool), CronError> {
+    let (mut bits, mut star) = (0, false);
+    for item in text.split(',').filter(|i| !i.is_empty()) {
+        let (b, s) = read_item(item, field).map_err(|problem| CronError::Field {
+            field,
+            text: item.to_owned(),
+            problem,
+        })?;
+        bits |= b;
+        star |= s;
+    }
+    Ok((bits, star))
+}
+
+fn read_item(item: &str, field: FieldName) -> Result<(u64, bool), Problem> {
+    let (low, high) = field.bounds();
+    let (low, high) = (u64::from(low), u64::from(high));
+    let parts: Vec<&str> = item.split('/').collect();
+    let range: Vec<&str> = parts[0].split('-').collect();
+    let mut star = matches!(range[0], "*" | "?");
+    let (start, mut end) = match range.as_slice() {
+        // The library ignores what follows a star: `*-7` is `*`.
+        _ if star => (low, high),
+        [one] => {
+            let value = read_value(one, field)?;
+            (value, value)
+        }
+        [from, to] => (read_value(from, field)?, read_value(to, field)?),
+        _ => return Err(Problem::TooManyParts),
+    };
+    let step = match parts.as_slice() {
+        [_] => 1,
+        [_, step] => {
+            if range.len() == 1 {
+                end = high;
+            }
+            read_number(step)?
+        }
+        _ => return Err(Problem::TooManyParts),
+    };
+    star &= step <= 1;
+    if start < low {
+        return Err(Problem::BelowMinimum);
+    }
+    if end > high || start > high {
+        return Err(Problem::AboveMaximum);
+    }
+    if start > end {
+        return Err(Problem::Backwards);
+    }
+    if step == 0 {
+        return Err(Problem::ZeroStep);
+    }
+    let step = usize::try_from(step).unwrap_or(usize::MAX);
+    let bits = (start..=end).step_by(step).fold(0, |bits, v| bits | 1 << v);
+    Ok((bits, star))
+}
+
+pub(super) fn read_value(text: &str, field: FieldName) -> Result<u64, Problem> {
+    let (low, _) = field.bounds();
+    let named = field.names().iter().zip(u64::from(low)..);
+    match named
+        .into_iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(text))
+    {
+        Some((_, value)) => Ok(value),
+        None => read_number(text),
+    }
+}
+
+/// Go's `Atoi` without negative numbers: an optional plus and digits within 63 bits.
+fn read_number(text: &str) -> Result<u64, Problem> {
+    let number: i64 = text.parse().map_err(|_| Problem::NotANumber)?;
+    u64::try_from(number).map_err(|_| Problem::NotANumber)
+}
+
+/// Whether the CRD's pattern lets the schedule through:
+/// `^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$`.
+/// The first half is a mere prefix, the second only needs four blanks with something around them,
+/// and no line end after the last field.
+#[must_use]
+pub fn crd_accepts(text: &str) -> bool {
+    const WORDS: [&str; 7] = [
+        "annually", "yearly", "monthly", "weekly", "daily", "midnight", "hourly",
+    ];
+    if let Some(rest) = text.strip_prefix('@')
+        && WORDS.iter().any(|w| rest.starts_with(w))
+    {
+        return true;
+    }
+    // Bit k: inside the k-th `.+`; `fresh`: right before it. The pattern may begin anywhere.
+    let (mut inside, mut fresh) = (0_u8, 1_u8);
+    for c in text.chars() {
+        let blank = matches!(c, ' ' | '\t' | '\n' | '\u{c}' | '\r');
+        let moved = if blank { inside << 1 & 0b1_1111 } else { 0 };
+        inside = if c == '\n' { 0 } else { inside | fresh };
+        fresh = moved | 1;
+    }
+    inside & 0b1_0000 != 0
+}
