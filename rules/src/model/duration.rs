@@ -338,6 +338,15 @@ fn loose_seconds(text: &str) -> Option<u64> {
     whole.then(|| u64::try_from(total / u128::from(PARTS)).ok())?
 }
 
+/// A length as NodePool durations are written: whole hours where it is some, else minutes rounded up.
+pub(crate) fn in_hours(seconds: i64) -> String {
+    if seconds % 3600 == 0 {
+        format!("{}h", seconds / 3600)
+    } else {
+        format!("{}m", (seconds + 59) / 60)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

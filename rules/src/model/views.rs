@@ -7,15 +7,17 @@ use std::sync::OnceLock;
 
 use crate::index::Index;
 use crate::model::class::{Class, Classified, classify};
-use crate::model::do_not_disrupt::protects_nodes;
+use crate::model::do_not_disrupt::{DURATIONS_SINCE, protects_nodes};
 use crate::model::fallback::Fallbacks;
 use crate::model::keda::hpa_name;
+use crate::model::landing::Landing;
 use crate::model::migration::{Kubelets, metrics};
 use crate::model::nodepool::NodePool;
 use crate::model::selector;
 use crate::model::workload::{Template, WORKLOAD_KINDS, replicas, templates};
 use crate::node::Node;
 use crate::object::{Kind, Object, ObjectId};
+use crate::settings::Platform;
 
 /// A workload with its class.
 #[derive(Debug)]
@@ -48,6 +50,8 @@ pub struct Views {
     fallbacks: OnceLock<Fallbacks>,
     kubelets: OnceLock<Kubelets>,
     recorded: OnceLock<BTreeSet<String>>,
+    /// One for each kind of platform.
+    landings: [OnceLock<Landing>; 4],
     on_protected_nodes: BTreeSet<ObjectId>,
     workloads: Vec<Workload>,
     by_wanted_label: BTreeMap<(String, String), Vec<usize>>,
@@ -248,6 +252,13 @@ impl Views {
     /// made of.
     pub(crate) fn kubelets(&self, index: &Index) -> &Kubelets {
         self.kubelets.get_or_init(|| Kubelets::new(index))
+    }
+
+    /// Which pools may start nodes for which pods. `index` is the one that these views were made of.
+    pub(crate) fn landing(&self, index: &Index, platform: &Platform) -> &Landing {
+        let durations = platform.karpenter >= DURATIONS_SINCE;
+        let slot = usize::from(platform.eks) * 2 + usize::from(durations);
+        self.landings[slot].get_or_init(|| Landing::new(index, platform))
     }
 
     /// The names of series that recording rules make. `index` is the one that these views were

@@ -298,3 +298,8 @@ pub fn replicas(object: &Object) -> Option<i64> {
         row.default_replicas
     }
 }
+
+/// Whether the pods of a workload run until somebody stops them: those of a service, not of a job.
+pub(crate) fn runs_forever(object: &Object) -> bool {
+    workload_kind(object).is_some_and(|row| !row.replicas.is_empty() && !row.runs_to_completion)
+}

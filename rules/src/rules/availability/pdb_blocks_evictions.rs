@@ -55,9 +55,8 @@ use serde_json::json;
 use crate::finding::{Finding, Severity};
 use crate::fix::{Fix, Safety};
 use crate::model::class::Class;
-use crate::model::views::Workload;
-use crate::model::workload::{WORKLOAD_KINDS, workload_kind};
-use crate::node::Node;
+use crate::model::pdb::{Keep, pods};
+use crate::model::workload::WORKLOAD_KINDS;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
 
@@ -74,48 +73,6 @@ pub(crate) static RULE: Rule = Rule {
     docs: docs(include_str!("pdb_blocks_evictions.rs")),
     check: Check::Object(check),
 };
-
-/// How many pods a PDB wants to keep.
-#[derive(Clone, Copy)]
-enum Keep {
-    Count(i64),
-    Percent(i64),
-}
-
-impl Keep {
-    /// A number without quotes, or a percentage in them; anything else is refused.
-    fn read(node: &Node<'_>) -> Option<Keep> {
-        if let Some(count) = node.int() {
-            return Some(Keep::Count(count));
-        }
-        let digits = node.text()?.strip_suffix('%')?;
-        let percent: i64 = digits.parse().ok()?;
-        (0..=100)
-            .contains(&percent)
-            .then_some(Keep::Percent(percent))
-    }
-
-    /// How many of `pods` may go while all are healthy; percentages are rounded up.
-    fn spare(self, pods: i64) -> i64 {
-        match self {
-            Keep::Count(count) => pods.saturating_sub(count),
-            Keep::Percent(percent) => {
-                let kept = i128::from(pods) * i128::from(percent);
-                let kept = i64::try_from((kept + 99) / 100).unwrap_or(i64::MAX);
-                pods.saturating_sub(kept)
-            }
-        }
-    }
-}
-
-/// The pods that a PDB selects.
-struct Pods {
-    floor: i64,
-    ceiling: i64,
-    scaled: bool,
-    /// Whether every number is written.
-    written: bool,
-}
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     let spec = object.get("spec");
@@ -172,7 +129,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if unknown {
         return;
     }
-    let Some(pods) = pods(&workloads, ctx) else {
+    let Some(pods) = pods(&workloads, ctx.index()) else {
         return;
     };
     if pods.floor <= 0 || keep.spare(pods.floor) > 0 {
@@ -228,31 +185,4 @@ fn finish(finding: &mut Finding, training: bool, fix: Fix) {
             .help("write `maxUnavailable: 1`, or nodes can be neither consolidated nor patched")
             .fix(fix);
     }
-}
-
-/// How many pods the workloads run; `None` where one is of a kind or a number that is not known.
-fn pods(workloads: &[&Workload], ctx: &Context<'_>) -> Option<Pods> {
-    if workloads.is_empty() {
-        return None;
-    }
-    let mut pods = Pods {
-        floor: 0,
-        ceiling: 0,
-        scaled: false,
-        written: true,
-    };
-    for workload in workloads {
-        let object = &workload.object;
-        let row = workload_kind(object)?;
-        // The replicas of a LeaderWorkerSet are groups.
-        if row.replicas.is_empty() || object.id().kind == "LeaderWorkerSet" {
-            return None;
-        }
-        let replicas = ctx.index().views().replicas(object)?;
-        pods.floor = pods.floor.checked_add(replicas.floor)?;
-        pods.ceiling = pods.ceiling.checked_add(replicas.ceiling)?;
-        pods.scaled |= replicas.scaled;
-        pods.written &= replicas.scaled || object.path(row.replicas).exists();
-    }
-    Some(pods)
 }

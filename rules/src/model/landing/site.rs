@@ -1,0 +1,128 @@
+//! The pools' side: which take pending pods, as the scheduler reads them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
+use crate::model::pod::pod;
+use crate::model::requirement::{Requirement, Requirements};
+use crate::model::scheduling::{Pod, Pool, Term, pool_requirements};
+use crate::model::workload::Template;
+use crate::object::Object;
+
+/// A pool that takes pending pods.
+pub(crate) struct Site {
+    /// The NodePool.
+    pub object: Object,
+    pub(super) pool: Pool,
+    pub(super) requirements: Requirements,
+    /// The same for pools that differ in name and weight alone.
+    pub(super) kind: usize,
+}
+
+/// The pools that take pending pods.
+#[derive(Default)]
+pub(super) struct Sites {
+    pub(super) all: Vec<Site>,
+    pub(super) by_name: BTreeMap<String, Vec<usize>>,
+    /// How many kinds of them there are.
+    pub(super) kinds: usize,
+    /// Whether some pool is not among them because it cannot be read.
+    pub(super) blind: bool,
+}
+
+impl Sites {
+    pub(super) fn new(pools: &[Object]) -> Sites {
+        let mut sites = Sites::default();
+        let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+        for object in pools {
+            let pool = match read(object) {
+                Some(pool) if pool.replicas => continue,
+                Some(pool) => pool,
+                None => {
+                    sites.blind = true;
+                    continue;
+                }
+            };
+            let next = kinds.len();
+            let nameless = Pool {
+                name: String::new(),
+                weight: None,
+                ..pool.clone()
+            };
+            let same_name = sites.by_name.entry(object.name().to_owned()).or_default();
+            same_name.push(sites.all.len());
+            let kind = *kinds.entry(format!("{nameless:?}")).or_insert(next);
+            sites.all.push(Site::new(object, pool, kind));
+        }
+        sites.kinds = kinds.len();
+        sites
+    }
+}
+
+impl Site {
+    pub(super) fn new(object: &Object, pool: Pool, kind: usize) -> Site {
+        Site {
+            object: object.clone(),
+            requirements: pool_requirements(&pool),
+            kind,
+            pool,
+        }
+    }
+
+    /// Of the capacity types `reserved`, `spot` and `on-demand` those that the pods of a template
+    /// can get here.
+    pub(crate) fn capacity_types(&self, template: &Template<'_>) -> BTreeSet<&'static str> {
+        let own = self.requirements.get(CAPACITY_TYPE);
+        let wanted = wanted_capacity(template);
+        ["spot", "on-demand"]
+            .into_iter()
+            .filter(|t| own.is_none_or(|own| own.has(t)))
+            .filter(|t| wanted.as_ref().is_none_or(|wanted| wanted.contains(t)))
+            .collect()
+    }
+}
+
+/// A pool as the scheduler reads it; `None` where it cannot be read in full.
+pub(super) fn read(object: &Object) -> Option<Pool> {
+    let pool = NodePool::new(object)?;
+    let unknown = pool.is_foreign()
+        || object.is_partial()
+        || pool.has_unknown_types()
+        || pool.template_spec().get("taints").has_unknown()
+        || pool.limits().has_unknown();
+    (!unknown).then(|| pool.catalogue_pool())
+}
+
+/// The capacity types that a template asks for; `None` where it asks for none.
+pub(crate) fn wanted_capacity(template: &Template<'_>) -> Option<BTreeSet<&'static str>> {
+    let pod = pod(template)?;
+    let mut out = BTreeSet::new();
+    for asked in alternatives(&pod) {
+        let wanted = asked.get(CAPACITY_TYPE)?;
+        let all = ["reserved", "spot", "on-demand"];
+        out.extend(all.into_iter().filter(|t| wanted.has(t)));
+    }
+    Some(out)
+}
+
+/// What the pod asks of nodes: its selector with each of its terms.
+pub(super) fn alternatives(pod: &Pod) -> Vec<Requirements> {
+    let mut selector = Requirements::new();
+    for (key, value) in &pod.node_selector {
+        selector.add(key, Requirement::is(value));
+    }
+    if pod.terms.is_empty() {
+        return vec![selector];
+    }
+    let with = |term: &Term| {
+        let mut all = selector.clone();
+        for spec in &term.expressions {
+            all.add(
+                &spec.key,
+                Requirement::new(spec.op, &spec.values, spec.min_values),
+            );
+        }
+        all
+    };
+    pod.terms.iter().map(with).collect()
+}

@@ -1,0 +1,185 @@
+//! Pods on Spot are marked do-not-disrupt, which does not stop a reclaim.
+//!
+//! # Why
+//!
+//! EC2 takes a Spot node back two minutes after it says so, whatever an annotation says. Karpenter
+//! drains the node in that time, but leaves out the pods with `karpenter.sh/do-not-disrupt`: the pods
+//! that were to be protected are the only ones that nobody asks to end. They write no checkpoint and
+//! close no connection; they stop with the machine. It is a warning where the pods surely run on Spot, and
+//! advice where they may.
+//!
+//! # Fix
+//!
+//! Keep protected pods off Spot: `karpenter.sh/capacity-type: on-demand` (or `reserved`) in their node
+//! selector. Pods that can live with Spot save their work when they get SIGTERM, and have no
+//! annotation.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: render
+//! spec:
+//!   backoffLimit: 6
+//!   template:
+//!     metadata:
+//!       annotations:
+//!         karpenter.sh/do-not-disrupt: "true" # <-
+//!     spec:
+//!       restartPolicy: Never
+//!       nodeSelector:
+//!         karpenter.sh/capacity-type: spot
+//!       containers:
+//!         - name: main
+//!           image: example.com/render:1.4.0
+//!           resources:
+//!             requests: {cpu: 4, memory: 16Gi}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: render
+//! spec:
+//!   backoffLimit: 6
+//!   template:
+//!     metadata:
+//!       annotations:
+//!         karpenter.sh/do-not-disrupt: "true"
+//!     spec:
+//!       restartPolicy: Never
+//!       nodeSelector:
+//!         karpenter.sh/capacity-type: on-demand
+//!       containers:
+//!         - name: main
+//!           image: example.com/render:1.4.0
+//!           resources:
+//!             requests: {cpu: 4, memory: 16Gi}
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
+//! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
+
+use crate::finding::{Severity, shown};
+use crate::model::do_not_disrupt::{DO_NOT_DISRUPT, protects};
+use crate::model::landing::{Site, is_made, wanted_capacity};
+use crate::model::nodepool::CAPACITY_TYPE;
+use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "do-not-disrupt-on-spot",
+    group: Group::Disruption,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NODE_POOL],
+    params: &[],
+    refused_by: &[],
+    fix: None,
+    docs: docs(include_str!("do_not_disrupt_on_spot.rs")),
+    check: Check::Object(check),
+};
+
+/// Whether pods run on Spot.
+enum Spot<'a> {
+    /// The template itself asks for it.
+    Asked,
+    /// Every pool that takes the pods has nothing else.
+    Only(&'a Site),
+    /// A pool that takes the pods has it, and they tolerate it in so many words.
+    Tolerated(&'a Site),
+    /// A pool that takes the pods has it, too.
+    Possible(&'a Site),
+}
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    // Pods of a DaemonSet come with every node, those of a controller are its template's.
+    if object.is(Kind::DAEMON_SET) || is_made(object) {
+        return;
+    }
+    let name = shown(object.name());
+    for template in templates(object) {
+        if protects(&template, ctx.platform()) != Some(true) {
+            continue;
+        }
+        let Some(spot) = spot(&template, ctx) else {
+            continue;
+        };
+        let node = template.annotation(DO_NOT_DISRUPT);
+        let (how, severity, site) = match spot {
+            Spot::Asked => ("asks for", Severity::Warning, None),
+            Spot::Only(site) => ("runs on", Severity::Warning, Some(site)),
+            Spot::Tolerated(site) => ("tolerates", Severity::Warning, Some(site)),
+            Spot::Possible(site) => ("may run on", Severity::Info, Some(site)),
+        };
+        let message = format!(
+            "`{name}` {how} Spot, where do-not-disrupt stops no reclaim and keeps SIGTERM from the pods"
+        );
+        let finding = ctx.report(&node, message);
+        finding
+            .at_key()
+            .severity(severity)
+            .help("ask for `karpenter.sh/capacity-type: on-demand`, or save work on SIGTERM and remove it");
+        if let Some(site) = site {
+            let pool = &site.object;
+            finding.related(pool, &pool.path(&["metadata", "name"]), "may take the pods");
+        }
+    }
+}
+
+fn spot<'a>(template: &Template<'_>, ctx: &Context<'a>) -> Option<Spot<'a>> {
+    let asked = wanted_capacity(template);
+    if let Some(asked) = &asked {
+        if !asked.contains("spot") {
+            return None;
+        }
+        if asked.len() == 1 {
+            return Some(Spot::Asked);
+        }
+    }
+    let landing = ctx.index().views().landing(ctx.index(), ctx.platform());
+    let sites = landing.sites_of(template)?;
+    let capacity = |site: &Site| site.capacity_types(template);
+    let first = sites
+        .iter()
+        .copied()
+        .find(|s| capacity(s).contains("spot"))?;
+    let only = sites.iter().all(|s| capacity(s).iter().eq(["spot"].iter()));
+    Some(if only && !landing.is_blind() {
+        Spot::Only(first)
+    } else if template
+        .spec
+        .get("tolerations")
+        .items()
+        .any(|t| is_for_spot(&t))
+    {
+        Spot::Tolerated(first)
+    } else {
+        Spot::Possible(first)
+    })
+}
+
+/// Whether a toleration is for the taint of Spot nodes: a key that says so, or the capacity type.
+fn is_for_spot(toleration: &Node<'_>) -> bool {
+    let Some(key) = toleration.get("key").text() else {
+        return false;
+    };
+    let exists = toleration.get("operator").text() == Some("Exists");
+    let value = toleration.get("value").text();
+    if key == CAPACITY_TYPE {
+        return exists || value == Some("spot");
+    }
+    key.split(|c: char| !c.is_ascii_alphanumeric())
+        .any(|word| word.eq_ignore_ascii_case("spot"))
+        && value != Some("false")
+}

@@ -1,0 +1,193 @@
+//! A pool's drain has no end, or ends before the pods on it have ended.
+//!
+//! # Why
+//!
+//! `karpenter.sh/do-not-disrupt` does not hold off expiration. When a node is as old as `expireAfter`,
+//! it is cordoned and drained, but a protected pod is not evicted: without `terminationGracePeriod` the node
+//! waits for it for as long as it runs, half empty and paid for. With one the pods go when it is over,
+//! and a pod whose own `terminationGracePeriodSeconds` is longer is deleted as soon as the drain starts: the
+//! time to write a checkpoint is cut short. Asked are the pods of which this pool is the first choice.
+//!
+//! # Fix
+//!
+//! Write a `terminationGracePeriod` in which every run on the pool can end or save its work, and longer
+//! than any `terminationGracePeriodSeconds` there. Or let nodes never expire: `expireAfter: Never`.
+//! Nodes of a live pool are replaced by either change.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: batch
+//! spec:
+//!   template:
+//!     metadata:
+//!       labels: {example.com/team: batch}
+//!     spec: # <-
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!   limits:
+//!     cpu: 400
+//! ---
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: render
+//! spec:
+//!   template:
+//!     metadata:
+//!       annotations: {karpenter.sh/do-not-disrupt: "true"}
+//!     spec:
+//!       restartPolicy: Never
+//!       nodeSelector: {example.com/team: batch}
+//!       containers:
+//!         - name: main
+//!           image: example.com/render:1.4.0
+//!           resources:
+//!             requests: {cpu: 4, memory: 16Gi}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: batch
+//! spec:
+//!   template:
+//!     metadata:
+//!       labels: {example.com/team: batch}
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!       terminationGracePeriod: 24h
+//!   limits:
+//!     cpu: 400
+//! ---
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: render
+//! spec:
+//!   template:
+//!     metadata:
+//!       annotations: {karpenter.sh/do-not-disrupt: "true"}
+//!     spec:
+//!       restartPolicy: Never
+//!       nodeSelector: {example.com/team: batch}
+//!       containers:
+//!         - name: main
+//!           image: example.com/render:1.4.0
+//!           resources:
+//!             requests: {cpu: 4, memory: 16Gi}
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/disruption/#terminationgraceperiod>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/1789>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/1842>
+
+use serde_json::json;
+
+use crate::finding::{Severity, shown};
+use crate::fix::{Fix, Safety};
+use crate::model::duration::in_hours;
+use crate::model::landing::{Guest, READS, grace_period};
+use crate::model::nodepool::NodePool;
+use crate::model::workload::runs_forever;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+/// A run that is worth protecting for more than a day may need another to end.
+const DAY: i64 = 24 * 3600;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "do-not-disrupt-without-grace-period",
+    group: Group::Disruption,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: READS,
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("do_not_disrupt_without_grace_period.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    let period = pool.template_spec().get("terminationGracePeriod");
+    let limit = grace_period(object);
+    if object.is_partial() || (period.exists() && limit.is_none()) {
+        return;
+    }
+    let expires = pool.expire_after().is_some_and(|s| s.seconds().is_some());
+    if limit.is_none() && !expires {
+        return;
+    }
+    let index = ctx.index();
+    let views = index.views();
+    let guests = views.landing(index, ctx.platform()).guests_of(object);
+    let concerned = |guest: &&&Guest| match limit {
+        None => guest.protected,
+        Some(limit) => guest.grace > limit,
+    };
+    let concerned: Vec<&Guest> = guests.iter().filter(concerned).copied().collect();
+    let Some(guest) = concerned
+        .iter()
+        .max_by_key(|g| (g.grace, std::cmp::Reverse(g.workload)))
+    else {
+        return;
+    };
+    let workload = &views.workloads()[guest.workload].object;
+    let name = shown(object.name());
+    let whose = format!("{} `{}`", workload.id().kind, shown(workload.name()));
+    let wanted = guest.grace.saturating_mul(2).max(DAY);
+    let (message, help) = match limit {
+        None => (
+            format!(
+                "expired nodes of `{name}` stay as long as {whose} runs, which is never evicted"
+            ),
+            if runs_forever(workload) {
+                "write a `terminationGracePeriod`; these pods never end by themselves"
+            } else {
+                "write a `terminationGracePeriod` in which the run can end or save its work"
+            },
+        ),
+        Some(limit) => (
+            format!(
+                "{whose} has {} s to end, but a drain of `{name}` ends after {limit} s",
+                guest.grace
+            ),
+            "make `terminationGracePeriod` longer than any `terminationGracePeriodSeconds` there",
+        ),
+    };
+    let title = format!("let a drain take `{}` at most", in_hours(wanted));
+    let finding = ctx.report(&period, message);
+    finding.help(help).fix(
+        Fix::new(title, Safety::Unsafe)
+            .drifting()
+            .set(&period, json!(in_hours(wanted))),
+    );
+    for guest in concerned.iter().take(3) {
+        let object = &views.workloads()[guest.workload].object;
+        let place = object.path(&["metadata", "name"]);
+        let label = if guest.protected {
+            "its pods run here and are never evicted"
+        } else {
+            "its pods run here"
+        };
+        finding.related(object, &place, label);
+    }
+}
