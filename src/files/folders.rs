@@ -17,6 +17,10 @@ const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "K
 pub(crate) struct Folders {
     /// Folders with a `Chart.yaml`.
     charts: HashSet<PathBuf>,
+    /// Folders with a kustomization.
+    kustomizations: HashSet<PathBuf>,
+    /// Files that a kustomization names as resources.
+    resources: HashSet<PathBuf>,
     /// Files that a kustomization names as patches.
     patches: HashSet<PathBuf>,
 }
@@ -51,11 +55,18 @@ impl Folders {
         let Ok(bytes) = fs::read(&path) else {
             return;
         };
+        self.kustomizations.insert(folder.to_owned());
         let source = Source::new(name, bytes);
         for document in source::read(&source) {
             if let Some(root) = document.root() {
-                let files = patch_files(&root).into_iter().map(|f| folder.join(f));
-                self.patches.extend(files.map(|f| absolute(&f)));
+                let files = |names: Vec<&str>| {
+                    let paths = names.into_iter().map(|f| absolute(&folder.join(f)));
+                    paths.collect::<Vec<PathBuf>>()
+                };
+                self.patches.extend(files(patch_files(&root)));
+                let resources = root.get("resources").items();
+                self.resources
+                    .extend(files(resources.filter_map(|f| f.text()).collect()));
             }
         }
     }
@@ -82,9 +93,33 @@ impl Folders {
         (name.starts_with("values") && yaml && beside_chart).then_some(Reason::HelmValues)
     }
 
-    /// Whether a kustomization names the file as a patch.
+    /// Whether a kustomization names the file as a patch, or its own name says so beside one: the
+    /// patches that a scaffold writes are often commented out.
     pub(crate) fn is_patch(&self, input: &Input) -> bool {
-        self.patches.contains(&input.absolute)
+        let path = &input.absolute;
+        if self.patches.contains(path) {
+            return true;
+        }
+        if self.resources.contains(path) {
+            return false;
+        }
+        let Some(folder) = path.parent() else {
+            return false;
+        };
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let named = stem.strip_suffix("patch");
+        let named = named.is_some_and(|rest| rest.is_empty() || rest.ends_with(['-', '_', '.']));
+        let beside = |folder: &Path| self.kustomizations.contains(folder);
+        named && beside(folder)
+            || folder.file_name().is_some_and(|name| name == "patches")
+                && folder.parent().is_some_and(beside)
+    }
+
+    /// Whether kustomize completes the file.
+    pub(crate) fn is_kustomized(&self, input: &Input) -> bool {
+        let path = &input.absolute;
+        let beside = |folder| self.kustomizations.contains(folder);
+        self.resources.contains(path) || path.parent().is_some_and(beside)
     }
 }
 

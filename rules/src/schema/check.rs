@@ -81,7 +81,11 @@ pub(crate) fn check(object: &Object) -> Vec<Violation> {
         }
     }
     out.truncate(MOST);
-    out.retain(|violation| is_told(&root, violation, object.is_patch()));
+    let kustomized = object.origin().is_some_and(|o| o.source.is_kustomized());
+    out.retain(|violation| {
+        is_told(&root, violation, object.is_patch())
+            && !(kustomized && is_kustomizes(&root, &violation.pointer))
+    });
     // A part that is missing is told by the field in it that is missed, where one is.
     let missing: BTreeSet<Pointer> = out
         .iter()
@@ -115,6 +119,13 @@ pub(crate) fn is_frame(pointer: &Pointer) -> bool {
         .split_last()
         .map_or(&[][..], |(_, above)| above);
     above.iter().all(|step| FRAME.contains(&step.as_str()))
+}
+
+/// Whether kustomize may write what is absent here: its transformers know namespaces, labels and
+/// the selectors that follow from labels.
+fn is_kustomizes(root: &Node<'_>, pointer: &Pointer) -> bool {
+    let last = pointer.steps().last().map_or("", String::as_str);
+    matches!(last, "namespace" | "selector" | "labels") && root.at(pointer).is_absent()
 }
 
 /// Whether the input really says so: what a placeholder hides is not known, and a patch only

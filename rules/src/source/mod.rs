@@ -47,6 +47,7 @@ pub struct Source {
     encoding: Encoding,
     /// Offsets of bytes that are no UTF-8; they stand as `?` in the text.
     invalid: Vec<usize>,
+    kustomized: bool,
     lines: OnceLock<LineIndex>,
     parts: OnceLock<Vec<Range<usize>>>,
 }
@@ -70,6 +71,7 @@ impl Source {
             text: Arc::from(text),
             encoding,
             invalid,
+            kustomized: false,
             lines: OnceLock::new(),
             parts: OnceLock::new(),
         }
@@ -92,6 +94,20 @@ impl Source {
     pub fn scoped(mut self, path: &str) -> Source {
         self.scope = Arc::from(path);
         self
+    }
+
+    /// Says that a kustomization lists the file: kustomize writes namespaces, labels and selectors
+    /// into it before anybody applies it.
+    #[must_use]
+    pub fn kustomized(mut self, kustomized: bool) -> Source {
+        self.kustomized = kustomized;
+        self
+    }
+
+    /// Whether kustomize completes the file.
+    #[must_use]
+    pub fn is_kustomized(&self) -> bool {
+        self.kustomized
     }
 
     /// The path that the configuration's globs see; without a configuration, as it is reported.

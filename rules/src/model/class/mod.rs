@@ -11,8 +11,8 @@ use crate::model::gpu::asks_for_accelerator;
 use crate::model::workload::{Template, templates};
 use crate::object::{Kind, Object};
 use signs::{
-    BATCH, INFRA_IMAGES, NOTEBOOK, PURPOSE_KEYS, SERVING, SERVING_IMAGES, SERVING_KINDS, TRAINING,
-    TRAINING_KINDS,
+    BATCH, DIAGNOSTICS, INFRA_IMAGES, NOTEBOOK, PURPOSE_KEYS, SERVING, SERVING_IMAGES,
+    SERVING_KINDS, TRAINING, TRAINING_KINDS,
 };
 
 /// What kind of work.
@@ -116,6 +116,7 @@ pub fn classify(object: &Object) -> Classified {
     let templates = templates(object);
     explicit(object, &templates)
         .or_else(|| infra(object, &templates))
+        .or_else(|| diagnostics(&templates))
         .or_else(|| by_kind(object, &templates))
         .or_else(|| by_command(object, &templates))
         .or_else(|| by_image(object, &templates))
@@ -164,6 +165,20 @@ fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         })
 }
 
+/// An MPIJob is the usual way to run these, so they are looked at before the kind.
+fn diagnostics(templates: &[Template<'_>]) -> Option<Classified> {
+    let lines = commands(templates);
+    let trains = |line: &String| {
+        let mut launchers = TRAINING.iter().filter(|(sign, _)| *sign != "mpirun");
+        launchers.any(|(sign, _)| has_word(line, sign))
+    };
+    let sign = DIAGNOSTICS
+        .iter()
+        .find(|sign| lines.iter().any(|line| has_word(line, sign)))?;
+    let reason = format!("its command is `{sign}`");
+    (!lines.iter().any(trains)).then(|| Classified::new(Class::Batch, Confidence::Medium, reason))
+}
+
 fn by_kind(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     let kind = object.id().kind.as_str();
     let group = object.id().group.as_str();
@@ -182,11 +197,7 @@ fn by_kind(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
 }
 
 fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
-    let lines: Vec<String> = templates
-        .iter()
-        .flat_map(|t| t.containers())
-        .map(|c| command(&c))
-        .collect();
+    let lines = commands(templates);
     let has = |sign: &str| lines.iter().any(|l| has_word(l, sign));
     for (sign, weak) in SERVING {
         if has(sign) {
@@ -233,6 +244,11 @@ fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified>
             "its command only waits",
         )
     })
+}
+
+fn commands(templates: &[Template<'_>]) -> Vec<String> {
+    let containers = templates.iter().flat_map(|t| t.containers());
+    containers.map(|c| command(&c)).collect()
 }
 
 fn command(container: &crate::node::Node<'_>) -> String {

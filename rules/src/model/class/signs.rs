@@ -40,6 +40,19 @@ pub(super) const BATCH: &[&str] = &[
     "offline_inference",
     "run_batch",
 ];
+/// Programs that measure a machine and end: whoever launches them trains nothing.
+pub(super) const DIAGNOSTICS: &[&str] = &[
+    "all_reduce_perf",
+    "all_gather_perf",
+    "alltoall_perf",
+    "broadcast_perf",
+    "reduce_scatter_perf",
+    "sendrecv_perf",
+    "nvbandwidth",
+    "fi_info",
+    "fi_pingpong",
+    "gpu_burn",
+];
 pub(super) const NOTEBOOK: &[&str] = &["jupyter", "code-server", "start-notebook.sh"];
 
 pub(super) const INFRA_IMAGES: &[&str] = &[
