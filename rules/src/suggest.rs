@@ -25,6 +25,15 @@ pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Opti
     best.map(|(_, candidate)| candidate)
 }
 
+/// Whether a word is at most so many edits from another one.
+pub(crate) fn is_within(word: &str, other: &str, most: usize) -> bool {
+    let letters = |text: &str| text.chars().take(MAX_LENGTH + 1).collect::<Vec<char>>();
+    let (a, b) = (letters(word), letters(other));
+    a.len().max(b.len()) <= MAX_LENGTH
+        && a.len().abs_diff(b.len()) <= most
+        && distance(&a, &b) <= most
+}
+
 /// Longer words are nobody's slip, and the distance is quadratic.
 const MAX_LENGTH: usize = 100;
 
@@ -50,7 +59,19 @@ fn distance(a: &[char], b: &[char]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{is_within, nearest};
+
+    #[test]
+    fn edits_are_counted() {
+        assert!(is_within("m7i.lrage", "m7i.large", 1));
+        assert!(is_within("", "ab", 2));
+        assert!(!is_within("abc", "xyz", 2));
+        assert!(!is_within(
+            &"a".repeat(1_000_000),
+            &"a".repeat(1_000_000),
+            3
+        ));
+    }
 
     #[test]
     fn slips_are_found_and_other_words_are_not() {

@@ -559,6 +559,62 @@ fn references() -> usize {
     table.finish()
 }
 
+/// 1.6, the paragraph on pods: with no valid tenancy at all Karpenter does not look at a pod.
+fn tenancies() -> usize {
+    const TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
+    let pod = |kind: &str, spec: Value| {
+        let mut spec = spec;
+        spec["containers"] = json!([{"name": "web", "image": "web:1.2.3"}]);
+        if kind == "Pod" {
+            return json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec});
+        }
+        json!({
+            "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "web"},
+            "spec": {
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"metadata": {"labels": {"app": "web"}}, "spec": spec},
+            },
+        })
+    };
+    let wanted = |operator: &str, values: Value| {
+        let terms = json!([{"matchExpressions": [{"key": TENANCY, "operator": operator, "values": values}]}]);
+        json!({"affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}})
+    };
+    let selected = |value: &str| json!({"nodeSelector": {TENANCY: value}});
+    let mut table = Table::new("1.6 pods, tenancy", "requirement-value-unknown");
+    for (kind, spec, verdict) in [
+        ("Pod", selected("dedicated"), Taken),
+        ("Pod", selected("shared"), Refused),
+        ("Deployment", selected("host"), Refused),
+        // Karpenter starts no node for it anyway.
+        ("DaemonSet", selected("shared"), Taken),
+        ("Pod", wanted("In", json!(["default", "dedicated"])), Taken),
+        ("Pod", wanted("In", json!(["default", "shared"])), Taken),
+        ("Pod", wanted("In", json!(["shared", "host"])), Refused),
+        ("Pod", wanted("NotIn", json!(["host"])), Taken),
+    ] {
+        table.case(&format!("{kind} {spec}"), &pod(kind, spec), verdict);
+    }
+    let seen = table.finish();
+    let mut table = Table::new("1.6 pools, tenancy", "requirement-value-unknown");
+    for (operator, values, verdict) in [
+        ("In", json!(["default"]), Taken),
+        ("In", json!(["dedicated", "Default"]), Taken),
+        ("In", json!(["Dedicated"]), Refused),
+        ("In", json!(["host"]), Refused),
+        ("NotIn", json!(["host"]), Taken),
+    ] {
+        let requirement = json!({"key": TENANCY, "operator": operator, "values": values});
+        table.case(
+            &format!("{operator} {values}"),
+            &pool_with(requirement),
+            verdict,
+        );
+    }
+    seen + table.finish()
+}
+
 /// 1.3: what the status conditions of a class say later.
 fn classes() -> usize {
     let mut table = Table::new("1.3 AMI alias", "node-class-ami-terms");
@@ -633,8 +689,14 @@ fn classes() -> usize {
 
 #[test]
 fn the_controllers_have_the_last_word() {
-    let seen =
-        schedules() + keys() + values() + capacity_types() + taints() + references() + classes();
+    let seen = schedules()
+        + keys()
+        + values()
+        + capacity_types()
+        + tenancies()
+        + taints()
+        + references()
+        + classes();
     println!("{seen} cases");
     assert!(seen >= 150, "only {seen} cases");
 }

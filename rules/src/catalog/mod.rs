@@ -11,7 +11,7 @@ mod set;
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 pub use index::{Index, index, keys};
 pub use set::TypeSet;
@@ -113,6 +113,21 @@ pub fn all() -> &'static [InstanceType] {
 /// The regions that offerings are known for.
 pub fn regions() -> &'static [&'static str] {
     &CATALOGUE.regions
+}
+
+/// The types that are offered in a region; [`None`] for a region that the catalogue does not know.
+pub fn offered_in(region: &str) -> Option<&'static TypeSet> {
+    // As many as the type's own bits.
+    static SETS: [OnceLock<TypeSet>; 64] = [const { OnceLock::new() }; 64];
+    let bit = regions().iter().position(|known| *known == region)?;
+    let set = SETS.get(bit)?;
+    Some(set.get_or_init(|| TypeSet::matching(|t| t.regions & (1 << bit) != 0)))
+}
+
+/// The types that are offered nowhere any more.
+pub fn retired() -> &'static TypeSet {
+    static SET: LazyLock<TypeSet> = LazyLock::new(|| TypeSet::matching(InstanceType::is_retired));
+    &SET
 }
 
 /// The day on which the catalogue was generated, as `2026-01-31`.
@@ -246,8 +261,7 @@ impl InstanceType {
 
     /// Whether the type is offered in a region; [`None`] for a region that the catalogue does not know.
     pub fn offered_in(&self, region: &str) -> Option<bool> {
-        let bit = regions().iter().position(|known| *known == region)?;
-        Some(self.regions & (1 << bit) != 0)
+        offered_in(region).map(|types| types.contains(self))
     }
 
     /// Whether the type is offered nowhere any more; some of its labels are [`Label::Unknown`].

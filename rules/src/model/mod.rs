@@ -12,6 +12,7 @@ pub mod gpu;
 pub mod keda;
 pub(crate) mod label_key;
 pub(crate) mod landing;
+pub(crate) mod label_value;
 pub mod migration;
 pub mod names;
 pub(crate) mod node_class;

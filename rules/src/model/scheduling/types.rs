@@ -11,7 +11,7 @@ use super::shape::{AmiFamily, Kubelet, NodeClass, Pool, RequirementSpec, Setting
 use super::verdict::{Cause, Conflict, Doubt};
 use crate::catalog::{
     ARCH, CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, OS, REGION, TENANCY, TypeSet, ZONE,
-    ZONE_ID, all, find, index,
+    ZONE_ID, find, index, retired,
 };
 use crate::model::names::{is_label_value, is_qualified_name};
 
@@ -380,9 +380,7 @@ pub(super) fn new_types(requirements: &Requirements) -> Option<Doubt> {
 
 /// Whether all of the types have left EC2's lists.
 pub(super) fn all_retired(types: &TypeSet) -> bool {
-    static RETIRED: LazyLock<TypeSet> =
-        LazyLock::new(|| all().iter().filter(|t| t.is_retired()).collect());
-    types.is_subset(&RETIRED)
+    types.is_subset(retired())
 }
 
 /// Why Karpenter's own validation turns a pool down, so that it never becomes Ready.

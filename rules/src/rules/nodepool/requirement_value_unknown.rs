@@ -4,8 +4,12 @@
 //!
 //! Instance labels are compared letter by letter, and nobody checks the value: `A10G`, `g5` as a
 //! category or `x86_64` as an architecture match nothing, and a misspelt name in a list silently
-//! narrows the choice. Only a tenancy of which no value exists is refused, by Karpenter, from 1.9
-//! on. A name that may be newer than gpulint's catalogue is only a note.
+//! narrows the choice. A pod that selects such a value waits for ever. Only a tenancy of which no
+//! value exists is refused, by Karpenter, from 1.9 on. A name that may be newer than gpulint's
+//! catalogue is only a note.
+//!
+//! Where `platform.region` is set in the configuration, a value that no type offered in that region
+//! has is a note as well, and so is, in any case, one that EC2 offers nowhere any more.
 //!
 //! # Fix
 //!
@@ -90,25 +94,27 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::catalog;
+use crate::catalog::{self, TypeSet};
 use crate::finding::{Severity, shown};
 use crate::fix::{Fix, Safety};
 use crate::model::label_key::Place;
+use crate::model::label_value::{Meant, TENANCY, has_known_values, is_open, meant};
 use crate::model::names::is_label_value;
-use crate::model::requirement::{Operator, normalise};
-use crate::model::requirement_list::{Provider, RequirementList};
+use crate::model::nodepool::NodePool;
+use crate::model::requirement::Operator;
+use crate::model::requirement_list::{Item, KINDS_AND_WORKLOADS, Provider, RequirementList};
+use crate::model::workload::{Template, templates};
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::settings::Version;
-use crate::suggest::nearest;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-value-unknown",
     group: Group::NodePool,
     severity: Severity::Warning,
     since: "0.1.0",
-    kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NODE_OVERLAY],
+    kinds: &KINDS_AND_WORKLOADS,
     reads: &[],
     params: &[],
     refused_by: &[Authority::Karpenter],
@@ -117,106 +123,184 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
 };
 
-const TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
+/// Who asks for a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asker {
+    /// A NodePool, NodeClaim or NodeOverlay: every value is meant to be one of EC2's.
+    Nodes,
+    /// Pods that may run elsewhere as well.
+    Pods,
+    /// Pods that follow nodes, and list what there may be anywhere.
+    Followers,
+}
 
-/// Labels of which new values come every year.
-const OPEN: [&str; 4] = [
-    "karpenter.k8s.aws/instance-family",
-    "karpenter.k8s.aws/instance-generation",
-    "karpenter.k8s.aws/instance-size",
-    "node.kubernetes.io/instance-type",
-];
-
-/// Labels whose values are words that seldom grow.
-const CLOSED: [&str; 10] = [
-    "karpenter.k8s.aws/instance-accelerator-manufacturer",
-    "karpenter.k8s.aws/instance-accelerator-name",
-    "karpenter.k8s.aws/instance-capability-flex",
-    "karpenter.k8s.aws/instance-category",
-    "karpenter.k8s.aws/instance-cpu-manufacturer",
-    "karpenter.k8s.aws/instance-gpu-manufacturer",
-    "karpenter.k8s.aws/instance-gpu-name",
-    "kubernetes.io/arch",
-    "kubernetes.io/os",
-    TENANCY,
-];
+/// The values that are asked for under one key.
+struct Asked<'a> {
+    asker: Asker,
+    /// The key as the catalogue knows it.
+    key: &'a str,
+    /// `NotIn`: nothing has to have them.
+    excluded: bool,
+    /// Whether Karpenter turns the object down for them.
+    refused: bool,
+    values: Vec<Node<'a>>,
+}
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(list) = RequirementList::of(object) else {
+    if let Some(list) = RequirementList::of(object) {
+        nodes(object, &list, ctx);
         return;
+    }
+    let asker = if object.is(Kind::DAEMON_SET) {
+        Asker::Followers
+    } else {
+        Asker::Pods
     };
+    for template in templates(object) {
+        pods(&template, asker, ctx);
+    }
+}
+
+/// The requirements and template labels of what makes nodes.
+fn nodes(object: &Object, list: &RequirementList<'_>, ctx: &mut Context<'_>) {
     if list.provider == Provider::Foreign {
         return;
     }
     for item in list.items() {
-        let (Some(key), Some(operator)) = (item.key(), item.operator()) else {
-            continue;
-        };
-        if !matches!(operator, Operator::In | Operator::NotIn) {
-            continue;
-        }
-        let auto = key
-            .strip_prefix("eks.amazonaws.com/instance-")
-            .filter(|_| list.provider == Provider::AutoMode)
-            .map(|rest| format!("karpenter.k8s.aws/instance-{rest}"));
-        let key = auto.as_deref().unwrap_or_else(|| normalise(key));
-        if !OPEN.contains(&key) && !CLOSED.contains(&key) {
-            continue;
-        }
-        let Some(known) = catalog::values(key) else {
-            continue;
-        };
-        let values = item.values();
-        // As for capacity types, one valid value is enough.
-        let refused = key == TENANCY
-            && operator == Operator::In
-            && list.place != Place::Claim
-            && ctx.platform().karpenter >= Version::new(1, 9)
-            && !(values.items()).any(|v| v.text().is_none_or(|t| known.contains(t)));
-        for node in values.items() {
-            if let Some(text) = node.text().filter(|t| !known.contains(t)) {
-                judge(&node, text, key, known, refused, ctx);
-            }
+        asked(&item, Asker::Nodes, list.provider, list.place, ctx);
+    }
+    if let Some(pool) = NodePool::new(object) {
+        for (key, value) in pool.labels().entries() {
+            let asked = Asked {
+                asker: Asker::Nodes,
+                key: &list.provider.label(key),
+                excluded: false,
+                refused: false,
+                values: vec![value],
+            };
+            judge(&asked, ctx);
         }
     }
 }
 
-fn judge(
-    node: &Node<'_>,
-    text: &str,
-    key: &str,
-    known: &BTreeSet<&'static str>,
-    refused: bool,
-    ctx: &mut Context<'_>,
-) {
-    // What no label can have is requirement-value-syntax's.
-    if !is_label_value(text) {
+/// The node selector and the required terms of a pod. Which provider makes its nodes, its keys say.
+fn pods(template: &Template<'_>, asker: Asker, ctx: &mut Context<'_>) {
+    for (key, value) in template.spec.get("nodeSelector").entries() {
+        let key = Provider::AutoMode.label(key);
+        let values = vec![value];
+        let refused = is_refused(&key, &values, asker, ctx);
+        let asked = Asked {
+            asker,
+            key: &key,
+            excluded: false,
+            refused,
+            values,
+        };
+        judge(&asked, ctx);
+    }
+    let terms = template.spec.path(&[
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    ]);
+    for term in terms.items() {
+        let expressions = term.get("matchExpressions");
+        for item in expressions.items().filter(Node::is_mapping).map(Item) {
+            asked(&item, asker, Provider::AutoMode, Place::Pod, ctx);
+        }
+    }
+}
+
+fn asked(item: &Item<'_>, asker: Asker, provider: Provider, place: Place, ctx: &mut Context<'_>) {
+    let (Some(key), Some(operator)) = (item.key(), item.operator()) else {
+        return;
+    };
+    if !matches!(operator, Operator::In | Operator::NotIn) {
         return;
     }
-    let name = key.rsplit('/').next().unwrap_or(key);
-    let certain = certain(text, key, known);
-    let near = certain.or_else(|| guess(text, key, known));
-    let slip = near.is_some_and(|near| is_slip(text, near));
-    let severity = match (OPEN.contains(&key), certain.is_some() || slip) {
-        _ if refused => Severity::Error,
+    let key = provider.label(key);
+    let values: Vec<Node<'_>> = item.values().items().collect();
+    let refused =
+        operator == Operator::In && place != Place::Claim && is_refused(&key, &values, asker, ctx);
+    let asked = Asked {
+        asker,
+        key: &key,
+        excluded: operator == Operator::NotIn,
+        refused,
+        values,
+    };
+    judge(&asked, ctx);
+}
+
+/// Whether Karpenter turns down what asks for these values. As for capacity types, one valid value
+/// is enough; pods that follow nodes are none of its business.
+fn is_refused(key: &str, values: &[Node<'_>], asker: Asker, ctx: &Context<'_>) -> bool {
+    let valid = |v: &Node<'_>| {
+        let known = catalog::values(TENANCY);
+        v.text()
+            .is_none_or(|t| known.is_some_and(|k| k.contains(t)))
+    };
+    key == TENANCY
+        && asker != Asker::Followers
+        && ctx.platform().karpenter >= Version::new(1, 9)
+        && !values.iter().any(valid)
+}
+
+fn judge(asked: &Asked<'_>, ctx: &mut Context<'_>) {
+    let Some(known) = catalog::values(asked.key).filter(|_| has_known_values(asked.key)) else {
+        return;
+    };
+    for node in &asked.values {
+        let Some(text) = node.text() else {
+            continue;
+        };
+        if known.contains(text) {
+            offered(node, text, asked, ctx);
+        } else if is_label_value(text) {
+            // What no label can have is requirement-value-syntax's.
+            unknown(node, text, asked, known, ctx);
+        }
+    }
+}
+
+/// A value that no type of the catalogue has.
+fn unknown(
+    node: &Node<'_>,
+    text: &str,
+    asked: &Asked<'_>,
+    known: &BTreeSet<&'static str>,
+    ctx: &mut Context<'_>,
+) {
+    let meant = meant(text, asked.key, known);
+    let sure = matches!(meant, Meant::Certainly(_) | Meant::Slip(_));
+    if !sure && !asked.refused && may_be_elsewhere(asked, known) {
+        return;
+    }
+    let severity = match (is_open(asked.key), sure) {
+        _ if asked.refused => Severity::Error,
         // A family or type may be newer than the catalogue.
         (true, false) => Severity::Info,
         _ => Severity::Warning,
     };
     let finding = ctx.report(
         node,
-        format!("no instance type has the {name} `{}`", shown(text)),
+        format!(
+            "no instance type has the {} `{}`",
+            short(asked.key),
+            shown(text)
+        ),
     );
     finding.severity(severity);
-    if refused {
+    if asked.refused {
         finding.refused_by(Some(Authority::Karpenter));
     }
-    match (certain, near) {
-        (Some(word), _) => {
+    match meant {
+        Meant::Certainly(word) => {
             finding.help(format!("write `{word}`"));
             finding.fix(Fix::new(format!("write `{word}`"), Safety::Safe).set(node, json!(word)));
         }
-        (None, Some(word)) if severity > Severity::Info => {
+        Meant::Slip(word) | Meant::Perhaps(word) if severity > Severity::Info => {
             finding.help(format!("did you mean `{word}`?"));
             let title = format!("write `{word}`; check that it is what was meant");
             finding.fix(Fix::new(title, Safety::Unsafe).set(node, json!(word)));
@@ -232,6 +316,69 @@ fn judge(
     }
 }
 
+/// Whether pods may find the value on nodes that are none of EC2's, or do without it.
+fn may_be_elsewhere(asked: &Asked<'_>, known: &BTreeSet<&'static str>) -> bool {
+    match asked.asker {
+        Asker::Nodes => false,
+        Asker::Followers => true,
+        Asker::Pods => {
+            let known = |v: &Node<'_>| v.text().is_none_or(|t| known.contains(t));
+            asked.excluded
+                || !asked.key.starts_with("karpenter.k8s.aws/")
+                || is_open(asked.key) && asked.values.iter().any(known)
+        }
+    }
+}
+
+/// A value that types have, but none that can be had: nowhere any more, or not in the region.
+fn offered(node: &Node<'_>, text: &str, asked: &Asked<'_>, ctx: &mut Context<'_>) {
+    let Some(index) = catalog::index(asked.key).filter(|_| !asked.excluded) else {
+        return;
+    };
+    let Some(with) = index.with(text) else {
+        return;
+    };
+    let region = ctx.platform().region.as_deref();
+    let there = region.and_then(catalog::offered_in);
+    let gone = |types: &TypeSet| types.is_subset(catalog::retired());
+    let absent = |types: &TypeSet| gone(types) || there.is_some_and(|t| t.is_disjoint(types));
+    if !absent(with) {
+        return;
+    }
+    // For pods one value that can be had is enough.
+    let other = |v: &Node<'_>| {
+        let with = v.text().map(|text| index.with(text));
+        with.is_none_or(|with| with.is_some_and(|types| !absent(types)))
+    };
+    let quiet = match asked.asker {
+        Asker::Nodes => false,
+        Asker::Followers => true,
+        Asker::Pods => asked.values.iter().any(other),
+    };
+    if quiet {
+        return;
+    }
+    let (name, text) = (short(asked.key), shown(text));
+    let (message, help) = match region {
+        Some(region) if !gone(with) => (
+            format!("the {name} `{text}` is not offered in `{region}`"),
+            "take it out, unless the region has got it since then",
+        ),
+        _ => (
+            format!("the {name} `{text}` is offered in no region any more"),
+            "take a newer one, unless this account still has it",
+        ),
+    };
+    let date = catalog::date();
+    ctx.report(node, message)
+        .severity(Severity::Info)
+        .help(format!("so EC2's lists of {date} say: {help}"));
+}
+
+fn short(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or(key)
+}
+
 fn shown_list(words: &[&str]) -> String {
     let mut out = String::new();
     for word in words {
@@ -244,44 +391,4 @@ fn shown_list(words: &[&str]) -> String {
         out.push_str(word);
     }
     out
-}
-
-/// The value that another spelling can only mean: other case, or a processor's other name.
-fn certain(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Option<&'static str> {
-    let lower = text.to_ascii_lowercase();
-    let word = match (key, lower.as_str()) {
-        ("kubernetes.io/arch", "x86_64" | "x86-64" | "x64") => "amd64",
-        ("kubernetes.io/arch", "aarch64") => "arm64",
-        (_, word) => word,
-    };
-    known.get(word).copied()
-}
-
-/// The value that is probably meant.
-fn guess(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Option<&'static str> {
-    let lower = text.to_ascii_lowercase();
-    if key.ends_with("gpu-name") {
-        // `nvidia-h100` or `NVIDIA-H100-80GB`: one part is the name.
-        let part = lower.split(['-', '_']).find_map(|part| known.get(part));
-        if let Some(part) = part {
-            return Some(part);
-        }
-    }
-    if key.ends_with("instance-category") {
-        // A family or a type names its category by the letters that it starts with.
-        let end = lower.find(|c: char| !c.is_ascii_lowercase())?;
-        return known.get(&lower[..end]).copied();
-    }
-    nearest(&lower, known.iter().copied())
-}
-
-/// Whether one text is at most two letters from the other and of its length, so that it is no
-/// newer name but a slip.
-fn is_slip(text: &str, near: &str) -> bool {
-    let (a, b): (Vec<char>, Vec<char>) = (text.chars().collect(), near.chars().collect());
-    let digits = |all: &[char]| -> Vec<char> {
-        all.iter().filter(|c| c.is_ascii_digit()).copied().collect()
-    };
-    // A newer generation or size differs in its digits.
-    a.len().abs_diff(b.len()) <= 2 && a.len() >= 5 && digits(&a) == digits(&b)
 }

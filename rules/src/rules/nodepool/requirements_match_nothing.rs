@@ -7,6 +7,10 @@
 //! Ready, writes an event that nobody reads, and never starts a node from it. Requirements on zones,
 //! capacity types and reservations are not counted, since only the account knows what they leave.
 //!
+//! Where `platform.region` is set in the configuration, a pool whose types are all absent from that
+//! region, or whose zones lie in another one, is found as well, as a warning: regions grow. Once
+//! gpulint's catalogue is half a year old, everything here is a warning.
+//!
 //! # Fix
 //!
 //! Change one of the requirements that the finding names; they are the fewest that leave nothing.
@@ -80,10 +84,12 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
-use crate::catalog::{CAPACITY_TYPE, OS, REGION, TENANCY, ZONE, ZONE_ID};
+use crate::catalog::{self, CAPACITY_TYPE, Index, OS, REGION, TENANCY, TypeSet, ZONE, ZONE_ID};
+use crate::date::Date;
 use crate::finding::Severity;
 use crate::model::nodepool::NodePool;
 use crate::model::requirement::{Operator, Requirement, normalise};
+use crate::model::requirement_list::RequirementList;
 use crate::model::scheduling::{self, Pool, RequirementSpec};
 use crate::node::Node;
 use crate::object::{Kind, Object};
@@ -111,7 +117,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     // Whatever the whole admits, a part of it admits as well.
-    if pool.types().is_some_and(|types| !types.is_empty()) {
+    if let Some(types) = pool.types().filter(|types| !types.is_empty()) {
+        in_region(object, &pool, &types, ctx);
         return;
     }
     let mut own = pool.catalogue_pool();
@@ -126,7 +133,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if keys.is_empty() || keys.iter().any(|k| contradicts_itself(&own, k)) {
         return;
     }
-    let unsure = super::names_something_new(&pool, Some(&keys));
+    let unsure = super::names_something_new(&pool, Some(&keys)) || is_old(ctx);
     let names: Vec<String> = keys.iter().map(|k| format!("`{}`", short(k))).collect();
     let name = object.title();
     let message = match names.as_slice() {
@@ -160,6 +167,79 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             other,
             format!("the requirement on `{}`", short(key)),
         );
+    }
+}
+
+/// Whether the catalogue is so old that what it lacks proves little.
+fn is_old(ctx: &Context<'_>) -> bool {
+    let months = |date: Date| i64::from(date.year) * 12 + i64::from(date.month);
+    match (ctx.settings().today, Date::parse(catalog::date())) {
+        (Some(today), Some(made)) => months(today) - months(made) > 6,
+        _ => false,
+    }
+}
+
+/// What the region has of a pool's types and zones, where the configuration names it.
+fn in_region(object: &Object, pool: &NodePool<'_>, types: &TypeSet, ctx: &mut Context<'_>) {
+    let Some(region) = ctx.platform().region.as_deref() else {
+        return;
+    };
+    let Some(offered) = catalog::offered_in(region) else {
+        return;
+    };
+    let date = catalog::date();
+    // What is newer than the catalogue may be offered.
+    if types.is_disjoint(offered) && !super::names_something_new(pool, None) {
+        // The first requirement that alone leaves nothing there, or all of them.
+        let there = |index: &Index, value: &Node<'_>| {
+            let with = value.text().and_then(|text| index.with(text));
+            with.is_some_and(|types| !types.is_disjoint(offered))
+        };
+        let node = RequirementList::of(object).and_then(|list| {
+            list.items()
+                .filter(|item| item.operator() == Some(Operator::In))
+                .find_map(|item| {
+                    let index = catalog::index(&list.provider.label(item.key()?))?;
+                    let none = !item.values().items().any(|v| there(index, &v));
+                    none.then(|| item.values())
+                })
+        });
+        let node = node.unwrap_or_else(|| pool.requirements());
+        ctx.report(
+            &node,
+            format!("none of the pool's instance types is offered in `{region}`"),
+        )
+        .severity(Severity::Warning)
+        .help(format!(
+            "so EC2's lists of {date} say: choose types that the region has"
+        ));
+    }
+    for key in [ZONE, REGION] {
+        let Some(requirement) = pool.requirement(key) else {
+            continue;
+        };
+        let values = requirement.get("values");
+        let elsewhere = |v: Node<'_>| {
+            v.text().is_some_and(|text| {
+                !text.starts_with(region)
+                    && catalog::regions()
+                        .iter()
+                        .any(|other| text.starts_with(other))
+            })
+        };
+        if requirement.get("operator").text() == Some("In")
+            && values.items().next().is_some()
+            && values.items().all(elsewhere)
+        {
+            let what = if key == ZONE {
+                "zones lie"
+            } else {
+                "region lies"
+            };
+            ctx.report(&values, format!("the pool's {what} outside `{region}`"))
+                .severity(Severity::Warning)
+                .help("choose some of the cluster's, or correct `platform.region`");
+        }
     }
 }
 
