@@ -255,7 +255,8 @@ fn command(container: &crate::node::Node<'_>) -> String {
     let mut line = String::new();
     for field in ["command", "args"] {
         for item in container.get(field).items() {
-            if let Some(text) = item.text() {
+            // `$(hostname)` is the shell's business here, nothing that another tool fills in.
+            if let Some(text) = item.written() {
                 line.push_str(text);
                 line.push(' ');
             }

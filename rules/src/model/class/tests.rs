@@ -39,6 +39,17 @@ fn commands_decide_before_images() {
 }
 
 #[test]
+fn the_shells_own_syntax_hides_no_command() {
+    let script = "for h in $(cat /etc/hosts); do ping $h; done\ntorchrun --node-rank ${RANK} x.py";
+    assert_eq!(
+        class(deployment(
+            json!({"command": ["sh", "-c"], "args": [script]})
+        )),
+        (Class::Training, Confidence::High)
+    );
+}
+
+#[test]
 fn images_are_read_without_host_and_tag() {
     assert_eq!(
         repository("registry.example.com:5000/team/x:1@sha256:a"),
