@@ -11,14 +11,20 @@ mod balancer;
 mod client;
 #[path = "cluster/server.rs"]
 mod cluster;
+#[path = "webhook/drain.rs"]
+mod drain;
 #[path = "webhook/fake.rs"]
 mod fake;
 #[path = "webhook/in_cluster.rs"]
 mod in_cluster;
 #[path = "webhook/manifests.rs"]
 mod manifests;
+#[path = "webhook/mutation.rs"]
+mod mutation;
 #[path = "webhook/parity.rs"]
 mod parity;
+#[path = "webhook/refused.rs"]
+mod refused;
 #[path = "webhook/reviews.rs"]
 mod reviews;
 #[path = "webhook/server.rs"]

@@ -32,6 +32,10 @@ Without --tls-cert the server makes its own certificates: a CA and a serving pai
 Secret that all replicas share, and it keeps the caBundle of its webhook configurations up to \
 date. It finds the cluster through its service account, or through KUBECONFIG.
 
+Findings of webhook.deny (default: error) refuse an object, those of webhook.warn become warnings. \
+What the API server itself would refuse only warns: it has judged the object before it asks, and its \
+schemas may be newer than ours. On updates, what the old object had already warns as well.
+
 SIGTERM: /readyz fails, the server goes on for --drain-delay, then it finishes what is open.")]
 pub(crate) struct ServeArgs {
     /// Where /validate and /mutate listen, over TLS

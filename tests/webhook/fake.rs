@@ -21,6 +21,7 @@ use crate::server::Folder;
 
 #[derive(Default)]
 struct Kept {
+    refused: bool,
     objects: Vec<Value>,
     watches: Vec<UnboundedSender<Bytes>>,
 }
@@ -71,6 +72,31 @@ impl Fake {
             "users": [{"name": "fake", "user": {}}],
         });
         folder.write("kubeconfig", &config.to_string())
+    }
+
+    /// Lists no objects of a kind any more, or lists them again.
+    pub(crate) fn refuse(&self, plural: &str, refused: bool) {
+        let mut kinds = self.kinds.lock().unwrap();
+        for (_, kept) in kinds.iter_mut().filter(|((_, name), _)| name == plural) {
+            kept.refused = refused;
+        }
+    }
+
+    /// Adds an object, or takes one out.
+    pub(crate) fn change(&self, event: &str, object: &Value) {
+        let mut kinds = self.kinds.lock().unwrap();
+        let row = rows().find(|row| is_of(object, row)).unwrap();
+        let kept = kinds.get_mut(&key(row)).unwrap();
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = "2".into();
+        kept.objects
+            .retain(|o| o["metadata"]["name"] != object["metadata"]["name"]);
+        if event != "DELETED" {
+            kept.objects.push(object.clone());
+        }
+        let line = format!("{}\n", json!({"type": event, "object": object}));
+        kept.watches
+            .retain(|watch| watch.send(Bytes::from(line.clone())).is_ok());
     }
 
     /// Replaces everything by these objects; those of kinds that nobody watches are left out.
@@ -139,6 +165,11 @@ async fn objects(
 ) -> Response {
     let mut kinds = kinds.lock().unwrap();
     let kept = kinds.entry((group, plural)).or_default();
+    if kept.refused {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+            "reason": "Forbidden", "message": "not for you"});
+        return (axum::http::StatusCode::FORBIDDEN, answer(&status)).into_response();
+    }
     if !query.contains_key("watch") {
         // A page at a time, as a real one does.
         let number = |key: &str| query.get(key).and_then(|n| n.parse::<usize>().ok());

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::balancer::Balancer;
-use crate::client::metric;
+use crate::client::{Client, metric};
 use crate::cluster::{Cluster, free_port};
 use crate::reviews::{bad_pool, good_pool};
 use crate::server::{Folder, Server};
 
 const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
+const SECRET: &str = "/api/v1/namespaces/gpulint/secrets/gpulint-certificates";
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 
@@ -358,6 +359,87 @@ impl Load {
             );
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_takes_away_comes_back() {
+    let Some(cluster) = cluster().await else {
+        return;
+    };
+    let cluster = Arc::new(cluster);
+    let folder = Folder::new();
+    let balancer = Balancer::start().await;
+    let url = format!("https://{}", balancer.address());
+    // Two replicas of two versions: they want different names in the certificate.
+    let first = serve(&cluster, &folder, "first", free_port(), &url, &[]).await;
+    let names = ["--dns-name", "gpulint.example.com"];
+    let second = serve(&cluster, &folder, "second", free_port(), &url, &names).await;
+    for server in [&first, &second] {
+        balancer.add(server.admission, server.operations);
+    }
+    asked(&cluster).await;
+    let line = r#"gpulint_reloads_total{what="certificate",result="ok"}"#;
+    let reloads = async || {
+        let servers = [first.metrics().await, second.metrics().await];
+        servers.map(|metrics| metric(&metrics, line))
+    };
+    first
+        .until("both serve what has the names of both", async || {
+            let certificate = async |port| {
+                let ca = cluster.get(SECRET).await.1["data"]["ca.crt"].to_string();
+                let ca = base64(&ca);
+                let open = Client::new(&ca).connect(port).await;
+                open.map(|open| open.certificate).unwrap_or_default()
+            };
+            certificate(first.admission).await == certificate(second.admission).await
+        })
+        .await;
+    let rested = reloads().await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(reloads().await, rested, "the replicas do not come to rest");
+
+    // The Secret goes: another CA takes its place, and no request is lost while replicas change over.
+    let load = Load::start(&cluster, 4);
+    let secret = async || cluster.get(SECRET).await;
+    let (_, before) = secret().await;
+    assert_eq!(
+        cluster.send("DELETE", SECRET, JSON, Vec::new()).await.0,
+        200
+    );
+    first
+        .until("there is another Secret", async || {
+            let (code, now) = secret().await;
+            code == 200 && now["data"]["ca.crt"] != before["data"]["ca.crt"]
+        })
+        .await;
+    first
+        .until("both serve another certificate", async || {
+            let now = reloads().await;
+            now[0] > rested[0] && now[1] > rested[1]
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    load.end().await;
+
+    // So do the webhook configurations. Nobody asks meanwhile, so there is no load.
+    for kind in ["validating", "mutating"] {
+        let path =
+            format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
+        assert_eq!(cluster.send("DELETE", &path, JSON, Vec::new()).await.0, 200);
+        first
+            .until("there is another configuration", async || {
+                cluster.get(&path).await.0 == 200
+            })
+            .await;
+    }
+    asked(&cluster).await;
+}
+
+fn base64(json: &str) -> String {
+    use base64::Engine as _;
+    let text = json.trim_matches('"');
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+    String::from_utf8(bytes.unwrap_or_default()).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

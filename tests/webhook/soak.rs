@@ -26,15 +26,25 @@ fn resident(server: &Server) -> Option<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_fails_and_memory_stays_flat_while_certificates_change() {
+async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
     let seconds = std::env::var("GPULINT_SOAK")
         .ok()
         .and_then(|s| s.parse().ok());
     let whole = Duration::from_secs(seconds.unwrap_or(10));
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority, fake) = (Folder::new(), Authority::new(), Fake::start().await);
     mount(folder.path(), "v0", &authority.issue(&["127.0.0.1"]));
-    let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key"];
-    let server = Server::start("gpulint", folder.path(), None, &args).await;
+    folder.write("gpulint.yaml", "{}\n");
+    fake.hold(&(0..500).map(pod).collect::<Vec<Value>>());
+    let args = [
+        "--tls-cert",
+        "tls.crt",
+        "--tls-key",
+        "tls.key",
+        "--config",
+        "gpulint.yaml",
+    ];
+    let kubeconfig = fake.kubeconfig(&folder);
+    let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &args).await;
     server.ready().await;
     let (end, answered) = (
         Arc::new(AtomicBool::new(false)),
@@ -72,16 +82,37 @@ async fn nothing_fails_and_memory_stays_flat_while_certificates_change() {
         })
         .collect();
     let began = Instant::now();
-    let (mut swaps, mut warm, mut most) = (0, None, 0.0_f64);
+    let (mut swaps, mut warm, mut most) = (0_usize, None, 0.0_f64);
     while began.elapsed() < whole {
         tokio::time::sleep(Duration::from_secs(1)).await;
         swaps += 1;
+        // The cluster goes on: pods come, change and go.
+        for number in 0..50 {
+            let mut pod = pod(swaps * 7 % 500 + number);
+            pod["metadata"]["labels"]["turn"] = swaps.to_string().into();
+            let event = if number % 5 == 0 {
+                "DELETED"
+            } else {
+                "MODIFIED"
+            };
+            fake.change(event, &pod);
+        }
+        // So does the configuration, which is wrong at every third time.
+        folder.write(
+            "gpulint.yaml",
+            match swaps % 3 {
+                0 => "{}\n",
+                1 => "platform: {karpenter: \"1.14\"}\nrules: {pdb-missing: error}\n",
+                _ => "rulez: {}\n",
+            },
+        );
         mount(
             folder.path(),
             &format!("v{swaps}"),
             &authority.issue(&["127.0.0.1"]),
         );
-        let _ = std::fs::remove_dir_all(folder.path().join(format!("v{}", swaps - 3)));
+        let old = format!("v{}", swaps.saturating_sub(3));
+        let _ = std::fs::remove_dir_all(folder.path().join(old));
         if began.elapsed() > whole / 3 {
             let now = resident(&server);
             warm = warm.or(now);
@@ -97,11 +128,18 @@ async fn nothing_fails_and_memory_stays_flat_while_certificates_change() {
         &metrics,
         r#"gpulint_reloads_total{what="certificate",result="ok"}"#,
     );
+    let configurations = ["ok", "refused"].map(|result| {
+        let line = format!(r#"gpulint_reloads_total{{what="configuration",result="{result}"}}"#);
+        metric(&metrics, &line)
+    });
+    let snapshots = metric(&metrics, "gpulint_cache_rebuilds_total");
     let count = answered.load(Ordering::Relaxed);
     println!(
-        "{count} requests in {whole:?}, {reloads} certificates, {warm:?} MiB after a third, {most:.1} MiB at most later"
+        "{count} requests in {whole:?}, {reloads} certificates, {configurations:?} configurations taken and refused, {snapshots} snapshots, {warm:?} MiB after a third, {most:.1} MiB at most later"
     );
     assert!(reloads >= (swaps / 2) as f64, "{metrics}");
+    assert!(configurations.iter().all(|n| *n >= 1.0), "{metrics}");
+    assert!(snapshots >= (swaps / 2) as f64, "{metrics}");
     assert!(
         !metrics.contains("gpulint_admission_failures_total{"),
         "{metrics}"

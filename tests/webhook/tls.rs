@@ -30,7 +30,8 @@ pub(crate) fn mount(folder: &Path, version: &str, pair: &Pair) {
     }
 }
 
-async fn serve(folder: &Folder, authority: &Authority, more: &[&str]) -> Server {
+/// A server with certificates from files and without a cluster, ready.
+pub(crate) async fn serve(folder: &Folder, authority: &Authority, more: &[&str]) -> Server {
     mount(folder.path(), "v1", &authority.issue(&["127.0.0.1"]));
     let mut args = vec!["--tls-cert", "tls.crt", "--tls-key", "tls.key"];
     args.extend(more);
@@ -345,55 +346,6 @@ async fn silent_connections_are_closed() {
         .unwrap();
     let closed = tokio::time::timeout(Duration::from_secs(10), silent.read(&mut [0; 1])).await;
     assert_eq!(closed.unwrap().unwrap_or(0), 0);
-}
-
-#[tokio::test]
-async fn sigterm_fails_readiness_first_and_loses_nothing() {
-    let (folder, authority) = (Folder::new(), Authority::new());
-    let mut server = serve(&folder, &authority, &["--drain-delay", "1s"]).await;
-    let client = Client::new(authority.pem());
-    let address = server.admission;
-    let ended = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let load: Vec<_> = [client.clone(), client.clone().http1()]
-        .into_iter()
-        .map(|client| {
-            let ended = std::sync::Arc::clone(&ended);
-            tokio::spawn(async move {
-                let mut open = client.connect(address).await.unwrap();
-                let mut answered = 0;
-                while !ended.load(std::sync::atomic::Ordering::Relaxed) {
-                    let answer = open
-                        .post("/validate", create(&good_pool("gpu")))
-                        .await
-                        .unwrap();
-                    assert_eq!(answer.code, 200);
-                    answered += 1;
-                }
-                answered
-            })
-        })
-        .collect();
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    server.process.terminate();
-    server
-        .until("it says that it is not ready", async || {
-            matches!(plain(server.operations, "/readyz").await, Ok((503, _)))
-        })
-        .await;
-    // It still takes new connections and answers, until those who send have noticed.
-    let mut late = client.connect(address).await.unwrap();
-    assert_eq!(
-        late.post("/validate", create(&good_pool("gpu")))
-            .await
-            .unwrap()
-            .code,
-        200
-    );
-    ended.store(true, std::sync::atomic::Ordering::Relaxed);
-    for load in load {
-        assert!(load.await.unwrap() > 10);
-    }
-    assert_eq!(server.exit_code().await, Some(0));
 }
 
 #[tokio::test]

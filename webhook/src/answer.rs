@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpulint_rules::{Engine, Finding, Index, Kind, Object};
+use gpulint_rules::{Authority, Engine, Finding, Index, Kind, Object};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -51,6 +51,8 @@ pub enum Decision {
     UnknownKind,
     /// Allowed, because it is no Kubernetes object.
     Unparsable,
+    /// Allowed, because judging it failed: a defect of ours.
+    Failed,
 }
 
 impl Decision {
@@ -65,8 +67,21 @@ impl Decision {
             Decision::Exempt => "exempt",
             Decision::UnknownKind => "unknown-kind",
             Decision::Unparsable => "unparsable",
+            Decision::Failed => "failed",
         }
     }
+}
+
+/// Under what circumstances a review is answered. By default: by hand, before anybody else has
+/// judged the object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Circumstances {
+    /// The API server asks. It calls validating webhooks when its own validation has passed, so
+    /// what it would refuse by our schemas it did not refuse by its own: ours are older, and such a
+    /// finding warns instead of denying.
+    pub live: bool,
+    /// Watches feed the index: a kind that it does not know is not listed yet.
+    pub watched: bool,
 }
 
 /// An answer, and what a server counts of it.
@@ -82,6 +97,8 @@ pub struct Answer {
     pub decision: Decision,
     /// The rules of the findings that were sent, one entry a finding.
     pub rules: Vec<&'static str>,
+    /// Rules about other objects kept silent, because those are not listed yet.
+    pub unsynced: bool,
 }
 
 /// Answers an AdmissionReview v1: denies what the configuration denies, warns of the rest.
@@ -92,22 +109,51 @@ pub struct Answer {
 /// # Errors
 /// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
 pub fn review(engine: &Engine, index: &Index, body: &[u8]) -> Result<Vec<u8>, ReviewError> {
-    answer(engine, index, body).map(|answer| answer.body)
+    answer(engine, index, Circumstances::default(), body).map(|answer| answer.body)
 }
 
-/// As [`review()`], with what a server counts.
+/// As [`review()`], under given circumstances and with what a server counts.
 ///
 /// # Errors
 /// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
-pub fn answer(engine: &Engine, index: &Index, body: &[u8]) -> Result<Answer, ReviewError> {
+pub fn answer(
+    engine: &Engine,
+    index: &Index,
+    circumstances: Circumstances,
+    body: &[u8],
+) -> Result<Answer, ReviewError> {
     let request = request(body)?;
-    let (response, decision, rules) = respond(engine, index, &request);
+    let mut verdict = respond(engine, index, circumstances, &request);
+    verdict.response.uid.clone_from(&request.uid);
+    Ok(Answer {
+        body: sent(verdict.response)?,
+        operation: operation(&request),
+        kind: kind(&request),
+        decision: verdict.decision,
+        rules: verdict.rules,
+        unsynced: verdict.unsynced,
+    })
+}
+
+/// Allows a request that could not be judged, and says so.
+///
+/// # Errors
+/// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
+pub(crate) fn unjudged(body: &[u8]) -> Result<Answer, ReviewError> {
+    let request = request(body)?;
+    let response = Response {
+        uid: request.uid.clone(),
+        allowed: true,
+        warnings: vec!["gpulint: judging this failed, which is a defect of gpulint".to_owned()],
+        ..Response::default()
+    };
     Ok(Answer {
         body: sent(response)?,
         operation: operation(&request),
         kind: kind(&request),
-        decision,
-        rules,
+        decision: Decision::Failed,
+        rules: Vec::new(),
+        unsynced: false,
     })
 }
 
@@ -196,27 +242,45 @@ pub(crate) fn is_going(object: &Object) -> bool {
     object.path(&["metadata", "deletionTimestamp"]).exists()
 }
 
+/// What is decided, before it is written.
+struct Verdict {
+    response: Response,
+    decision: Decision,
+    rules: Vec<&'static str>,
+    unsynced: bool,
+}
+
+impl Verdict {
+    /// Allowed without being judged.
+    fn allowed(decision: Decision, warning: Option<String>) -> Verdict {
+        Verdict {
+            response: Response {
+                allowed: true,
+                warnings: warning.into_iter().collect(),
+                ..Response::default()
+            },
+            decision,
+            rules: Vec::new(),
+            unsynced: false,
+        }
+    }
+}
+
 fn respond(
     engine: &Engine,
     index: &Index,
+    circumstances: Circumstances,
     request: &Request<'_>,
-) -> (Response, Decision, Vec<&'static str>) {
-    let mut response = Response {
-        uid: request.uid.clone(),
-        allowed: true,
-        ..Response::default()
-    };
+) -> Verdict {
     if is_exempt(engine, request) {
-        return (response, Decision::Exempt, Vec::new());
+        return Verdict::allowed(Decision::Exempt, None);
     }
     let Some(object) = parse(request.object, request) else {
-        response.warnings.push(
-            "gpulint: this is no Kubernetes object with apiVersion and kind; not judged".to_owned(),
-        );
-        return (response, Decision::Unparsable, Vec::new());
+        let warning = "gpulint: this is no Kubernetes object with apiVersion and kind; not judged";
+        return Verdict::allowed(Decision::Unparsable, Some(warning.to_owned()));
     };
     if is_derived(&object) || is_going(&object) {
-        return (response, Decision::Exempt, Vec::new());
+        return Verdict::allowed(Decision::Exempt, None);
     }
     let id = object.id();
     if !kinds::is_judged(&id.group, &id.kind) {
@@ -225,10 +289,10 @@ fn respond(
         } else {
             format!("{}.{}", id.kind, id.group)
         };
-        response.warnings.push(cut(&format!(
+        let warning = cut(&format!(
             "gpulint: no rule knows the kind {name}; not judged"
-        )));
-        return (response, Decision::UnknownKind, Vec::new());
+        ));
+        return Verdict::allowed(Decision::UnknownKind, Some(warning));
     }
     let findings = judge(engine, index, &object);
     let mut old = match (request.operation.as_str(), request.old_object) {
@@ -238,8 +302,7 @@ fn respond(
         _ => BTreeMap::new(),
     };
     let webhook = &engine.settings().webhook;
-    let mut denied = Vec::new();
-    let mut warned = Vec::new();
+    let (mut denied, mut warned, mut passed) = (Vec::new(), Vec::new(), Vec::new());
     for finding in &findings {
         // What the old object had already cannot deny: an update must not be held up by what it
         // does not make worse.
@@ -248,29 +311,47 @@ fn respond(
             *n = n.saturating_sub(1);
             had
         });
-        if !had && webhook.deny.is_some_and(|least| finding.severity >= least) {
+        let denies = !had && webhook.deny.is_some_and(|least| finding.severity >= least);
+        let was_taken = circumstances.live && finding.refused_by == Some(Authority::ApiServer);
+        if denies && was_taken {
+            passed.push(finding);
+        }
+        if denies && !was_taken {
             denied.push(finding);
         } else if webhook.warn.is_some_and(|least| finding.severity >= least) {
             warned.push(finding);
         }
     }
-    response.warnings = warnings(&warned);
-    for (key, findings) in [("denied", &denied), ("warned", &warned)] {
+    let unsynced = circumstances.watched && !kinds::knows_what_is_read(index, &id.group, &id.kind);
+    let mut response = Response {
+        allowed: denied.is_empty(),
+        warnings: warnings(&warned, unsynced),
+        ..Response::default()
+    };
+    let lists = [
+        ("denied", &denied),
+        ("warned", &warned),
+        ("taken-by-api-server", &passed),
+    ];
+    for (key, findings) in lists {
         if !findings.is_empty() {
             response.audit_annotations.insert(key, ids(findings));
         }
     }
-    let decision = match (denied.is_empty(), warned.is_empty()) {
+    let decision = match (denied.is_empty(), response.warnings.is_empty()) {
         (false, _) => Decision::Denied,
         (true, false) => Decision::Warned,
         (true, true) => Decision::Allowed,
     };
     if decision == Decision::Denied {
-        response.allowed = false;
         response.status = Some(status(&object, request, &denied));
     }
-    let rules = denied.iter().chain(&warned).map(|f| f.rule.id).collect();
-    (response, decision, rules)
+    Verdict {
+        response,
+        decision,
+        rules: denied.iter().chain(&warned).map(|f| f.rule.id).collect(),
+        unsynced,
+    }
 }
 
 /// The rule ids, each once, in the order of the findings.
@@ -306,14 +387,14 @@ fn judge(engine: &Engine, index: &Index, object: &Object) -> Vec<Finding> {
     engine.review_object(object, index).findings
 }
 
-/// What makes two findings the same one: the rule, the place, the words.
+/// What makes two findings the same one: the rule, the place, the words. Places in lists have no
+/// number: an item that is put before others makes none of them worse.
 pub(crate) fn identity(finding: &Finding) -> (&'static str, String, String) {
     let field = finding.place.pointer().map(ToString::to_string);
-    (
-        finding.rule.id,
-        field.unwrap_or_default(),
-        finding.message.clone(),
-    )
+    let field = field.unwrap_or_default();
+    let is_number = |step: &&str| !step.is_empty() && step.bytes().all(|b| b.is_ascii_digit());
+    let steps: Vec<&str> = field.split('/').filter(|step| !is_number(step)).collect();
+    (finding.rule.id, steps.join("/"), finding.message.clone())
 }
 
 fn counts(findings: &[Finding]) -> BTreeMap<(&'static str, String, String), usize> {
@@ -379,11 +460,16 @@ fn cause(finding: &Finding) -> String {
     text
 }
 
+/// Said where a rule would have to know objects that are not listed yet.
+const UNSYNCED: &str =
+    "gpulint: the cluster's objects are not all known yet; rules about them kept silent";
+
 /// Warnings within Kubernetes' limits; what does not fit is counted in the last one.
-fn warnings(findings: &[&Finding]) -> Vec<String> {
+fn warnings(findings: &[&Finding], unsynced: bool) -> Vec<String> {
     const TAIL: usize = 64;
-    let mut out = Vec::new();
-    let mut length = 0;
+    let mut out: Vec<String> = Vec::new();
+    out.extend(unsynced.then(|| UNSYNCED.to_owned()));
+    let mut length: usize = out.iter().map(String::len).sum();
     for (at, finding) in findings.iter().enumerate() {
         let text = cut(&format!("gpulint {}: {}", finding.rule.id, finding.message));
         if length + text.len() + TAIL > WARNINGS_LENGTH {
@@ -406,151 +492,4 @@ fn cut(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use gpulint_rules::Settings;
-    use serde_json::json;
-
-    fn pool(extra: Value) -> Value {
-        let mut spec = json!({
-            "template": {"spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
-                "requirements": [
-                    {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["g5", "g6"]},
-                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-                    {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
-                ]}},
-            "limits": {"nvidia.com/gpu": 8},
-            "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m",
-                           "budgets": [{"nodes": "10%"}]}
-        });
-        spec.as_object_mut()
-            .unwrap()
-            .extend(extra.as_object().unwrap().clone());
-        json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpu"}, "spec": spec})
-    }
-
-    fn ask(operation: &str, object: Value, old: Value) -> Value {
-        let engine = Engine::new(Settings::default());
-        let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-            "uid": "u-1", "name": "gpu", "operation": operation, "object": object, "oldObject": old}});
-        let answer = review(&engine, &Index::new(false), body.to_string().as_bytes()).unwrap();
-        serde_json::from_slice::<Value>(&answer).unwrap()["response"].take()
-    }
-
-    #[test]
-    fn a_bad_pool_is_denied_as_the_api_server_would() {
-        let answer = ask("CREATE", pool(json!({})), Value::Null);
-        assert_eq!(answer["allowed"], false);
-        assert_eq!(answer["uid"], "u-1");
-        assert_eq!(answer["status"]["code"], 422);
-        assert_eq!(answer["status"]["reason"], "Invalid");
-        assert_eq!(answer["status"]["details"]["name"], "gpu");
-        assert_eq!(answer["status"]["details"]["group"], "karpenter.sh");
-        let causes = answer["status"]["details"]["causes"].as_array().unwrap();
-        let taint = causes
-            .iter()
-            .find(|c| c["field"] == "spec.template.spec.taints")
-            .unwrap();
-        assert!(
-            answer["auditAnnotations"]["denied"]
-                .as_str()
-                .unwrap()
-                .contains("gpu-pool-untainted")
-        );
-        let message = taint["message"].as_str().unwrap();
-        assert!(
-            message.starts_with("gpulint gpu-pool-untainted: "),
-            "{message}"
-        );
-    }
-
-    #[test]
-    fn an_update_that_makes_nothing_worse_passes_with_a_warning() {
-        let answer = ask("UPDATE", pool(json!({"weight": 10})), pool(json!({})));
-        assert_eq!(answer["allowed"], true);
-        let warnings = answer["warnings"].to_string();
-        assert!(warnings.contains("gpu-pool-untainted"), "{warnings}");
-    }
-
-    #[test]
-    fn deletions_and_subresources_are_never_judged() {
-        assert_eq!(ask("DELETE", Value::Null, pool(json!({})))["allowed"], true);
-        let engine = Engine::new(Settings::default());
-        let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-            "uid": "u", "operation": "UPDATE", "subResource": "status", "object": pool(json!({}))}});
-        let answer = review(&engine, &Index::new(false), body.to_string().as_bytes()).unwrap();
-        let answer: Value = serde_json::from_slice(&answer).unwrap();
-        assert_eq!(answer["response"]["allowed"], true);
-    }
-
-    fn decide(extra: &Value) -> Answer {
-        let engine = Engine::new(Settings::default());
-        let mut request =
-            json!({"uid": "u-1", "name": "gpu", "operation": "CREATE", "object": pool(json!({}))});
-        request
-            .as_object_mut()
-            .unwrap()
-            .extend(extra.as_object().unwrap().clone());
-        let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
-        answer(&engine, &Index::new(false), body.to_string().as_bytes()).unwrap()
-    }
-
-    #[test]
-    fn karpenter_and_derived_objects_are_never_held_up() {
-        let user = json!({"userInfo": {"username": "system:serviceaccount:kube-system:karpenter"}});
-        assert_eq!(decide(&user).decision, Decision::Exempt);
-        let user = json!({"userInfo": {"username": "system:serviceaccount:karpenter:someone"}});
-        assert_eq!(decide(&user).decision, Decision::Denied);
-        let owner =
-            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "controller": true});
-        let pod = |owner: &Value| {
-            json!({"object": {"apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": "x-1", "ownerReferences": [owner]}, "spec": {"containers": []}}})
-        };
-        assert_eq!(decide(&pod(&owner)).decision, Decision::Exempt);
-        let mut other = owner.clone();
-        other["controller"] = false.into();
-        assert_ne!(decide(&pod(&other)).decision, Decision::Exempt);
-        other = owner;
-        other["apiVersion"] = "example.com/v1".into();
-        assert_ne!(decide(&pod(&other)).decision, Decision::Exempt);
-    }
-
-    #[test]
-    fn what_no_rule_knows_is_allowed_with_a_warning() {
-        let unknown =
-            decide(&json!({"object": {"apiVersion": "example.com/v1", "kind": "NodePool"}}));
-        assert_eq!(unknown.decision, Decision::UnknownKind);
-        assert!(
-            String::from_utf8(unknown.body)
-                .unwrap()
-                .contains("NodePool.example.com")
-        );
-        let broken = decide(&json!({"object": ["no", "object"]}));
-        assert_eq!(broken.decision, Decision::Unparsable);
-        assert!(String::from_utf8(broken.body).unwrap().contains("warnings"));
-    }
-
-    #[test]
-    fn what_is_no_review_is_an_error() {
-        let engine = Engine::new(Settings::default());
-        for body in [
-            "",
-            "{}",
-            r#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}"#,
-            r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#,
-        ] {
-            assert!(
-                review(&engine, &Index::new(false), body.as_bytes()).is_err(),
-                "{body}"
-            );
-        }
-    }
-
-    #[test]
-    fn warnings_are_cut() {
-        assert_eq!(cut(&"x".repeat(121)).chars().count(), 120);
-        assert_eq!(cut("short"), "short");
-    }
-}
+mod tests;

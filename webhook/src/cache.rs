@@ -25,6 +25,9 @@ pub(crate) use feed::feed;
 
 /// Shortest time between two snapshots.
 const PAUSE: Duration = Duration::from_millis(50);
+/// A kind that the API server has refused to list so often is not waited for: its conversion
+/// webhook may be broken, or a right missing, and neither must keep us from judging the rest.
+const PATIENCE: u32 = 3;
 /// Of the time, one part in so many goes into making snapshots at most.
 const SHARE: u32 = 20;
 
@@ -38,6 +41,8 @@ struct Known {
     listed: Option<BTreeMap<Name, Kept>>,
     /// The list was finished once, or there is no such kind in the cluster.
     synced: bool,
+    /// How often the API server has answered that it will not list them.
+    refusals: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -94,6 +99,31 @@ impl Cache {
         waiting.copied().collect()
     }
 
+    /// Of those the ones that are worth waiting for.
+    pub(crate) fn awaited(&self) -> Vec<Kind> {
+        let mut kinds = self.unsynced();
+        let known = self.lock();
+        let refused = |kind: &Kind| known.get(kind).is_some_and(|k| k.refusals >= PATIENCE);
+        kinds.retain(|kind| !refused(kind));
+        kinds
+    }
+
+    /// The API server does not list a kind.
+    fn refused(&self, kind: Kind) {
+        let mut kinds = self.lock();
+        let Some(known) = kinds.get_mut(&kind) else {
+            return;
+        };
+        known.refusals = known.refusals.saturating_add(1);
+        let refusals = known.refusals;
+        drop(kinds);
+        if refusals == PATIENCE {
+            tracing::error!(%kind, "the API server does not list it; rules that read it are silent");
+            // The metrics come with the next snapshot.
+            self.changed.notify_one();
+        }
+    }
+
     /// A list begins: what it does not bring is gone at its end.
     fn begin(&self, kind: Kind) {
         if let Some(known) = self.lock().get_mut(&kind) {
@@ -108,6 +138,7 @@ impl Cache {
                 known.objects = listed;
             }
             known.synced = true;
+            known.refusals = 0;
         }
         self.changed.notify_one();
     }

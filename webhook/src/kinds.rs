@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use gpulint_rules::{Kind, RULES};
+use gpulint_rules::{Index, Kind, RULES, Rule};
 
 /// How the API server names a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,6 +315,21 @@ pub fn is_mutated(kind: Kind) -> bool {
     RULES
         .iter()
         .any(|rule| rule.fix.is_some() && rule.kinds.contains(&kind))
+}
+
+/// Whether the index knows every kind that rules about this kind read.
+#[must_use]
+pub(crate) fn knows_what_is_read(index: &Index, group: &str, kind: &str) -> bool {
+    if index.is_complete() {
+        return true;
+    }
+    let asked = |rule: &&&Rule| {
+        rule.kinds
+            .iter()
+            .any(|k| k.group == group && k.kind == kind)
+    };
+    let mut rules = RULES.iter().filter(asked);
+    rules.all(|rule| rule.reads.iter().all(|read| index.knows(*read)))
 }
 
 fn set(of: impl Fn(&gpulint_rules::Rule) -> &'static [Kind]) -> Vec<Kind> {

@@ -8,14 +8,21 @@ use std::time::Duration;
 pub struct Limits {
     /// Bytes of a body; the API server itself sends at most 3 MiB an object, twice on updates.
     pub body: usize,
+    /// Bytes of large bodies at once, of which each takes some twenty times its size while it is
+    /// judged; further ones wait until their deadline. A larger one is alone.
+    pub large: usize,
     /// Reviews at once.
     pub reviews: usize,
     /// Connections at once; further ones wait to be accepted.
     pub connections: usize,
     /// Time for a TLS handshake.
     pub handshake: Duration,
-    /// Time for the head of an HTTP/1.1 request, idle time before it included.
+    /// Time for the first request of a connection, and for the head of an HTTP/1.1 request, idle
+    /// time before it included.
     pub head: Duration,
+    /// How long a connection may go without a request before it is closed. API servers open a new
+    /// one when they need it.
+    pub idle: Duration,
     /// How long the server goes on after SIGTERM while it says that it is not ready, so that
     /// Services have stopped sending before it stops listening.
     pub drain_delay: Duration,
@@ -27,10 +34,12 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             body: 8 * 1024 * 1024,
+            large: 4 * 1024 * 1024,
             reviews: 64,
             connections: 1024,
             handshake: Duration::from_secs(5),
             head: Duration::from_secs(30),
+            idle: Duration::from_secs(300),
             drain_delay: Duration::from_secs(10),
             drain: Duration::from_secs(20),
         }

@@ -43,6 +43,11 @@ struct Webhook {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Task {
+    task: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfRule {
     rule: &'static str,
 }
@@ -105,6 +110,7 @@ pub(crate) struct Metrics {
     objects: Family<OfKind, Gauge>,
     synced: Family<OfKind, Gauge>,
     rebuilds: Counter,
+    panics: Family<Task, Counter>,
     reloads: Family<Reloaded, Counter>,
     expiry: Family<Certificate, Gauge>,
 }
@@ -124,6 +130,7 @@ impl Metrics {
             objects: Family::default(),
             synced: Family::default(),
             rebuilds: Counter::default(),
+            panics: Family::default(),
             reloads: Family::default(),
             expiry: Family::default(),
             registry: Registry::default(),
@@ -160,7 +167,7 @@ impl Metrics {
         );
         registry.register(
             "unsynced_reviews",
-            "Reviews answered before the watches had synced",
+            "Reviews in which rules kept silent because the objects they read were not all known",
             metrics.unsynced.clone(),
         );
         registry.register(
@@ -179,6 +186,11 @@ impl Metrics {
             metrics.rebuilds.clone(),
         );
         registry.register(
+            "task_panics",
+            "Defects that tasks in the background survived, by task",
+            metrics.panics.clone(),
+        );
+        registry.register(
             "reloads",
             "Reloads of configuration and certificates, by result",
             metrics.reloads.clone(),
@@ -188,6 +200,12 @@ impl Metrics {
             "When a certificate ends, in Unix time",
             metrics.expiry.clone(),
         );
+        // From the start, so that the first refusal is an increase.
+        for what in ["configuration", "certificate"] {
+            for result in ["ok", "refused"] {
+                drop(metrics.reloads.get_or_create(&Reloaded { what, result }));
+            }
+        }
         Metrics {
             registry,
             ..metrics
@@ -211,6 +229,9 @@ impl Metrics {
             decision: answer.decision.name(),
         };
         self.requests.get_or_create(&labels).inc();
+        if answer.unsynced {
+            self.unsynced.inc();
+        }
         for rule in &answer.rules {
             self.findings.get_or_create(&OfRule { rule }).inc();
         }
@@ -236,10 +257,6 @@ impl Metrics {
         Held::new(&self.connections)
     }
 
-    pub(crate) fn unsynced(&self) {
-        self.unsynced.inc();
-    }
-
     pub(crate) fn cached(&self, kind: gpulint_rules::Kind, objects: usize, synced: bool) {
         let labels = OfKind {
             group: kind.group,
@@ -252,6 +269,10 @@ impl Metrics {
 
     pub(crate) fn rebuilt(&self) {
         self.rebuilds.inc();
+    }
+
+    pub(crate) fn panicked(&self, task: &'static str) {
+        self.panics.get_or_create(&Task { task }).inc();
     }
 
     /// `what` was read again: taken over, or refused.

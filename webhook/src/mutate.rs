@@ -14,8 +14,8 @@ use gpulint_rules::{Engine, Finding, Fix, Index, Object, Operation, Safety};
 use serde_json::Value;
 
 use crate::answer::{
-    Answer, Decision, ReviewError, identity, is_derived, is_exempt, kind, operation, parse,
-    request, sent,
+    Answer, Decision, ReviewError, identity, is_derived, is_exempt, is_going, kind, operation,
+    parse, request, sent,
 };
 use crate::wire::{Request, Response};
 
@@ -60,6 +60,7 @@ pub fn mutate(engine: &Engine, index: &Index, body: &[u8]) -> Result<Answer, Rev
         kind: kind(&request),
         decision,
         rules,
+        unsynced: false,
     })
 }
 
@@ -73,13 +74,17 @@ fn repair(engine: &Engine, index: &Index, request: &Request<'_>) -> Option<Repai
     if !webhook.mutate && webhook.mutate_rules.is_empty() {
         return None;
     }
-    let sent: Value = serde_json::from_str(request.object?.get()).ok()?;
     let mut object = parse(request.object, request)?;
-    let is_going = object.path(&["metadata", "deletionTimestamp"]).exists();
-    if is_going || is_derived(&object) {
+    if is_going(&object) || is_derived(&object) {
         return None;
     }
     let judge = |object: &Object| engine.review_object(object, index).findings;
+    let mut findings = judge(&object);
+    // Nearly every object ends here, before it is held a second time as a value to patch.
+    if !findings.iter().any(|f| sendable(engine, f).is_some()) {
+        return None;
+    }
+    let sent: Value = serde_json::from_str(request.object?.get()).ok()?;
     let had: BTreeSet<_> = match request.operation.as_str() {
         "UPDATE" => parse(request.old_object, request)
             .map(|old| judge(&old).iter().map(identity).collect())
@@ -93,7 +98,6 @@ fn repair(engine: &Engine, index: &Index, request: &Request<'_>) -> Option<Repai
     let mut patched = sent.clone();
     let mut seen: BTreeSet<String> = BTreeSet::from([patched.to_string()]);
     loop {
-        let findings = judge(&object);
         let wanted = findings
             .iter()
             .filter(|finding| !had.contains(&identity(finding)));
@@ -115,6 +119,7 @@ fn repair(engine: &Engine, index: &Index, request: &Request<'_>) -> Option<Repai
         repair.rules.push(finding.rule.id);
         patched = after;
         object = with_request(&patched, request)?;
+        findings = judge(&object);
     }
     (!repair.rules.is_empty()).then_some(repair)
 }

@@ -105,7 +105,7 @@ impl Tls {
             what: "the private key",
             source,
         })?;
-        let ends = ends(chain.first().ok_or(TlsError::X509)?)?;
+        let (_, ends) = validity(chain.first().ok_or(TlsError::X509)?)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let versions = match self.floor {
             TlsFloor::Tls12 => rustls::ALL_VERSIONS,
@@ -143,11 +143,15 @@ fn certificates(pem: &[u8], what: &'static str) -> Result<Vec<CertificateDer<'st
     Ok(chain)
 }
 
-/// When a certificate ends, in Unix time.
-pub(crate) fn ends(certificate: &CertificateDer<'_>) -> Result<i64, TlsError> {
+/// When a certificate begins and when it ends, in Unix time.
+pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Result<(i64, i64), TlsError> {
     let (_, parsed) =
         x509_parser::parse_x509_certificate(certificate).map_err(|_| TlsError::X509)?;
-    Ok(parsed.validity().not_after.timestamp())
+    let validity = parsed.validity();
+    Ok((
+        validity.not_before.timestamp(),
+        validity.not_after.timestamp(),
+    ))
 }
 
 /// Certificates as files. A mounted Secret swaps a link when it changes, so the files are read

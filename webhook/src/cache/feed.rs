@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::Cache;
 use crate::kinds;
+use crate::serve::alive::survive;
 
 /// How often a kind that the cluster does not have is looked for again.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
@@ -35,7 +36,12 @@ pub(crate) async fn feed(cache: Arc<Cache>, client: Client) {
 async fn watch(cache: Arc<Cache>, client: Client, kind: Kind) {
     loop {
         match served(&client, kind).await {
-            Ok(Some(resource)) => follow(&cache, client.clone(), kind, &resource).await,
+            Ok(Some(resource)) => {
+                let watch = follow(&cache, client.clone(), kind, &resource);
+                if survive("watch", &cache.metrics, watch).await.is_none() {
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
             Ok(None) => {
                 cache.absent(kind);
                 tokio::time::sleep(LOOK_AGAIN).await;
@@ -85,6 +91,9 @@ async fn follow(cache: &Cache, client: Client, kind: Kind, resource: &ApiResourc
             Err(error) => {
                 if is_gone(&error) {
                     return;
+                }
+                if let watcher::Error::InitialListFailed(kube::Error::Api(_)) = &error {
+                    cache.refused(kind);
                 }
                 tracing::warn!(%kind, %error, "the watch broke off; it is tried again");
             }

@@ -6,7 +6,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::{MakeError, Wanted, make};
-use crate::tls::{Pair, ends};
+use crate::tls::{Pair, validity};
 
 /// The data of the Secret. Its Debug shows nothing of it.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ const CA: &str = "ca.crt";
 const CA_KEY: &str = "ca.key";
 /// The CA before, while it is still trusted.
 const CA_OLD: &str = "ca-old.crt";
+/// Until when it is, in Unix time, where that is before its end.
+const CA_OLD_UNTIL: &str = "ca-old-until";
 /// When the CA was made, in Unix time.
 const CA_SINCE: &str = "ca-since";
 const SERVING: &str = "tls.crt";
@@ -46,14 +48,20 @@ impl Keys {
         self.0.insert(key.to_owned(), value.into());
     }
 
-    /// When the certificate under a key ends, in Unix time.
-    pub(crate) fn ends(&self, key: &str) -> Option<i64> {
-        ends(&CertificateDer::from_pem_slice(self.0.get(key)?).ok()?).ok()
+    /// When the certificate under a key ends, in Unix time; `None` where there is none, or where it
+    /// is not valid yet: somebody's clock is far ahead.
+    fn ends(&self, key: &str, now: i64) -> Option<i64> {
+        let (starts, ends) = self.validity(key)?;
+        (starts <= now).then_some(ends)
+    }
+
+    fn validity(&self, key: &str) -> Option<(i64, i64)> {
+        validity(&CertificateDer::from_pem_slice(self.0.get(key)?).ok()?).ok()
     }
 
     /// When the CA ends.
     pub(crate) fn ca_ends(&self) -> Option<i64> {
-        self.ends(CA)
+        self.validity(CA).map(|(_, ends)| ends)
     }
 
     /// What is served.
@@ -78,12 +86,58 @@ impl Keys {
         texts.is_some_and(|(certificate, key)| make::is_pair(certificate, key))
     }
 
+    /// What is left where the Secret is gone: its CA, trusted for a while yet.
+    pub(crate) fn gone(&self, wanted: &Wanted, now: i64) -> Keys {
+        let mut keys = Keys::default();
+        if let Some(ca) = self.0.get(CA) {
+            let until = now + seconds(wanted.lifetimes.trust);
+            keys.set(CA_OLD, ca.clone());
+            keys.set(CA_OLD_UNTIL, until.to_string());
+        }
+        keys
+    }
+
+    /// Whether the CA before is not to be trusted any more.
+    fn old_is_over(&self, now: i64) -> bool {
+        let ends = self.validity(CA_OLD).map(|(_, ends)| ends);
+        let until = self.number(CA_OLD_UNTIL).or(ends);
+        self.0.contains_key(CA_OLD) && until.is_none_or(|until| until <= now)
+    }
+
+    /// The names that the serving certificate has and those that are wanted, each once.
+    fn all_names(&self, wanted: &Wanted) -> Vec<String> {
+        let held = self.text(NAMES).unwrap_or_default().lines();
+        let mut names: Vec<String> = held.map(str::to_owned).collect();
+        let new = wanted.names.iter().filter(|name| !names.contains(name));
+        let new: Vec<String> = new.cloned().collect();
+        names.extend(new);
+        names
+    }
+
+    fn has_names(&self, wanted: &Wanted) -> bool {
+        let held: Vec<&str> = self.text(NAMES).unwrap_or_default().lines().collect();
+        wanted
+            .names
+            .iter()
+            .all(|name| held.contains(&name.as_str()))
+    }
+
     fn new_serving(&mut self, wanted: &Wanted, now: i64) -> Result<(), MakeError> {
+        let names = wanted.names.clone();
+        self.new_serving_for(&names, wanted, now)
+    }
+
+    fn new_serving_for(
+        &mut self,
+        names: &[String],
+        wanted: &Wanted,
+        now: i64,
+    ) -> Result<(), MakeError> {
         let ca = self.text(CA).unwrap_or_default();
         let ca_key = self.text(CA_KEY).unwrap_or_default();
         let ca_ends = self.ca_ends().unwrap_or(now);
         let until = (now + seconds(wanted.lifetimes.serving)).min(ca_ends);
-        let made = make::serving(ca, ca_key, &wanted.names, now, until)?;
+        let made = make::serving(ca, ca_key, names, now, until)?;
         self.set(SERVING, made.certificate);
         self.set(SERVING_KEY, made.key);
         self.set(SERVING_SINCE, now.to_string());
@@ -91,7 +145,7 @@ impl Keys {
             SERVING_CA,
             self.0.get(CA_SINCE).cloned().unwrap_or_default(),
         );
-        self.set(NAMES, wanted.names.join("\n"));
+        self.set(NAMES, names.join("\n"));
         Ok(())
     }
 
@@ -107,37 +161,42 @@ impl Keys {
 /// What the Secret should hold now; `None` where it holds that already.
 pub(crate) fn plan(held: &Keys, wanted: &Wanted, now: i64) -> Result<Option<Keys>, MakeError> {
     let mut keys = held.clone();
+    if held.old_is_over(now) {
+        keys.0.remove(CA_OLD);
+        keys.0.remove(CA_OLD_UNTIL);
+    }
     let ca_since = held.number(CA_SINCE);
     let ca = held
-        .ca_ends()
+        .ends(CA, now)
         .zip(ca_since)
         .filter(|(ends, _)| *ends > now && held.is_pair(CA, CA_KEY));
     let Some((ca_ends, ca_since)) = ca else {
         // Nothing to build on: a first start, or somebody broke it.
-        keys.0.remove(CA_OLD);
         keys.new_ca(wanted, now)?;
         keys.new_serving(wanted, now)?;
         return Ok(Some(keys));
     };
-    if keys.ends(CA_OLD).is_some_and(|ends| ends <= now) {
-        keys.0.remove(CA_OLD);
-    }
-    let serving_ends = held.ends(SERVING).unwrap_or(now);
+    let serving_ends = held.ends(SERVING, now).unwrap_or(now);
     let signed_by_current = held.number(SERVING_CA) == Some(ca_since);
-    let broken = !held.is_pair(SERVING, SERVING_KEY)
-        || serving_ends <= now
-        || held.text(NAMES) != Some(wanted.names.join("\n").as_str());
+    let broken = !held.is_pair(SERVING, SERVING_KEY) || serving_ends <= now;
     let serving_due = is_due(held.number(SERVING_SINCE), serving_ends, now);
     let trusted = now >= ca_since + seconds(wanted.lifetimes.trust);
     if is_due(Some(ca_since), ca_ends, now) && signed_by_current {
-        let old = held.0.get(CA).cloned().unwrap_or_default();
-        keys.set(CA_OLD, old);
-        keys.new_ca(wanted, now)?;
+        // By the CA that API servers trust already.
         if broken {
             keys.new_serving(wanted, now)?;
         }
+        let old = held.0.get(CA).cloned().unwrap_or_default();
+        keys.set(CA_OLD, old);
+        keys.0.remove(CA_OLD_UNTIL);
+        keys.new_ca(wanted, now)?;
     } else if broken || (signed_by_current && serving_due) || (!signed_by_current && trusted) {
         keys.new_serving(wanted, now)?;
+    } else if signed_by_current && !held.has_names(wanted) {
+        // Replicas of two versions may want different names. Each adds its own, so that they do
+        // not take turns in replacing what the other one made.
+        let names = held.all_names(wanted);
+        keys.new_serving_for(&names, wanted, now)?;
     }
     Ok((keys != *held).then_some(keys))
 }
@@ -233,7 +292,7 @@ mod tests {
             renewals += usize::from(before.0[SERVING] != keys.0[SERVING]);
             cas += usize::from(before.0[CA] != keys.0[CA]);
             assert!(
-                keys.ends(SERVING).unwrap() - now > 200,
+                keys.ends(SERVING, now).unwrap() - now > 200,
                 "at {}",
                 now - START
             );
@@ -265,6 +324,59 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn replicas_that_want_different_names_come_to_rest() {
+        let mut other = wanted();
+        other.names = vec!["gpulint.new.svc".to_owned(), "127.0.0.1".to_owned()];
+        let mut keys = next(&Keys::default(), START);
+        let mut writes = 0;
+        for now in START + 1..START + 500 {
+            for wanted in [&wanted(), &other] {
+                if let Some(new) = plan(&keys, wanted, now).unwrap() {
+                    assert!(is_trusted(&new, &keys.bundle(), now));
+                    keys = new;
+                    writes += 1;
+                }
+            }
+        }
+        assert_eq!(writes, 1);
+        // The next regular renewal forgets a name that nobody wants any more.
+        let renewed = next(&keys, START + 700);
+        assert_eq!(
+            renewed.text(NAMES),
+            Some(wanted().names.join("\n").as_str())
+        );
+    }
+
+    #[test]
+    fn what_a_clock_ahead_of_its_time_made_is_made_again_once() {
+        let ahead = START + 3600;
+        let keys = next(&Keys::default(), ahead);
+        assert!(!is_trusted(&keys, &keys.bundle(), START));
+        let repaired = next(&keys, START);
+        assert!(is_trusted(&repaired, &repaired.bundle(), START));
+        // Who is a little ahead takes it as it is.
+        assert!(plan(&repaired, &wanted(), START + 60).unwrap().is_none());
+        let little = next(&Keys::default(), START + 200);
+        assert!(plan(&little, &wanted(), START).unwrap().is_none());
+        assert!(is_trusted(&little, &little.bundle(), START));
+    }
+
+    #[test]
+    fn a_secret_that_is_gone_is_made_anew_and_the_old_ca_trusted_for_a_while() {
+        let keys = next(&Keys::default(), START);
+        let gone = keys.gone(&wanted(), START + 10);
+        assert!(gone.pair(None).is_none());
+        let anew = next(&gone, START + 10);
+        assert_ne!(anew.0[CA], keys.0[CA]);
+        assert!(is_trusted(&anew, &anew.bundle(), START + 10));
+        // A replica that has not looked yet serves what was.
+        assert!(is_trusted(&keys, &anew.bundle(), START + 10));
+        let later = next(&anew, START + 71);
+        assert!(!is_trusted(&keys, &later.bundle(), START + 71));
+        assert!(is_trusted(&later, &later.bundle(), START + 71));
     }
 
     #[test]

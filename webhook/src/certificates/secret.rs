@@ -38,15 +38,26 @@ impl Store {
         }
     }
 
-    /// What all replicas hold to, renewed where it is due.
-    pub(crate) async fn agree(&self, wanted: &Wanted, now: i64) -> Result<Keys, StoreError> {
+    /// What all replicas hold to, renewed where it is due. Where somebody took the Secret away,
+    /// everything is made anew, and what it held `before` stays trusted until every replica has
+    /// seen it.
+    pub(crate) async fn agree(
+        &self,
+        wanted: &Wanted,
+        before: Option<&Keys>,
+        now: i64,
+    ) -> Result<Keys, StoreError> {
         for _ in 0..ATTEMPTS {
             let found = self
                 .api
                 .get_opt(&self.name)
                 .await
                 .map_err(|e| self.error(e))?;
-            let held = found.as_ref().map(keys).unwrap_or_default();
+            let held = match (&found, before) {
+                (Some(secret), _) => keys(secret),
+                (None, Some(before)) => before.gone(wanted, now),
+                (None, None) => Keys::default(),
+            };
             let Some(new) = plan(&held, wanted, now)? else {
                 return Ok(held);
             };

@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kube::Client;
 use tokio::task::JoinSet;
 
+use super::alive::survive;
 use super::{Certificates, Options, ServeError, Shared};
-use crate::certificates::{Store, Wanted};
+use crate::certificates::{Keys, Store, Wanted};
 use crate::register::Registrar;
 use crate::tls::{Files, Pair, TlsError, read};
 
@@ -26,7 +27,8 @@ pub(super) fn configuration(tasks: &mut JoinSet<()>, shared: &Arc<Shared>, every
         let mut seen = shared.policy.look(now());
         loop {
             tokio::time::sleep(every).await;
-            shared.policy.refresh(&mut seen, now(), &shared.metrics);
+            let again = async { shared.policy.refresh(&mut seen, now(), &shared.metrics) };
+            survive("configuration", &shared.metrics, again).await;
         }
     });
 }
@@ -54,11 +56,14 @@ pub(super) fn certificates(
                 let mut said = Said::default();
                 loop {
                     tokio::time::sleep(every).await;
-                    match files.refresh(&shared.tls, &shared.metrics) {
-                        Ok(true) => tracing::info!("the certificate was read again"),
-                        Ok(false) => {}
-                        Err(error) => said.once("the old certificate stays", &error),
-                    }
+                    let again = async {
+                        match files.refresh(&shared.tls, &shared.metrics) {
+                            Ok(true) => tracing::info!("the certificate was read again"),
+                            Ok(false) => {}
+                            Err(error) => said.once("the old certificate stays", &error),
+                        }
+                    };
+                    survive("certificates", &shared.metrics, again).await;
                 }
             });
         }
@@ -80,6 +85,7 @@ pub(super) fn certificates(
                     lifetimes: *lifetimes,
                 },
                 clients: options.client_ca.clone(),
+                held: None,
                 served: None,
             };
             tasks.spawn(own.keep(options.refresh));
@@ -96,6 +102,8 @@ struct Own {
     registrar: Option<Registrar>,
     wanted: Wanted,
     clients: Option<PathBuf>,
+    /// What the Secret held last.
+    held: Option<Keys>,
     served: Option<Pair>,
 }
 
@@ -103,7 +111,8 @@ impl Own {
     async fn keep(mut self, every: Duration) {
         let mut said = Said::default();
         loop {
-            self.round(&mut said).await;
+            let metrics = Arc::clone(&self.shared.metrics);
+            survive("certificates", &metrics, self.round(&mut said)).await;
             // Until there is something to serve, nobody can use us: hurry.
             let pause = match self.served {
                 Some(_) => every,
@@ -115,10 +124,12 @@ impl Own {
 
     async fn round(&mut self, said: &mut Said) {
         let now = i64::try_from(now()).unwrap_or(i64::MAX);
-        let keys = match self.store.agree(&self.wanted, now).await {
+        let agreed = self.store.agree(&self.wanted, self.held.as_ref(), now);
+        let keys = match agreed.await {
             Ok(keys) => keys,
             Err(error) => return said.once("certificates stay as they are", &error),
         };
+        self.held = Some(keys.clone());
         // The bundle first: nobody is served what is not trusted yet.
         if let Some(registrar) = &self.registrar
             && let Err(error) = registrar.announce(&keys.bundle()).await

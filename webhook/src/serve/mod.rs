@@ -2,6 +2,7 @@
 //! cache up to date.
 
 mod accept;
+pub(crate) mod alive;
 mod keep;
 mod policy;
 mod router;
@@ -114,6 +115,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) limits: Limits,
     pub(crate) reviews: Arc<Semaphore>,
+    /// Bytes of large bodies.
+    pub(crate) large: Arc<Semaphore>,
     pub(crate) tls: Arc<Tls>,
     draining: AtomicBool,
 }
@@ -128,7 +131,7 @@ impl Shared {
         if self.tls.current().is_none() {
             waiting.push("no certificate yet".to_owned());
         }
-        let kinds = self.cache.unsynced();
+        let kinds = self.cache.awaited();
         waiting.extend(kinds.iter().map(|kind| format!("{kind} not listed yet")));
         waiting
     }
@@ -173,6 +176,7 @@ impl Server {
             cache: Arc::new(Cache::new(options.cluster, Arc::clone(&metrics))),
             limits: options.limits.clone(),
             reviews: Arc::new(Semaphore::new(options.limits.reviews)),
+            large: Arc::new(Semaphore::new(options.limits.large)),
             tls: Arc::new(Tls::new(options.tls_floor)),
             draining: AtomicBool::new(false),
             metrics,
@@ -248,6 +252,11 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
 /// # Errors
 /// What keeps the server from starting.
 pub fn serve(options: Options) -> Result<(), ServeError> {
+    // The message of a panic may quote what it fell over, such as a text of somebody's object.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string);
+        tracing::error!(place = place.as_deref().unwrap_or("unknown"), "panic");
+    }));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -12,16 +12,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Shared;
-use crate::answer::{Answer, Decision, ReviewError, answer};
+use crate::answer::{Answer, Circumstances, ReviewError, answer, unjudged};
 use crate::limits::deadline;
 use crate::metrics::{CONTENT_TYPE, Failure};
 use crate::mutate::mutate;
 
-/// A larger body is judged on a thread of its own, where the deadline can leave it behind; a
-/// smaller one takes less time than to hand it over.
-const INLINE: usize = 64 * 1024;
+/// A larger body is judged on a thread of its own, where the deadline can leave it behind, and
+/// counts among the large ones; a smaller one takes less time than to hand it over.
+const INLINE: usize = 16 * 1024;
 
 /// The admission side.
 pub(crate) fn admission(shared: Arc<Shared>) -> Router {
@@ -68,13 +69,12 @@ async fn patch_objects(State(shared): State<Arc<Shared>>, request: Request) -> R
 type Judge = fn(&Shared, &[u8]) -> Result<Answer, ReviewError>;
 
 fn judge(shared: &Shared, body: &[u8]) -> Result<Answer, ReviewError> {
-    let index = shared.cache.index();
-    let answer = answer(&shared.policy.engine(), &index, body)?;
-    if !index.is_complete() && !matches!(answer.decision, Decision::Exempt) && shared.cache.is_fed()
-    {
-        shared.metrics.unsynced();
-    }
-    Ok(answer)
+    let circumstances = Circumstances {
+        live: true,
+        watched: shared.cache.is_fed(),
+    };
+    let (engine, index) = (shared.policy.engine(), shared.cache.index());
+    answer(&engine, &index, circumstances, body)
 }
 
 fn patch(shared: &Shared, body: &[u8]) -> Result<Answer, ReviewError> {
@@ -117,6 +117,16 @@ async fn answered(
         .try_acquire_owned()
         .map_err(|_| Failure::Shed)?;
     let held = shared.metrics.in_flight();
+    let length = announced(&request);
+    // The length is looked at first: over HTTP/2 a body that is cut short may reach the client as a
+    // broken stream instead of an answer.
+    if length.is_some_and(|length| length > shared.limits.body) {
+        return Err(Failure::TooLarge);
+    }
+    // Before it is read: what waits costs no memory.
+    let room = tokio::time::timeout_at(deadline, room(shared, length))
+        .await
+        .map_err(|_| Failure::Deadline)?;
     let body = tokio::time::timeout_at(deadline, read(shared.limits.body, request))
         .await
         .map_err(|_| Failure::Deadline)??;
@@ -126,7 +136,7 @@ async fn answered(
     let shared = Arc::clone(shared);
     // The permit goes along: work that is left behind still counts as work.
     let work = tokio::task::spawn_blocking(move || {
-        let _kept = (permit, held);
+        let _kept = (permit, held, room);
         guarded(&shared, webhook, &body, judge)
     });
     match tokio::time::timeout_at(deadline, work).await {
@@ -143,9 +153,15 @@ fn guarded(
     body: &[u8],
     judge: Judge,
 ) -> Result<Answer, Failure> {
-    match catch_unwind(AssertUnwindSafe(|| judge(shared, body))) {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => {
+    let judged = catch_unwind(AssertUnwindSafe(|| judge(shared, body)));
+    let judged = judged.unwrap_or_else(|_| {
+        // What it panicked on could be in the message, so nothing of it is logged here.
+        tracing::error!(webhook, "a review panicked; its request is allowed");
+        unjudged(body)
+    });
+    match judged {
+        Ok(answer) => Ok(answer),
+        Err(error) => {
             // serde_json's messages name types, lines and columns. One could quote a value, so
             // only the class of the error is logged.
             let kind = match &error {
@@ -155,24 +171,28 @@ fn guarded(
             tracing::warn!(webhook, error = %kind, "not an AdmissionReview");
             Err(Failure::Malformed)
         }
-        Err(_) => {
-            tracing::error!(webhook, "a review panicked; the failure policy decides");
-            Err(Failure::Panic)
-        }
     }
 }
 
-/// The length is looked at first: over HTTP/2 a body that is cut short may reach the client as a
-/// broken stream instead of an answer.
-async fn read(limit: usize, request: Request) -> Result<Bytes, Failure> {
-    let announced = request
-        .headers()
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|text| text.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > limit) {
-        return Err(Failure::TooLarge);
+/// How long the body will be, where its head says so.
+fn announced(request: &Request) -> Option<usize> {
+    let length = request.headers().get(header::CONTENT_LENGTH)?;
+    length.to_str().ok()?.parse().ok()
+}
+
+/// Room for a large body; a small one needs none. One of unknown length may be as large as any.
+async fn room(shared: &Shared, length: Option<usize>) -> Option<OwnedSemaphorePermit> {
+    let length = length.unwrap_or(shared.limits.body);
+    if length <= INLINE {
+        return None;
     }
+    let bytes = u32::try_from(length.min(shared.limits.large)).unwrap_or(u32::MAX);
+    let room = Arc::clone(&shared.large).acquire_many_owned(bytes).await;
+    // An error would say that the semaphore is closed, which nobody does.
+    room.ok()
+}
+
+async fn read(limit: usize, request: Request) -> Result<Bytes, Failure> {
     match Limited::new(request.into_body(), limit).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Failure::TooLarge),
@@ -199,4 +219,132 @@ fn refusal(failure: Failure) -> Response {
         Failure::Panic => (StatusCode::INTERNAL_SERVER_ERROR, "the review failed\n"),
     };
     (status, text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use axum::http;
+    use gpulint_rules::Settings;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::cache::Cache;
+    use crate::limits::Limits;
+    use crate::metrics::Metrics;
+    use crate::serve::policy::Policy;
+    use crate::tls::{Tls, TlsFloor};
+
+    fn shared(limits: Limits) -> Arc<Shared> {
+        let metrics = Arc::new(Metrics::new());
+        let read = Arc::new(|| Ok(Settings::default()));
+        Arc::new(Shared {
+            policy: Policy::new(read, None, Vec::new()).unwrap(),
+            cache: Arc::new(Cache::new(false, Arc::clone(&metrics))),
+            reviews: Arc::new(Semaphore::new(limits.reviews)),
+            large: Arc::new(Semaphore::new(limits.large)),
+            tls: Arc::new(Tls::new(TlsFloor::Tls12)),
+            draining: AtomicBool::new(false),
+            limits,
+            metrics,
+        })
+    }
+
+    /// A review with a pod of so many bytes and a little more.
+    fn review(bytes: usize) -> Vec<u8> {
+        serde_json::json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "7e1a", "operation": "CREATE", "object": {"apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": "a", "annotations": {"filler": "x".repeat(bytes)}}}}})
+        .to_string()
+        .into_bytes()
+    }
+
+    fn request(body: Vec<u8>) -> Request {
+        http::Request::post("/validate?timeout=1s")
+            .header(header::CONTENT_LENGTH, body.len())
+            .body(Body::from(body))
+            .unwrap()
+    }
+
+    async fn ask(shared: &Arc<Shared>, bytes: usize, judge: Judge) -> (StatusCode, String) {
+        let response = admit(
+            Arc::clone(shared),
+            "validate",
+            request(review(bytes)),
+            judge,
+        )
+        .await;
+        let status = response.status();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8_lossy(&body).into_owned())
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_allowed_request_with_a_warning_and_counted() {
+        let shared = shared(Limits::default());
+        // On the runtime's own thread, and on one of its own.
+        for bytes in [0, 2 * INLINE] {
+            let (status, body) = ask(&shared, bytes, |_, _| panic!("hunter2")).await;
+            assert_eq!(status, StatusCode::OK);
+            assert!(body.contains(r#""uid":"7e1a","allowed":true"#), "{body}");
+            assert!(
+                body.contains("defect") && !body.contains("hunter2"),
+                "{body}"
+            );
+        }
+        let text = shared.metrics.text();
+        assert!(text.contains(r#"decision="failed"} 2"#), "{text}");
+        // Nothing is held for ever.
+        assert_eq!(shared.reviews.available_permits(), shared.limits.reviews);
+        assert_eq!(shared.large.available_permits(), shared.limits.large);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_slow_review_is_left_behind_at_the_deadline() {
+        let shared = shared(Limits::default());
+        let began = Instant::now();
+        let (status, _) = ask(&shared, 2 * INLINE, |shared, body| {
+            std::thread::sleep(Duration::from_millis(1500));
+            judge(shared, body)
+        })
+        .await;
+        assert_eq!(status, StatusCode::GATEWAY_TIMEOUT);
+        assert!(began.elapsed() < Duration::from_millis(1400));
+        // It still counts as work until it has ended.
+        assert!(shared.reviews.available_permits() < shared.limits.reviews);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(shared.reviews.available_permits(), shared.limits.reviews);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn large_bodies_wait_for_each_other_and_small_ones_for_none() {
+        static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
+        let shared = shared(Limits {
+            large: 5 * INLINE,
+            ..Limits::default()
+        });
+        let slow: Judge = |shared, body| {
+            MOST.fetch_max(AT_ONCE.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(50));
+            AT_ONCE.fetch_sub(1, Ordering::SeqCst);
+            judge(shared, body)
+        };
+        // Two of them fit at once; the last is larger than all the room there is.
+        let sizes = [2, 2, 2, 2, 2, 9];
+        let large = sizes.map(|size| {
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move { ask(&shared, size * INLINE, slow).await.0 })
+        });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let began = Instant::now();
+        assert_eq!(ask(&shared, 0, judge).await.0, StatusCode::OK);
+        assert!(began.elapsed() < Duration::from_millis(50));
+        for answer in large {
+            assert_eq!(answer.await.unwrap(), StatusCode::OK);
+        }
+        assert!(MOST.load(Ordering::SeqCst) <= 2, "{MOST:?}");
+    }
 }

@@ -1,0 +1,292 @@
+//! Requests and what is decided about them.
+
+use super::*;
+use gpulint_rules::Settings;
+use serde_json::json;
+
+fn pool(extra: Value) -> Value {
+    let mut spec = json!({
+        "template": {"spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+            "requirements": [
+                {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["g5", "g6"]},
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
+            ]}},
+        "limits": {"nvidia.com/gpu": 8},
+        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m",
+                       "budgets": [{"nodes": "10%"}]}
+    });
+    spec.as_object_mut()
+        .unwrap()
+        .extend(extra.as_object().unwrap().clone());
+    json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpu"}, "spec": spec})
+}
+
+fn ask(operation: &str, object: Value, old: Value) -> Value {
+    let engine = Engine::new(Settings::default());
+    let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u-1", "name": "gpu", "operation": operation, "object": object, "oldObject": old}});
+    let answer = review(&engine, &Index::new(false), body.to_string().as_bytes()).unwrap();
+    serde_json::from_slice::<Value>(&answer).unwrap()["response"].take()
+}
+
+#[test]
+fn a_bad_pool_is_denied_as_the_api_server_would() {
+    let answer = ask("CREATE", pool(json!({})), Value::Null);
+    assert_eq!(answer["allowed"], false);
+    assert_eq!(answer["uid"], "u-1");
+    assert_eq!(answer["status"]["code"], 422);
+    assert_eq!(answer["status"]["reason"], "Invalid");
+    assert_eq!(answer["status"]["details"]["name"], "gpu");
+    assert_eq!(answer["status"]["details"]["group"], "karpenter.sh");
+    let causes = answer["status"]["details"]["causes"].as_array().unwrap();
+    let taint = causes
+        .iter()
+        .find(|c| c["field"] == "spec.template.spec.taints")
+        .unwrap();
+    assert!(
+        answer["auditAnnotations"]["denied"]
+            .as_str()
+            .unwrap()
+            .contains("gpu-pool-untainted")
+    );
+    let message = taint["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("gpulint gpu-pool-untainted: "),
+        "{message}"
+    );
+}
+
+#[test]
+fn an_update_that_makes_nothing_worse_passes_with_a_warning() {
+    let answer = ask("UPDATE", pool(json!({"weight": 10})), pool(json!({})));
+    assert_eq!(answer["allowed"], true);
+    let warnings = answer["warnings"].to_string();
+    assert!(warnings.contains("gpu-pool-untainted"), "{warnings}");
+}
+
+#[test]
+fn deletions_and_subresources_are_never_judged() {
+    assert_eq!(ask("DELETE", Value::Null, pool(json!({})))["allowed"], true);
+    let engine = Engine::new(Settings::default());
+    let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u", "operation": "UPDATE", "subResource": "status", "object": pool(json!({}))}});
+    let answer = review(&engine, &Index::new(false), body.to_string().as_bytes()).unwrap();
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(answer["response"]["allowed"], true);
+}
+
+fn decide(extra: &Value) -> Answer {
+    let engine = Engine::new(Settings::default());
+    let mut request =
+        json!({"uid": "u-1", "name": "gpu", "operation": "CREATE", "object": pool(json!({}))});
+    request
+        .as_object_mut()
+        .unwrap()
+        .extend(extra.as_object().unwrap().clone());
+    let body =
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    let index = Index::new(false);
+    let by_hand = Circumstances::default();
+    answer(&engine, &index, by_hand, body.to_string().as_bytes()).unwrap()
+}
+
+/// As the API server is answered.
+fn live(settings: Settings, index: &Index, request: &Value) -> (Answer, Value) {
+    let circumstances = Circumstances {
+        live: true,
+        watched: true,
+    };
+    let body =
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    let engine = Engine::new(settings);
+    let answer = answer(&engine, index, circumstances, body.to_string().as_bytes()).unwrap();
+    let mut body: Value = serde_json::from_slice(&answer.body).unwrap();
+    (answer, body["response"].take())
+}
+
+/// Settings as a configuration file says them.
+fn configured(text: &str) -> Settings {
+    let config = gpulint_rules::config::Config::parse("gpulint.yaml", text).unwrap();
+    config.resolve()
+}
+
+#[test]
+fn what_the_api_server_took_is_not_refused_in_its_name() {
+    // No schema that we know has the field; the API server that asks has a newer one.
+    let object = pool(json!({"fromTheFuture": true}));
+    let request = json!({"uid": "u", "operation": "CREATE", "object": object});
+    let complete = Index::new(true);
+    let (_, by_hand) = {
+        let answer = decide(&json!({"object": object}));
+        let mut body: Value = serde_json::from_slice(&answer.body).unwrap();
+        (answer, body["response"].take())
+    };
+    let fields = |response: &Value| response["status"]["details"]["causes"].to_string();
+    assert!(fields(&by_hand).contains("spec.fromTheFuture"), "{by_hand}");
+
+    let (_, response) = live(Settings::default(), &complete, &request);
+    // What is wrong with the pool by its meaning still denies it.
+    assert!(
+        fields(&response).contains("gpu-pool-untainted"),
+        "{response}"
+    );
+    assert!(!fields(&response).contains("fromTheFuture"), "{response}");
+    let warnings = response["warnings"].to_string();
+    assert!(warnings.contains("fromTheFuture"), "{response}");
+    let taken = &response["auditAnnotations"]["taken-by-api-server"];
+    assert_eq!(taken, "unknown-field", "{response}");
+}
+
+#[test]
+fn what_is_not_listed_yet_is_said() {
+    let request = json!({"uid": "u", "operation": "CREATE", "object": pool(json!({}))});
+    let said = |response: &Value| response["warnings"].to_string().contains("not all known");
+    let (answer, response) = live(Settings::default(), &Index::new(false), &request);
+    assert!(answer.unsynced && said(&response), "{response}");
+    let (answer, response) = live(Settings::default(), &Index::new(true), &request);
+    assert!(!answer.unsynced && !said(&response), "{response}");
+    // All that rules about pools read is known.
+    let mut index = Index::new(false);
+    for kind in kinds::read() {
+        index.know(*kind);
+    }
+    let (answer, response) = live(Settings::default(), &index, &request);
+    assert!(!answer.unsynced && !said(&response), "{response}");
+}
+
+#[test]
+fn what_stands_elsewhere_in_a_list_is_no_new_finding() {
+    let requirement =
+        json!({"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["many"]});
+    let mut old = pool(json!({}));
+    let requirements = |pool: &mut Value, at: usize, item: &Value| {
+        let list = pool["spec"]["template"]["spec"]["requirements"].as_array_mut();
+        list.unwrap().insert(at, item.clone());
+    };
+    requirements(&mut old, 3, &requirement);
+    let mut new = old.clone();
+    let other = json!({"key": "example.com/team", "operator": "In", "values": ["ml"]});
+    requirements(&mut new, 0, &other);
+    assert_eq!(ask("CREATE", new.clone(), Value::Null)["allowed"], false);
+    let answer = ask("UPDATE", new.clone(), old.clone());
+    assert_eq!(answer["allowed"], true, "{answer}");
+    // One more of the same is one more.
+    requirements(&mut new, 5, &requirement);
+    let answer = ask("UPDATE", new, old);
+    assert_eq!(answer["allowed"], false, "{answer}");
+}
+
+#[test]
+fn namespaces_and_suppressions_as_configured() {
+    let chart = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "a", "namespace": "tools", "annotations": {
+            "gpulint.dev/allow": "do-not-disrupt-invalid-value: the next release reads it",
+            "karpenter.sh/do-not-disrupt": "yes"}},
+        "spec": {"containers": [{"name": "a", "image": "registry.example.com/a:1"}]}});
+    let request = json!({"uid": "u", "operation": "CREATE", "namespace": "tools", "object": chart});
+    let decision = |text: &str| {
+        live(configured(text), &Index::new(true), &request)
+            .0
+            .decision
+    };
+    let suppressed = decision("{}");
+    assert!(
+        matches!(suppressed, Decision::Allowed | Decision::Warned),
+        "{suppressed:?}"
+    );
+    let forbidden = "webhook: {forbid-suppressions: [do-not-disrupt-invalid-value]}";
+    assert_eq!(decision(forbidden), Decision::Denied);
+    let exempt = "webhook: {forbid-suppressions: [do-not-disrupt-invalid-value], exempt-namespaces: [tools]}";
+    assert_eq!(decision(exempt), Decision::Exempt);
+}
+
+#[test]
+fn what_does_not_fit_into_the_warnings_is_counted() {
+    let containers: Vec<Value> = (0..200)
+        .map(|n| {
+            json!({"name": format!("c{n}"), "image": "registry.example.com/a:1",
+            "resources": {"requests": {"nvidia.com/gpu": 1}}})
+        })
+        .collect();
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+        "spec": {"containers": containers}});
+    let request = json!({"uid": "u", "operation": "CREATE", "object": pod});
+    let (answer, response) = live(Settings::default(), &Index::new(true), &request);
+    let warnings = response["warnings"].as_array().unwrap();
+    let length: usize = warnings.iter().map(|w| w.as_str().unwrap().len()).sum();
+    assert!(length <= 4096, "{length}");
+    for warning in warnings {
+        assert!(
+            warning.as_str().unwrap().chars().count() <= 120,
+            "{warning}"
+        );
+    }
+    let last = warnings.last().unwrap().as_str().unwrap();
+    let left: usize = last
+        .strip_prefix("gpulint: ")
+        .and_then(|rest| rest.strip_suffix(" more findings"))
+        .and_then(|count| count.parse().ok())
+        .unwrap();
+    let denied = response["status"]["details"]["causes"].as_array();
+    let denied = denied.map_or(0, Vec::len);
+    assert_eq!(warnings.len() - 1 + left + denied, answer.rules.len());
+}
+
+#[test]
+fn karpenter_and_derived_objects_are_never_held_up() {
+    let user = json!({"userInfo": {"username": "system:serviceaccount:kube-system:karpenter"}});
+    assert_eq!(decide(&user).decision, Decision::Exempt);
+    let user = json!({"userInfo": {"username": "system:serviceaccount:karpenter:someone"}});
+    assert_eq!(decide(&user).decision, Decision::Denied);
+    let owner =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "controller": true});
+    let pod = |owner: &Value| {
+        json!({"object": {"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "x-1", "ownerReferences": [owner]}, "spec": {"containers": []}}})
+    };
+    assert_eq!(decide(&pod(&owner)).decision, Decision::Exempt);
+    let mut other = owner.clone();
+    other["controller"] = false.into();
+    assert_ne!(decide(&pod(&other)).decision, Decision::Exempt);
+    other = owner;
+    other["apiVersion"] = "example.com/v1".into();
+    assert_ne!(decide(&pod(&other)).decision, Decision::Exempt);
+}
+
+#[test]
+fn what_no_rule_knows_is_allowed_with_a_warning() {
+    let unknown = decide(&json!({"object": {"apiVersion": "example.com/v1", "kind": "NodePool"}}));
+    assert_eq!(unknown.decision, Decision::UnknownKind);
+    assert!(
+        String::from_utf8(unknown.body)
+            .unwrap()
+            .contains("NodePool.example.com")
+    );
+    let broken = decide(&json!({"object": ["no", "object"]}));
+    assert_eq!(broken.decision, Decision::Unparsable);
+    assert!(String::from_utf8(broken.body).unwrap().contains("warnings"));
+}
+
+#[test]
+fn what_is_no_review_is_an_error() {
+    let engine = Engine::new(Settings::default());
+    for body in [
+        "",
+        "{}",
+        r#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}"#,
+        r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#,
+    ] {
+        assert!(
+            review(&engine, &Index::new(false), body.as_bytes()).is_err(),
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn warnings_are_cut() {
+    assert_eq!(cut(&"x".repeat(121)).chars().count(), 120);
+    assert_eq!(cut("short"), "short");
+}

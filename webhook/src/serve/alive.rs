@@ -1,0 +1,42 @@
+//! Tasks that have to go on for as long as the server does: a defect in one piece of their work
+//! must not end them silently, months before a certificate does.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
+
+use crate::metrics::Metrics;
+
+/// A piece of a task's work; `None` where it panicked, which is logged and counted.
+pub(crate) async fn survive<T>(
+    task: &'static str,
+    metrics: &Metrics,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let done = AssertUnwindSafe(work).catch_unwind().await;
+    if done.is_err() {
+        metrics.panicked(task);
+        tracing::error!(task, "a task panicked; it goes on");
+    }
+    done.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_counted_and_survived() {
+        let metrics = Metrics::new();
+        assert_eq!(survive("sum", &metrics, async { 1 + 1 }).await, Some(2));
+        let empty: Vec<u8> = Vec::new();
+        let lost = survive("sum", &metrics, async { empty[empty.len()] }).await;
+        assert_eq!(lost, None);
+        let text = metrics.text();
+        assert!(
+            text.contains("gpulint_task_panics_total{task=\"sum\"} 1"),
+            "{text}"
+        );
+    }
+}
