@@ -67,7 +67,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 
-use crate::finding::{Severity, shown};
+use crate::finding::Severity;
 use crate::model::do_not_disrupt::{DO_NOT_DISRUPT, protects};
 use crate::model::landing::{Site, is_made, wanted_capacity};
 use crate::model::nodepool::CAPACITY_TYPE;
@@ -107,7 +107,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if object.is(Kind::DAEMON_SET) || is_made(object) {
         return;
     }
-    let name = shown(object.name());
+    let name = object.title();
     for template in templates(object) {
         if protects(&template, ctx.platform()) != Some(true) {
             continue;

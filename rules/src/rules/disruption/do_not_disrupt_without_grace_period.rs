@@ -97,7 +97,7 @@
 
 use serde_json::json;
 
-use crate::finding::{Severity, shown};
+use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
 use crate::model::duration::in_hours;
 use crate::model::landing::{Guest, READS, grace_period};
@@ -151,8 +151,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let workload = &views.workloads()[guest.workload].object;
-    let name = shown(object.name());
-    let whose = format!("{} `{}`", workload.id().kind, shown(workload.name()));
+    let name = object.title();
+    let whose = format!("{} `{}`", workload.id().kind, workload.title());
     let wanted = guest.grace.saturating_mul(2).max(DAY);
     let (message, help) = match limit {
         None => (

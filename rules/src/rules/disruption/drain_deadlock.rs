@@ -161,9 +161,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     else {
         return;
     };
-    let name = shown(object.name());
+    let name = object.title();
     let workload = &views.workloads()[guest.workload].object;
-    let whose = format!("{} `{}`", workload.id().kind, shown(workload.name()));
+    let whose = format!("{} `{}`", workload.id().kind, workload.title());
     let help = match blocker {
         Blocker::Zero(_) => {
             "write `maxUnavailable: 1` in the PodDisruptionBudget, and run two replicas or more"
