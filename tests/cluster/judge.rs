@@ -66,7 +66,8 @@ impl Field {
     fn named(path: &str, indices: bool) -> Field {
         let path = match path {
             "<nil>" | "." => "",
-            other => other,
+            // The scale subresource writes a dot before the first step.
+            other => other.strip_prefix('.').unwrap_or(other),
         };
         Field {
             path: path.replace('[', ".").replace(']', "").replace("..", "."),

@@ -248,6 +248,10 @@ impl Making {
                 to.insert("type".to_owned(), Value::from(many.to_vec()));
             }
         }
+        // In a CRD formats bound nothing; a whole number past 64 bits is read as a float, and refused.
+        if !self.sized && types.contains(&"integer") {
+            bounds(to, i64::MIN, i64::MAX);
+        }
         match from.get("format").and_then(Value::as_str) {
             Some("int32") if self.sized => bounds(to, i64::from(i32::MIN), i64::from(i32::MAX)),
             Some("int64") if self.sized => bounds(to, i64::MIN, i64::MAX),

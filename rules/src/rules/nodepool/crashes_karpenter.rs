@@ -2,16 +2,19 @@
 //!
 //! # Why
 //!
-//! Some values pass the CRD's checks and then break the controller that reads them: a duration
-//! that Go cannot hold makes every list of NodePools fail; a range without a number, on a label of
-//! one's own, makes Karpenter panic when it draws a value from it; a block device mapping without
-//! `ebs` or `deviceName` makes it panic while it computes disk sizes; a target that is no quantity
-//! makes KEDA's operator panic. One such object stops scaling for everybody until it is deleted.
+//! Some values pass the CRD's checks and then break the controller that reads them. A duration that
+//! Go cannot hold, a `maxPods` of more than 32 bits or a limit of `1e1.5` makes every list of
+//! NodePools or EC2NodeClasses fail. A range without a number, on a label of one's own, makes
+//! Karpenter panic when it draws a value from it; a block device mapping without `ebs` or
+//! `deviceName`, or an empty `evictionHard`, while it computes what nodes have; a target that is no
+//! quantity makes KEDA's operator panic. A quantity with an exponent in the millions keeps Karpenter
+//! computing. One such object stops scaling for everybody until it is deleted.
 //!
 //! # Fix
 //!
 //! Write a value that can be read: a duration of at most 2562047h or `Never`, a range with a number
-//! in it, a mapping with device and volume, a quantity such as `500m` or `2Gi`.
+//! in it, a mapping with device and volume, a number of at most 2147483647, a quantity such as `500m`
+//! or `2Gi`.
 //!
 //! # Bad
 //!
@@ -56,33 +59,39 @@
 //! # References
 //!
 //! - <https://pkg.go.dev/time#ParseDuration>
+//! - <https://pkg.go.dev/k8s.io/apimachinery/pkg/api/resource#ParseQuantity>
+//! - <https://github.com/aws/karpenter-provider-aws/blob/v1.14.1/pkg/apis/v1/ec2nodeclass.go>
+//! - <https://github.com/aws/karpenter-provider-aws/blob/v1.14.1/pkg/providers/instancetype/types.go>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings>
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 
 use serde_json::json;
 
-use crate::finding::Severity;
+use crate::finding::{Severity, shown};
 use crate::fix::{Fix, Safety};
 use crate::model::duration::{self, DurationError, Field, GoDuration};
+use crate::model::empty_range::empty_ranges;
 use crate::model::node_class::Ec2NodeClass;
 use crate::model::nodepool::NodePool;
 use crate::model::quantity::Quantity;
-use crate::model::requirement::{Operator, Requirement, is_restricted, is_well_known, normalise};
+use crate::model::requirement::normalise;
 use crate::model::scheduling::{self, BlockDevice, NodeClass};
+use crate::model::unreadable::{Fault, unreadable};
 use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
 use crate::settings::Version;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 4] = {
-    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 4];
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 5] = {
+    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 5];
     kinds[1] = Kind::EC2_NODE_CLASS;
     kinds[2] = Kind::SCALED_OBJECT;
     kinds[3] = Kind::NODE_CLAIM;
+    kinds[4] = Kind::NODE_OVERLAY;
     let mut at = 0;
     while at < WORKLOAD_KINDS.len() {
-        kinds[at + 4] = WORKLOAD_KINDS[at];
+        kinds[at + 5] = WORKLOAD_KINDS[at];
         at += 1;
     }
     kinds
@@ -114,6 +123,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         block_devices(object, ctx);
         grace_periods(object, ctx);
     }
+    values(object, ctx);
     if object.is(Kind::SCALED_OBJECT) || object.is(Kind::SCALED_JOB) {
         targets(object, ctx);
     }
@@ -165,71 +175,6 @@ fn durations(spec: &Node<'_>, disruption: &Node<'_>, kind: &str, ctx: &mut Conte
             }
         }
     }
-}
-
-/// A line of requirements or of an affinity term; `None` where it is not known, or refused.
-fn line<'a>(node: &Node<'a>) -> Option<(&'a str, Requirement)> {
-    if node.has_unknown() {
-        return None;
-    }
-    let key = node.get("key").text()?;
-    let op = node.get("operator").text()?.parse::<Operator>().ok()?;
-    let values: Vec<String> = node
-        .get("values")
-        .items()
-        .filter_map(|v| v.text().map(str::to_owned))
-        .collect();
-    let bound = matches!(
-        op,
-        Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte
-    );
-    if bound && !matches!(values.as_slice(), [v] if v.parse::<i64>().is_ok()) {
-        return None;
-    }
-    Some((normalise(key), Requirement::new(op, &values, None)))
-}
-
-/// Whether the key is a label of one's own, under any provider.
-fn is_custom(key: &str) -> bool {
-    !is_well_known(key)
-        && !is_restricted(key)
-        && !key.starts_with("eks.amazonaws.com/")
-        && !key.starts_with("karpenter.")
-}
-
-/// The lines that leave a custom key an empty range: where, and the key.
-fn empty_ranges<'a>(lines: &[Node<'a>], fixed: &[&str]) -> Vec<(Node<'a>, &'a str)> {
-    let mut out: Vec<(Node<'a>, &'a str)> = Vec::new();
-    // A line whose key is a placeholder may be one more on any key.
-    if lines
-        .iter()
-        .any(|l| l.is_unknown() || l.get("key").is_unknown())
-    {
-        return out;
-    }
-    for first in lines {
-        let Some(key) = first.get("key").text().map(normalise) else {
-            continue;
-        };
-        if !is_custom(key) || fixed.contains(&key) || out.iter().any(|(_, k)| *k == key) {
-            continue;
-        }
-        let of_key = || {
-            lines
-                .iter()
-                .filter(|l| l.get("key").text().map(normalise) == Some(key))
-        };
-        let parts: Option<Vec<Requirement>> = of_key().map(|l| Some(line(l)?.1)).collect();
-        let whole = parts.and_then(|p| p.into_iter().reduce(|a, b| a.intersect(&b)));
-        if !whole.is_some_and(|r| r.is_empty_range()) {
-            continue;
-        }
-        let culprit = of_key()
-            .find(|l| line(l).is_some_and(|(_, r)| r.is_empty_range()))
-            .unwrap_or(first);
-        out.push((culprit.get("values").index(0), key));
-    }
-    out
 }
 
 fn pool_ranges(pool: &NodePool<'_>, ctx: &mut Context<'_>) {
@@ -359,6 +304,47 @@ fn grace_periods(object: &Object, ctx: &mut Context<'_>) {
             )
             .help("write a duration as Go does, such as `90s` or `1m30s`");
         }
+    }
+}
+
+/// Numbers and quantities that the API server stores and Karpenter cannot read.
+fn values(object: &Object, ctx: &mut Context<'_>) {
+    let kind = &object.id().kind;
+    for found in unreadable(object, ctx.platform().karpenter) {
+        let text = found.node.written().unwrap_or_default();
+        let text = shown(text);
+        let (message, help) = match found.fault {
+            Fault::Wide => (
+                format!(
+                    "Karpenter reads 32 bits here; over `{text}` it reads no {kind} of the cluster"
+                ),
+                "the largest number is 2147483647",
+            ),
+            Fault::NoQuantity => (
+                format!(
+                    "`{text}` is no quantity to Karpenter, which then reads no {kind} of the cluster"
+                ),
+                "write a number, with a suffix such as `m` or `Gi`, or a whole exponent",
+            ),
+            Fault::Panics if text.is_empty() => (
+                "Karpenter panics over an empty threshold, for all pools".to_owned(),
+                "write a quantity or a percentage, such as `100Mi` or `5%`, or remove the entry",
+            ),
+            Fault::Panics => (
+                format!("`{text}` is no quantity to Karpenter, which panics over it for all pools"),
+                "write a number, with a suffix such as `m` or `Mi`, or a whole exponent",
+            ),
+            Fault::Endless => (
+                format!("Karpenter does not come to an end computing with `{text}`"),
+                "write the number that is meant; without a limit, leave it out",
+            ),
+            Fault::Infinite => (
+                "a price with this many digits makes Karpenter panic where NodeOverlays are on"
+                    .to_owned(),
+                "write the price in dollars an hour, such as `1.25`",
+            ),
+        };
+        ctx.report(&found.node, message).help(help);
     }
 }
 
