@@ -10,6 +10,7 @@ use crate::model::class::{Class, Classified, classify};
 use crate::model::do_not_disrupt::{DURATIONS_SINCE, protects_nodes};
 use crate::model::fallback::Fallbacks;
 use crate::model::keda::hpa_name;
+use crate::model::label_uses::LabelUses;
 use crate::model::landing::Landing;
 use crate::model::migration::{Kubelets, metrics};
 use crate::model::nodepool::NodePool;
@@ -50,6 +51,7 @@ pub struct Views {
     fallbacks: OnceLock<Fallbacks>,
     kubelets: OnceLock<Kubelets>,
     recorded: OnceLock<BTreeSet<String>>,
+    label_uses: OnceLock<LabelUses>,
     /// One for each kind of platform.
     landings: [OnceLock<Landing>; 4],
     on_protected_nodes: BTreeSet<ObjectId>,
@@ -265,6 +267,11 @@ impl Views {
     /// made of.
     pub(crate) fn recorded(&self, index: &Index) -> &BTreeSet<String> {
         self.recorded.get_or_init(|| metrics::recorded(index))
+    }
+
+    /// The labels of nodes that pods speak of. `index` is the one that these views were made of.
+    pub(crate) fn label_uses(&self, index: &Index) -> &LabelUses {
+        self.label_uses.get_or_init(|| LabelUses::new(index))
     }
 
     /// Node classes and who refers to them.

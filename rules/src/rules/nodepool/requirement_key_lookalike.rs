@@ -1,0 +1,202 @@
+//! A requirement whose key is no label of instances, so that it chooses nothing.
+//!
+//! # Why
+//!
+//! Karpenter takes a key that it does not know for a label of your own: it narrows no instance type
+//! and only puts a value on the new node. `node.kubernetes.io/instance-family In [g5]` so admits every
+//! type that EC2 has, and each node says it were a g5. And unless the key has one value, Karpenter
+//! makes one up: a random number for `Exists`, `NotIn` and comparisons, any one of a list. That is
+//! of use only where pods select a value of their own.
+//!
+//! A key that some workload of the input selects is deliberate, and so is one of the template's labels.
+//! Domains whose names happen to look alike go into the parameter `domains`.
+//!
+//! # Fix
+//!
+//! Write the key as Karpenter documents it. For a label of your own, give it one value, or let the
+//! workloads select theirs.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: node.kubernetes.io/instance-family # <-
+//!           operator: In
+//!           values: [m7i, m7a]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: general
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [m7i, m7a]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!   limits:
+//!     cpu: 500
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
+//! - <https://karpenter.sh/docs/concepts/scheduling/#user-defined-labels>
+
+use serde_json::json;
+
+use crate::finding::{Severity, shown};
+use crate::fix::{Fix, Safety};
+use crate::index::Index;
+use crate::model::label_key::{Place, refusal};
+use crate::model::lookalike::{Sure, meant};
+use crate::model::nodepool::NodePool;
+use crate::model::requirement::{Operator, Requirement, is_well_known, normalise};
+use crate::model::requirement_list::{Item, Provider, RequirementList, is_comparison};
+use crate::model::workload::WORKLOAD_KINDS;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "requirement-key-lookalike",
+    group: Group::NodePool,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: WORKLOAD_KINDS,
+    params: &[Param {
+        name: "domains",
+        about: "Domains of label keys of your own, which are never taken for slips",
+        default: ParamDefault::Strings(&[]),
+    }],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("requirement_key_lookalike.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
+        return;
+    };
+    if list.provider == Provider::Foreign {
+        return;
+    }
+    for item in list.items() {
+        let Some(key) = item.key() else {
+            continue;
+        };
+        let known = is_well_known(normalise(key)) || is_well_known(&list.provider.label(key));
+        let aws = list.provider == Provider::Aws;
+        // What is refused, or of the other kind of class, has a finding already.
+        if known
+            || (aws && key.starts_with("eks.amazonaws.com/instance-"))
+            || refusal(key, Place::Pool, ctx.platform().karpenter, aws).is_some()
+            || pool.labels().get(key).exists()
+        {
+            continue;
+        }
+        let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+        let index = ctx.index();
+        if ctx.strings("domains").iter().any(|own| own == domain)
+            || index.views().label_uses(index).contains(key)
+        {
+            continue;
+        }
+        match meant(&item, list.provider) {
+            Some((word, sure)) => lookalike(&item, key, &word, sure, ctx),
+            // These are GPU feature discovery's, and have a rule of their own.
+            None if domain == "nvidia.com" => {}
+            None => made_up(&item, key, ctx),
+        }
+    }
+}
+
+fn lookalike(item: &Item<'_>, key: &str, word: &str, sure: Sure, ctx: &mut Context<'_>) {
+    let node = item.0.get("key");
+    let finding = ctx.report(
+        &node,
+        format!(
+            "`{}` is no label of instances: it narrows nothing",
+            shown(key)
+        ),
+    );
+    if sure == Sure::Likely {
+        finding.severity(Severity::Warning);
+    }
+    let title = format!("write `{word}`; check which nodes the pool then gets");
+    finding.help(format!("write `{word}`")).fix(
+        Fix::new(title, Safety::Unsafe)
+            .set(&node, json!(word))
+            .drifting(),
+    );
+}
+
+/// A label of one's own whose value Karpenter makes up.
+fn made_up(item: &Item<'_>, key: &str, ctx: &mut Context<'_>) {
+    let (Some(operator), Some(values)) = (item.operator(), item.texts()) else {
+        return;
+    };
+    let any_of_a_list = operator == Operator::In;
+    let made_up = match operator {
+        Operator::In => values.len() > 1,
+        Operator::DoesNotExist => false,
+        _ => true,
+    };
+    // That stops Karpenter altogether.
+    if !made_up || Requirement::new(operator, &values, None).is_empty_range() {
+        return;
+    }
+    let index = ctx.index();
+    let whole = knows_workloads(index);
+    let severity = if whole || is_comparison(operator) {
+        Severity::Warning
+    } else if index.views().label_uses(index).has_workloads() {
+        Severity::Info
+    } else {
+        // Pods elsewhere may well select a value of their own.
+        return;
+    };
+    let value = if any_of_a_list {
+        "any one of these values"
+    } else {
+        "a random number"
+    };
+    let here = if whole { "" } else { " here" };
+    ctx.report(
+        &item.0.get("key"),
+        format!(
+            "no workload{here} selects `{}`, so each node gets {value} for it",
+            shown(key)
+        ),
+    )
+    .severity(severity)
+    .help("give it one value with `In`, or let pods select theirs; it narrows no instance type");
+}
+
+/// Whether a workload that is not here does not exist.
+fn knows_workloads(index: &Index) -> bool {
+    WORKLOAD_KINDS.iter().all(|kind| index.knows(*kind))
+}
