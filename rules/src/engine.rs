@@ -186,6 +186,7 @@ impl Engine {
             help: None,
             related: Vec::new(),
             fix: None,
+            week: None,
         })
     }
 

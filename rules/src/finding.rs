@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::fix::Fix;
+use crate::model::budget::Week;
 use crate::node::{Node, Shape};
 use crate::object::Object;
 use crate::pointer::Pointer;
@@ -185,6 +186,8 @@ pub struct Finding {
     pub related: Vec<Related>,
     /// The repair.
     pub fix: Option<Fix>,
+    /// What the budgets that it speaks of allow in a week.
+    pub week: Option<Box<Week>>,
 }
 
 impl Finding {
@@ -235,6 +238,12 @@ impl Finding {
     /// Sets the repair.
     pub fn fix(&mut self, fix: Fix) -> &mut Finding {
         self.fix = Some(fix);
+        self
+    }
+
+    /// Sets the week that reports draw.
+    pub fn week(&mut self, week: Week) -> &mut Finding {
+        self.week = Some(Box::new(week));
         self
     }
 

@@ -298,6 +298,7 @@ impl<'a> Context<'a> {
             help: None,
             related: Vec::new(),
             fix: None,
+            week: None,
         };
         if node.is_absent() && self.object.is_partial() {
             return self.discarded.insert(finding);

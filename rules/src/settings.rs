@@ -6,6 +6,7 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::date::Date;
 use crate::finding::Severity;
+use crate::model::timezone::Zone;
 use crate::object::Object;
 use crate::rule::{ParamDefault, Rule};
 use crate::rules::RULES;
@@ -62,6 +63,14 @@ pub struct Platform {
     pub region: Option<String>,
     /// The IANA time zone people think in, where set.
     pub timezone: Option<String>,
+}
+
+impl Platform {
+    /// The time zone people think in, where it is set and known.
+    #[must_use]
+    pub fn zone(&self) -> Option<Zone> {
+        self.timezone.as_deref().and_then(Zone::find)
+    }
 }
 
 impl Default for Platform {

@@ -4,10 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use gpulint_rules::config::Config;
 use gpulint_rules::date::Date;
 use gpulint_rules::engine::{File, sort};
 use gpulint_rules::fix::text::{edits, rewritten};
 use gpulint_rules::fix::value;
+use gpulint_rules::model::budget::{Calendar, Reason, Week};
+use gpulint_rules::model::nodepool::NodePool;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{
     Check, Engine, Finding, Index, Object, RULES, Refused, Rule, Safety, Settings,
@@ -25,7 +28,17 @@ fn lint(text: &str, select: Option<&Rule>) -> Vec<Finding> {
     for object in &objects {
         index.apply(object.clone());
     }
+    // What the configuration says of the platform, a fixture may say in its first line.
+    let platform = text
+        .lines()
+        .next()
+        .and_then(|l| l.strip_prefix("# platform:"));
+    let platform = platform.map(|rest| {
+        let config = Config::parse("gpulint.yaml", &format!("platform:{rest}\n"));
+        config.expect("the platform is one").resolve().platform
+    });
     let engine = Engine::new(Settings {
+        platform: platform.unwrap_or_default(),
         // Hygiene of suppressions needs the rules that they name to run.
         select: select
             .filter(|r| r.group.name() != "suppression")
@@ -54,7 +67,8 @@ fn examples(rule: &Rule) -> Vec<Example> {
     let mut out: Vec<Example> = Vec::new();
     let mut open = false;
     for (number, line) in rule.markdown().lines().enumerate() {
-        if let Some(kind) = line.strip_prefix("```yaml,") {
+        let week = (line == "```week").then_some("week");
+        if let Some(kind) = line.strip_prefix("```yaml,").or(week) {
             open = true;
             out.push(Example {
                 kind: kind.to_owned(),
@@ -69,6 +83,23 @@ fn examples(rule: &Rule) -> Vec<Example> {
         }
     }
     out
+}
+
+/// The week of drift that the budgets of an example's first NodePool make, as reports draw it.
+fn week(text: &str) -> Option<String> {
+    let source = Arc::new(Source::from_text("example.yaml", text));
+    let documents = read(&source);
+    let objects = documents
+        .iter()
+        .flat_map(|d| Object::from_document(&source, d, false));
+    for object in objects {
+        if let Some(pool) = NodePool::new(&object) {
+            let budgets = pool.budgets()?;
+            let week = Week::of(&Calendar::new(&budgets), Reason::Drifted, None);
+            return Some(week.lines().iter().map(|l| format!("{l}\n")).collect());
+        }
+    }
+    None
 }
 
 fn line_of(finding: &Finding) -> usize {
@@ -96,9 +127,11 @@ fn every_example_is_what_its_manual_says() {
     for rule in RULES {
         let examples = examples(rule);
         let mut offer: Option<(Vec<serde_json::Value>, String)> = None;
+        let mut drawn: Option<String> = None;
         for example in &examples {
             let place = format!("{} line {}", rule.id, example.line);
             let findings = lint(&example.text, Some(rule));
+            drawn = week(&example.text).or(drawn);
             let own = of(rule, &findings);
             match example.kind.as_str() {
                 "bad" => {
@@ -166,6 +199,12 @@ fn every_example_is_what_its_manual_says() {
                         }
                     }
                 }
+                "week" => {
+                    let drawn = drawn.take().unwrap_or_default();
+                    if example.text != drawn {
+                        wrong.push(format!("{place}: the week is\n{drawn}"));
+                    }
+                }
                 other => wrong.push(format!("{place}: unknown example `{other}`")),
             }
         }
@@ -182,9 +221,13 @@ fn every_manual_has_its_parts() {
     let mut wrong = Vec::new();
     for rule in RULES {
         let manual = rule.markdown();
+        let mut code = false;
         let mut headings: Vec<&str> = manual
             .lines()
-            .filter(|l| l.starts_with("# "))
+            .filter(|l| {
+                code ^= l.starts_with("```");
+                !code && l.starts_with("# ")
+            })
             .map(|l| l.trim_start_matches("# "))
             .collect();
         headings.dedup();

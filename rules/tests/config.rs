@@ -164,6 +164,10 @@ fn errors_have_places_and_suggestions() {
             "platform: {region: 5}\n",
             "1:20: expected a string, found `5`",
         ),
+        (
+            "platform: {timezone: asia/seoul}\n",
+            "1:22: there is no time zone `asia/seoul`; did you mean `Asia/Seoul`?",
+        ),
         ("platform: eks\n", "1:11: expected a map, found `eks`"),
         (
             "rules: {yaml-sintax: off}\n",

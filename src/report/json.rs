@@ -66,6 +66,7 @@ struct Diagnostic<'a> {
     related: Vec<Related<'a>>,
     fingerprint: String,
     fix: Option<Fix<'a>>,
+    week: Option<Week<'a>>,
 }
 
 #[derive(Serialize)]
@@ -103,6 +104,14 @@ struct Fix<'a> {
     safety: &'static str,
     edits: Vec<Edit>,
     patch: Vec<Change<'a>>,
+}
+
+/// What disruption budgets allow in the hours of a week.
+#[derive(Serialize)]
+struct Week<'a> {
+    reasons: Vec<&'static str>,
+    days: Vec<String>,
+    timezone: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -198,6 +207,15 @@ fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
             },
             edits: edits(finding, fix),
             patch: fix.operations.iter().map(change).collect(),
+        }),
+        week: finding.week.as_deref().map(|week| Week {
+            reasons: week.reasons.iter().map(|r| r.name()).collect(),
+            days: week
+                .hours
+                .iter()
+                .map(|day| day.iter().map(|hour| hour.letter()).collect())
+                .collect(),
+            timezone: week.zone.as_ref().map(|zone| zone.name.as_str()),
         }),
     }
 }

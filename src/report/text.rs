@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 
+use gpulint_rules::model::budget::{DAYS, Week};
 use gpulint_rules::source::Source;
 use gpulint_rules::{Finding, Safety, Severity};
 use miette::{
@@ -117,6 +118,9 @@ impl Drawer {
         if let Some(help) = &finding.help {
             self.line(out, "help", help)?;
         }
+        if let Some(week) = &finding.week {
+            self.week(out, week)?;
+        }
         if let Some(fix) = &finding.fix {
             let safety = match fix.safety {
                 Safety::Safe => "safe",
@@ -165,6 +169,51 @@ impl Drawer {
         // The handler's first line is for a message; ours stands above already.
         out.push_str(drawn.split_once('\n').map_or("", |(_, rest)| rest));
         Ok(())
+    }
+
+    /// The drawing of a week; where there is no room for it, nothing.
+    fn week(&self, out: &mut String, week: &Week) -> fmt::Result {
+        use fmt::Write as _;
+        const NAME: &str = "  week: ";
+        let lines = week.lines();
+        let widest = lines.iter().map(String::len).max().unwrap_or_default();
+        if NAME.len() + widest > self.look.width {
+            return Ok(());
+        }
+        let head = self.theme.styles.help.style("week:");
+        let indent = " ".repeat(NAME.len());
+        let days = lines.len().saturating_sub(DAYS.len());
+        for (at, line) in lines.iter().enumerate() {
+            if at == 0 {
+                writeln!(out, "  {head} {line}")?;
+            } else if let Some(day) = at.checked_sub(days) {
+                writeln!(out, "{indent}{}  {}", DAYS[day], self.hours(&week.row(day)))?;
+            } else {
+                writeln!(out, "{indent}{line}")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The hours of a day, each state in its colour; they read without.
+    fn hours(&self, row: &str) -> String {
+        let styles = &self.theme.styles;
+        let mut out = String::new();
+        let mut rest = row;
+        while let Some(letter) = rest.chars().next() {
+            let run = rest
+                .find(|c: char| c != letter && c != ' ')
+                .unwrap_or(rest.len());
+            let (same, after) = rest.split_at(run);
+            let style = match letter {
+                '#' | '/' => styles.error,
+                '!' | '+' => styles.warning,
+                _ => styles.linum,
+            };
+            out.push_str(&style.style(same).to_string());
+            rest = after;
+        }
+        out
     }
 
     /// `  name: text`, wrapped under the text.

@@ -6,6 +6,7 @@ use super::{
     BTreeMap, Config, ConfigError, Group, Override, OverrideTable, ParamValue, Patterns, Platform,
     RULES, RuleSettings, RuleTable, Severity, Threshold, WebhookSettings, find_rule,
 };
+use crate::model::timezone;
 use crate::node::{Node, Shape};
 use crate::rule::{Param, ParamDefault, Rule};
 use crate::settings::Version;
@@ -97,11 +98,21 @@ impl<'s> Reader<'s> {
                 "kubernetes" => self.version(&node, &mut platform.kubernetes),
                 "eks" => platform.eks = self.bool(&node).unwrap_or(platform.eks),
                 "region" => platform.region = self.string(&node),
-                "timezone" => platform.timezone = self.string(&node),
+                "timezone" => platform.timezone = self.timezone(&node),
                 _ => {}
             }
         }
         platform
+    }
+
+    fn timezone(&mut self, node: &Node<'_>) -> Option<String> {
+        let name = self.string(node)?;
+        if timezone::is_known(&name) {
+            return Some(name);
+        }
+        let message = format!("there is no time zone `{name}`");
+        self.error(place(node), message, timezone::nearest(&name));
+        None
     }
 
     fn override_table(&mut self, node: &Node<'_>) -> Option<OverrideTable> {

@@ -11,11 +11,13 @@ use std::fmt;
 mod calendar;
 #[cfg(test)]
 mod tests;
+mod week;
 
 pub use calendar::{
     Allowance, Calendar, Cell, Coverage, MAX_BUDGETS, REFERENCE_MONDAY, ShadowKind, State, Stretch,
     WEEK,
 };
+pub use week::{DAYS, Week};
 
 /// A disruption reason that budgets gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

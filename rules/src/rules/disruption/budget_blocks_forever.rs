@@ -77,13 +77,27 @@
 //!         duration: 10h
 //! ```
 //!
+//! The week of this pool, as reports draw it: what budgets let go in each hour.
+//!
+//! ```week
+//! # blocked   . limited   all reasons
+//!      00    03    06    09    12    15    18    21     UTC
+//! Mon  . . . . . . . . # # # # # # # # # # . . . . . .
+//! Tue  . . . . . . . . # # # # # # # # # # . . . . . .
+//! Wed  . . . . . . . . # # # # # # # # # # . . . . . .
+//! Thu  . . . . . . . . # # # # # # # # # # . . . . . .
+//! Fri  . . . . . . . . # # # # # # # # # # . . . . . .
+//! Sat  . . . . . . . . . . . . . . . . . . . . . . . .
+//! Sun  . . . . . . . . . . . . . . . . . . . . . . . .
+//! ```
+//!
 //! # References
 //!
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 //! - <https://karpenter.sh/docs/concepts/disruption/#expiration>
 
 use crate::finding::Severity;
-use crate::model::budget::{Budget, Calendar, Reason};
+use crate::model::budget::{Budget, Calendar, Reason, Week};
 use crate::model::class::Class;
 use crate::model::nodepool::NodePool;
 use crate::node::Node;
@@ -178,7 +192,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         } else {
             "the budget is always zero"
         };
+        let week = Week::of(&calendar, main, ctx.platform().zone());
         let finding = ctx.report(&node, format!("`{name}` never {what}: {why}"));
+        finding.week(week);
         if shut == [Reason::Underutilized] {
             finding
                 .severity(Severity::Info)
@@ -194,10 +210,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let open = calendar.coverage(Reason::Drifted).longest_open;
         let wanted = ctx.int("min-open-minutes");
         if open < wanted {
+            let week = Week::of(&calendar, Reason::Drifted, ctx.platform().zone());
             ctx.report(
                 &list,
                 format!("drifted nodes of `{name}` can be replaced for {open} minutes at most"),
             )
+            .week(week)
             .help(format!(
                 "leave {wanted} minutes without a zero budget in every week"
             ));

@@ -46,6 +46,20 @@
 //!         duration: 8h
 //! ```
 //!
+//! The week of this pool, as reports draw it: in each hour, what budgets let go.
+//!
+//! ```week
+//! # blocked   ! unlimited   all reasons
+//!      00    03    06    09    12    15    18    21     UTC
+//! Mon  ! ! ! ! ! ! ! ! ! # # # # # # # # ! ! ! ! ! ! !
+//! Tue  ! ! ! ! ! ! ! ! ! # # # # # # # # ! ! ! ! ! ! !
+//! Wed  ! ! ! ! ! ! ! ! ! # # # # # # # # ! ! ! ! ! ! !
+//! Thu  ! ! ! ! ! ! ! ! ! # # # # # # # # ! ! ! ! ! ! !
+//! Fri  ! ! ! ! ! ! ! ! ! # # # # # # # # ! ! ! ! ! ! !
+//! Sat  ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! !
+//! Sun  ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! !
+//! ```
+//!
 //! # Good
 //!
 //! ```yaml,fixed
@@ -90,7 +104,7 @@ use serde_json::json;
 
 use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
-use crate::model::budget::{Calendar, Reason};
+use crate::model::budget::{Calendar, Reason, Week};
 use crate::model::nodepool::NodePool;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
@@ -189,8 +203,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         )
     };
     let harmless = !weighty || matters == [Reason::Empty];
+    let week = Week::of(&calendar, worst(&calendar, &matters), ctx.platform().zone());
     let finding = ctx.report(&list, format!("{whom}: {when}"));
-    finding.help(text).fix(
+    finding.week(week).help(text).fix(
         Fix::new(
             "limit all other times to `10%` of the nodes",
             Safety::Unsafe,
@@ -200,6 +215,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if harmless {
         finding.severity(Severity::Info);
     }
+}
+
+/// The reason that is unlimited for the longest time; drift where it is one of several.
+fn worst(calendar: &Calendar<'_>, reasons: &[Reason]) -> Reason {
+    let unlimited = |r: &Reason| calendar.coverage(*r).unlimited_minutes;
+    let worst = reasons.iter().copied().max_by_key(unlimited);
+    worst.unwrap_or(Reason::Drifted)
 }
 
 /// Whether a name says that the pool is for production.
