@@ -190,6 +190,8 @@ fn a_review_gives_what_a_file_gives() {
                         .review_object(object, &index)
                         .findings
                         .iter()
+                        // A review has no comments.
+                        .filter(|f| !f.message.contains("but a comment here speaks of"))
                         .map(|f| (f.severity == Severity::Error, line(f.rule.id, &f.message))),
                 );
                 let review = serde_json::json!({

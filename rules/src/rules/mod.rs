@@ -75,6 +75,7 @@ pub static RULES: &[&Rule] = &[
     &disruption::budget_schedule_invalid::RULE,
     &disruption::budget_shadowed::RULE,
     &disruption::budget_unlimited_outside_window::RULE,
+    &disruption::budget_utc::RULE,
     &disruption::consolidation_defaulted_on_gpu::RULE,
     &disruption::consolidation_disrupts_training::RULE,
     &disruption::consolidation_never::RULE,

@@ -6,11 +6,13 @@
 //! 1970-01-01T00:00Z given by the caller.
 
 mod field;
+mod shift;
 mod suggest;
 #[cfg(test)]
 mod tests;
 
 pub use field::{CronError, FieldName, Problem, crd_accepts};
+pub use shift::to_utc;
 pub use suggest::suggest;
 
 use crate::date::{civil_from_days, days_in_month, weekday};

@@ -5,6 +5,7 @@ pub(crate) mod budget_blocks_forever;
 pub(crate) mod budget_schedule_invalid;
 pub(crate) mod budget_shadowed;
 pub(crate) mod budget_unlimited_outside_window;
+pub(crate) mod budget_utc;
 pub(crate) mod consolidation_defaulted_on_gpu;
 pub(crate) mod consolidation_disrupts_training;
 pub(crate) mod consolidation_never;
