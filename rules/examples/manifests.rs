@@ -1,12 +1,15 @@
 //! Writes large input for measurements: the same bytes for the same arguments.
 //!
 //! `manifests one FILE COUNT` writes one file of COUNT NodePools; `manifests folder DIR FILES`
-//! writes FILES files of mixed kinds, about 19 KB each.
+//! writes FILES files of mixed kinds, about 19 KB each; `manifests pools DIR COUNT` writes COUNT
+//! files with a NodePool of any sort each, broken ones too.
 #![allow(clippy::print_stderr, clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+
+mod pools;
 
 const FAMILIES: [&str; 8] = ["g5", "g6", "g6e", "p4d", "p5", "c7i", "m7i", "r7i"];
 
@@ -56,7 +59,9 @@ fn service(n: usize, out: &mut String) {
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [mode, target, count] = args.as_slice() else {
-        eprintln!("usage: manifests one FILE COUNT | manifests folder DIR FILES");
+        eprintln!(
+            "usage: manifests one FILE COUNT | manifests folder DIR FILES | manifests pools DIR COUNT"
+        );
         std::process::exit(2);
     };
     let count: usize = count.parse().unwrap();
@@ -72,6 +77,14 @@ fn main() {
         return;
     }
     let root = Path::new(target);
+    if mode == "pools" {
+        fs::create_dir_all(root).unwrap();
+        for n in 0..count {
+            let (text, _) = pools::sample(u64::try_from(n).unwrap());
+            fs::write(root.join(format!("pool-{n}.yaml")), text).unwrap();
+        }
+        return;
+    }
     for file in 0..count {
         let folder = root.join(format!("team-{}", file % 40));
         fs::create_dir_all(&folder).unwrap();
