@@ -71,6 +71,8 @@ pub struct Views {
 pub(crate) struct Classes {
     /// Kind and name of every node class, patches included; an empty name where it is not known.
     known: BTreeSet<(String, String)>,
+    /// Names of the classes that a patch or a fragment says something of.
+    patched: BTreeSet<String>,
     /// Names that a pool or a claim refers to.
     used: BTreeSet<String>,
     /// Whether a reference holds a placeholder, so that it may mean any class.
@@ -86,6 +88,9 @@ impl Classes {
             if object.is(Kind::EC2_NODE_CLASS) || object.is(Kind::AUTO_MODE_NODE_CLASS) {
                 let id = object.id();
                 out.known.insert((id.kind.clone(), id.name.clone()));
+                if object.is_partial() {
+                    out.patched.insert(id.name.clone());
+                }
             }
         }
         for object in index.of(Kind::NODE_POOL).chain(index.of(Kind::NODE_CLAIM)) {
@@ -112,6 +117,11 @@ impl Classes {
                 .contains(&(kind.kind.to_owned(), name.to_owned()))
         };
         has(name) || has("")
+    }
+
+    /// Whether a patch in the input may change the class.
+    pub(crate) fn is_patched(&self, name: &str) -> bool {
+        self.patched.contains(name) || self.patched.contains("")
     }
 
     /// Whether a pool or a claim refers to a class of this name, or may.

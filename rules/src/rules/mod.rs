@@ -66,6 +66,7 @@ pub static RULES: &[&Rule] = &[
     &nodepool::requirement_value_syntax::RULE,
     &nodepool::requirement_value_unknown::RULE,
     &nodepool::requirements_match_nothing::RULE,
+    &nodepool::reserved_capacity_mismatch::RULE,
     &nodepool::spot_pool_low_diversity::RULE,
     &nodepool::static_pool_conflict::RULE,
     &nodepool::taint_invalid::RULE,

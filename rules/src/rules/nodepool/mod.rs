@@ -33,6 +33,7 @@ pub(crate) mod requirement_value_dead;
 pub(crate) mod requirement_value_syntax;
 pub(crate) mod requirement_value_unknown;
 pub(crate) mod requirements_match_nothing;
+pub(crate) mod reserved_capacity_mismatch;
 pub(crate) mod spot_pool_low_diversity;
 pub(crate) mod static_pool_conflict;
 pub(crate) mod taint_invalid;

@@ -1,0 +1,228 @@
+//! A pool and its class do not agree on reserved capacity.
+//!
+//! # Why
+//!
+//! Reserved capacity takes two: the class selects reservations with
+//! `capacityReservationSelectorTerms`, and the pool allows the capacity type `reserved`. A pool that
+//! allows nothing else, of a class that selects nothing, never starts a node; where it allows others
+//! as well, the reservation that somebody pays for stays unused and nodes are bought beside it.
+//!
+//! # Fix
+//!
+//! Select the reservations in the class, or take `reserved` out of the pool.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [p5]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [reserved] # <-
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ---
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   role: nodes
+//!   amiSelectorTerms: [{alias: al2023@v20260810}]
+//!   subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!   securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [p5]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [reserved]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ---
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   role: nodes
+//!   amiSelectorTerms: [{alias: al2023@v20260810}]
+//!   subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!   securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!   capacityReservationSelectorTerms: [{tags: {team: training}}]
+//!   blockDeviceMappings:
+//!     - deviceName: /dev/xvda
+//!       ebs: {volumeSize: 200Gi, volumeType: gp3, encrypted: true}
+//!   instanceStorePolicy: RAID0
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#speccapacityreservationselectorterms>
+//! - <https://karpenter.sh/docs/tasks/odcrs/>
+
+use crate::finding::{Severity, shown};
+use crate::index::Lookup;
+use crate::model::class::Class;
+use crate::model::node_class::Ec2NodeClass;
+use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "reserved-capacity-mismatch",
+    group: Group::NodePool,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[Kind::NODE_POOL],
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
+    params: &[],
+    refused_by: &[],
+    fix: None,
+    docs: docs(include_str!("reserved_capacity_mismatch.rs")),
+    check: Check::Object(check),
+};
+
+const RESERVED: &str = "reserved";
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(pool) = NodePool::new(object) else {
+        return;
+    };
+    if object.is_partial() || pool.has_unknown_types() {
+        return;
+    }
+    // Only what is written counts: a pool that says nothing allows every type of capacity.
+    let Some(types) = pool.capacity_types() else {
+        return;
+    };
+    let only = types == [RESERVED];
+    let Some(node) = word(&pool).or_else(|| only.then(|| pool.requirements())) else {
+        return;
+    };
+    if !types.contains(&RESERVED) {
+        return;
+    }
+    let reference = pool.template_spec().get("nodeClassRef");
+    let of_aws = reference.get("group").text() == Some(Kind::EC2_NODE_CLASS.group)
+        && reference.get("kind").text() == Some(Kind::EC2_NODE_CLASS.kind);
+    let Some(name) = reference.get("name").text().filter(|_| of_aws) else {
+        return;
+    };
+    let index = ctx.index();
+    let Lookup::Found(found) = index.find(Kind::EC2_NODE_CLASS, "default", name) else {
+        return;
+    };
+    let Some(class) = Ec2NodeClass::new(found) else {
+        return;
+    };
+    let several = index.all(
+        Kind::EC2_NODE_CLASS.group,
+        Kind::EC2_NODE_CLASS.kind,
+        "default",
+        name,
+    );
+    // A second class of the name, or a patch, may have what this one lacks.
+    if several.len() > 1 || index.views().classes().is_patched(name) {
+        return;
+    }
+    let terms = class.get("capacityReservationSelectorTerms");
+    if terms.exists() && (!terms.is_sequence() || terms.items().next().is_some()) {
+        if only {
+            alone(object, &pool, &node, ctx);
+        }
+        return;
+    }
+    let shown = shown(name);
+    let finding = if only {
+        ctx.report(
+            &node,
+            format!("the pool takes reserved capacity alone, and class `{shown}` selects none"),
+        )
+    } else {
+        ctx.report(
+            &node,
+            format!("`reserved` is without effect: class `{shown}` selects no reservations"),
+        )
+        .severity(Severity::Warning)
+    };
+    finding
+        .help("write `capacityReservationSelectorTerms` in the class, or take `reserved` out")
+        .related(found, &class.spec(), "the class");
+}
+
+/// The word itself, where the pool says it.
+fn word<'a>(pool: &NodePool<'a>) -> Option<Node<'a>> {
+    let label = pool.labels().get(CAPACITY_TYPE);
+    let listed = pool
+        .requirements()
+        .items()
+        .filter(|r| r.get("key").text() == Some(CAPACITY_TYPE))
+        .filter(|r| r.get("operator").text() == Some("In"))
+        .flat_map(|r| r.get("values").items())
+        .find(|value| value.text() == Some(RESERVED));
+    listed.or_else(|| (label.text() == Some(RESERVED)).then_some(label))
+}
+
+/// Nothing takes the pods of the pool once its reservations are used up. Training waits for its
+/// block on purpose, and so does whoever asks for capacity blocks.
+fn alone(object: &Object, pool: &NodePool<'_>, node: &Node<'_>, ctx: &mut Context<'_>) {
+    let index = ctx.index();
+    let by_reservation = (pool.requirements().items())
+        .filter_map(|r| r.get("key").text())
+        .any(|key| key.starts_with("karpenter.k8s.aws/capacity-reservation-"));
+    let purpose = index.views().purpose(pool, object.name());
+    if by_reservation
+        || pool.is_static()
+        || !index.knows(Kind::NODE_POOL)
+        || purpose.is_some_and(|(class, _)| class == Class::Training)
+        || super::fallback(object, pool, index).is_some()
+    {
+        return;
+    }
+    ctx.report(
+        node,
+        "once its reservations are used up, no other pool takes the pods of this one",
+    )
+    .severity(Severity::Info)
+    .help("add a pool of lower weight, with the same taints and labels, that buys on demand");
+}

@@ -1,0 +1,134 @@
+//! What rules on NodePools say of an input that is the whole cluster, and only of such a one.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use gpulint_rules::{Engine, Index, Object, Settings};
+use serde_json::{Value, json};
+
+fn pool(name: &str, weight: i64, requirements: &[Value]) -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {
+            "weight": weight,
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+                "requirements": requirements,
+                "taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}],
+            }},
+            "limits": {"nvidia.com/gpu": 8},
+        },
+    })
+}
+
+fn family() -> Value {
+    json!({"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["p5"]})
+}
+
+fn capacity(types: &[&str]) -> Value {
+    json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": types})
+}
+
+/// A class that selects a reservation.
+fn class() -> Value {
+    json!({
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "gpu"},
+        "spec": {"capacityReservationSelectorTerms": [{"tags": {"team": "ml"}}]},
+    })
+}
+
+/// What a rule says of all objects, with the severity.
+fn lint(objects: &[Value], rule: &str, complete: bool) -> Vec<String> {
+    let objects: Vec<Object> = objects.iter().filter_map(Object::from_json).collect();
+    let mut index = Index::new(complete);
+    for object in &objects {
+        index.apply(object.clone());
+    }
+    let engine = Engine::new(Settings {
+        select: vec![rule.to_owned()],
+        complete,
+        ..Settings::default()
+    });
+    objects
+        .iter()
+        .flat_map(|o| engine.check_object(o, &index))
+        .map(|f| format!("{} {}", f.severity.name(), f.message))
+        .collect()
+}
+
+#[test]
+fn reserved_capacity_alone_wants_a_fallback() {
+    const RULE: &str = "reserved-capacity-mismatch";
+    let reserved = pool("gpu", 50, &[family(), capacity(&["reserved"])]);
+    let alone = [reserved.clone(), class()];
+    assert_eq!(lint(&alone, RULE, false), Vec::<String>::new());
+    assert_eq!(
+        lint(&alone, RULE, true),
+        ["info once its reservations are used up, no other pool takes the pods of this one"]
+    );
+    let quiet = [
+        // A pool of lower weight takes over.
+        vec![
+            reserved,
+            pool("later", 10, &[family(), capacity(&["on-demand"])]),
+            class(),
+        ],
+        // Training waits for its block.
+        vec![
+            pool("training", 50, &[family(), capacity(&["reserved"])]),
+            class(),
+        ],
+        // And so does whoever names the block.
+        vec![
+            pool(
+                "gpu",
+                50,
+                &[
+                    family(),
+                    capacity(&["reserved"]),
+                    json!({"key": "karpenter.k8s.aws/capacity-reservation-type", "operator": "In", "values": ["capacity-block"]}),
+                ],
+            ),
+            class(),
+        ],
+        vec![
+            pool("gpu", 50, &[family(), capacity(&["reserved", "on-demand"])]),
+            class(),
+        ],
+    ];
+    for objects in &quiet {
+        assert_eq!(
+            lint(objects, RULE, true),
+            Vec::<String>::new(),
+            "{objects:#?}"
+        );
+    }
+}
+
+#[test]
+fn nobody_selects_a_value_that_karpenter_makes_up() {
+    const RULE: &str = "requirement-key-lookalike";
+    let team = json!({"key": "example.com/team", "operator": "Exists"});
+    let own = pool("gpu", 50, &[family(), team]);
+    assert_eq!(
+        lint(std::slice::from_ref(&own), RULE, false),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        lint(std::slice::from_ref(&own), RULE, true),
+        [
+            "warning no workload selects `example.com/team`, so each node gets a random number for it"
+        ]
+    );
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+        "spec": {"nodeSelector": {"example.com/team": "search"}, "containers": []},
+    });
+    assert_eq!(lint(&[own, pod], RULE, true), Vec::<String>::new());
+    // Domains of one's own are no slips, whatever the values.
+    let alike = json!({"key": "example.com/instance-family", "operator": "In", "values": ["p5"]});
+    let alike = pool("gpu", 50, &[family(), alike]);
+    assert_eq!(lint(std::slice::from_ref(&alike), RULE, false).len(), 1);
+}
