@@ -8,6 +8,7 @@ use jsonschema::{Draft, JsonType, Keyword, PatternOptions, ValidationError, Vali
 use serde_json::{Map, Value};
 
 use crate::date;
+use crate::model::duration::GoDuration;
 use crate::model::quantity::Quantity;
 use crate::node::Node;
 use crate::object::{Kind, Object, ObjectId};
@@ -62,12 +63,12 @@ pub(crate) fn check(object: &Object) -> Vec<Violation> {
         return Vec::new();
     };
     let mut out = Vec::new();
-    if let Some(validator) = entry.validator() {
-        let instance = object.instance();
-        if !validator.is_valid(instance) {
-            for error in validator.iter_errors(instance) {
-                translate(&error, &mut out);
-            }
+    let (tree, root) = object.tree();
+    if !entry.quick().is_some_and(|quick| quick.is_sure(tree, root))
+        && let Some(validator) = entry.validator()
+    {
+        for error in validator.iter_errors(object.instance()) {
+            translate(&error, &mut out);
         }
     }
     metadata::check(object, &mut out);
@@ -248,15 +249,24 @@ pub(super) fn validator(schema: &Value) -> Option<Validator<Arena>> {
         .offline()
         .with_pattern_options(PatternOptions::regex())
         .should_validate_formats(true)
-        .with_format("quantity", |text: &str| Quantity::parse(text).is_ok())
-        .with_format("date-time", date::is_rfc_3339)
-        .with_format("duration", |text: &str| {
-            crate::model::duration::GoDuration::parse(text).is_ok()
-        })
-        .with_format("byte", is_base64)
+        .with_format("quantity", |text: &str| is_format("quantity", text))
+        .with_format("date-time", |text: &str| is_format("date-time", text))
+        .with_format("duration", |text: &str| is_format("duration", text))
+        .with_format("byte", |text: &str| is_format("byte", text))
         .with_keyword(DISTINCT, distinct)
         .build(schema)
         .ok()
+}
+
+/// Whether a text has a format of the structural schemas.
+pub(super) fn is_format(name: &str, text: &str) -> bool {
+    match name {
+        "quantity" => Quantity::parse(text).is_ok(),
+        "date-time" => date::is_rfc_3339(text),
+        "duration" => GoDuration::parse(text).is_ok(),
+        "byte" => is_base64(text),
+        _ => false,
+    }
 }
 
 /// Standard base64 with its padding, as Go decodes bytes; line breaks are skipped.
@@ -275,14 +285,27 @@ fn is_base64(text: &str) -> bool {
 }
 
 /// The list types of structural schemas.
-struct Distinct {
+#[derive(Debug)]
+pub(super) struct Distinct {
     /// Empty where whole items must differ.
     keys: Vec<(Box<str>, Value)>,
 }
 
 impl Distinct {
+    /// From the value of the keyword.
+    pub(super) fn new(value: &Value) -> Distinct {
+        let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
+        let mut defaults = list("defaults").into_iter();
+        let keys = list("keys")
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|name| (Box::from(name), defaults.next().unwrap_or_default()))
+            .collect();
+        Distinct { keys }
+    }
+
     /// The first item that repeats an earlier one. Items that hold a placeholder are not known.
-    fn repeated(&self, list: Cursor<'_>) -> Option<usize> {
+    pub(super) fn repeated(&self, list: Cursor<'_>) -> Option<usize> {
         let mut seen = BTreeSet::new();
         for (at, item) in list.as_array()?.elements().enumerate() {
             let value = if self.keys.is_empty() {
@@ -327,14 +350,7 @@ fn distinct<'a>(
     value: &'a Value,
     _path: jsonschema::paths::Location,
 ) -> Result<Box<dyn for<'i> Keyword<'i, Arena>>, ValidationError<'a>> {
-    let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
-    let mut defaults = list("defaults").into_iter();
-    let keys = list("keys")
-        .iter()
-        .filter_map(Value::as_str)
-        .map(|name| (Box::from(name), defaults.next().unwrap_or_default()))
-        .collect();
-    Ok(Box::new(Distinct { keys }))
+    Ok(Box::new(Distinct::new(value)))
 }
 
 /// Whether a kind has a schema in this version.

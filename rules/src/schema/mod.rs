@@ -20,6 +20,7 @@ mod check;
 mod core;
 mod instance;
 mod metadata;
+mod quick;
 mod structural;
 mod table;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::object::{Kind, ObjectId};
 
 use super::instance::Arena;
+use super::quick::Quick;
 use super::structural::{of_core, of_crd, read_yaml};
 
 /// A kind in a version.
@@ -15,6 +16,7 @@ pub(super) struct Entry {
     pub(super) kind: Kind,
     pub(super) version: &'static str,
     pub(super) source: From,
+    quick: OnceLock<Option<Quick>>,
     made: OnceLock<Option<Validator<Arena>>>,
     structural: OnceLock<Value>,
 }
@@ -40,6 +42,7 @@ fn entry(kind: Kind, version: &'static str, source: From) -> Entry {
         kind,
         version,
         source,
+        quick: OnceLock::new(),
         made: OnceLock::new(),
         structural: OnceLock::new(),
     }
@@ -175,14 +178,22 @@ pub(super) fn find(id: &ObjectId) -> Option<&'static Entry> {
 impl Entry {
     /// The validator, built by whoever asks first.
     pub(super) fn validator(&self) -> Option<&Validator<Arena>> {
-        let build = || {
-            let schema = match self.source {
-                From::Crd(text) => of_crd(&read_yaml(text), self.kind.group == "keda.sh"),
-                From::Core(name) => of_core(name)?,
-            };
-            super::check::validator(&schema)
-        };
+        let build = || super::check::validator(&self.schema()?);
         self.made.get_or_init(build).as_ref()
+    }
+
+    /// What says of most objects that they are valid, built by whoever asks first.
+    pub(super) fn quick(&self) -> Option<&Quick> {
+        let build = || Some(Quick::new(&self.schema()?));
+        self.quick.get_or_init(build).as_ref()
+    }
+
+    /// The JSON Schema, made anew: both that are built of it keep what they need.
+    fn schema(&self) -> Option<Value> {
+        match self.source {
+            From::Crd(text) => Some(of_crd(&read_yaml(text), self.kind.group == "keda.sh")),
+            From::Core(name) => of_core(name),
+        }
     }
 
     /// The structural schema, for those who ask what fields there are.

@@ -232,3 +232,131 @@ fn fields_are_named_where_they_are_known() {
     assert!(names("/spec/template/spec/containers/0").contains(&"image".to_owned()));
     assert!(names("/spec/selector/matchLabels").is_empty());
 }
+
+/// Who says that an object is surely valid must be right, and nearly always say so.
+#[allow(clippy::disallowed_methods)]
+mod quick {
+    use std::path::Path;
+
+    use serde_json::Value;
+
+    use super::super::table;
+    use crate::object::Object;
+    use crate::source::{Source, read};
+
+    fn objects(folder: &Path, out: &mut Vec<Object>) {
+        let mut entries: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .collect();
+        entries.sort();
+        for path in entries {
+            if path.is_dir() {
+                objects(&path, out);
+            } else if path.extension().is_some_and(|e| e == "yaml")
+                && let Ok(text) = std::fs::read_to_string(&path)
+            {
+                let source = std::sync::Arc::new(Source::from_text("a.yaml", &text));
+                let documents = read(&source);
+                let all = documents.iter();
+                out.extend(all.flat_map(|d| Object::from_document(&source, d, false)));
+            }
+        }
+    }
+
+    fn fixtures(folder: &str) -> Vec<Object> {
+        let mut out = Vec::new();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+        objects(&root.join(folder), &mut out);
+        out.retain(|object| table::find(object.id()).is_some());
+        out
+    }
+
+    /// Whether the object is surely valid, and whether it is.
+    fn both(object: &Object) -> (bool, bool) {
+        let entry = table::find(object.id()).unwrap();
+        let (tree, root) = object.tree();
+        let sure = entry.quick().unwrap().is_sure(tree, root);
+        (sure, entry.validator().unwrap().is_valid(object.instance()))
+    }
+
+    #[test]
+    fn what_is_sure_is_valid_and_most_of_what_is_valid_is_sure() {
+        let all = fixtures("");
+        let (mut valid, mut unsure) = (0, 0);
+        for object in &all {
+            let (sure, is_valid) = both(object);
+            assert!(
+                is_valid || !sure,
+                "{:?}",
+                object.root().to_json().to_string()
+            );
+            valid += usize::from(is_valid);
+            unsure += usize::from(is_valid && !sure);
+        }
+        assert!(valid > 500, "{valid} of {} fixtures are valid", all.len());
+        assert!(
+            unsure * 50 < valid,
+            "{unsure} of {valid} valid objects are not sure"
+        );
+    }
+
+    /// Every value in a document, to be replaced.
+    fn places(value: &Value, at: &str, out: &mut Vec<String>) {
+        out.push(at.to_owned());
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    let key = key.replace('~', "~0").replace('/', "~1");
+                    places(value, &format!("{at}/{key}"), out);
+                }
+            }
+            Value::Array(items) => {
+                for (i, value) in items.iter().enumerate() {
+                    places(value, &format!("{at}/{i}"), out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn whatever_is_broken_is_not_sure() {
+        let others = serde_json::json!([
+            null, true, -1, 0, 1, 2.5, 3.0, 4_294_967_296_u64, 1e300, "", "x", "10%", "5m", "1Gi",
+            "2026-01-02T03:04:05Z", "Zm9v", [], [null], ["x", "x"], [{}, {}], {}, {"x": 1}, {"x": "y"}
+        ]);
+        let others = others.as_array().unwrap();
+        let asked = std::env::var("SCHEMA_MUTANTS").ok();
+        let most: usize = asked.and_then(|n| n.parse().ok()).unwrap_or(4000);
+        let mut mutants: Vec<(usize, String, usize)> = Vec::new();
+        let bases: Vec<Value> = fixtures("verdicts")
+            .iter()
+            .map(|o| o.root().to_json())
+            .collect();
+        for (base, value) in bases.iter().enumerate() {
+            let mut at = Vec::new();
+            places(value, "", &mut at);
+            for place in at {
+                mutants.extend((0..others.len()).map(|other| (base, place.clone(), other)));
+            }
+        }
+        let step = (mutants.len() / most).max(1);
+        let (mut valid, mut invalid) = (0, 0);
+        for (base, place, other) in mutants.into_iter().step_by(step) {
+            let mut value = bases[base].clone();
+            *value.pointer_mut(&place).unwrap() = others[other].clone();
+            let Some(object) = Object::from_json(&value) else {
+                continue;
+            };
+            if table::find(object.id()).is_none() {
+                continue;
+            }
+            let (sure, is_valid) = both(&object);
+            assert!(is_valid || !sure, "{place} of {value}");
+            valid += usize::from(is_valid);
+            invalid += usize::from(!is_valid);
+        }
+        assert!(valid > 100 && invalid > 100, "{valid} valid, {invalid} not");
+    }
+}
