@@ -129,13 +129,13 @@ impl<'a> Node<'a> {
     /// Whether a placeholder is written here, so that its value is not known.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
-        matches!(self.scalar(), Some(Scalar::Str(text)) if is_placeholder(text))
+        self.tree.unsure && matches!(self.scalar(), Some(Scalar::Str(text)) if is_placeholder(text))
     }
 
     /// Whether the node, or anything below it, is unknown.
     #[must_use]
     pub fn has_unknown(&self) -> bool {
-        self.slot != NONE && holds_placeholder(self.tree, self.slot)
+        self.slot != NONE && self.tree.unsure && holds_placeholder(self.tree, self.slot)
     }
 
     /// The child of a mapping; absent where the node is no mapping or has no such key.
@@ -267,7 +267,7 @@ impl<'a> Node<'a> {
     #[must_use]
     pub fn text(&self) -> Option<&'a str> {
         match self.scalar() {
-            Some(Scalar::Str(text)) if !is_placeholder(text) => Some(text),
+            Some(Scalar::Str(text)) if !(self.tree.unsure && is_placeholder(text)) => Some(text),
             _ => None,
         }
     }
@@ -276,7 +276,9 @@ impl<'a> Node<'a> {
     #[must_use]
     pub fn quantity_text(&self) -> Option<Cow<'a, str>> {
         match self.scalar()? {
-            Scalar::Str(text) if !is_placeholder(text) => Some(Cow::Borrowed(text)),
+            Scalar::Str(text) if !(self.tree.unsure && is_placeholder(text)) => {
+                Some(Cow::Borrowed(text))
+            }
             Scalar::Int(n) => Some(Cow::Owned(n.to_string())),
             Scalar::UInt(n) => Some(Cow::Owned(n.to_string())),
             Scalar::Float(n) => Some(Cow::Owned(n.to_string())),
@@ -325,7 +327,7 @@ impl<'a> Node<'a> {
         }
         while at != self.root && at != NONE {
             let slot = self.tree.slot(at);
-            if slot.key == NONE {
+            if !self.tree.has_key(at) {
                 let index = self
                     .tree
                     .children(slot.parent)
@@ -333,7 +335,7 @@ impl<'a> Node<'a> {
                     .unwrap_or_default();
                 steps.push(index.to_string());
             } else {
-                steps.push(self.tree.key_name(slot.key).to_owned());
+                steps.push(self.tree.key_name(at).to_owned());
             }
             at = slot.parent;
         }
@@ -370,8 +372,7 @@ impl<'a> Node<'a> {
         if self.slot == NONE || !self.tree.has_spans() {
             return None;
         }
-        let key = self.tree.slot(self.slot).key;
-        (key != NONE).then(|| self.tree.keys[key as usize].span)
+        self.tree.key_span(self.slot)
     }
 
     /// Whether the collection is written in flow style, `{}` or `[]`.
@@ -414,9 +415,9 @@ fn holds_placeholder(tree: &Tree, at: u32) -> bool {
             .entries(at)
             .into_iter()
             .any(|(name, child, _)| is_placeholder(name) || holds_placeholder(tree, child)),
-        SlotKind::Mapping | SlotKind::FlowMapping => tree.children(at).any(|child| {
-            is_placeholder(tree.key_name(tree.slot(child).key)) || holds_placeholder(tree, child)
-        }),
+        SlotKind::Mapping | SlotKind::FlowMapping => tree
+            .children(at)
+            .any(|child| is_placeholder(tree.key_name(child)) || holds_placeholder(tree, child)),
         SlotKind::Sequence | SlotKind::FlowSequence => tree
             .children(at)
             .any(|child| holds_placeholder(tree, child)),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use granit_parser::{Event, ScalarStyle, StructureStyle, Tag};
 
+use super::placeholder::may_be_in;
 use super::scalar::{Scalar, TagKind, resolve_key, resolve_plain};
 use super::tree::{Key, NONE, QUOTED, Slot, SlotKind, Span, Tree};
 use super::{Document, Problem, ProblemKind};
@@ -19,8 +20,8 @@ pub const MAX_NODES: u64 = 1_000_000;
 const MAX_SCRATCH: usize = 1 << 16;
 
 thread_local! {
-    /// Growing two vectors for each of a hundred thousand documents costs more than reading them.
-    static SCRATCH: RefCell<(Vec<Slot>, Vec<Key>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+    /// Growing a vector for each of a hundred thousand documents costs more than reading them.
+    static SCRATCH: RefCell<Vec<Slot>> = const { RefCell::new(Vec::new()) };
 }
 
 struct Frame {
@@ -28,7 +29,7 @@ struct Frame {
     mapping: bool,
     flow: bool,
     last: u32,
-    key: Option<u32>,
+    key: Option<Key>,
     /// Nodes below, aliases expanded.
     weight: u64,
     anchor: usize,
@@ -62,11 +63,10 @@ pub(super) fn error_span(text: &str, at: u32) -> Span {
 
 impl Build {
     pub(super) fn new(text: Arc<str>, start: u32) -> Build {
-        let (slots, keys) = SCRATCH.take();
+        let slots = SCRATCH.take();
         Build {
             tree: Tree {
                 slots,
-                keys,
                 ..Tree::new(text, true)
             },
             frames: Vec::new(),
@@ -90,14 +90,15 @@ impl Build {
     pub(super) fn finish(mut self, end: u32) -> Document {
         // Exactly as much as is used; the room to grow serves the next document.
         let mut slots = std::mem::take(&mut self.tree.slots);
-        let mut keys = std::mem::take(&mut self.tree.keys);
         self.tree.slots = slots.as_slice().to_vec();
-        self.tree.keys = keys.as_slice().to_vec();
+        self.tree.odd_keys.shrink_to_fit();
+        let written = self.tree.text.get(self.start as usize..end as usize);
+        let mut texts = self.tree.strings.iter().map(AsRef::as_ref).chain(written);
+        self.tree.unsure = written.is_none() || texts.any(may_be_in);
         self.tree.strings.shrink_to_fit();
         if slots.capacity() <= MAX_SCRATCH {
             slots.clear();
-            keys.clear();
-            SCRATCH.set((slots, keys));
+            SCRATCH.set(slots);
         }
         Document {
             number: 0,
@@ -240,22 +241,19 @@ impl Build {
     }
 
     fn push_key(&mut self, span: Span, text: u32, merge: bool) {
-        let index = self.tree.keys.len() as u32;
-        self.tree.keys.push(Key { span, text, merge });
         if let Some(frame) = self.frames.last_mut() {
-            frame.key = Some(index);
+            frame.key = Some(Key { span, text, merge });
         }
     }
 
     /// Appends a value under the open collection.
     fn value(&mut self, kind: SlotKind, tag: TagKind, span: Span, weight: u64) -> u32 {
-        let at = self.tree.slots.len() as u32;
         let (parent, key) = match self.frames.last_mut() {
             Some(frame) => {
                 frame.weight += weight;
-                (frame.at, frame.key.take().unwrap_or(NONE))
+                (frame.at, frame.key.take())
             }
-            None => (NONE, NONE),
+            None => (NONE, None),
         };
         self.weight += weight;
         if self.weight > MAX_NODES && !self.fatal {
@@ -266,23 +264,9 @@ impl Build {
                 None,
             );
         }
-        self.tree.slots.push(Slot {
-            span,
-            key,
-            parent,
-            next: NONE,
-            data: NONE,
-            kind,
-            tag,
-            merges: false,
-        });
-        let merge = key != NONE && self.tree.keys[key as usize].merge;
+        let merge = key.is_some_and(|key| key.merge);
+        let at = self.tree.push(Slot::new(kind, tag, span, parent), key);
         if let Some(frame) = self.frames.last_mut() {
-            if frame.last == NONE {
-                self.tree.slots[frame.at as usize].data = at;
-            } else {
-                self.tree.slots[frame.last as usize].next = at;
-            }
             frame.last = at;
             if merge {
                 self.tree.slots[frame.at as usize].merges = true;
@@ -336,6 +320,7 @@ impl Build {
             return;
         };
         let at = frame.at as usize;
+        self.tree.slots[at].data = self.tree.slots.len() as u32;
         // A block collection's own end reaches the next token; its last child's end is its end.
         self.tree.slots[at].span.end = if frame.flow || frame.last == NONE {
             span.end.max(self.tree.slots[at].span.start)
@@ -402,10 +387,7 @@ impl Build {
         let names = || {
             tree.children(mapping)
                 .filter(|c| !tree.is_merge(*c))
-                .map(|c| {
-                    let key = tree.slot(c).key;
-                    (tree.key_name(key), tree.keys[key as usize].span)
-                })
+                .map(|c| (tree.key_name(c), tree.key_span(c).unwrap_or_default()))
         };
         let mut found: Vec<(String, Span, Span)> = Vec::new();
         if names().nth(16).is_none() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::placeholder::may_be_in;
 use super::scalar::TagKind;
 use super::tree::{Key, NONE, Slot, SlotKind, Span, Tree};
 
@@ -14,70 +15,49 @@ impl Tree {
     pub fn from_json(value: &Value) -> Tree {
         let mut tree = Tree::new(Arc::from(""), false);
         let mut text = String::new();
-        push(&mut tree, &mut text, value, NONE, NONE);
+        push(&mut tree, &mut text, value, NONE, None);
+        tree.unsure = may_be_in(&text);
         tree.text = Arc::from(text);
         // A webhook keeps the objects of a whole cluster.
         tree.slots.shrink_to_fit();
-        tree.keys.shrink_to_fit();
+        tree.odd_keys.shrink_to_fit();
         tree
     }
 }
 
 /// All texts stand one behind the other in `text`: thousands of small strings cost several times as
 /// much. The spans are into it; nobody is told, because nobody can see it.
-fn push(tree: &mut Tree, text: &mut String, value: &Value, parent: u32, key: u32) -> u32 {
-    let at = u32::try_from(tree.slots.len()).unwrap_or(NONE - 2);
+fn push(tree: &mut Tree, text: &mut String, value: &Value, parent: u32, key: Option<Key>) {
     let kind = match value {
         Value::Object(_) => SlotKind::Mapping,
         Value::Array(_) => SlotKind::Sequence,
         Value::String(_) => SlotKind::Quoted,
         _ => SlotKind::Plain,
     };
-    tree.slots.push(Slot {
-        span: Span::default(),
-        key,
-        parent,
-        next: NONE,
-        data: NONE,
-        kind,
-        tag: TagKind::None,
-        merges: false,
-    });
+    let slot = Slot::new(kind, TagKind::None, Span::default(), parent);
+    let at = tree.push(slot, key);
     match value {
         Value::Object(map) => {
-            let mut last = NONE;
             for (name, value) in map {
-                let span = store(text, name);
-                let key = u32::try_from(tree.keys.len()).unwrap_or(NONE - 2);
-                tree.keys.push(Key {
-                    span,
+                let key = Key {
+                    span: store(text, name),
                     text: NONE,
                     merge: false,
-                });
-                let child = push(tree, text, value, at, key);
-                link(tree, at, &mut last, child);
+                };
+                push(tree, text, value, at, Some(key));
             }
         }
         Value::Array(items) => {
-            let mut last = NONE;
             for value in items {
-                let child = push(tree, text, value, at, NONE);
-                link(tree, at, &mut last, child);
+                push(tree, text, value, at, None);
             }
         }
         Value::String(string) => tree.slots[at as usize].span = store(text, string),
         other => tree.slots[at as usize].span = store(text, &other.to_string()),
     }
-    at
-}
-
-fn link(tree: &mut Tree, parent: u32, last: &mut u32, child: u32) {
-    if *last == NONE {
-        tree.slots[parent as usize].data = child;
-    } else {
-        tree.slots[*last as usize].next = child;
+    if kind.is_collection() {
+        tree.slots[at as usize].data = u32::try_from(tree.slots.len()).unwrap_or(NONE);
     }
-    *last = child;
 }
 
 fn store(text: &mut String, string: &str) -> Span {

@@ -23,6 +23,16 @@ pub fn is_placeholder(text: &str) -> bool {
     angled(text)
 }
 
+/// Whether a placeholder may be in a text: a look at each byte, no more.
+pub(super) fn may_be_in(text: &str) -> bool {
+    let mut before = 0;
+    text.bytes().any(|byte| {
+        let found = matches!(byte, b'$' | b'<') || (byte == b'{' && before == b'{');
+        before = byte;
+        found
+    })
+}
+
 /// The first placeholder in a text, as it is written.
 #[must_use]
 pub fn placeholder(text: &str) -> Option<&str> {

@@ -509,7 +509,7 @@ mod tests {
                 for slot in &tree.slots {
                     out.push_str(&format!("{slot:?}\n"));
                 }
-                out.push_str(&format!("{:?}\n{:?}\n", tree.keys, tree.strings));
+                out.push_str(&format!("{:?}\n{:?}\n", tree.odd_keys, tree.strings));
             }
         }
         out

@@ -26,7 +26,7 @@ impl Span {
     }
 }
 
-/// No node, no key, no text.
+/// No node, no text.
 pub(crate) const NONE: u32 = u32::MAX;
 /// The text is what stands between the quotes of the span.
 pub(crate) const QUOTED: u32 = u32::MAX - 1;
@@ -48,22 +48,43 @@ impl SlotKind {
     pub(crate) fn is_mapping(self) -> bool {
         matches!(self, SlotKind::Mapping | SlotKind::FlowMapping)
     }
+
+    pub(crate) fn is_collection(self) -> bool {
+        self.is_mapping() || matches!(self, SlotKind::Sequence | SlotKind::FlowSequence)
+    }
 }
 
-/// One node of the arena: 32 bytes, because a large file has millions.
+/// One node of the arena with its key: 24 bytes, because a large folder has millions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     pub(crate) span: Span,
-    /// Index into `keys` where the node is the value of a mapping entry.
-    pub(crate) key: u32,
     pub(crate) parent: u32,
-    pub(crate) next: u32,
-    /// First child of a collection, target of an alias, text of a scalar (`NONE`: the span).
+    /// The slot behind the last one of a collection, the target of an alias, the text of a scalar
+    /// (`NONE`: the span, `QUOTED`: between its quotes, else an index into `strings`).
     pub(crate) data: u32,
+    /// Where the key stands, if the node is the value of a mapping entry.
+    key_start: u32,
+    key_len: u16,
     pub(crate) kind: SlotKind,
+    key: SlotKey,
     pub(crate) tag: TagKind,
     /// A mapping that has at least one merge key.
     pub(crate) merges: bool,
+}
+
+/// How the key of a slot is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SlotKey {
+    /// There is none.
+    None,
+    /// It is the text of its span.
+    Plain,
+    /// It stands between the quotes of its span.
+    Quoted,
+    /// It merges what is here into the mapping.
+    Merge,
+    /// It is among `odd_keys`.
+    Odd,
 }
 
 /// The key of a mapping entry.
@@ -75,13 +96,33 @@ pub(crate) struct Key {
     pub(crate) merge: bool,
 }
 
+impl Slot {
+    /// A node without a key.
+    pub(crate) fn new(kind: SlotKind, tag: TagKind, span: Span, parent: u32) -> Slot {
+        Slot {
+            span,
+            parent,
+            data: NONE,
+            key_start: 0,
+            key_len: 0,
+            kind,
+            key: SlotKey::None,
+            tag,
+            merges: false,
+        }
+    }
+}
+
 /// One document, parsed.
 pub struct Tree {
     pub(crate) text: Arc<str>,
     pub(crate) slots: Vec<Slot>,
-    pub(crate) keys: Vec<Key>,
+    /// Keys that do not fit into their slots, by slot: long ones, and those whose text is stored.
+    pub(crate) odd_keys: Vec<(u32, Key)>,
     pub(crate) strings: Vec<Box<str>>,
     pub(crate) spans: bool,
+    /// Whether a placeholder may be anywhere: most documents have none of their characters.
+    pub(crate) unsure: bool,
     /// Aliases and what they refer to, once somebody asked.
     pub(crate) aliases: OnceLock<Box<[(u32, u32)]>>,
 }
@@ -100,9 +141,10 @@ impl Tree {
         Tree {
             text,
             slots: Vec::new(),
-            keys: Vec::new(),
+            odd_keys: Vec::new(),
             strings: Vec::new(),
             spans,
+            unsure: true,
             aliases: OnceLock::new(),
         }
     }
@@ -148,14 +190,86 @@ impl Tree {
         at
     }
 
-    pub(crate) fn key_name(&self, key: u32) -> &str {
-        let key = &self.keys[key as usize];
-        self.stored(key.span, key.text)
+    /// Appends a node, which is the value of `key` where it has one.
+    pub(crate) fn push(&mut self, mut slot: Slot, key: Option<Key>) -> u32 {
+        let at = u32::try_from(self.slots.len()).unwrap_or(NONE - 2);
+        if let Some(key) = key {
+            let len = u16::try_from(key.span.end - key.span.start);
+            slot.key_start = key.span.start;
+            slot.key_len = len.unwrap_or(0);
+            slot.key = match (key.text, key.merge, len) {
+                (NONE, false, Ok(_)) => SlotKey::Plain,
+                (NONE, true, Ok(_)) => SlotKey::Merge,
+                (QUOTED, false, Ok(_)) => SlotKey::Quoted,
+                _ => SlotKey::Odd,
+            };
+            if slot.key == SlotKey::Odd {
+                self.odd_keys.push((at, key));
+            }
+        }
+        self.slots.push(slot);
+        at
+    }
+
+    fn odd_key(&self, at: u32) -> Option<&Key> {
+        let found = self.odd_keys.binary_search_by_key(&at, |(slot, _)| *slot);
+        found.ok().map(|i| &self.odd_keys[i].1)
+    }
+
+    /// Where the key of a node stands; `None` where it has none.
+    pub(crate) fn key_span(&self, at: u32) -> Option<Span> {
+        let slot = self.slot(at);
+        match slot.key {
+            SlotKey::None => None,
+            SlotKey::Odd => self.odd_key(at).map(|key| key.span),
+            _ => {
+                let end = slot.key_start + u32::from(slot.key_len);
+                Some(Span::new(slot.key_start, end))
+            }
+        }
+    }
+
+    /// Whether the node is the value of a mapping entry.
+    pub(crate) fn has_key(&self, at: u32) -> bool {
+        self.slot(at).key != SlotKey::None
+    }
+
+    /// The key of a node that has one.
+    pub(crate) fn key_name(&self, at: u32) -> &str {
+        let slot = self.slot(at);
+        let (start, end) = (slot.key_start, slot.key_start + u32::from(slot.key_len));
+        match slot.key {
+            SlotKey::None => "",
+            SlotKey::Plain | SlotKey::Merge => self.stored(Span::new(start, end), NONE),
+            SlotKey::Quoted => self.stored(Span::new(start, end), QUOTED),
+            SlotKey::Odd => self
+                .odd_key(at)
+                .map_or("", |key| self.stored(key.span, key.text)),
+        }
     }
 
     pub(crate) fn is_merge(&self, at: u32) -> bool {
-        let key = self.slot(at).key;
-        key != NONE && self.keys[key as usize].merge
+        match self.slot(at).key {
+            SlotKey::Merge => true,
+            SlotKey::Odd => self.odd_key(at).is_some_and(|key| key.merge),
+            _ => false,
+        }
+    }
+
+    /// The slot behind a node and all that is in it.
+    pub(crate) fn end(&self, at: u32) -> u32 {
+        let slot = self.slot(at);
+        if slot.kind.is_collection() {
+            slot.data
+        } else {
+            at + 1
+        }
+    }
+
+    /// Whether another child of the same collection follows.
+    pub(crate) fn has_next(&self, at: u32) -> bool {
+        let parent = self.slot(at).parent;
+        parent != NONE && self.end(at) < self.end(parent)
     }
 
     fn stored(&self, span: Span, text: u32) -> &str {
@@ -164,6 +278,20 @@ impl Tree {
             QUOTED => &self.text[span.start as usize + 1..span.end as usize - 1],
             index => &self.strings[index as usize],
         }
+    }
+
+    /// Whether the key of a node is this name: lengths first, because most keys are not.
+    fn is_key(&self, at: u32, name: &str) -> bool {
+        let slot = self.slot(at);
+        let quotes = match slot.key {
+            SlotKey::None => return false,
+            SlotKey::Plain | SlotKey::Merge => 0,
+            SlotKey::Quoted => 1,
+            SlotKey::Odd => return self.key_name(at) == name,
+        };
+        let start = slot.key_start as usize + quotes;
+        usize::from(slot.key_len) == name.len() + 2 * quotes
+            && self.text.as_bytes().get(start..start + name.len()) == Some(name.as_bytes())
     }
 
     /// The text of a scalar after escapes and folding.
@@ -187,17 +315,15 @@ impl Tree {
 
     /// The written children of a collection, merge entries as they stand.
     pub(crate) fn children(&self, at: u32) -> Children<'_> {
-        let slot = self.slot(at);
-        let first = match slot.kind {
-            SlotKind::Mapping
-            | SlotKind::FlowMapping
-            | SlotKind::Sequence
-            | SlotKind::FlowSequence => slot.data,
-            _ => NONE,
+        let end = if self.slot(at).kind.is_collection() {
+            self.slot(at).data
+        } else {
+            at + 1
         };
         Children {
             tree: self,
-            next: first,
+            next: at + 1,
+            end,
         }
     }
 
@@ -205,22 +331,13 @@ impl Tree {
     /// a merge acts where it is written. Yields the entry and whether it came by a merge.
     pub(crate) fn entry(&self, mapping: u32, name: &str) -> Option<(u32, bool)> {
         let slot = self.slot(mapping);
-        if !slot.merges {
-            let mut found = None;
-            for child in self.children(mapping) {
-                if self.key_name(self.slot(child).key) == name {
-                    found = Some((child, false));
-                }
-            }
-            return found;
-        }
         let mut found = None;
         for child in self.children(mapping) {
-            if self.is_merge(child) {
+            if slot.merges && self.is_merge(child) {
                 if let Some(entry) = self.merged(child, name) {
                     found = Some((entry, true));
                 }
-            } else if self.key_name(self.slot(child).key) == name {
+            } else if self.is_key(child, name) {
                 found = Some((child, false));
             }
         }
@@ -254,7 +371,7 @@ impl Tree {
         };
         for child in self.children(mapping) {
             if !self.is_merge(child) {
-                out.put(self.key_name(self.slot(child).key), child, false);
+                out.put(self.key_name(child), child, false);
                 continue;
             }
             let target = self.resolve(child);
@@ -306,17 +423,18 @@ impl<'t> Entries<'t> {
 pub(crate) struct Children<'a> {
     tree: &'a Tree,
     next: u32,
+    end: u32,
 }
 
 impl Iterator for Children<'_> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
-        if self.next == NONE {
+        if self.next >= self.end {
             return None;
         }
         let at = self.next;
-        self.next = self.tree.slot(at).next;
+        self.next = self.tree.end(at);
         Some(at)
     }
 }

@@ -236,9 +236,7 @@ impl Editor<'_> {
         }
         // The first entry of a mapping that begins behind a dash: the next one takes its place.
         let next = layout.skip_space(end);
-        (layout.is_compact(start)
-            && next < layout.range.end
-            && layout.tree.slot(slot).next != crate::source::NONE)
+        (layout.is_compact(start) && next < layout.range.end && layout.tree.has_next(slot))
             .then_some(start..next)
     }
 

@@ -12,7 +12,7 @@ use super::write::Style;
 use crate::fix::{Operation, Refused};
 use crate::node::Node;
 use crate::pointer::Pointer;
-use crate::source::{NONE, SlotKind, Source, Tree, read};
+use crate::source::{SlotKind, Source, Tree, read};
 
 /// The document as the operations so far leave it.
 pub(super) struct Draft {
@@ -210,16 +210,12 @@ impl<'d> Editor<'d> {
             return Ok(());
         }
         let mut around = vec![slot];
-        let mut end = NONE;
         let mut at = Some(slot);
         while let Some(here) = at {
-            if end == NONE {
-                end = tree.slot(here).next;
-            }
             at = self.layout.parent(here);
             around.extend(at);
         }
-        let inside = slot..end;
+        let inside = slot..tree.end(slot);
         let used = tree.aliases().iter().any(|(alias, target)| {
             around.contains(target) || (goes && inside.contains(target) && !inside.contains(alias))
         });

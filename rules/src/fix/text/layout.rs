@@ -141,11 +141,8 @@ impl<'t> Layout<'t> {
     }
 
     pub(super) fn key(&self, slot: u32) -> Option<Range<usize>> {
-        let key = self.tree.slot(slot).key;
-        (key != NONE).then(|| {
-            let span = self.tree.keys[key as usize].span;
-            span.start as usize..span.end as usize
-        })
+        let span = self.tree.key_span(slot)?;
+        Some(span.start as usize..span.end as usize)
     }
 
     pub(super) fn parent(&self, slot: u32) -> Option<u32> {

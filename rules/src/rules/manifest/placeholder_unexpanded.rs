@@ -98,6 +98,9 @@ const ORDINARY: &[&str] = &[
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
+    if !object.root().has_unknown() {
+        return;
+    }
     let mut found = Vec::new();
     collect(&object.root(), &mut found);
     let mut by_text: BTreeMap<&str, Vec<&Node<'_>>> = BTreeMap::new();
