@@ -1,8 +1,13 @@
 //! `cargo bench -p gpulint-rules`: the engine by itself, medians over rounds.
 //!
-//! Reading, judging 2,000 NodePools, and one review beside 10,000 objects. Whole runs of the
-//! program are measured from outside, on what the `manifests` example writes.
+//! Reading, judging 2,000 NodePools, one review beside 10,000 objects, and one changed file among
+//! 1,400. Whole runs of the program are measured from outside, on what the `manifests` example
+//! writes.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::disallowed_methods)]
+
+#[allow(dead_code)]
+#[path = "../examples/manifests.rs"]
+mod manifests;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use gpulint_rules::engine::File;
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Engine, Index, Object, Settings};
+use gpulint_rules::{Engine, Index, Object, Settings, Workspace};
 
 const GPU_POOL: &str = include_str!("../../fixtures/practices/000/01-inference-pool.yaml");
 
@@ -83,4 +88,81 @@ fn main() {
         std::hint::black_box(engine.review_object(&object, &index));
     });
     println!("one review beside 10,000 objects: {review:?}");
+    edits(&Arc::new(engine));
+}
+
+/// One changed file in a folder of 1,400, until every finding is what it has to be.
+fn edits(engine: &Arc<Engine>) {
+    const CLASS: &str = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: gpu\nspec:\n  role: nodes\n  \
+        amiSelectorTerms: [{alias: al2023@v20250701}]\n  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]\n  \
+        securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]\n";
+    let read = |path: &str, text: &str| File::read(Source::from_text(path, text));
+    let text = manifests::app(700);
+    let cases = [
+        (
+            "Deployment",
+            "app-700.yaml",
+            text.as_str(),
+            "replicas: 3",
+            "replicas: 1",
+        ),
+        (
+            "NodePool",
+            "app-700.yaml",
+            &text,
+            "nvidia.com/gpu: 64",
+            "nvidia.com/gpu: 7",
+        ),
+        (
+            "PDB",
+            "app-700.yaml",
+            &text,
+            "maxUnavailable: 1",
+            "maxUnavailable: 0",
+        ),
+        (
+            "EC2NodeClass",
+            "class.yaml",
+            CLASS,
+            "role: nodes",
+            "role: others",
+        ),
+        (
+            "EC2NodeClass's name",
+            "class.yaml",
+            CLASS,
+            "name: gpu",
+            "name: cpu",
+        ),
+    ];
+    for complete in [false, true] {
+        let engine = &Arc::new(Engine::new(Settings {
+            complete,
+            ..engine.settings().clone()
+        }));
+        let mut workspace = Workspace::new(complete);
+        let start = Instant::now();
+        workspace.open(
+            (0..1400)
+                .map(|n| read(&format!("app-{n}.yaml"), &manifests::app(n)))
+                .chain([read("class.yaml", CLASS)])
+                .map(|file| (file, Arc::clone(engine))),
+        );
+        let opening = start.elapsed();
+        println!("opening 1,400 files, on one thread, complete {complete}: {opening:?}");
+        for (name, path, text, from, to) in cases {
+            assert!(text.contains(from), "{name}");
+            let other = text.replacen(from, to, 1);
+            let mut changed = 0;
+            let mut turn = 0;
+            let editing = median(20, || {
+                turn += 1;
+                let text = if turn % 2 == 1 { &other } else { text };
+                changed = changed.max(workspace.set(read(path, text), engine).len());
+            });
+            println!(
+                "  one changed {name}: {editing:?}; findings of {changed} other files changed"
+            );
+        }
+    }
 }

@@ -14,7 +14,7 @@ mod pools;
 const FAMILIES: [&str; 8] = ["g5", "g6", "g6e", "p4d", "p5", "c7i", "m7i", "r7i"];
 
 /// One NodePool of about 450 bytes, like those of real repositories.
-fn pool(n: usize, out: &mut String) {
+pub(crate) fn pool(n: usize, out: &mut String) {
     let family = FAMILIES[n % 8];
     let other = FAMILIES[(n / 8) % 8];
     let capacity = if n.is_multiple_of(3) {
@@ -38,7 +38,7 @@ fn pool(n: usize, out: &mut String) {
 }
 
 /// A Deployment with its PDB and ScaledObject, about 1.2 KB.
-fn service(n: usize, out: &mut String) {
+pub(crate) fn service(n: usize, out: &mut String) {
     write!(
         out,
         "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: llm-{n}\n  namespace: team-{0}\n  labels:\n    app: llm-{n}\nspec:\n  \
@@ -54,6 +54,22 @@ fn service(n: usize, out: &mut String) {
         n % 20
     )
     .unwrap();
+}
+
+/// One file of a folder: twelve services and four pools.
+pub(crate) fn app(file: usize) -> String {
+    let mut text = String::from("# Made by the manifests example.\n");
+    for n in 0..12 {
+        if n > 0 {
+            text.push_str("---\n");
+        }
+        service(file * 100 + n, &mut text);
+    }
+    for n in 0..4 {
+        text.push_str("---\n");
+        pool(file * 100 + n, &mut text);
+    }
+    text
 }
 
 fn main() {
@@ -88,17 +104,6 @@ fn main() {
     for file in 0..count {
         let folder = root.join(format!("team-{}", file % 40));
         fs::create_dir_all(&folder).unwrap();
-        let mut text = String::from("# Made by the manifests example.\n");
-        for n in 0..12 {
-            if n > 0 {
-                text.push_str("---\n");
-            }
-            service(file * 100 + n, &mut text);
-        }
-        for n in 0..4 {
-            text.push_str("---\n");
-            pool(file * 100 + n, &mut text);
-        }
-        fs::write(folder.join(format!("app-{file}.yaml")), text).unwrap();
+        fs::write(folder.join(format!("app-{file}.yaml")), app(file)).unwrap();
     }
 }

@@ -10,6 +10,7 @@ use crate::rules::RULES;
 use crate::settings::{RuleSettings, Settings};
 use crate::source::{Document, ProblemKind, Source, Span};
 use crate::suppress;
+use crate::trace::{self, Topic};
 
 /// The rules, ready to run under one configuration.
 #[derive(Debug)]
@@ -71,40 +72,86 @@ impl Engine {
     #[must_use]
     pub fn check_object(&self, object: &Object, index: &Index) -> Vec<Finding> {
         let mut findings = Vec::new();
+        for at in self.rules_of(object) {
+            self.ask(at, object, index, &mut findings);
+        }
+        findings
+    }
+
+    /// The rules that are asked about an object, in their order.
+    fn rules_of(&self, object: &Object) -> impl Iterator<Item = usize> {
         let id = object.id();
         let of_kind = self
             .by_kind
             .get(id.kind.as_str())
             .and_then(|groups| groups.iter().find(|(group, _)| *group == id.group))
             .map_or(&[][..], |(_, rules)| rules);
-        for at in self.any.iter().chain(of_kind) {
-            let (rule, set, overridden) = &self.rules[*at];
-            let Some(check) = rule.check.of_objects() else {
-                continue;
-            };
-            let own;
-            let set = if *overridden {
-                let path = object.origin().map(|o| o.source.scope());
-                own = self.settings.rule(rule, path, Some(object));
-                if own.enabled == Some(false) {
-                    continue;
-                }
-                &own
-            } else {
-                set
-            };
-            let from = findings.len();
-            check(
-                object,
-                &mut Context::new(rule, object, &self.settings, set, index, &mut findings),
-            );
-            if let Some(severity) = set.severity {
-                for finding in &mut findings[from..] {
-                    finding.severity = severity;
-                }
+        self.any.iter().chain(of_kind).copied()
+    }
+
+    /// Asks one rule; says whether it looked at what others have found.
+    fn ask(&self, at: usize, object: &Object, index: &Index, findings: &mut Vec<Finding>) -> bool {
+        let (rule, set, overridden) = &self.rules[at];
+        let Some(check) = rule.check.of_objects() else {
+            return false;
+        };
+        let own;
+        let set = if *overridden {
+            let path = object.origin().map(|o| o.source.scope());
+            own = self.settings.rule(rule, path, Some(object));
+            if own.enabled == Some(false) {
+                return false;
+            }
+            &own
+        } else {
+            set
+        };
+        let from = findings.len();
+        let mut context = Context::new(rule, object, &self.settings, set, index, findings);
+        check(object, &mut context);
+        let leans = context.leans();
+        if let Some(severity) = set.severity {
+            for finding in &mut findings[from..] {
+                finding.severity = severity;
             }
         }
-        findings
+        leans
+    }
+
+    /// What each rule says of an object, with what that rests on; rules left out that say nothing
+    /// and ask nobody.
+    pub(crate) fn opinions(&self, object: &Object, index: &Index) -> Vec<Opinion> {
+        let mut findings = Vec::new();
+        let mut marks = Vec::new();
+        for at in self.rules_of(object) {
+            let from = findings.len();
+            let (leans, topics) = trace::record(|| self.ask(at, object, index, &mut findings));
+            if findings.len() > from || !topics.is_empty() {
+                marks.push((at, findings.len() - from, leans, topics));
+            }
+        }
+        let mut findings = findings.into_iter();
+        marks
+            .into_iter()
+            .map(|(rule, count, leans, topics)| Opinion {
+                rule,
+                leans,
+                topics,
+                findings: findings.by_ref().take(count).collect(),
+            })
+            .collect()
+    }
+
+    /// Asks a rule again that does not lean on others; `None` where it turns out to.
+    pub(crate) fn opinion(&self, rule: usize, object: &Object, index: &Index) -> Option<Opinion> {
+        let mut findings = Vec::new();
+        let (leans, topics) = trace::record(|| self.ask(rule, object, index, &mut findings));
+        (!leans).then_some(Opinion {
+            rule,
+            leans,
+            topics,
+            findings,
+        })
     }
 
     /// What the reader has to say of a document.
@@ -225,6 +272,18 @@ impl Engine {
     }
 }
 
+/// What one rule says of one object.
+#[derive(Debug)]
+pub(crate) struct Opinion {
+    /// The rule's number in its engine.
+    pub(crate) rule: usize,
+    /// Whether it looked at what other rules have found.
+    pub(crate) leans: bool,
+    /// What it asked the index, in order.
+    pub(crate) topics: Vec<Topic>,
+    pub(crate) findings: Vec<Finding>,
+}
+
 /// A file that was read as manifests.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -234,6 +293,24 @@ pub struct File {
     pub documents: Vec<Document>,
     /// The objects of the documents that are judged.
     pub objects: Vec<Object>,
+}
+
+impl File {
+    /// A file all of whose documents are manifests.
+    #[must_use]
+    pub fn read(source: Source) -> File {
+        let source = std::sync::Arc::new(source);
+        let documents = crate::source::read(&source);
+        let objects = documents
+            .iter()
+            .flat_map(|document| Object::from_document(&source, document, false))
+            .collect();
+        File {
+            source,
+            documents,
+            objects,
+        }
+    }
 }
 
 /// Findings, and how many more were suppressed.

@@ -158,6 +158,19 @@ fn locate(object: &Object, pointer: &Pointer, key: bool) -> Option<Span> {
     Some(span)
 }
 
+impl Place {
+    /// Whether two places are one to who reads of them.
+    fn reads_as(&self, other: &Place) -> bool {
+        let bytes = |place: &Place| {
+            let (source, document, span) = place.locate()?;
+            Some((source.path().to_owned(), document, span))
+        };
+        self.pointer() == other.pointer()
+            && self.object().map(Object::id) == other.object().map(Object::id)
+            && bytes(self) == bytes(other)
+    }
+}
+
 /// Another place that a finding speaks of.
 #[derive(Clone, Debug)]
 pub struct Related {
@@ -245,6 +258,23 @@ impl Finding {
     pub fn week(&mut self, week: Week) -> &mut Finding {
         self.week = Some(Box::new(week));
         self
+    }
+
+    /// Whether two findings are one to who reads them: the same words of the same places.
+    #[must_use]
+    pub fn reads_as(&self, other: &Finding) -> bool {
+        let related =
+            |(a, b): (&Related, &Related)| a.message == b.message && a.place.reads_as(&b.place);
+        self.rule.id == other.rule.id
+            && self.severity == other.severity
+            && self.refused_by == other.refused_by
+            && self.message == other.message
+            && self.help == other.help
+            && self.fix == other.fix
+            && self.week == other.week
+            && self.place.reads_as(&other.place)
+            && self.related.len() == other.related.len()
+            && self.related.iter().zip(&other.related).all(related)
     }
 
     /// A name for the finding that survives edits elsewhere in the file: 16 hexadecimal digits

@@ -5,10 +5,10 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
 
-use crate::model::views::Views;
+use crate::model::views::{Change, Parts, Views};
 use crate::object::{Kind, Object};
+use crate::trace::{self, Topic, Touched, topic};
 
 /// What a lookup found.
 #[derive(Debug)]
@@ -39,10 +39,28 @@ impl Same {
         }
     }
 
+    /// In the order of their files, so that it does not matter which one was read first.
     fn push(&mut self, object: Object) {
         match self {
-            Same::One(first) => *self = Same::Several(vec![first.clone(), object]),
-            Same::Several(objects) => objects.push(object),
+            Same::One(first) => {
+                *self = Same::Several(vec![first.clone()]);
+                self.push(object);
+            }
+            Same::Several(objects) => {
+                let at = objects.partition_point(|other| other.order() <= object.order());
+                objects.insert(at, object);
+            }
+        }
+    }
+
+    /// Whether none is left.
+    fn take(&mut self, object: &Object) -> bool {
+        match self {
+            Same::One(one) => one.is_handle_of(object),
+            Same::Several(objects) => {
+                objects.retain(|other| !other.is_handle_of(object));
+                objects.is_empty()
+            }
         }
     }
 }
@@ -55,7 +73,7 @@ pub struct Index {
     objects: Vec<Object>,
     complete: bool,
     known: BTreeSet<Kind>,
-    views: OnceLock<Views>,
+    views: Parts,
 }
 
 impl std::fmt::Debug for Index {
@@ -90,11 +108,71 @@ impl Index {
 
     /// Adds an object. Patches and fragments are kept, but no lookup finds them.
     pub fn apply(&mut self, object: Object) {
-        self.views = OnceLock::new();
-        if !object.is_partial() {
-            self.insert(&object);
-        }
+        self.change(Change::Come, &object, &mut Touched::unwanted());
+        self.views.forget(None);
         self.objects.push(object);
+    }
+
+    /// Puts objects in the place of others, and says which questions that touches, in order.
+    pub(crate) fn replace(&mut self, old: &[Object], new: &[Object]) -> Vec<Topic> {
+        let mut topics = Vec::new();
+        let mut touched = Touched::into(&mut topics);
+        // The new ones first: what is still there afterwards was never gone.
+        for object in new {
+            self.change(Change::Come, object, &mut touched);
+        }
+        for object in old {
+            self.change(Change::Go, object, &mut touched);
+        }
+        let mut gone: Vec<usize> = old.iter().map(Object::address).collect();
+        gone.sort_unstable();
+        let is_gone = |object: &Object| gone.binary_search(&object.address()).is_ok();
+        let at = match old.first() {
+            Some(first) => self.objects.iter().position(|o| o.is_handle_of(first)),
+            None => None,
+        };
+        if !gone.is_empty() {
+            self.objects.retain(|object| !is_gone(object));
+        }
+        let at = at.unwrap_or(self.objects.len()).min(self.objects.len());
+        self.objects.splice(at..at, new.iter().cloned());
+        topics.sort_unstable();
+        topics.dedup();
+        self.views.forget(Some(&topics));
+        topics
+    }
+
+    fn change(&mut self, change: Change, object: &Object, touched: &mut Touched<'_>) {
+        let id = object.id();
+        let kind = (id.group.as_str(), id.kind.as_str());
+        let namespace = id.namespace_or_default();
+        touched.add(|| topic("everything", ()));
+        if !object.is_partial() {
+            touched.add(|| topic("kind", kind));
+            touched.add(|| topic("namespace", (kind, namespace)));
+            touched.add(|| topic("name", (kind, namespace, id.name.as_str())));
+            match change {
+                Change::Come => self.insert(object),
+                Change::Go => self.take(object),
+            }
+        }
+        self.views.change(change, object, touched);
+    }
+
+    fn take(&mut self, object: &Object) {
+        let id = object.id();
+        let groups = self.kinds.get_mut(&id.kind).into_iter().flatten();
+        for (_, by_name) in groups.filter(|(group, _)| *group == id.group) {
+            let Some(names) = by_name.get_mut(id.namespace_or_default()) else {
+                continue;
+            };
+            if names
+                .get_mut(&id.name)
+                .is_some_and(|same| same.take(object))
+            {
+                names.remove(&id.name);
+            }
+        }
     }
 
     fn insert(&mut self, object: &Object) {
@@ -133,28 +211,10 @@ impl Index {
             .map(|(_, by_name)| by_name)
     }
 
-    /// Takes an object out by its identity.
-    pub fn delete(&mut self, kind: &str, group: &str, namespace: Option<&str>, name: &str) {
-        self.views = OnceLock::new();
-        let namespace = namespace.unwrap_or("default");
-        let groups = self.kinds.get_mut(kind).into_iter().flatten();
-        for (_, by_name) in groups.filter(|(g, _)| g == group) {
-            if let Some(names) = by_name.get_mut(namespace) {
-                names.remove(name);
-            }
-        }
-        self.objects.retain(|o| {
-            let id = o.id();
-            !(id.kind == kind
-                && id.group == group
-                && id.name == name
-                && id.namespace_or_default() == namespace)
-        });
-    }
-
     /// Every object, in the order it was applied.
     #[must_use]
     pub fn objects(&self) -> &[Object] {
+        trace::asked(|| topic("everything", ()));
         &self.objects
     }
 
@@ -166,6 +226,7 @@ impl Index {
 
     /// The whole objects of a kind, by namespace and name.
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Object> {
+        trace::asked(|| topic("kind", (kind.group, kind.kind)));
         self.by_name(kind.group, kind.kind)
             .into_iter()
             .flat_map(BTreeMap::values)
@@ -179,6 +240,7 @@ impl Index {
         kind: Kind,
         namespace: &str,
     ) -> impl Iterator<Item = &'a Object> + use<'a> {
+        trace::asked(|| topic("namespace", ((kind.group, kind.kind), namespace)));
         self.by_name(kind.group, kind.kind)
             .and_then(|by_name| by_name.get(namespace))
             .into_iter()
@@ -189,6 +251,7 @@ impl Index {
     /// Every object of one identity; more than one is a duplicate.
     #[must_use]
     pub fn all(&self, group: &str, kind: &str, namespace: &str, name: &str) -> &[Object] {
+        trace::asked(|| topic("name", ((group, kind), namespace, name)));
         self.by_name(group, kind)
             .and_then(|by_name| by_name.get(namespace)?.get(name))
             .map_or(&[], Same::as_slice)
@@ -204,9 +267,14 @@ impl Index {
         }
     }
 
-    /// What is derived from the objects, made once when first asked for.
+    /// What is derived from the objects: each view is made when first asked for, and from then on
+    /// kept.
     #[must_use]
-    pub fn views(&self) -> &Views {
-        self.views.get_or_init(|| Views::new(self))
+    pub fn views(&self) -> Views<'_> {
+        Views::new(self)
+    }
+
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.views
     }
 }

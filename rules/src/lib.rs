@@ -31,6 +31,8 @@ pub mod settings;
 pub mod source;
 pub mod suggest;
 pub mod suppress;
+mod trace;
+pub mod workspace;
 
 pub use engine::{Engine, File, Judged};
 pub use finding::{Finding, Place, Related, Severity};
@@ -42,3 +44,4 @@ pub use pointer::Pointer;
 pub use rule::{Authority, Check, Context, Group, Param, ParamDefault, Rule, docs};
 pub use rules::RULES;
 pub use settings::{Platform, Settings, Version, find_rule};
+pub use workspace::Workspace;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::catalog::TypeSet;
 use crate::finding::shown;
+use crate::model::class::{self, Classified};
 use crate::node::Node;
 use crate::pointer::Pointer;
 use crate::schema::{self, Cursor, Violation};
@@ -172,6 +173,8 @@ struct Data {
     types: OnceLock<Option<Box<TypeSet>>>,
     /// What the API server refuses in it, which several rules report.
     violations: OnceLock<Box<[Violation]>>,
+    /// What work it does, which rules ask of it and of what scales or chooses it.
+    classified: OnceLock<Box<Classified>>,
 }
 
 impl Object {
@@ -247,6 +250,7 @@ impl Object {
             fragment,
             types: OnceLock::new(),
             violations: OnceLock::new(),
+            classified: OnceLock::new(),
             tree: Arc::clone(&tree),
         })))
     }
@@ -354,6 +358,13 @@ impl Object {
             .get_or_init(|| schema::check(self).into_boxed_slice())
     }
 
+    /// What work it does, computed by whoever asks first.
+    pub(crate) fn classified(&self) -> &Classified {
+        self.0
+            .classified
+            .get_or_init(|| Box::new(class::make(self)))
+    }
+
     /// The object as an instance of its schema.
     pub(crate) fn instance(&self) -> Cursor<'_> {
         Cursor::new(&self.0.tree, self.0.root)
@@ -366,6 +377,29 @@ impl Object {
             .get_or_init(|| compute().map(Box::new))
             .as_deref()
             .copied()
+    }
+
+    /// Where it stands among others of its kind: by namespace and name, those of one identity by
+    /// their places in the files.
+    pub(crate) fn order(&self) -> impl Ord + '_ {
+        let id = &self.0.id;
+        let place = self.origin().map(|o| (o.source.path(), o.document));
+        (
+            id.namespace_or_default(),
+            id.name.as_str(),
+            place,
+            self.0.root,
+        )
+    }
+
+    /// Whether this is another handle of the very same object.
+    pub(crate) fn is_handle_of(&self, other: &Object) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// What tells it from every other object while it lives.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     /// Whether two handles are one object. In a cluster, where nothing has a second object of one

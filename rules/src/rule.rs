@@ -1,5 +1,7 @@
 //! What a rule is: plain data and one function.
 
+use std::cell::Cell;
+
 use serde::Serialize;
 
 use crate::finding::{Finding, Place, Severity};
@@ -264,6 +266,7 @@ pub struct Context<'a> {
     index: &'a Index,
     findings: &'a mut Vec<Finding>,
     discarded: Option<Finding>,
+    leans: Cell<bool>,
 }
 
 impl<'a> Context<'a> {
@@ -283,6 +286,7 @@ impl<'a> Context<'a> {
             index,
             findings,
             discarded: None,
+            leans: Cell::new(false),
         }
     }
 
@@ -320,10 +324,16 @@ impl<'a> Context<'a> {
 
     /// Where earlier rules, or one of them, have claimed that somebody refuses this object.
     pub(crate) fn refusals(&self, id: Option<&str>) -> impl Iterator<Item = &Pointer> {
+        self.leans.set(true);
         self.findings
             .iter()
             .filter(move |f| f.refused_by.is_some() && id.is_none_or(|id| f.rule.id == id))
             .filter_map(|f| f.place.pointer())
+    }
+
+    /// Whether the rule has looked at what others found.
+    pub(crate) fn leans(&self) -> bool {
+        self.leans.get()
     }
 
     /// The other objects.

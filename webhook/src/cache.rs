@@ -235,7 +235,7 @@ impl Cache {
             index
         };
         // Made here, so that no request waits for it.
-        let _ = index.views();
+        index.views().make();
         self.index.store(Arc::new(index));
         for (kind, objects, synced) in counts {
             self.metrics.cached(kind, objects, synced);

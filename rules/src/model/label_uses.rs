@@ -4,44 +4,60 @@ use std::collections::BTreeSet;
 
 use crate::index::Index;
 use crate::model::node_labels::mentions;
+use crate::model::views::{Change, Counts, Kept};
 use crate::model::workload::{templates, workload_kind};
-use crate::object::Kind;
+use crate::object::{Kind, Object};
+use crate::trace::Touched;
 
-/// The label keys that pods select, avoid, prefer or spread over.
-#[derive(Debug, Default)]
+/// The label keys that pods select, avoid, prefer or spread over. Patches count too: what they
+/// select is selected in the end.
+#[derive(Debug)]
 pub(crate) struct LabelUses {
-    keys: BTreeSet<String>,
-    /// Whether there is a workload at all that nodes are started for.
-    any: bool,
+    /// How many workloads speak of a key.
+    keys: Counts<String>,
+    /// How many workloads there are that nodes are started for.
+    any: Counts<()>,
 }
 
-impl LabelUses {
-    /// Patches count too: what they select is selected in the end.
-    pub(crate) fn new(index: &Index) -> LabelUses {
-        let mut out = LabelUses::default();
+impl Kept for LabelUses {
+    fn new(index: &Index) -> LabelUses {
+        let mut out = LabelUses {
+            keys: Counts::new("labels that pods speak of"),
+            any: Counts::new("workloads at all"),
+        };
         for object in index.objects() {
-            if workload_kind(object).is_none() {
-                continue;
-            }
-            out.any |= !object.is(Kind::DAEMON_SET);
-            for template in templates(object) {
-                for mention in mentions(&template) {
-                    if !out.keys.contains(mention.key) {
-                        out.keys.insert(mention.key.to_owned());
-                    }
-                }
-            }
+            out.change(Change::Come, object, &mut Touched::unwanted());
         }
         out
     }
 
+    fn change(&mut self, change: Change, object: &Object, touched: &mut Touched<'_>) {
+        if workload_kind(object).is_none() {
+            return;
+        }
+        if !object.is(Kind::DAEMON_SET) {
+            self.any.change(change, (), touched);
+        }
+        let templates = templates(object);
+        let mentioned: BTreeSet<String> = templates
+            .iter()
+            .flat_map(|template| mentions(template))
+            .map(|mention| mention.key.to_owned())
+            .collect();
+        for key in mentioned {
+            self.keys.change(change, key, touched);
+        }
+    }
+}
+
+impl LabelUses {
     /// Whether some pod speaks of the label.
     pub(crate) fn contains(&self, key: &str) -> bool {
-        self.keys.contains(key)
+        self.keys.has(&key.to_owned())
     }
 
     /// Whether the input has workloads, so that their silence means something.
     pub(crate) fn has_workloads(&self) -> bool {
-        self.any
+        self.any.has(&())
     }
 }

@@ -247,39 +247,47 @@ pub fn templates(object: &Object) -> Vec<Template<'_>> {
     };
     let mut out = Vec::new();
     for path in row.templates {
-        let inline = path.ends_with('!');
-        let mut nodes = vec![object.root()];
-        for step in path
-            .trim_end_matches('!')
-            .split('.')
-            .filter(|s| !s.is_empty())
-        {
-            nodes = nodes
-                .into_iter()
-                .flat_map(|node| match step {
-                    "[]" => node.items().collect::<Vec<_>>(),
-                    "*" => node.entries().into_iter().map(|(_, n)| n).collect(),
-                    name => vec![node.get(name)],
-                })
-                .collect();
-        }
-        for node in nodes {
-            if inline {
-                if node.exists() {
-                    out.push(Template {
-                        metadata: node.clone(),
-                        spec: node,
-                    });
+        let (path, inline) = match path.strip_suffix('!') {
+            Some(path) => (path, true),
+            None => (*path, false),
+        };
+        walk(object.root(), path, &mut |node| {
+            out.push(if inline {
+                Template {
+                    metadata: node.clone(),
+                    spec: node,
                 }
-            } else if node.exists() {
-                out.push(Template {
+            } else {
+                Template {
                     metadata: node.get("metadata"),
                     spec: node.get("spec"),
-                });
-            }
-        }
+                }
+            });
+        });
     }
     out
+}
+
+/// Visits what is written at a path of the table.
+fn walk<'a>(node: Node<'a>, path: &str, visit: &mut impl FnMut(Node<'a>)) {
+    if !node.exists() {
+        return;
+    }
+    if path.is_empty() {
+        visit(node);
+        return;
+    }
+    let (step, rest) = path.split_once('.').unwrap_or((path, ""));
+    match step {
+        "" => walk(node, rest, visit),
+        "[]" => node.items().for_each(|item| walk(item, rest, visit)),
+        "*" => {
+            for (_, entry) in node.entries() {
+                walk(entry, rest, visit);
+            }
+        }
+        name => walk(node.get(name), rest, visit),
+    }
 }
 
 /// The number of replicas as written, or the default; `None` where it is not known.

@@ -113,6 +113,11 @@ pub const CLASS_KEY: &str = "gpulint.dev/workload-class";
 /// The class of a workload; `Unknown` for other kinds.
 #[must_use]
 pub fn classify(object: &Object) -> Classified {
+    object.classified().clone()
+}
+
+/// The same, made by whoever asks first.
+pub(crate) fn make(object: &Object) -> Classified {
     let templates = templates(object);
     explicit(object, &templates)
         .or_else(|| infra(object, &templates))

@@ -33,8 +33,7 @@ const DAY: i64 = 24 * 3600;
 
 /// A template whose pods keep a node for long, or need long to end.
 pub(crate) struct Guest {
-    /// The position of its workload in the views.
-    pub workload: usize,
+    pub workload: Object,
     /// Its annotation keeps Karpenter from evicting it, for more than a day.
     pub protected: bool,
     /// `terminationGracePeriodSeconds` or its default.
@@ -98,9 +97,8 @@ impl Landing {
         }
         let shortest = landing.pools.iter().filter_map(grace_period).min();
         let mut blocking: BTreeMap<ObjectId, bool> = BTreeMap::new();
-        for (at, workload) in index.views().workloads().iter().enumerate() {
+        for object in WORKLOAD_KINDS.iter().flat_map(|kind| index.of(*kind)) {
             // DaemonSets do not start nodes; what a pod of a controller asks is its controller's.
-            let object = &workload.object;
             if object.is(Kind::DAEMON_SET) || is_made(object) {
                 continue;
             }
@@ -121,7 +119,7 @@ impl Landing {
                     continue;
                 };
                 let guest = Guest {
-                    workload: at,
+                    workload: object.clone(),
                     protected: active && annotation.is_some_and(is_lasting),
                     grace,
                     blocker,

@@ -177,7 +177,7 @@ fn alias(family: &str, version: &str) -> Option<String> {
 /// Takes in the kubelet settings that all pools of the class agree on.
 fn take_kubelet(draft: &mut Draft, object: &Object, index: &Index) -> Result<(), Reason> {
     let path = &["spec", "kubelet"];
-    let Some(wish) = index.views().kubelets(index).of(object.name()) else {
+    let Some(wish) = index.views().kubelets().of(object.name()) else {
         return Ok(());
     };
     match draft.get(path) {

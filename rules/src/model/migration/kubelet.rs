@@ -120,7 +120,7 @@ pub(super) fn let_go(
         draft.remove(path);
         return Ok(());
     }
-    if index.views().kubelets(index).differ(class) {
+    if index.views().kubelets().differ(class) {
         return Err(format!(
             "pools of class `{class}` differ in kubelet settings: give each of them its own class"
         ));

@@ -147,7 +147,7 @@ fn spot<'a>(template: &Template<'_>, ctx: &Context<'a>) -> Option<Spot<'a>> {
             return Some(Spot::Asked);
         }
     }
-    let landing = ctx.index().views().landing(ctx.index(), ctx.platform());
+    let landing = ctx.index().views().landing(ctx.platform());
     let sites = landing.sites_of(template)?;
     let capacity = |site: &Site| site.capacity_types(template);
     let first = sites

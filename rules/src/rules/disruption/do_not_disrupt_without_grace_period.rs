@@ -136,21 +136,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if limit.is_none() && !expires {
         return;
     }
-    let index = ctx.index();
-    let views = index.views();
-    let guests = views.landing(index, ctx.platform()).guests_of(object);
+    let guests = ctx
+        .index()
+        .views()
+        .landing(ctx.platform())
+        .guests_of(object);
     let concerned = |guest: &&&Guest| match limit {
         None => guest.protected,
         Some(limit) => guest.grace > limit,
     };
     let concerned: Vec<&Guest> = guests.iter().filter(concerned).copied().collect();
-    let Some(guest) = concerned
-        .iter()
-        .max_by_key(|g| (g.grace, std::cmp::Reverse(g.workload)))
-    else {
+    // Of those that take as long, the first.
+    let Some(guest) = concerned.iter().rev().max_by_key(|g| g.grace) else {
         return;
     };
-    let workload = &views.workloads()[guest.workload].object;
+    let workload = &guest.workload;
     let name = object.title();
     let whose = format!("{} `{}`", workload.id().kind, workload.title());
     let wanted = guest.grace.saturating_mul(2).max(DAY);
@@ -181,7 +181,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .set(&period, json!(in_hours(wanted))),
     );
     for guest in concerned.iter().take(3) {
-        let object = &views.workloads()[guest.workload].object;
+        let object = &guest.workload;
         let place = object.path(&["metadata", "name"]);
         let label = if guest.protected {
             "its pods run here and are never evicted"

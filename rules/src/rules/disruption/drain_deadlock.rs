@@ -142,11 +142,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if !period.exists() && !expires {
         return;
     }
-    let index = ctx.index();
-    let views = index.views();
-    let guests = views.landing(index, ctx.platform()).guests_of(object);
+    let guests = ctx
+        .index()
+        .views()
+        .landing(ctx.platform())
+        .guests_of(object);
     let concerned = |guest: &&&Guest| {
-        runs_forever(&views.workloads()[guest.workload].object)
+        runs_forever(&guest.workload)
             && match &guest.blocker {
                 None => false,
                 Some(Blocker::Two(..)) => true,
@@ -162,7 +164,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let name = object.title();
-    let workload = &views.workloads()[guest.workload].object;
+    let workload = &guest.workload;
     let whose = format!("{} `{}`", workload.id().kind, workload.title());
     let help = match blocker {
         Blocker::Zero(_) => {

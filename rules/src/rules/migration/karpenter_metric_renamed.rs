@@ -122,8 +122,7 @@ fn judge(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Context
     };
     let index = ctx.index();
     for found in stale(text, ctx.platform().karpenter) {
-        if index.views().recorded(index).contains(found.name) || own.iter().any(|n| n == found.name)
-        {
+        if index.views().recorded().contains(found.name) || own.iter().any(|n| n == found.name) {
             continue;
         }
         let old = found.name;

@@ -41,7 +41,7 @@ pub(crate) mod training_pool_on_spot;
 
 /// A pool of lower weight that takes the same pods when this one finds no capacity.
 fn fallback<'i>(object: &Object, pool: &NodePool<'_>, index: &'i Index) -> Option<&'i Object> {
-    index.views().fallback(index, object, pool)
+    index.views().fallback(object, pool)
 }
 
 /// Whether a requirement names a value of an open set, such as a family, that the catalogue does

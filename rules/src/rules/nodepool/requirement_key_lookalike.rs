@@ -121,7 +121,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
         let index = ctx.index();
         if ctx.strings("domains").iter().any(|own| own == domain)
-            || index.views().label_uses(index).contains(key)
+            || index.views().label_uses().contains(key)
         {
             continue;
         }
@@ -173,7 +173,7 @@ fn made_up(item: &Item<'_>, key: &str, ctx: &mut Context<'_>) {
     let whole = knows_workloads(index);
     let severity = if whole || is_comparison(operator) {
         Severity::Warning
-    } else if index.views().label_uses(index).has_workloads() {
+    } else if index.views().label_uses().has_workloads() {
         Severity::Info
     } else {
         // Pods elsewhere may well select a value of their own.
