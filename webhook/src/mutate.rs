@@ -81,7 +81,10 @@ fn repair(engine: &Engine, index: &Index, request: &Request<'_>) -> Option<Repai
     let judge = |object: &Object| engine.review_object(object, index).findings;
     let mut findings = judge(&object);
     // Nearly every object ends here, before it is held a second time as a value to patch.
-    if !findings.iter().any(|f| sendable(engine, f).is_some()) {
+    if !findings
+        .iter()
+        .any(|f| sendable(engine, request, f).is_some())
+    {
         return None;
     }
     let sent: Value = serde_json::from_str(request.object?.get()).ok()?;
@@ -102,7 +105,7 @@ fn repair(engine: &Engine, index: &Index, request: &Request<'_>) -> Option<Repai
             .iter()
             .filter(|finding| !had.contains(&identity(finding)));
         let next = wanted.filter_map(|finding| {
-            let fix = sendable(engine, finding)?;
+            let fix = sendable(engine, request, finding)?;
             let after = value::apply(&patched, fix).ok()?;
             let allowed = !value::same(&after, &patched)
                 && FIXED.iter().all(|at| after.pointer(at) == sent.pointer(at));
@@ -124,14 +127,16 @@ fn repair(engine: &Engine, index: &Index, request: &Request<'_>) -> Option<Repai
     (!repair.rules.is_empty()).then_some(repair)
 }
 
-/// The finding's fix, where it may be applied unseen or the configuration wants it.
-fn sendable<'f>(engine: &Engine, finding: &'f Finding) -> Option<&'f Fix> {
+/// The finding's fix, where it may be applied unseen or the configuration wants it. What replaces
+/// nodes is done to new pools alone, whatever the configuration names.
+fn sendable<'f>(engine: &Engine, request: &Request<'_>, finding: &'f Finding) -> Option<&'f Fix> {
     let webhook = &engine.settings().webhook;
     let fix = finding.fix.as_ref()?;
     let safe = webhook.mutate && fix.safety == Safety::Safe && !fix.drifts;
     let named = webhook.mutate_rules.iter().any(|id| id == finding.rule.id);
+    let replaces_nodes = fix.drifts && request.operation != "CREATE";
     // A webhook cannot make other objects.
-    ((safe || named) && fix.creates.is_empty()).then_some(fix)
+    ((safe || named) && !replaces_nodes && fix.creates.is_empty()).then_some(fix)
 }
 
 /// A patched value as the object that the request speaks of.
@@ -205,6 +210,71 @@ mod tests {
         assert_eq!(patch, None);
         let (_, patch) = ask(Settings::default(), "UPDATE", &before, &pool(json!("5m")));
         assert!(patch.is_some());
+    }
+
+    /// What a patch makes of an object, under a configuration that names one rule.
+    fn switched_on(rule: &str, operation: &str, object: &Value, old: &Value) -> Value {
+        let mut settings = Settings::default();
+        settings.webhook.mutate_rules = vec![rule.to_owned()];
+        let (answer, patch) = ask(settings.clone(), operation, object, old);
+        let mut after = object.clone();
+        let Some(patch) = patch else { return after };
+        assert!(answer.rules.contains(&rule), "{:?}", answer.rules);
+        let patch: json_patch::Patch = serde_json::from_value(patch).unwrap();
+        json_patch::patch(&mut after, &patch).unwrap();
+        assert_eq!(ask(settings, operation, &after, old).1, None, "{after}");
+        after
+    }
+
+    fn training(resources: Value) -> Value {
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "bert", "namespace": "ml"},
+            "spec": {"backoffLimit": 3, "template": {"metadata": {"labels": {"app": "bert"}}, "spec": {
+                "restartPolicy": "Never",
+                "nodeSelector": {"karpenter.sh/capacity-type": "spot"},
+                "containers": [{"name": "trainer", "image": "registry.example.com/ml/bert:v3",
+                    "command": ["torchrun", "--nproc_per_node=1", "train.py"], "resources": resources}]}}}})
+    }
+
+    #[test]
+    fn each_mutation_can_be_switched_on_by_its_rule() {
+        let job = training(json!({"limits": {"nvidia.com/gpu": 1}}));
+        let pod = "/spec/template/spec";
+        let on_demand = switched_on("training-on-spot", "CREATE", &job, &Value::Null);
+        assert_eq!(
+            on_demand.pointer(&format!("{pod}/nodeSelector/karpenter.sh~1capacity-type")),
+            Some(&json!("on-demand"))
+        );
+        // Where pods are kept off Spot, or do not ask for it, they can be protected.
+        let protected = switched_on("do-not-disrupt-missing", "CREATE", &on_demand, &Value::Null);
+        let annotation = "/spec/template/metadata/annotations/karpenter.sh~1do-not-disrupt";
+        assert_eq!(protected.pointer(annotation), Some(&json!("true")));
+        let tolerating = switched_on("gpu-toleration-missing", "CREATE", &job, &Value::Null);
+        assert_eq!(
+            tolerating.pointer(&format!("{pod}/tolerations")),
+            Some(&json!([{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]))
+        );
+        let requests = training(json!({"requests": {"nvidia.com/gpu": 1}}));
+        let limited = switched_on("gpu-limit-mismatch", "CREATE", &requests, &Value::Null);
+        assert_eq!(
+            limited.pointer(&format!("{pod}/containers/0/resources/limits")),
+            Some(&json!({"nvidia.com/gpu": 1}))
+        );
+        // None of them is done unasked.
+        assert_eq!(
+            ask(Settings::default(), "CREATE", &job, &Value::Null).1,
+            None
+        );
+    }
+
+    #[test]
+    fn only_new_pools_get_what_replaces_nodes() {
+        let mut gpus = pool(json!("5m"));
+        gpus["spec"]["template"]["spec"]["requirements"][0]["values"] = json!(["g5", "g6"]);
+        let tainted = switched_on("gpu-pool-untainted", "CREATE", &gpus, &Value::Null);
+        assert_ne!(tainted, gpus);
+        // The pool was one of plain machines before.
+        let kept = switched_on("gpu-pool-untainted", "UPDATE", &gpus, &pool(json!("5m")));
+        assert_eq!(kept, gpus);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod nodepool;
 mod owners;
 mod scheduling;
 mod suppression;
+mod training;
 mod webhook_safety;
 
 /// The table that everything else is derived from.
@@ -115,6 +116,8 @@ pub static RULES: &[&Rule] = &[
     &gpu::dra_device_class_name::RULE,
     &gpu::dra_request_shape::RULE,
     &gpu::gpu_limit_mismatch::RULE,
+    &gpu::gpu_toleration_missing::RULE,
+    &training::training_on_spot::RULE,
     &scheduling::node_class_missing::RULE,
     &webhook_safety::webhook_blocks_nodes::RULE,
     &webhook_safety::webhook_self_dependency::RULE,

@@ -1,0 +1,193 @@
+//! Pods ask for an accelerator and do not tolerate the taint of its nodes.
+//!
+//! # Why
+//!
+//! GPU nodes are tainted with the name of their resource, so that other pods stay away. EKS adds the
+//! toleration to a pod that asks for a resource, under the name of that very resource: a pod that asks for
+//! `nvidia.com/mig-1g.10gb` gets one for that name, while the nodes carry `nvidia.com/gpu`, and stays
+//! Pending. A pod that asks for `nvidia.com/gpu` itself gets what it needs on EKS, and on no cluster
+//! without that admission plugin: there this is advice.
+//!
+//! # Fix
+//!
+//! Tolerate the taint by its key with the operator `Exists`.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: embed
+//! spec:
+//!   backoffLimit: 3
+//!   template:
+//!     spec: # <-
+//!       restartPolicy: Never
+//!       containers:
+//!         - name: main
+//!           image: example.com/embed:1.4.0
+//!           resources:
+//!             limits: {nvidia.com/mig-1g.10gb: 1}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: embed
+//! spec:
+//!   backoffLimit: 3
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers:
+//!         - name: main
+//!           image: example.com/embed:1.4.0
+//!           resources:
+//!             limits: {nvidia.com/mig-1g.10gb: 1}
+//!       tolerations:
+//!         - key: nvidia.com/gpu
+//!           operator: Exists
+//!           effect: NoSchedule
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#extendedresourcetoleration>
+//! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::finding::{Severity, shown};
+use crate::fix::{Fix, Safety};
+use crate::model::gpu::is_accelerator;
+use crate::model::landing::is_made;
+use crate::model::pod::pod;
+use crate::model::quantity::Quantity;
+use crate::model::scheduling::Toleration;
+use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-toleration-missing",
+    group: Group::Gpu,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NODE_POOL],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("gpu_toleration_missing.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    // Pods of a DaemonSet come with the nodes; those of a controller are its template's. The
+    // runtime of an InferenceService and the flavours of a queue bring tolerations of their own.
+    let brings = object.id().kind == "InferenceService" || is_queued(object);
+    if object.is_partial() || object.is(Kind::DAEMON_SET) || is_made(object) || brings {
+        return;
+    }
+    for template in templates(object) {
+        judge(object, &template, ctx);
+    }
+}
+
+fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
+    let Some(pod) = pod(template).filter(|_| !template.spec.get("nodeName").exists()) else {
+        return;
+    };
+    let name = shown(object.name());
+    for (key, resource) in taints(template) {
+        let covers = |t: &Toleration| {
+            (t.key == key || t.key.is_empty()) && matches!(t.effect.as_str(), "" | "NoSchedule")
+        };
+        if pod.tolerations.iter().any(covers) || is_free(key, template, ctx) {
+            continue;
+        }
+        let added = ctx.platform().eks && resource == key;
+        let seen = || {
+            let mut pools = ctx.index().of(Kind::NODE_POOL);
+            pools.any(|pool| is_tainted(pool, key))
+        };
+        let severity = if added || !(ctx.platform().eks || seen()) {
+            Severity::Info
+        } else {
+            Severity::Warning
+        };
+        let message = if added {
+            format!(
+                "`{name}` tolerates `{key}` only where an admission plugin adds that, as on EKS"
+            )
+        } else {
+            format!(
+                "`{name}` asks for `{resource}` and does not tolerate the taint `{key}` of such nodes"
+            )
+        };
+        let tolerations = template.spec.get("tolerations");
+        let toleration = json!({"key": key, "operator": "Exists", "effect": "NoSchedule"});
+        ctx.report(&tolerations, message)
+            .severity(severity)
+            .help(format!("tolerate `{key}` with the operator `Exists`"))
+            .fix(
+                Fix::new(format!("tolerate `{key}`"), Safety::Unsafe)
+                    .append(&tolerations, toleration),
+            );
+    }
+}
+
+/// The taints that nodes usually have for what the template asks, each with the first resource
+/// that is asked of such nodes.
+fn taints<'a>(template: &Template<'a>) -> BTreeMap<&'static str, &'a str> {
+    let mut out = BTreeMap::new();
+    for container in template.all_containers() {
+        for side in ["limits", "requests"] {
+            for (resource, amount) in container.path(&["resources", side]).entries() {
+                let amount = amount.quantity_text();
+                let amount = amount.and_then(|text| Quantity::parse(&text).ok());
+                let wanted = is_accelerator(resource) && amount.is_some_and(|q| !q.is_zero());
+                if let Some(key) = taint(resource).filter(|_| wanted) {
+                    out.entry(key).or_insert(resource);
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The key of the taint on nodes that have a resource.
+fn taint(resource: &str) -> Option<&'static str> {
+    match resource.split_once('/')? {
+        ("nvidia.com", _) => Some("nvidia.com/gpu"),
+        ("aws.amazon.com", _) => Some("aws.amazon.com/neuron"),
+        ("amd.com", "gpu") => Some("amd.com/gpu"),
+        ("habana.ai", "gaudi") => Some("habana.ai/gaudi"),
+        _ => None,
+    }
+}
+
+/// Whether every pool that takes the pods is known, and has no such taint.
+fn is_free(key: &str, template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let landing = ctx.index().views().landing(ctx.index(), ctx.platform());
+    let sites = landing.sites_of(template).unwrap_or_default();
+    !sites.is_empty() && !landing.is_blind() && !sites.iter().any(|s| is_tainted(&s.object, key))
+}
+
+fn is_tainted(pool: &Object, key: &str) -> bool {
+    let taints = pool.path(&["spec", "template", "spec", "taints"]);
+    let mut taints = taints.items();
+    taints.any(|taint| taint.get("key").text() == Some(key))
+}
+
+/// Whether a queue decides on what nodes the pods run.
+fn is_queued(object: &Object) -> bool {
+    let labels = object.path(&["metadata", "labels"]);
+    labels.get("kueue.x-k8s.io/queue-name").exists()
+}

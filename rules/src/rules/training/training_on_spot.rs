@@ -1,0 +1,228 @@
+//! A training run may land on Spot nodes.
+//!
+//! # Why
+//!
+//! EC2 takes a Spot node back with two minutes' notice, and GPU types are taken back the most. The
+//! run goes back to its last checkpoint, a distributed one with all of its workers, and waits for
+//! capacity that has just become scarce. No annotation prevents it, do-not-disrupt included. Where
+//! a pool allows Spot and on-demand, Karpenter buys Spot first. It is advice where the run seems to
+//! resume from checkpoints, and where the pool is for training and has the finding itself.
+//!
+//! # Fix
+//!
+//! Ask for `karpenter.sh/capacity-type: on-demand` or `reserved` in the pods' node selector. Or
+//! save checkpoints, resume from them, and suppress this with a reason.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: bert-training
+//! spec:
+//!   backoffLimit: 3
+//!   template:
+//!     metadata:
+//!       annotations: {karpenter.sh/do-not-disrupt: "true"}
+//!     spec:
+//!       restartPolicy: Never
+//!       nodeSelector:
+//!         karpenter.sh/capacity-type: spot # <-
+//!       containers:
+//!         - name: trainer
+//!           image: registry.example.com/ml/bert:v3
+//!           command: [torchrun, --nproc_per_node=1, train.py]
+//!           resources:
+//!             limits: {nvidia.com/gpu: 1}
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata:
+//!   name: bert-training
+//! spec:
+//!   backoffLimit: 3
+//!   template:
+//!     metadata:
+//!       annotations: {karpenter.sh/do-not-disrupt: "true"}
+//!     spec:
+//!       restartPolicy: Never
+//!       nodeSelector:
+//!         karpenter.sh/capacity-type: on-demand
+//!       containers:
+//!         - name: trainer
+//!           image: registry.example.com/ml/bert:v3
+//!           command: [torchrun, --nproc_per_node=1, train.py]
+//!           resources:
+//!             limits: {nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodepools/#capacity-type>
+//! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
+
+use serde_json::json;
+
+use crate::finding::{Severity, shown};
+use crate::fix::{Fix, Safety};
+use crate::model::class::{Class, classify};
+use crate::model::gpu::asks_for_accelerator;
+use crate::model::landing::{Site, is_made, wanted_capacity};
+use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
+use crate::model::pod::pod;
+use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "training-on-spot",
+    group: Group::Training,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NODE_POOL],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("training_on_spot.rs")),
+    check: Check::Object(check),
+};
+
+/// A run that ends within this many seconds loses little.
+const SHORT_SECONDS: i64 = 15 * 60;
+
+/// Words by which a run says that it goes on where it stopped.
+const RESUMES: [&str; 3] = ["resume", "checkpoint", "ckpt"];
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    // Pods of a DaemonSet come with every node, those of a controller are its template's.
+    if object.is_partial() || object.is(Kind::DAEMON_SET) || is_made(object) || is_short(object) {
+        return;
+    }
+    if !classify(object).is(Class::Training) {
+        return;
+    }
+    for template in templates(object) {
+        if asks_for_accelerator(&template)
+            && pod(&template).is_some()
+            && !is_brief(&template.spec.get("activeDeadlineSeconds"))
+        {
+            judge(object, &template, ctx);
+        }
+    }
+}
+
+fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
+    let name = shown(object.name());
+    let asked = wanted_capacity(template);
+    if asked.as_ref().is_some_and(|asked| !asked.contains("spot")) {
+        return;
+    }
+    let selector = template.spec.path(&["nodeSelector", CAPACITY_TYPE]);
+    let advice = resumes(template);
+    if asked.is_some() {
+        let message =
+            format!("training run `{name}` asks for Spot nodes, which go with two minutes' notice");
+        let node = if selector.exists() {
+            selector.clone()
+        } else {
+            template.spec.get("affinity")
+        };
+        let finding = ctx.report(&node, message);
+        finding.help(
+            "ask for `on-demand` or `reserved`, or say in a suppression that the run resumes",
+        );
+        if advice {
+            finding.severity(Severity::Info);
+        }
+        if selector.text() == Some("spot") && !template.spec.get("affinity").exists() {
+            finding.fix(on_demand(&selector));
+        }
+        return;
+    }
+    let views = ctx.index().views();
+    let landing = views.landing(ctx.index(), ctx.platform());
+    let Some(sites) = landing.sites_of(template) else {
+        return;
+    };
+    let has = |site: &&Site, capacity: &str| site.capacity_types(template).contains(capacity);
+    let heaviest = sites.iter().map(|site| weight(site)).max();
+    let spot = |first: bool| {
+        let mut found = sites.iter().copied().filter(|site| has(site, "spot"));
+        found.find(|site| !first || Some(weight(site)) == heaviest)
+    };
+    let (site, surely) = match (spot(true), spot(false)) {
+        (Some(site), _) => (site, !landing.is_blind()),
+        (None, Some(site)) => (site, false),
+        (None, None) => return,
+    };
+    let says_so = NodePool::new(&site.object)
+        .and_then(|pool| views.purpose(&pool, site.object.name()))
+        .is_some_and(|(class, _)| class == Class::Training);
+    let elsewhere = sites.iter().any(|site| has(site, "on-demand"));
+    let pool = shown(site.object.name());
+    let message = format!(
+        "training run `{name}` may land on Spot nodes of `{pool}`, which go with two minutes' notice"
+    );
+    let finding = ctx.report(&selector, message);
+    finding
+        .help("ask for `karpenter.sh/capacity-type: on-demand`, or say in a suppression that it resumes")
+        .related(
+            &site.object,
+            &site.object.path(&["metadata", "name"]),
+            "may take the pods, and allows Spot",
+        );
+    if !surely || says_so || advice {
+        finding.severity(Severity::Info);
+    }
+    if elsewhere {
+        finding.fix(on_demand(&selector));
+    }
+}
+
+fn on_demand(selector: &Node<'_>) -> Fix {
+    let title = "ask for on-demand nodes; check that a pool has them";
+    Fix::new(title, Safety::Unsafe).set(selector, json!("on-demand"))
+}
+
+fn weight(site: &Site) -> i64 {
+    let weight = site.object.path(&["spec", "weight"]);
+    weight.int().unwrap_or(0)
+}
+
+/// Whether the words of a container say that the run goes on where it stopped.
+fn resumes(template: &Template<'_>) -> bool {
+    let says = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        RESUMES.iter().any(|word| text.contains(word))
+    };
+    template.all_containers().any(|container| {
+        let words = ["command", "args"].map(|list| container.get(list));
+        let mut words = words.iter().flat_map(Node::items);
+        let mut names = container.get("env").items().map(|e| e.get("name"));
+        words.any(|w| w.text().is_some_and(says)) || names.any(|n| n.text().is_some_and(says))
+    })
+}
+
+/// Whether a deadline ends the run early.
+fn is_short(object: &Object) -> bool {
+    let spec = object.get("spec");
+    [
+        spec.get("activeDeadlineSeconds"),
+        spec.path(&["runPolicy", "activeDeadlineSeconds"]),
+        spec.path(&["jobTemplate", "spec", "activeDeadlineSeconds"]),
+        spec.path(&["jobTargetRef", "activeDeadlineSeconds"]),
+    ]
+    .iter()
+    .any(is_brief)
+}
+
+fn is_brief(deadline: &Node<'_>) -> bool {
+    deadline.is_unknown() || deadline.int().is_some_and(|s| s < SHORT_SECONDS)
+}

@@ -1,0 +1,214 @@
+//! Reviews in process, beside 10,000 objects: from the bytes of an AdmissionReview to the bytes of its answer.
+//!
+//! `cargo bench -p gpulint-webhook --bench review`. The budget is 200 µs at the median. What a snapshot of the cluster costs
+//! is printed as well: it is made after changes, beside the requests.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+
+use std::time::{Duration, Instant};
+
+use gpulint_rules::{Engine, Index, Object, Settings};
+use gpulint_webhook::{Circumstances, answer, mutate};
+use serde_json::{Value, json};
+
+const ROUNDS: usize = 2_000;
+
+fn main() {
+    let objects: Vec<Object> = cluster().iter().filter_map(Object::from_json).collect();
+    let snapshot = || {
+        let mut index = Index::new(true);
+        for object in &objects {
+            index.apply(object.clone());
+        }
+        let _ = index.views();
+        index
+    };
+    let mut took: Vec<Duration> = (0..9)
+        .map(|_| {
+            let began = Instant::now();
+            drop(snapshot());
+            began.elapsed()
+        })
+        .collect();
+    took.sort_unstable();
+    println!(
+        "a snapshot of {} objects: {:.1} ms",
+        objects.len(),
+        took[4].as_secs_f64() * 1e3
+    );
+
+    let engine = Engine::new(Settings::default());
+    let index = snapshot();
+    let asked = Circumstances {
+        live: true,
+        watched: true,
+    };
+    let cases = [
+        ("NodePool", create(&pool("new"), "karpenter.sh")),
+        (
+            "NodePool without taints",
+            create(&untainted(), "karpenter.sh"),
+        ),
+        (
+            "NodePool, updated",
+            update(&pool("gpu-7"), &untainted(), "karpenter.sh"),
+        ),
+        ("Deployment", create(&deployment(1_000_000), "apps")),
+        ("Job", create(&job(), "batch")),
+        ("ScaledObject", create(&scaled(7), "keda.sh")),
+        ("Pod", create(&pod(1_000_000), "")),
+        ("Pod of a controller", create(&derived(), "")),
+    ];
+    for (name, body) in cases {
+        let validated = measure(|| answer(&engine, &index, asked, &body).unwrap().body.len());
+        let mutated = measure(|| mutate(&engine, &index, &body).unwrap().body.len());
+        println!(
+            "{name:<24} {:>6} bytes   validate {validated}   mutate {mutated}",
+            body.len()
+        );
+    }
+}
+
+fn measure(mut work: impl FnMut() -> usize) -> String {
+    for _ in 0..ROUNDS / 10 {
+        assert!(work() > 0);
+    }
+    let mut took: Vec<Duration> = (0..ROUNDS)
+        .map(|_| {
+            let began = Instant::now();
+            assert!(work() > 0);
+            began.elapsed()
+        })
+        .collect();
+    took.sort_unstable();
+    let micros = |at: usize| took[at].as_secs_f64() * 1e6;
+    format!(
+        "{:>6.0} µs, p99 {:>6.0} µs",
+        micros(ROUNDS / 2),
+        micros(ROUNDS * 99 / 100)
+    )
+}
+
+/// 9,000 pods that no known controller made, and what goes with them.
+fn cluster() -> Vec<Value> {
+    let mut objects: Vec<Value> = (0..9_000).map(pod).collect();
+    objects.extend((0..450).map(deployment));
+    objects.extend((0..200).map(|n| pool(&format!("gpu-{n}"))));
+    objects.extend((0..150).map(scaled));
+    objects.extend((0..200).map(|n| {
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": format!("app-{n}"), "namespace": format!("team-{}", n % 50)},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": format!("app-{n}")}}}})
+    }));
+    objects
+}
+
+fn review(operation: &str, object: &Value, old: &Value, group: &str) -> Vec<u8> {
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "operation": operation,
+        "name": object["metadata"]["name"], "namespace": object["metadata"]["namespace"],
+        "kind": {"group": group, "version": "v1", "kind": object["kind"]},
+        "userInfo": {"username": "admin", "groups": ["system:authenticated"]},
+        "object": object, "oldObject": old}})
+    .to_string()
+    .into_bytes()
+}
+
+fn create(object: &Value, group: &str) -> Vec<u8> {
+    review("CREATE", object, &Value::Null, group)
+}
+
+fn update(object: &Value, old: &Value, group: &str) -> Vec<u8> {
+    review("UPDATE", object, old, group)
+}
+
+fn pool(name: &str) -> Value {
+    json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": {"name": name, "labels": {"team": "ml"}, "managedFields": managed()},
+        "spec": {"weight": 10, "template": {"metadata": {"labels": {"team": "ml", "workload": "inference"}}, "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+            "expireAfter": "720h",
+            "taints": [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}],
+            "requirements": [
+                {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["g5", "g6", "g6e"]},
+                {"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "Lt", "values": ["5"]},
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a", "us-east-1b"]}]}},
+        "limits": {"cpu": "400", "memory": "1600Gi", "nvidia.com/gpu": "16"},
+        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m",
+            "budgets": [{"nodes": "1"}, {"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h"}]}}})
+}
+
+fn untainted() -> Value {
+    let mut pool = pool("gpu-7");
+    let spec = pool["spec"]["template"]["spec"].as_object_mut();
+    spec.unwrap().remove("taints");
+    pool
+}
+
+/// What clients leave behind in every object that a cluster holds.
+fn managed() -> Value {
+    let fields: serde_json::Map<String, Value> = (0..25)
+        .map(|n| (format!("f:field-{n}"), json!({".": {}, "f:inner": {}})))
+        .collect();
+    json!([{"manager": "kubectl-client-side-apply", "operation": "Update", "apiVersion": "v1",
+        "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields}])
+}
+
+fn containers(number: usize) -> Value {
+    let env: Vec<Value> = (0..12)
+        .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("value-{n}-of-{number}")}))
+        .collect();
+    json!([{"name": "main", "image": "registry.example.com/team/trainer:1.2.3", "env": env,
+        "command": ["python", "-m", "train", "--epochs", "10"],
+        "resources": {"requests": {"cpu": "4", "memory": "16Gi"}, "limits": {"memory": "16Gi", "nvidia.com/gpu": "1"}},
+        "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}},
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]}])
+}
+
+fn pod_spec(number: usize) -> Value {
+    json!({"containers": containers(number), "terminationGracePeriodSeconds": 60,
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}]})
+}
+
+fn pod(number: usize) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": format!("trainer-{number}"), "namespace": format!("team-{}", number % 50),
+            "labels": {"app": format!("app-{}", number % 500), "team": "ml"}, "managedFields": managed(),
+            "ownerReferences": [{"apiVersion": "example.com/v1", "kind": "Experiment", "name": "x", "uid": "1", "controller": true}]},
+        "spec": pod_spec(number)})
+}
+
+fn derived() -> Value {
+    let mut pod = pod(1_000_001);
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "1", "controller": true});
+    pod["metadata"]["ownerReferences"] = json!([owner]);
+    pod
+}
+
+fn deployment(number: usize) -> Value {
+    let app = format!("app-{}", number % 500);
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": format!("server-{number}"), "namespace": format!("team-{}", number % 50), "managedFields": managed()},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": app}},
+            "template": {"metadata": {"labels": {"app": app, "team": "ml"}}, "spec": pod_spec(number)}}})
+}
+
+fn job() -> Value {
+    let mut spec = pod_spec(1_000_002);
+    spec["restartPolicy"] = "Never".into();
+    json!({"apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "pretrain", "namespace": "team-1", "managedFields": managed()},
+        "spec": {"backoffLimit": 3, "template": {"metadata": {"labels": {"app": "pretrain"}}, "spec": spec}}})
+}
+
+fn scaled(number: usize) -> Value {
+    json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+        "metadata": {"name": format!("server-{number}"), "namespace": format!("team-{}", number % 50), "managedFields": managed()},
+        "spec": {"scaleTargetRef": {"name": format!("server-{number}")}, "minReplicaCount": 2, "maxReplicaCount": 8,
+            "triggers": [{"type": "prometheus", "metadata": {
+                "serverAddress": "http://prometheus.monitoring:9090",
+                "query": "sum(rate(requests_total{app=\"web\"}[2m]))", "threshold": "100"}}]}})
+}
