@@ -175,7 +175,7 @@ fn taint(resource: &str) -> Option<&'static str> {
 
 /// Whether every pool that takes the pods is known, and has no such taint.
 fn is_free(key: &str, template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    let landing = ctx.index().views().landing(ctx.index(), ctx.platform());
+    let landing = ctx.index().views().landing(ctx.platform());
     let sites = landing.sites_of(template).unwrap_or_default();
     !sites.is_empty() && !landing.is_blind() && !sites.iter().any(|s| is_tainted(&s.object, key))
 }

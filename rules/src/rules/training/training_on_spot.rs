@@ -147,7 +147,7 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         return;
     }
     let views = ctx.index().views();
-    let landing = views.landing(ctx.index(), ctx.platform());
+    let landing = views.landing(ctx.platform());
     let Some(sites) = landing.sites_of(template) else {
         return;
     };
