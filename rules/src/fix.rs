@@ -90,6 +90,9 @@ pub enum Operation {
     },
 }
 
+/// What reports say of a fix that drifts.
+pub const REPLACES: &str = "replaces live nodes";
+
 /// A repair.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fix {
@@ -116,6 +119,16 @@ impl Fix {
             operations: Vec::new(),
             drifts: false,
             creates: Vec::new(),
+        }
+    }
+
+    /// The title, and what the fix does to the nodes of a live object.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        if self.drifts {
+            format!("{} ({REPLACES})", self.title)
+        } else {
+            self.title.clone()
         }
     }
 

@@ -10,6 +10,7 @@ use gpulint_rules::engine::{File, sort};
 use gpulint_rules::fix::text::{edits, rewritten};
 use gpulint_rules::fix::value;
 use gpulint_rules::model::budget::{Calendar, Reason, Week};
+use gpulint_rules::model::drift::replaces_nodes;
 use gpulint_rules::model::nodepool::NodePool;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{
@@ -412,6 +413,13 @@ fn wrong_fixes(place: &str, text: &str, rule: &Rule, tried: &mut usize) -> Vec<S
                 continue;
             }
         };
+        // What is refused has no nodes.
+        if finding.refused_by.is_none() && replaces_nodes(&before, &patched) != fix.drifts {
+            let drifts = if fix.drifts { "" } else { "not " };
+            say(format!(
+                "the fix is {drifts}marked as one that replaces nodes"
+            ));
+        }
         let edits = match edits(object, fix) {
             Ok(edits) => edits,
             Err(Refused::Alias(_) | Refused::Merge(_) | Refused::Anchor(_)) => continue,

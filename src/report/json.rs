@@ -100,7 +100,7 @@ struct Related<'a> {
 
 #[derive(Serialize)]
 struct Fix<'a> {
-    title: &'a str,
+    title: String,
     safety: &'static str,
     edits: Vec<Edit>,
     patch: Vec<Change<'a>>,
@@ -200,7 +200,7 @@ fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
             .collect(),
         fingerprint: finding.fingerprint(),
         fix: finding.fix.as_ref().map(|fix| Fix {
-            title: &fix.title,
+            title: fix.heading(),
             safety: match fix.safety {
                 Safety::Safe => "safe",
                 Safety::Unsafe => "unsafe",

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 
+use gpulint_rules::fix::REPLACES;
 use gpulint_rules::model::budget::{DAYS, Week};
 use gpulint_rules::source::Source;
 use gpulint_rules::{Finding, Safety, Severity};
@@ -126,7 +127,12 @@ impl Drawer {
                 Safety::Safe => "safe",
                 Safety::Unsafe => "unsafe",
             };
-            self.line(out, "fix", &format!("{} ({safety})", fix.title))?;
+            let nodes = if fix.drifts {
+                format!(", {REPLACES}")
+            } else {
+                String::new()
+            };
+            self.line(out, "fix", &format!("{} ({safety}{nodes})", fix.title))?;
         }
         if let Some(reason) = refused {
             self.line(out, "note", &format!("not fixed: {reason}"))?;

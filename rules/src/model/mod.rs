@@ -6,6 +6,7 @@ pub mod class;
 pub mod cron;
 pub(crate) mod do_not_disrupt;
 pub mod dra;
+pub mod drift;
 pub mod duration;
 pub(crate) mod empty_range;
 pub(crate) mod fallback;

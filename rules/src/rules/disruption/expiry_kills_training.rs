@@ -125,11 +125,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     )
     .help("write `expireAfter: Never`; budgets and do-not-disrupt do not hold off expiration")
     .fix(
-        Fix::new(
-            "never expire nodes; this replaces the nodes of a live pool",
-            Safety::Unsafe,
-        )
-        .drifting()
-        .set(&expiry, json!("Never")),
+        Fix::new("never expire nodes", Safety::Unsafe)
+            .drifting()
+            .set(&expiry, json!("Never")),
     );
 }

@@ -169,6 +169,7 @@ fn rename(finding: &mut Finding, node: &Node<'_>, word: &str) {
             format!("write `{word}`; check which nodes the pool then gets"),
             Safety::Unsafe,
         )
+        .drifting()
         .set(node, json!(word)),
     );
 }

@@ -169,7 +169,7 @@ fn place<'a>(
     requirements: &Node<'a>,
     label: &Node<'a>,
 ) -> (Node<'a>, Option<Fix>) {
-    let fix = |title: &str| Fix::new(title, Safety::Unsafe);
+    let fix = |title: &str| Fix::new(title, Safety::Unsafe).drifting();
     if let Some(requirement) = pool.requirement(CAPACITY_TYPE) {
         let values = requirement.get("values");
         let is_in = requirement.get("operator").text() == Some("In");
@@ -189,7 +189,7 @@ fn place<'a>(
     }
     if label.exists() {
         let fix = fix("buy on-demand nodes").set(label, json!("on-demand"));
-        return (label.clone(), Some(fix.drifting()));
+        return (label.clone(), Some(fix));
     }
     let wanted = json!({"key": CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]});
     let fix = fix("buy on-demand nodes").append(requirements, wanted);
