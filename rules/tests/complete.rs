@@ -1,6 +1,9 @@
 //! What rules on NodePools say of an input that is the whole cluster, and only of such a one.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+
+use gpulint_rules::settings::{ParamValue, RuleSettings};
 use gpulint_rules::{Engine, Index, Object, Settings};
 use serde_json::{Value, json};
 
@@ -41,6 +44,16 @@ fn class() -> Value {
 
 /// What a rule says of all objects, with the severity.
 fn lint(objects: &[Value], rule: &str, complete: bool) -> Vec<String> {
+    lint_with(objects, rule, complete, BTreeMap::new())
+}
+
+/// The same with parameters of the rule.
+fn lint_with(
+    objects: &[Value],
+    rule: &str,
+    complete: bool,
+    params: BTreeMap<String, ParamValue>,
+) -> Vec<String> {
     let objects: Vec<Object> = objects.iter().filter_map(Object::from_json).collect();
     let mut index = Index::new(complete);
     for object in &objects {
@@ -49,6 +62,13 @@ fn lint(objects: &[Value], rule: &str, complete: bool) -> Vec<String> {
     let engine = Engine::new(Settings {
         select: vec![rule.to_owned()],
         complete,
+        rules: BTreeMap::from([(
+            rule.to_owned(),
+            RuleSettings {
+                params,
+                ..RuleSettings::default()
+            },
+        )]),
         ..Settings::default()
     });
     objects
@@ -127,8 +147,12 @@ fn nobody_selects_a_value_that_karpenter_makes_up() {
         "spec": {"nodeSelector": {"example.com/team": "search"}, "containers": []},
     });
     assert_eq!(lint(&[own, pod], RULE, true), Vec::<String>::new());
-    // Domains of one's own are no slips, whatever the values.
+    // Domains of one's own may be named.
     let alike = json!({"key": "example.com/instance-family", "operator": "In", "values": ["p5"]});
     let alike = pool("gpu", 50, &[family(), alike]);
-    assert_eq!(lint(std::slice::from_ref(&alike), RULE, false).len(), 1);
+    let alike = std::slice::from_ref(&alike);
+    assert_eq!(lint(alike, RULE, false).len(), 1);
+    let domains = ParamValue::Strings(vec!["example.com".to_owned()]);
+    let params = BTreeMap::from([("domains".to_owned(), domains)]);
+    assert!(lint_with(alike, RULE, false, params).is_empty());
 }

@@ -1,11 +1,11 @@
-//! A bound on GPU memory that the GPUs it names just miss.
+//! GPU memory as it is written on the box, which the label just misses.
 //!
 //! # Why
 //!
 //! The label has the memory of one GPU in MiB as EC2 states it, and that is not the number on the
 //! box: an A10G or L4 "with 24 GB" has 22888, an L40S "with 48 GB" 45776, an H100 "with 80 GB"
 //! 81920. A bound at the round number so leaves out, or lets in, the very GPUs that it was written
-//! for, and nothing says so.
+//! for, and nothing says so. A pod that selects the round number itself waits for ever.
 //!
 //! # Fix
 //!
@@ -83,8 +83,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::{Label, TypeSet};
+use serde_json::json;
+
+use crate::catalog::{self, InstanceType, Label, TypeSet};
 use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
 use crate::model::label_key::Place;
 use crate::model::nodepool::NodePool;
 use crate::model::requirement::{Operator, Requirement, Requirements};
@@ -106,7 +109,7 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[],
     params: &[],
     refused_by: &[],
-    fix: None,
+    fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_memory_boundary.rs")),
     check: Check::Object(check),
 };
@@ -126,7 +129,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             return;
         }
         let items: Vec<Item<'_>> = list.items().collect();
-        if items.iter().any(|i| is_bound(i, list.provider))
+        if items.iter().any(|i| is_ours(i, list.provider))
             && NodePool::new(object).is_some_and(|pool| !pool.has_unknown_types())
         {
             judge(&items, &[], list.provider, ctx);
@@ -138,90 +141,136 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
 }
 
-/// Each required term of a pod, together with its node selector.
+/// The node selector of a pod, and each required term together with it.
 fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
+    let selector = template.spec.get("nodeSelector");
+    if selector.has_unknown() {
+        return;
+    }
+    let selected: Vec<(&str, Node<'_>)> = selector.entries();
     let terms = template.spec.path(&[
         "affinity",
         "nodeAffinity",
         "requiredDuringSchedulingIgnoredDuringExecution",
         "nodeSelectorTerms",
     ]);
-    for term in terms.items() {
-        let items: Vec<Item<'_>> = (term.get("matchExpressions").items())
-            .filter(Node::is_mapping)
-            .map(Item)
-            .collect();
-        // Which of the two providers makes the nodes, the key itself says.
-        for provider in [Provider::Aws, Provider::AutoMode] {
-            if items.iter().any(|i| is_bound(i, provider)) {
-                let selector = template.spec.get("nodeSelector");
-                if term.has_unknown() || selector.has_unknown() {
-                    continue;
-                }
-                let selected: Vec<(&str, &str)> = (selector.entries().into_iter())
-                    .filter_map(|(k, v)| Some((k, v.text()?)))
-                    .collect();
+    // Which of the two providers makes the nodes, the key itself says.
+    for provider in [Provider::Aws, Provider::AutoMode] {
+        let key = provider.spelling(MEMORY);
+        let value = selected.iter().find(|(k, _)| *k == key).map(|(_, v)| v);
+        if let Some(value) = value {
+            let others = selected.iter().filter(|(k, _)| *k != key);
+            if let Some(types) = left(std::iter::empty(), others, provider) {
+                exact(value, &types, ctx);
+            }
+        }
+        for term in terms.items() {
+            let items: Vec<Item<'_>> = (term.get("matchExpressions").items())
+                .filter(Node::is_mapping)
+                .map(Item)
+                .collect();
+            if items.iter().any(|i| is_ours(i, provider)) && !term.has_unknown() {
                 judge(&items, &selected, provider, ctx);
             }
         }
     }
 }
 
-/// Whether an item bounds the memory by a number, under the key of this provider.
-fn is_bound(item: &Item<'_>, provider: Provider) -> bool {
-    item.operator().is_some_and(is_comparison)
-        && item.key().is_some_and(|k| *k == *provider.spelling(MEMORY))
+/// Whether an item speaks of the memory, under the key of this provider.
+fn is_ours(item: &Item<'_>, provider: Provider) -> bool {
+    item.key().is_some_and(|k| *k == *provider.spelling(MEMORY))
 }
 
-fn judge(items: &[Item<'_>], selected: &[(&str, &str)], provider: Provider, ctx: &mut Context<'_>) {
+fn judge(
+    items: &[Item<'_>],
+    selected: &[(&str, Node<'_>)],
+    provider: Provider,
+    ctx: &mut Context<'_>,
+) {
     for (at, item) in items.iter().enumerate() {
-        if !is_bound(item, provider) {
-            continue;
-        }
-        let Some(operator) = item.operator() else {
+        let Some(operator) = item.operator().filter(|_| is_ours(item, provider)) else {
             continue;
         };
-        let node = item.values().index(0);
-        let bound = item.texts().and_then(|texts| match texts.as_slice() {
-            [one] => one.parse::<i64>().ok(),
-            _ => None,
-        });
-        let Some(bound) = bound.filter(|b| is_sold(*b)) else {
-            continue;
-        };
-        // All that the others leave, so that only GPUs count that this bound decides on.
+        // All that the others leave, so that only GPUs count that this one decides on.
         let rest = items.iter().enumerate().filter(|(i, _)| *i != at);
-        let Some(types) = left(rest.map(|(_, item)| item), selected, provider) else {
+        let Some(types) = left(rest.map(|(_, item)| item), selected.iter(), provider) else {
             continue;
         };
-        let missed: BTreeSet<(u32, &str)> = types
-            .iter()
-            .filter(|t| misses(operator, bound, i64::from(t.gpu_memory_mib)))
-            .filter_map(|t| match t.label("karpenter.k8s.aws/instance-gpu-name") {
-                Label::Is(name) => Some((t.gpu_memory_mib, name)),
-                _ => None,
-            })
-            .collect();
-        let Some((mib, _)) = missed.first().copied() else {
-            continue;
-        };
-        let same = missed.iter().filter(|(other, _)| *other == mib);
-        let names: Vec<&str> = same.map(|(_, name)| *name).take(3).collect();
-        let (verb, better) = match operator {
-            Operator::Gt => ("leaves out", format!("Gt {}", mib - 1)),
-            Operator::Gte => ("leaves out", format!("Gte {mib}")),
-            Operator::Lte => ("leaves out", format!("Lte {mib}")),
-            _ => ("lets in", format!("Lt {mib}")),
-        };
-        let finding = ctx.report(
-            &node,
-            format!(
-                "`{operator} {bound}` {verb} {}, of which each has {mib} MiB",
-                names.join(", ")
-            ),
-        );
-        finding.help(format!("unless that is meant, write `{better}`"));
+        if is_comparison(operator) {
+            bound(item, operator, &types, ctx);
+        } else if operator == Operator::In {
+            for value in item.values().items() {
+                exact(&value, &types, ctx);
+            }
+        }
     }
+}
+
+/// A value that no GPU has to the letter, and some nearly.
+fn exact(value: &Node<'_>, types: &TypeSet, ctx: &mut Context<'_>) {
+    let sold = value.text().and_then(|t| t.parse::<i64>().ok());
+    let Some(sold) = sold.filter(|mib| is_sold(*mib)) else {
+        return;
+    };
+    let memory = |t: &InstanceType| i64::from(t.gpu_memory_mib);
+    // Not among those that are left, but somewhere: then another requirement is in the way.
+    if catalog::all().iter().any(|t| memory(t) == sold) {
+        return;
+    }
+    let Some((mib, names)) = gpus(types, |t| is_near(sold, memory(t))) else {
+        return;
+    };
+    let better = mib.to_string();
+    let title = format!("write `{better}`; check that these GPUs are meant");
+    ctx.report(
+        value,
+        format!("no GPU has {sold} MiB: the nearest is {names} ({mib} MiB)"),
+    )
+    .severity(Severity::Warning)
+    .help(format!("write `{better}`, or name the GPU"))
+    .fix(Fix::new(title, Safety::Unsafe).set(value, json!(better)));
+}
+
+/// A bound between the size on the box and what the label says.
+fn bound(item: &Item<'_>, operator: Operator, types: &TypeSet, ctx: &mut Context<'_>) {
+    let number = item.texts().and_then(|texts| match texts.as_slice() {
+        [one] => one.parse::<i64>().ok(),
+        _ => None,
+    });
+    let Some(bound) = number.filter(|b| is_sold(*b)) else {
+        return;
+    };
+    let missed = |t: &InstanceType| misses(operator, bound, i64::from(t.gpu_memory_mib));
+    let Some((mib, names)) = gpus(types, missed) else {
+        return;
+    };
+    let (verb, better) = match operator {
+        Operator::Gt => ("leaves out", format!("Gt {}", mib - 1)),
+        Operator::Gte => ("leaves out", format!("Gte {mib}")),
+        Operator::Lte => ("leaves out", format!("Lte {mib}")),
+        _ => ("lets in", format!("Lt {mib}")),
+    };
+    ctx.report(
+        &item.values().index(0),
+        format!("`{operator} {bound}` {verb} {names} ({mib} MiB)"),
+    )
+    .help(format!("unless that is meant, write `{better}`"));
+}
+
+/// The GPUs of some of the types that have the least memory: how much, and what they are called.
+fn gpus(types: &TypeSet, keep: impl Fn(&InstanceType) -> bool) -> Option<(u32, String)> {
+    let found: BTreeSet<(u32, &str)> = types
+        .iter()
+        .filter(|t| keep(t))
+        .filter_map(|t| match t.label("karpenter.k8s.aws/instance-gpu-name") {
+            Label::Is(name) => Some((t.gpu_memory_mib, name)),
+            _ => None,
+        })
+        .collect();
+    let (mib, _) = found.first().copied()?;
+    let same = found.iter().filter(|(other, _)| *other == mib);
+    let names: Vec<&str> = same.map(|(_, name)| *name).take(3).collect();
+    Some((mib, names.join(", ")))
 }
 
 /// Whether a number is a size that GPUs are sold with, in MB or MiB.
@@ -230,20 +279,25 @@ fn is_sold(bound: i64) -> bool {
         .any(|gb| [gb * 1000, gb * 1024].contains(&bound))
 }
 
+/// Whether a GPU's memory is as far from a size as what is sold with that size may be.
+fn is_near(sold: i64, mib: i64) -> bool {
+    (sold - mib).abs() * 100 <= mib * NEAR
+}
+
 /// Whether a GPU is on the other side of the bound than its size on the box is.
 fn misses(operator: Operator, bound: i64, mib: i64) -> bool {
-    let near = (bound - mib).abs() * 100 <= mib * NEAR;
-    near && match operator {
-        Operator::Gt | Operator::Gte | Operator::Lt => mib < bound,
-        Operator::Lte => mib > bound,
-        _ => false,
-    }
+    is_near(bound, mib)
+        && match operator {
+            Operator::Gt | Operator::Gte | Operator::Lt => mib < bound,
+            Operator::Lte => mib > bound,
+            _ => false,
+        }
 }
 
 /// The types that the other requirements leave.
 fn left<'a>(
     items: impl Iterator<Item = &'a Item<'a>>,
-    selected: &[(&str, &str)],
+    selected: impl Iterator<Item = &'a (&'a str, Node<'a>)>,
     provider: Provider,
 ) -> Option<TypeSet> {
     let mut all = Requirements::new();
@@ -253,7 +307,7 @@ fn left<'a>(
         all.add(&key, Requirement::new(operator, &item.texts()?, None));
     }
     for (key, value) in selected {
-        all.add(&provider.label(key), Requirement::is(value));
+        all.add(&provider.label(key), Requirement::is(value.text()?));
     }
     let admitted = admitted_without_class(&all);
     admitted.doubts.is_empty().then_some(admitted.types)

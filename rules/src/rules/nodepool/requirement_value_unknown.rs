@@ -279,8 +279,8 @@ fn unknown(
     }
     let severity = match (is_open(asked.key), sure) {
         _ if asked.refused => Severity::Error,
-        // A family or type may be newer than the catalogue.
-        (true, false) => Severity::Info,
+        // A family or type may be newer than the catalogue, but it has a name.
+        (true, false) if !text.is_empty() => Severity::Info,
         _ => Severity::Warning,
     };
     let finding = ctx.report(
@@ -296,6 +296,13 @@ fn unknown(
         finding.refused_by(Some(Authority::Karpenter));
     }
     match meant {
+        _ if text.is_empty() => {
+            finding.help("take it out, or write what was meant");
+            // Beside other values it admits nothing, and in `NotIn` it excludes nothing.
+            if asked.values.len() > 1 && !asked.refused {
+                finding.fix(Fix::new("take the empty value out", Safety::Safe).remove(node));
+            }
+        }
         Meant::Certainly(word) => {
             finding.help(format!("write `{word}`"));
             finding.fix(Fix::new(format!("write `{word}`"), Safety::Safe).set(node, json!(word)));
