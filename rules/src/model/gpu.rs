@@ -58,6 +58,24 @@ pub fn is_extended(resource: &str) -> bool {
     }
 }
 
+/// The network interfaces that bypass the kernel.
+pub(crate) const EFA: &str = "vpc.amazonaws.com/efa";
+
+/// The extended resources that containers of the template ask for; one may come several times.
+pub(crate) fn resources_asked<'a>(template: &Template<'a>) -> Vec<&'a str> {
+    let mut out = Vec::new();
+    for container in template.all_containers() {
+        for side in ["requests", "limits"] {
+            let amounts = container.path(&["resources", side]).entries();
+            let asked = amounts
+                .into_iter()
+                .filter(|(name, amount)| is_extended(name) && amount.exists() && !is_zero(amount));
+            out.extend(asked.map(|(name, _)| name));
+        }
+    }
+    out
+}
+
 /// Whether any container of the template asks for an accelerator: `Some(true)` or `Some(false)`,
 /// `None` where a placeholder decides.
 #[must_use]

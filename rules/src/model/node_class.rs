@@ -3,6 +3,7 @@
 use crate::model::scheduling::AmiFamily;
 use crate::node::Node;
 use crate::object::{Kind, Object};
+use crate::source::Scalar;
 
 /// An EC2NodeClass.
 #[derive(Clone, Debug)]
@@ -54,11 +55,76 @@ impl<'a> Ec2NodeClass<'a> {
         alias.into_iter().find(|a| a.text().is_some())
     }
 
+    /// Whether local disks become one volume that holds images and pods; `None` where that is not
+    /// known.
+    pub(crate) fn raid0(&self) -> Option<bool> {
+        let policy = self.get("instanceStorePolicy");
+        if policy.exists() {
+            policy.text().map(|policy| policy == "RAID0")
+        } else {
+            Some(false)
+        }
+    }
+
+    /// The volume that holds images and pods where no local disk does.
+    pub(crate) fn pod_volume(&self) -> PodVolume<'a> {
+        let list = self.get("blockDeviceMappings");
+        let Some(family) = self.family().filter(|_| !list.has_unknown()) else {
+            return PodVolume::Unknown;
+        };
+        let mappings: Vec<Node<'a>> = self.block_devices().collect();
+        if mappings.is_empty() {
+            return match (family, list.exists()) {
+                (AmiFamily::Custom, _) | (_, true) => PodVolume::Unknown,
+                (AmiFamily::Windows, _) => PodVolume::Default(50),
+                _ => PodVolume::Default(20),
+            };
+        }
+        let root = |m: &&Node<'a>| m.get("rootVolume").bool() == Some(true);
+        let device = |m: &&Node<'a>| m.get("deviceName").text() == Some(pod_device(family));
+        let found = match family {
+            AmiFamily::Custom => mappings.iter().find(root).or(mappings.last()),
+            _ => mappings.iter().find(root).or(mappings.iter().find(device)),
+        };
+        match found {
+            Some(mapping) => PodVolume::Mapped(mapping.get("ebs")),
+            None => PodVolume::Unknown,
+        }
+    }
+
+    /// The user data as it is written: what looks like a placeholder is the shell's business there.
+    pub(crate) fn user_data(&self) -> Option<&'a str> {
+        match self.get("userData").scalar() {
+            Some(Scalar::Str(text)) => Some(text),
+            _ => None,
+        }
+    }
+
     /// The block device mappings that are mappings.
     pub(crate) fn block_devices(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         self.get("blockDeviceMappings")
             .items()
             .filter(Node::is_mapping)
+    }
+}
+
+/// Where a node keeps images and pods.
+#[derive(Clone, Debug)]
+pub(crate) enum PodVolume<'a> {
+    /// Karpenter's own mapping, with so many GiB.
+    Default(u64),
+    /// The `ebs` of a mapping.
+    Mapped(Node<'a>),
+    /// The AMI decides, or a placeholder.
+    Unknown,
+}
+
+/// The device that holds images and pods.
+pub(crate) fn pod_device(family: AmiFamily) -> &'static str {
+    match family {
+        AmiFamily::Bottlerocket => "/dev/xvdb",
+        AmiFamily::Windows => "/dev/sda1",
+        AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Custom => "/dev/xvda",
     }
 }
 

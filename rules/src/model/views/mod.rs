@@ -2,9 +2,11 @@
 //! which workloads choose which pool. Each question is answered through a map, never by a scan
 //! over everything.
 
+mod class_pools;
 mod classes;
 mod guards;
 mod relation;
+mod resources;
 mod scalers;
 mod workloads;
 
@@ -25,10 +27,12 @@ use crate::object::Object;
 use crate::settings::Platform;
 use crate::trace::{self, Topic, Touched};
 
+pub(crate) use class_pools::{ClassPools, Users};
 pub(crate) use classes::Classes;
 use guards::{Pdbs, Protectors};
 use relation::Derived;
 pub(crate) use relation::{Change, Counts};
+use resources::Resources;
 use scalers::{Scalers, Target, key};
 use workloads::{Workloads, chooses, pairs, pool_labels, takes, wants};
 
@@ -52,6 +56,8 @@ pub(crate) struct Parts {
     pdbs: OnceLock<Pdbs>,
     protectors: OnceLock<Protectors>,
     classes: OnceLock<Classes>,
+    class_pools: OnceLock<ClassPools>,
+    resources: OnceLock<Resources>,
     fallbacks: Derived<Fallbacks>,
     kubelets: Derived<Kubelets>,
     recorded: Derived<BTreeSet<String>>,
@@ -78,6 +84,8 @@ impl Parts {
         part(&mut self.pdbs, change, object, touched);
         part(&mut self.protectors, change, object, touched);
         part(&mut self.classes, change, object, touched);
+        part(&mut self.class_pools, change, object, touched);
+        part(&mut self.resources, change, object, touched);
         part(&mut self.label_uses, change, object, touched);
     }
 
@@ -131,6 +139,7 @@ impl<'i> Views<'i> {
     pub fn make(self) {
         let _ = (self.workloads(), self.scalers(), self.pdbs());
         let _ = (self.protectors(), self.classes(), self.label_uses());
+        let _ = (self.class_pools(), self.resources());
         let _ = (self.fallbacks(), self.kubelets(), self.recorded());
     }
 
@@ -193,6 +202,20 @@ impl<'i> Views<'i> {
     /// Node classes and who refers to them.
     pub(crate) fn classes(self) -> &'i Classes {
         self.kept(|parts| &parts.classes)
+    }
+
+    /// The NodePools of each EC2NodeClass.
+    pub(crate) fn class_pools(self) -> &'i ClassPools {
+        self.kept(|parts| &parts.class_pools)
+    }
+
+    fn resources(self) -> &'i Resources {
+        self.kept(|parts| &parts.resources)
+    }
+
+    /// Whether a workload asks for an extended resource.
+    pub(crate) fn is_asked_for(self, resource: &str) -> bool {
+        self.resources().0.has(&resource.to_owned())
     }
 
     /// Whether a NodePool that the workload chooses protects its nodes as a whole.

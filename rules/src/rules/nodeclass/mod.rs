@@ -6,12 +6,17 @@ use crate::rule::{Authority, Context};
 use crate::source::placeholder::is_placeholder;
 
 pub(crate) mod block_device_invalid;
+pub(crate) mod efa_public_ip;
+pub(crate) mod gpu_ami_mismatch;
+pub(crate) mod gpu_root_volume_small;
 pub(crate) mod imds_exposed;
+pub(crate) mod instance_store_unused;
 pub(crate) mod node_class_ami_terms;
 pub(crate) mod node_class_identity;
 pub(crate) mod node_class_kubelet;
 pub(crate) mod node_class_restricted_tag;
 pub(crate) mod node_class_selector_term;
+pub(crate) mod user_data_suspect;
 
 /// Whether what is written in a selector term is all that it will hold.
 fn is_known(term: &Node<'_>) -> bool {

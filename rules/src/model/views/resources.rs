@@ -1,0 +1,41 @@
+//! Which resources workloads ask for.
+
+use crate::index::Index;
+use crate::model::gpu::resources_asked;
+use crate::model::workload::{WORKLOAD_KINDS, templates};
+use crate::object::Object;
+use crate::trace::Touched;
+
+use super::Kept;
+use super::relation::{Change, Counts};
+
+/// The extended resources that some workload asks for.
+#[derive(Debug)]
+pub(super) struct Resources(pub(super) Counts<String>);
+
+impl Kept for Resources {
+    fn new(index: &Index) -> Resources {
+        let mut out = Resources(Counts::new("resources asked for"));
+        for kind in WORKLOAD_KINDS {
+            for object in index.of(*kind) {
+                out.change(Change::Come, object, &mut Touched::unwanted());
+            }
+        }
+        out
+    }
+
+    fn change(&mut self, change: Change, object: &Object, touched: &mut Touched<'_>) {
+        if object.is_partial() || !WORKLOAD_KINDS.iter().any(|kind| object.is(*kind)) {
+            return;
+        }
+        let mut names: Vec<&str> = Vec::new();
+        for template in templates(object) {
+            names.extend(resources_asked(&template));
+        }
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            self.0.change(change, name.to_owned(), touched);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Nodes get public addresses, or cannot start because they should.
+//!
+//! # Why
+//!
+//! With `associatePublicIPAddress: true` every node is addressed from the internet, and only its
+//! security groups stand between. EC2 moreover gives no public address to an instance that starts
+//! with several network interfaces: where pods ask for EFA on a type with more than one of them, or
+//! where `networkInterfaces` names several, each launch fails and the pods stay Pending.
+//!
+//! # Fix
+//!
+//! Keep nodes in private subnets behind a NAT gateway or VPC endpoints, and leave the field out.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   associatePublicIPAddress: true # <-
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   associatePublicIPAddress: false
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#specassociatepublicipaddress>
+//! - <https://github.com/aws/karpenter-provider-aws/pull/5666>
+//! - <https://github.com/aws/karpenter-provider-aws/issues/3127>
+
+use serde_json::json;
+
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::model::gpu::EFA;
+use crate::model::node_class::Ec2NodeClass;
+use crate::model::workload::WORKLOAD_KINDS;
+use crate::object::{Kind, Object};
+use crate::pointer::Pointer;
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+const READS: [Kind; WORKLOAD_KINDS.len() + 1] = {
+    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 1];
+    let mut at = 0;
+    while at < WORKLOAD_KINDS.len() {
+        kinds[at + 1] = WORKLOAD_KINDS[at];
+        at += 1;
+    }
+    kinds
+};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "efa-public-ip",
+    group: Group::NodeClass,
+    severity: Severity::Info,
+    since: "0.1.0",
+    kinds: &[Kind::EC2_NODE_CLASS],
+    reads: &READS,
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("efa_public_ip.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(class) = Ec2NodeClass::new(object) else {
+        return;
+    };
+    let public = class.get("associatePublicIPAddress");
+    if public.bool() != Some(true) {
+        return;
+    }
+    let index = ctx.index();
+    let interfaces = class.get("networkInterfaces");
+    let addressed = (interfaces.items())
+        .filter(|i| i.get("interfaceType").text() == Some("interface"))
+        .nth(1);
+    let name = |pool: &Object| pool.path(&["metadata", "name"]).pointer();
+    // The message, and where the reason stands.
+    let several: Option<(String, Object, Pointer)> = if let Some(second) = addressed {
+        let message = "an instance with several interfaces gets no public address: it cannot start";
+        Some((message.to_owned(), object.clone(), second.pointer()))
+    } else if interfaces.exists() || !index.views().is_asked_for(EFA) {
+        None
+    } else {
+        let users = index.views().class_pools().of(object);
+        users.with_types().find_map(|(pool, types)| {
+            let instance = types.iter().find(|t| t.efa > 1)?.name;
+            let message = format!(
+                "{instance} and its like cannot start with a public address where pods ask for EFA"
+            );
+            Some((message, pool.clone(), name(pool)))
+        })
+    };
+    let fix = Fix::new(
+        "give no public address; check how the nodes reach the internet",
+        Safety::Unsafe,
+    )
+    .set(&public, json!(false))
+    .drifting();
+    let help = "use private subnets, and write `false` or leave the field out";
+    match several {
+        Some((message, other, place)) => {
+            let place = other.root().at(&place);
+            ctx.report(&public, message)
+                .severity(Severity::Warning)
+                .help(help)
+                .related(&other, &place, "because of this")
+                .fix(fix);
+        }
+        None => {
+            ctx.report(&public, "every node of the class gets a public address")
+                .help(help)
+                .fix(fix);
+        }
+    }
+}

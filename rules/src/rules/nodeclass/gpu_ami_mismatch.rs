@@ -1,0 +1,227 @@
+//! The images of a class do not fit the accelerators of its pools.
+//!
+//! # Why
+//!
+//! By an alias Karpenter gives every type with a GPU the NVIDIA image: on g4ad (AMD), dl1 (Gaudi) or
+//! dl2q (Qualcomm) the driver is missing, the devices never register, and the pods stay Pending on
+//! nodes that are paid for. Where a class selects images by tags or patterns instead, Karpenter only
+//! tells them apart by processor architecture and takes the newest: in a class for GPU and other pools
+//! it is left to chance whether a GPU node gets an image with a driver.
+//!
+//! # Fix
+//!
+//! Give pools of such types a class of their own with an image that has their driver; give GPU pools
+//! and other pools classes of their own where images are selected by tags or names.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810 # <-
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//! ---
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: amd
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-gpu-manufacturer
+//!           operator: In
+//!           values: [amd]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: amd.com/gpu
+//!           effect: NoSchedule
+//!   limits:
+//!     amd.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   amiFamily: AL2023
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - id: ami-0a1b2c3d4e5f67890
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   instanceStorePolicy: RAID0
+//! ---
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: amd
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-gpu-manufacturer
+//!           operator: In
+//!           values: [amd]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: amd.com/gpu
+//!           effect: NoSchedule
+//!   limits:
+//!     amd.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamiselectorterms>
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamifamily>
+
+use crate::catalog::InstanceType;
+use crate::finding::Severity;
+use crate::model::node_class::Ec2NodeClass;
+use crate::model::nodepool::{Hardware, hardware};
+use crate::model::views::Users;
+use crate::node::Node;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-ami-mismatch",
+    group: Group::NodeClass,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::EC2_NODE_CLASS],
+    reads: &[Kind::NODE_POOL],
+    params: &[],
+    refused_by: &[],
+    fix: None,
+    docs: docs(include_str!("gpu_ami_mismatch.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(class) = Ec2NodeClass::new(object) else {
+        return;
+    };
+    let terms = class.get("amiSelectorTerms");
+    if !terms.is_sequence() || terms.has_unknown() {
+        return;
+    }
+    let index = ctx.index();
+    let users = index.views().class_pools().of(object);
+    match class.alias() {
+        Some(alias) => vendor(&alias, &users, ctx),
+        None if is_open(&terms) => mixed(&terms, &users, ctx),
+        None => {}
+    }
+}
+
+/// The maker of accelerators for which no image of an alias has a driver.
+fn without_driver(instance: &InstanceType) -> Option<&'static str> {
+    let name = |key: &str| match instance.label(key) {
+        crate::catalog::Label::Is(value) => Some(value),
+        _ => None,
+    };
+    let maker = name("karpenter.k8s.aws/instance-gpu-manufacturer")
+        .or_else(|| name("karpenter.k8s.aws/instance-accelerator-manufacturer"))?;
+    match maker {
+        "amd" => Some("AMD"),
+        "habana" => Some("Gaudi"),
+        "qualcomm" => Some("Qualcomm"),
+        _ => None,
+    }
+}
+
+/// Pools all of whose types need a driver that the images of the alias lack. Where some types have
+/// theirs, gpu-pool-mixed-vendors speaks.
+fn vendor(alias: &Node<'_>, users: &Users, ctx: &mut Context<'_>) {
+    let Some(family) = alias.text().and_then(|a| a.split('@').next()) else {
+        return;
+    };
+    if !matches!(family, "al2" | "al2023" | "bottlerocket") {
+        return;
+    }
+    let Some((pool, maker)) = users.with_types().find_map(|(pool, types)| {
+        let mut makers = types.iter().map(without_driver);
+        let first = makers.next()??;
+        makers.all(|maker| maker.is_some()).then_some((pool, first))
+    }) else {
+        return;
+    };
+    ctx.report(
+        alias,
+        format!(
+            "the images of `{family}` have no {maker} driver, which pool `{}` needs",
+            pool.name()
+        ),
+    )
+    .help("select an image with the driver by id, tags or parameter, in a class of its own")
+    .related(pool, &pool.path(&["metadata", "name"]), "the pool");
+}
+
+/// Whether terms without alias may match images of several sorts: one by id, name or parameter for
+/// each architecture does not.
+fn is_open(terms: &Node<'_>) -> bool {
+    let mut exact = 0;
+    for term in terms.items() {
+        let pattern = |t: &str| t.contains(['*', '?']);
+        let name = term.get("name");
+        let single = term.get("id").exists()
+            || term.get("ssmParameter").exists()
+            || name.text().is_some_and(|t| !pattern(t));
+        if !single {
+            return true;
+        }
+        exact += 1;
+    }
+    exact > 2
+}
+
+fn mixed(terms: &Node<'_>, users: &Users, ctx: &mut Context<'_>) {
+    let of = |wanted: Hardware| {
+        let mut pools = users.with_types();
+        pools.find(|(_, types)| hardware(types) == wanted)
+    };
+    let (Some((gpu, _)), Some((plain, _))) = (of(Hardware::Accelerated), of(Hardware::Plain))
+    else {
+        return;
+    };
+    let name = ["metadata", "name"];
+    ctx.report(
+        terms,
+        format!(
+            "GPU pool `{}` and pool `{}` take the newest of the same images",
+            gpu.name(),
+            plain.name()
+        ),
+    )
+    .help("give GPU pools a class of their own, whose images have the driver")
+    .related(gpu, &gpu.path(&name), "a GPU pool")
+    .related(plain, &plain.path(&name), "a pool without GPUs");
+}

@@ -1,0 +1,277 @@
+//! Local disks that nothing uses, or a RAID of local disks that are not there.
+//!
+//! # Why
+//!
+//! Most GPU types come with fast local disks, 30 TB of them on a p5.48xlarge, and they are paid for
+//! with the type. Nothing touches them unless `instanceStorePolicy: RAID0` joins them into the
+//! volume of kubelet and containerd. With it pods see the local disks as their ephemeral storage,
+//! and a large or fast EBS volume beside them is mostly idle. Where no type has local disks, the
+//! setting does nothing, and the nodes have Karpenter's small volume.
+//!
+//! # Fix
+//!
+//! Set `instanceStorePolicy: RAID0` where the types have local disks, and keep the EBS volume at
+//! the size of the system. Local disks are empty after each start: what has to stay belongs
+//! elsewhere.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: gpu
+//! spec: # <-
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   blockDeviceMappings:
+//!     - deviceName: /dev/xvda
+//!       ebs: {volumeSize: 100Gi, volumeType: gp3, encrypted: true}
+//! ---
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g5, g6]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,fixed
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   role: KarpenterNodeRole-prod
+//!   amiSelectorTerms:
+//!     - alias: al2023@v20260810
+//!   subnetSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   securityGroupSelectorTerms:
+//!     - tags: {karpenter.sh/discovery: prod}
+//!   blockDeviceMappings:
+//!     - deviceName: /dev/xvda
+//!       ebs: {volumeSize: 100Gi, volumeType: gp3, encrypted: true}
+//!   instanceStorePolicy: RAID0
+//! ---
+//! apiVersion: karpenter.sh/v1
+//! kind: NodePool
+//! metadata:
+//!   name: gpu
+//! spec:
+//!   template:
+//!     spec:
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!       requirements:
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g5, g6]
+//!         - key: karpenter.sh/capacity-type
+//!           operator: In
+//!           values: [on-demand]
+//!       taints:
+//!         - key: nvidia.com/gpu
+//!           value: "true"
+//!           effect: NoSchedule
+//!   limits:
+//!     nvidia.com/gpu: 8
+//!   disruption:
+//!     consolidationPolicy: WhenEmpty
+//!     consolidateAfter: 5m
+//! ```
+//!
+//! # References
+//!
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#specinstancestorepolicy>
+//! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-store-volumes.html>
+
+use serde_json::json;
+
+use crate::catalog::TypeSet;
+use crate::finding::Severity;
+use crate::fix::{Fix, Safety};
+use crate::index::Index;
+use crate::model::node_class::{Ec2NodeClass, PodVolume, volume_gib};
+use crate::model::scheduling::AmiFamily;
+use crate::model::views::Users;
+use crate::object::{Kind, Object};
+use crate::rule::{Check, Context, Group, Rule, docs};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "instance-store-unused",
+    group: Group::NodeClass,
+    severity: Severity::Info,
+    since: "0.1.0",
+    kinds: &[Kind::EC2_NODE_CLASS],
+    reads: &[Kind::NODE_POOL, Kind::DAEMON_SET],
+    params: &[],
+    refused_by: &[],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("instance_store_unused.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let Some(class) = Ec2NodeClass::new(object) else {
+        return;
+    };
+    let index = ctx.index();
+    let users = index.views().class_pools().of(object);
+    match class.raid0() {
+        Some(true) => joined(&class, &users, ctx),
+        Some(false) if takes_raid0(&class) && !uses_disks(&class, index) => {
+            unused(&class, &users, ctx);
+        }
+        _ => {}
+    }
+}
+
+fn has_disks(types: &TypeSet) -> bool {
+    types.iter().all(|t| t.instance_store_gb > 0)
+}
+
+/// Local disks that nothing uses: one pool is enough, for the setting harms no other.
+fn unused(class: &Ec2NodeClass<'_>, users: &Users, ctx: &mut Context<'_>) {
+    let Some((pool, types)) = users.with_types().find(|(_, types)| has_disks(types)) else {
+        return;
+    };
+    let least = types.iter().map(|t| t.instance_store_gb).min();
+    let policy = class.get("instanceStorePolicy");
+    ctx.report(
+        &policy,
+        format!(
+            "the types of pool `{}` have local disks, {} GB or more, and nothing uses them",
+            pool.name(),
+            least.unwrap_or_default()
+        ),
+    )
+    .help("set `instanceStorePolicy: RAID0` to keep images and pods' files there")
+    .related(pool, &pool.path(&["metadata", "name"]), "the pool")
+    .fix(
+        Fix::new(
+            "join the local disks; check that nothing mounts them by itself",
+            Safety::Unsafe,
+        )
+        .set(&policy, json!("RAID0"))
+        .drifting(),
+    );
+}
+
+/// RAID0 is set: what else is idle then, or whether there is nothing to join.
+fn joined(class: &Ec2NodeClass<'_>, users: &Users, ctx: &mut Context<'_>) {
+    let Some(pools) = users.all_types() else {
+        return;
+    };
+    if pools.iter().all(|(_, types)| has_disks(types)) {
+        idle_volume(class, ctx);
+        return;
+    }
+    let none = |types: &TypeSet| types.iter().all(|t| t.instance_store_gb == 0);
+    if !pools.iter().all(|(_, types)| none(types)) {
+        return;
+    }
+    // Pools elsewhere may have what those here lack.
+    let severity = if ctx.index().knows(Kind::NODE_POOL) {
+        Severity::Warning
+    } else {
+        Severity::Info
+    };
+    let pool = pools[0].0;
+    ctx.report(
+        &class.get("instanceStorePolicy"),
+        format!(
+            "no type of {} has local disks, so RAID0 does nothing",
+            which(&pools)
+        ),
+    )
+    .severity(severity)
+    .help("map the volume that images and pods need, or choose types with local disks")
+    .related(pool, &pool.path(&["metadata", "name"]), "the pool");
+}
+
+/// The pool, or how many there are.
+fn which(pools: &[(&Object, TypeSet)]) -> String {
+    match pools {
+        [(pool, _)] => format!("pool `{}`", pool.name()),
+        several => format!("{} pools", several.len()),
+    }
+}
+
+/// An EBS volume of a size or speed that only counts where pods are.
+fn idle_volume(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) {
+    let PodVolume::Mapped(ebs) = class.pod_volume() else {
+        return;
+    };
+    let (size, iops) = (ebs.get("volumeSize"), ebs.get("iops"));
+    let large = size.text().and_then(volume_gib).is_some_and(|g| g >= 200);
+    let fast = iops.int().is_some_and(|n| n > 3000);
+    if large || fast {
+        ctx.report(
+            if large { &size } else { &iops },
+            "with RAID0 images and pods are on the local disks, and this volume is mostly idle",
+        )
+        .help("a volume for the system alone, such as 50Gi of gp3 as it comes, is enough");
+    }
+}
+
+/// The families whose images join the disks.
+fn takes_raid0(class: &Ec2NodeClass<'_>) -> bool {
+    matches!(
+        class.family(),
+        Some(AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Bottlerocket)
+    )
+}
+
+/// Whether user data, or a DaemonSet of the input, seems to see to the disks.
+fn uses_disks(class: &Ec2NodeClass<'_>, index: &Index) -> bool {
+    let speaks = |text: &str, words: &[&str]| {
+        let text = text.to_ascii_lowercase();
+        words.iter().any(|word| text.contains(word))
+    };
+    const DATA: [&str; 8] = [
+        "nvme",
+        "mdadm",
+        "lvm",
+        "vgcreate",
+        "instance-store",
+        "instancestore",
+        "localstorage",
+        "ephemeral-storage",
+    ];
+    const NAMES: [&str; 6] = [
+        "local-volume",
+        "local-static",
+        "local-path",
+        "nvme",
+        "openebs",
+        "topolvm",
+    ];
+    let data = class.user_data();
+    data.is_some_and(|text| speaks(text, &DATA))
+        || index.of(Kind::DAEMON_SET).any(|o| speaks(o.name(), &NAMES))
+}
