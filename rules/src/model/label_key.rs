@@ -83,11 +83,18 @@ const KUBERNETES: [&str; 11] = [
 ];
 
 const AWS: &str = "karpenter.k8s.aws";
+
+/// Whether a type can run Nitro Enclaves; the catalogue knows nothing of it yet.
+const SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
+const SANDBOX_SINCE: Version = Version::new(1, 15);
 const CORE: &str = "karpenter.sh";
 
 /// Why a key is not taken at a place; `None` where it is. `aws` says whether the CRDs are those
 /// of the AWS chart: other providers know nothing of its domain.
 pub(crate) fn refusal(key: &str, place: Place, version: Version, aws: bool) -> Option<Refusal> {
+    if key == SANDBOX && version >= SANDBOX_SINCE {
+        return None;
+    }
     let reason = match place {
         Place::Pod => None,
         _ => by_server(key, place, version, aws),
@@ -128,6 +135,9 @@ fn by_server(key: &str, place: Place, version: Version, aws: bool) -> Option<Rea
 }
 
 fn aws_key(key: &str, place: Place, version: Version) -> Option<Reason> {
+    if key == SANDBOX {
+        return Some(Reason::Since(SANDBOX_SINCE));
+    }
     let name = key
         .strip_prefix(AWS)
         .and_then(|rest| rest.strip_prefix('/'));

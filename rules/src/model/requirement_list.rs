@@ -7,6 +7,7 @@ use crate::model::requirement::{Operator, normalise};
 use crate::model::workload::WORKLOAD_KINDS;
 use crate::node::Node;
 use crate::object::{Kind, Object};
+use crate::settings::{Platform, Version};
 
 /// The kinds that carry requirements.
 pub(crate) const KINDS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NODE_OVERLAY];
@@ -66,6 +67,19 @@ impl Provider {
                 Cow::Owned(format!("eks.amazonaws.com/instance-{rest}"))
             }
             _ => Cow::Borrowed(key),
+        }
+    }
+}
+
+impl Provider {
+    /// The version of Karpenter whose rules hold: the platform's is that of AWS' own provider.
+    /// EKS Auto Mode and other clouds count by themselves, so the newest is taken for theirs.
+    pub(crate) fn karpenter(self, platform: &Platform) -> Version {
+        match self {
+            Provider::Aws => platform.karpenter,
+            Provider::AutoMode | Provider::Foreign => {
+                platform.karpenter.max(Platform::default().karpenter)
+            }
         }
     }
 }

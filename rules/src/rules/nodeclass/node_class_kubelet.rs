@@ -61,6 +61,7 @@
 use crate::finding::{Finding, Severity, shown};
 use crate::model::duration::GoDuration;
 use crate::model::node_class::Ec2NodeClass;
+use crate::model::scheduling::AmiFamily;
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
@@ -133,12 +134,66 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     // Before, such a text stops Karpenter for all classes, which is crashes-karpenter's to say.
     if ctx.platform().karpenter >= OPEN {
+        free_form(&class, &kubelet, ctx);
         for (_, node) in kubelet.get("evictionSoftGracePeriod").entries() {
             if let Some(text) = node.text().filter(|t| GoDuration::parse(t).is_err()) {
                 let message = format!("`{}` is no duration", shown(text));
                 refuse(&node, message, ctx).help("write it as Go does, such as `90s` or `1m30s`");
             }
         }
+    }
+}
+
+/// The fields that were typed before 1.15, and that every family still applies.
+const CLASSIC: [&str; 12] = [
+    "clusterDNS",
+    "cpuCFSQuota",
+    "evictionHard",
+    "evictionMaxPodGracePeriod",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+    "imageGCHighThresholdPercent",
+    "imageGCLowThresholdPercent",
+    "kubeReserved",
+    "maxPods",
+    "podsPerCore",
+    "systemReserved",
+];
+
+/// What the controller refuses of the open map: its own field, and by AMI family what would be
+/// dropped on the way to the node. AL2023 takes every field; a custom image has its own ways.
+fn free_form(class: &Ec2NodeClass<'_>, kubelet: &Node<'_>, ctx: &mut Context<'_>) {
+    let own = kubelet.get("registerWithTaints");
+    if own.exists() {
+        let message = "`registerWithTaints` is written by Karpenter itself".to_owned();
+        refuse(&own, message, ctx)
+            .at_key()
+            .help("write the taints into the NodePool");
+    }
+    let family = match class.family() {
+        Some(AmiFamily::Al2) => "AL2",
+        Some(AmiFamily::Bottlerocket) => "Bottlerocket",
+        Some(AmiFamily::Windows) => "Windows",
+        Some(AmiFamily::Al2023 | AmiFamily::Custom) | None => return,
+    };
+    for (field, node) in kubelet.entries() {
+        let dropped =
+            !CLASSIC.contains(&field) || (field, family) == ("podsPerCore", "Bottlerocket");
+        if dropped && field != "registerWithTaints" && !is_placeholder(field) && node.exists() {
+            let message = format!("`{}` does not reach nodes of {family}", shown(field));
+            refuse(&node, message, ctx)
+                .at_key()
+                .help("remove it, or use AL2023, which takes every field of the kubelet");
+        }
+    }
+    let dns = kubelet.get("clusterDNS");
+    if dns.items().nth(1).is_some() {
+        refuse(
+            &dns,
+            format!("{family} takes one address of `clusterDNS`"),
+            ctx,
+        )
+        .help("keep one address, or use AL2023");
     }
 }
 
@@ -199,5 +254,62 @@ fn pairs(kubelet: &Node<'_>, ctx: &mut Context<'_>) {
                     .help(help);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::Engine;
+    use crate::index::Index;
+    use crate::object::Object;
+    use crate::settings::{Platform, Settings, Version};
+
+    fn said(alias: &str, kubelet: &Value, karpenter: Version) -> Vec<String> {
+        let class = json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "a"},
+            "spec": {"amiSelectorTerms": [{"alias": alias}], "kubelet": kubelet},
+        });
+        let engine = Engine::new(Settings {
+            select: vec!["node-class-kubelet".to_owned()],
+            platform: Platform {
+                karpenter,
+                ..Platform::default()
+            },
+            ..Settings::default()
+        });
+        let object = Object::from_json(&class).expect("an object");
+        let findings = engine.check_object(&object, &Index::new(false));
+        findings.into_iter().map(|f| f.message).collect()
+    }
+
+    #[test]
+    fn from_1_15_on_the_family_decides() {
+        let new = Version::new(1, 15);
+        let kubelet = json!({"shutdownGracePeriod": "30s", "podsPerCore": 4, "maxPods": 58,
+            "clusterDNS": ["10.0.0.10", "10.0.0.11"], "registerWithTaints": []});
+        let own = "`registerWithTaints` is written by Karpenter itself".to_owned();
+        assert_eq!(
+            said("al2023@v20260810", &kubelet, new),
+            std::slice::from_ref(&own)
+        );
+        assert_eq!(
+            said("bottlerocket@v1.44.0", &kubelet, new),
+            [
+                own.clone(),
+                "`shutdownGracePeriod` does not reach nodes of Bottlerocket".to_owned(),
+                "`podsPerCore` does not reach nodes of Bottlerocket".to_owned(),
+                "Bottlerocket takes one address of `clusterDNS`".to_owned(),
+            ]
+        );
+        assert_eq!(said("al2@v20250807", &kubelet, new).len(), 3);
+        // A family that a placeholder decides.
+        assert_eq!(said("${ALIAS}", &kubelet, new), [own]);
+        // Before, the definition itself knows no other fields.
+        assert_eq!(
+            said("bottlerocket@v1.44.0", &kubelet, Version::new(1, 14)).len(),
+            0
+        );
     }
 }

@@ -101,7 +101,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             let label = pool.labels().get(CAPACITY_TYPE);
             value(&label, Severity::Error, None, None, ctx);
         }
-        let checked = list.place != Place::Claim && ctx.platform().karpenter >= Version::new(1, 5);
+        let checked = list.place != Place::Claim
+            && list.provider.karpenter(ctx.platform()) >= Version::new(1, 5);
         let by = KARPENTER.filter(|_| checked);
         for requirement in list.items() {
             expression(&requirement.0, Severity::Error, by, ctx);

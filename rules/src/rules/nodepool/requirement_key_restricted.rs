@@ -120,7 +120,7 @@ fn judge(node: &Node<'_>, key: &str, place: Place, provider: Provider, ctx: &mut
     if crate::source::placeholder::is_placeholder(key) {
         return;
     }
-    let version = ctx.platform().karpenter;
+    let version = provider.karpenter(ctx.platform());
     let refusal = refusal(key, place, version, provider == Provider::Aws);
     let label = place == Place::TemplateLabel;
     if let Some(refusal) = refusal {
