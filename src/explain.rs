@@ -34,7 +34,7 @@ fn page(rule: &Rule) -> String {
         format!("since {}", rule.since),
     ];
     facts.extend(fix(rule).map(|safety| format!("{safety} fix")));
-    let mut page = format!("# {} ({})\n\n", rule.id, facts.join(", "));
+    let mut page = format!("# {}\n{}\n\n", rule.id, facts.join(", "));
     page.push_str(&rule.markdown());
     if !rule.refused_by.is_empty() {
         let by: Vec<&str> = rule.refused_by.iter().map(|a| a.title()).collect();
@@ -135,4 +135,36 @@ fn describe(rule: &Rule) -> Value {
         "fix": fix(rule),
         "url": rule.url(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use gpulint_rules::RULES;
+
+    use super::page;
+    use crate::markdown;
+    use crate::terminal::Look;
+
+    /// Code keeps its own lines, a few of which want a wider window, and an address cannot be broken;
+    /// everything else fits.
+    #[test]
+    fn every_page_fits_a_terminal_of_80_columns() {
+        let look = Look {
+            color: false,
+            unicode: true,
+            width: 80,
+        };
+        let mut wrong = Vec::new();
+        for rule in RULES {
+            for line in markdown::render(&page(rule), look).lines() {
+                let code = line.starts_with(markdown::CODE);
+                let room = if code { 88 } else { 80 };
+                let width = line.chars().count();
+                if width > room && !line.contains("https://") {
+                    wrong.push(format!("{}: {width} columns: {line}", rule.id));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+    }
 }

@@ -4,6 +4,8 @@ use crate::terminal::Look;
 
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
+/// What stands before each line of code.
+pub(crate) const CODE: &str = "  ";
 
 /// Renders Markdown as rules use it: paragraphs, headings, lists, fenced code.
 pub(crate) fn render(markdown: &str, look: Look) -> String {
@@ -20,7 +22,7 @@ pub(crate) fn render(markdown: &str, look: Look) -> String {
             page.flush();
             code = !code;
         } else if code {
-            page.line("    ", line);
+            page.line(CODE, line);
         } else if let Some(heading) = line.strip_prefix('#') {
             page.flush();
             let heading = heading.trim_start_matches('#').trim();
@@ -126,10 +128,7 @@ mod tests {
         );
         assert!(page.lines().all(|line| line.chars().count() <= 80));
         assert!(page.starts_with("Title.\n\nWhy\nword word"));
-        assert!(
-            page.ends_with("- a\n- b\n\n    a:  1\n\n    b: 2\n"),
-            "{page}"
-        );
+        assert!(page.ends_with("- a\n- b\n\n  a:  1\n\n  b: 2\n"), "{page}");
     }
 
     #[test]

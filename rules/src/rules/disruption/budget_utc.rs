@@ -29,7 +29,9 @@
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [m6i, m7i]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!   limits:
 //!     cpu: 200
@@ -71,7 +73,9 @@
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [m6i, m7i]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!   limits:
 //!     cpu: 200

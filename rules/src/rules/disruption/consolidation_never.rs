@@ -22,7 +22,9 @@
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g5, g6]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
 //!       taints:
@@ -46,7 +48,9 @@
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g5, g6]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
 //!       taints:

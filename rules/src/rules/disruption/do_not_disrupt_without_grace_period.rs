@@ -26,9 +26,11 @@
 //!     metadata:
 //!       labels: {example.com/team: batch}
 //!     spec: # <-
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [m6i, m7i]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!   limits:
 //!     cpu: 400
@@ -63,9 +65,11 @@
 //!     metadata:
 //!       labels: {example.com/team: batch}
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [m6i, m7i]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!       terminationGracePeriod: 24h
 //!   limits:

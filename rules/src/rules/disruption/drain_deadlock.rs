@@ -24,9 +24,11 @@
 //! spec:
 //!   template:
 //!     spec: # <-
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [m6i, m7i]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!       expireAfter: 336h
 //!   limits:
@@ -68,9 +70,11 @@
 //! spec:
 //!   template:
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [m6i, m7i]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!       expireAfter: 336h
 //!   limits:

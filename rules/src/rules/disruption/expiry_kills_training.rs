@@ -23,7 +23,9 @@
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p4d, p5]}
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [p4d, p5]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!       taints:
 //!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
@@ -49,7 +51,9 @@
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p4d, p5]}
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [p4d, p5]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!       taints:
 //!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}

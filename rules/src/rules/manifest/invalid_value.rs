@@ -21,9 +21,11 @@
 //! spec:
 //!   template:
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!       expireAfter: 30d # <-
 //!   disruption:
@@ -43,9 +45,11 @@
 //! spec:
 //!   template:
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!       expireAfter: 720h
 //!   disruption:

@@ -26,7 +26,11 @@
 //!   maxReplicaCount: 4
 //!   triggers:
 //!     - type: rabbitmq
-//!       metadata: {queueName: work, mode: QueueLength, value: "20", hostFromEnv: RABBIT}
+//!       metadata:
+//!         queueName: work
+//!         mode: QueueLength
+//!         value: "20"
+//!         hostFromEnv: RABBIT
 //! ```
 //!
 //! # Good
@@ -43,7 +47,11 @@
 //!   maxReplicaCount: 4
 //!   triggers:
 //!     - type: rabbitmq
-//!       metadata: {queueName: work, mode: QueueLength, value: "20", hostFromEnv: RABBIT}
+//!       metadata:
+//!         queueName: work
+//!         mode: QueueLength
+//!         value: "20"
+//!         hostFromEnv: RABBIT
 //! ```
 //!
 //! # References

@@ -32,7 +32,9 @@
 //!     name: general
 //!   requirements:
 //!     # Two generations back at most.
-//!     - {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["5"]}
+//!     - key: karpenter.k8s.aws/instance-generation
+//!       operator: Gt
+//!       values: ["5"]
 //!   limits:
 //!     resources:
 //!       cpu: 1000
@@ -57,7 +59,9 @@
 //!         kind: EC2NodeClass
 //!       requirements:
 //!         # Two generations back at most.
-//!         - {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["5"]}
+//!         - key: karpenter.k8s.aws/instance-generation
+//!           operator: Gt
+//!           values: ["5"]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!         - {key: kubernetes.io/os, operator: In, values: [linux]}
 //!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}

@@ -24,10 +24,12 @@
 //! spec:
 //!   template:
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!         - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
 //!   limits:
 //!     cpu: 100
 //! ```
@@ -44,10 +46,12 @@
 //! spec:
 //!   template:
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!         - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!         - key: karpenter.k8s.aws/instance-category
+//!           operator: In
+//!           values: [c, m, r]
 //!   limits:
 //!     cpu: 100
 //! ```

@@ -25,7 +25,11 @@
 //!   maxReplicaCount: 4
 //!   triggers:
 //!     - type: rabbitmq
-//!       metadata: {queueName: work, mode: QueueLength, value: "20", hostFromEnv: RABBIT}
+//!       metadata:
+//!         queueName: work
+//!         mode: QueueLength
+//!         value: "20"
+//!         hostFromEnv: RABBIT
 //! ```
 //!
 //! # Good
@@ -42,7 +46,11 @@
 //!   maxReplicaCount: 4
 //!   triggers:
 //!     - type: rabbitmq
-//!       metadata: {queueName: work, mode: QueueLength, value: "20", hostFromEnv: RABBIT}
+//!       metadata:
+//!         queueName: work
+//!         mode: QueueLength
+//!         value: "20"
+//!         hostFromEnv: RABBIT
 //! ```
 //!
 //! # References

@@ -22,7 +22,7 @@
 //! spec:
 //!   template:
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
 //!         - key: karpenter.k8s.aws/instance-category
 //!           operator: In
@@ -44,7 +44,7 @@
 //! spec:
 //!   template:
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
 //!         - key: karpenter.k8s.aws/instance-category
 //!           operator: In

@@ -26,7 +26,7 @@
 //!       labels:
 //!         kubernetes.io/arch: arm64 # <-
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
 //!         - key: kubernetes.io/arch
 //!           operator: In
@@ -48,7 +48,7 @@
 //! spec:
 //!   template:
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
 //!         - key: karpenter.k8s.aws/instance-category
 //!           operator: In

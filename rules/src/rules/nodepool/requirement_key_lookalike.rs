@@ -26,7 +26,7 @@
 //! spec:
 //!   template:
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
 //!         - key: node.kubernetes.io/instance-family # <-
 //!           operator: In
@@ -48,7 +48,7 @@
 //! spec:
 //!   template:
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
 //!         - key: karpenter.k8s.aws/instance-family
 //!           operator: In

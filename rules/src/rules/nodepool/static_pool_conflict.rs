@@ -23,7 +23,7 @@
 //!   weight: 10 # <-
 //!   template:
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
 //!         - key: karpenter.k8s.aws/instance-category
 //!           operator: In
@@ -46,7 +46,7 @@
 //!   replicas: 3
 //!   template:
 //!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
 //!         - key: karpenter.k8s.aws/instance-category
 //!           operator: In

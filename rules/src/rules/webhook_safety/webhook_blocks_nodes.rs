@@ -32,7 +32,10 @@
 //!     clientConfig:
 //!       service: {namespace: policy, name: policy, path: /validate}
 //!     rules:
-//!       - {apiGroups: ["*"], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: ["*"]}
+//!       - apiGroups: ["*"]
+//!         apiVersions: ["*"]
+//!         operations: [CREATE, UPDATE]
+//!         resources: ["*"]
 //! ```
 //!
 //! # Good
@@ -56,8 +59,14 @@
 //!           operator: NotIn
 //!           values: [kube-system, karpenter, policy]
 //!     rules:
-//!       - {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}
-//!       - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
+//!       - apiGroups: [apps]
+//!         apiVersions: [v1]
+//!         operations: [CREATE, UPDATE]
+//!         resources: [deployments]
+//!       - apiGroups: [""]
+//!         apiVersions: [v1]
+//!         operations: [CREATE]
+//!         resources: [pods]
 //! ```
 //!
 //! # References

@@ -31,9 +31,14 @@
 //!         name: policy
 //!     namespaceSelector:
 //!       matchExpressions:
-//!         - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, karpenter]}
+//!         - key: kubernetes.io/metadata.name
+//!           operator: NotIn
+//!           values: [kube-system, karpenter]
 //!     rules:
-//!       - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
+//!       - apiGroups: [""]
+//!         apiVersions: [v1]
+//!         operations: [CREATE]
+//!         resources: [pods]
 //! ---
 //! apiVersion: v1
 //! kind: Service
@@ -77,7 +82,10 @@
 //!           operator: NotIn
 //!           values: [kube-system, karpenter, policy]
 //!     rules:
-//!       - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
+//!       - apiGroups: [""]
+//!         apiVersions: [v1]
+//!         operations: [CREATE]
+//!         resources: [pods]
 //! ---
 //! apiVersion: v1
 //! kind: Service

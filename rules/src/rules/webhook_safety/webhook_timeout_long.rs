@@ -30,7 +30,10 @@
 //!     namespaceSelector:
 //!       matchLabels: {sidecars: enabled}
 //!     rules:
-//!       - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
+//!       - apiGroups: [""]
+//!         apiVersions: [v1]
+//!         operations: [CREATE]
+//!         resources: [pods]
 //! ```
 //!
 //! # Good
@@ -51,7 +54,10 @@
 //!     namespaceSelector:
 //!       matchLabels: {sidecars: enabled}
 //!     rules:
-//!       - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
+//!       - apiGroups: [""]
+//!         apiVersions: [v1]
+//!         operations: [CREATE]
+//!         resources: [pods]
 //! ```
 //!
 //! # References
