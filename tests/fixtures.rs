@@ -88,6 +88,29 @@ fn the_documents_examples_give_what_was_checked_by_hand() {
 }
 
 #[test]
+fn what_must_stay_quiet_on_the_documents_examples_does() {
+    let folder = root().join("fixtures/practices");
+    let list = fs::read_to_string(folder.join("quiet.txt")).unwrap();
+    let mut wrong = Vec::new();
+    let mut asked = 0;
+    for line in list.lines().filter(|line| !line.starts_with('#')) {
+        let (file, rules) = line.split_once(": ").unwrap();
+        let name = format!("fixtures/practices/{file}");
+        assert!(root().join(&name).is_file(), "{name}");
+        let (set, _) = file.split_once('/').unwrap();
+        let said = fs::read_to_string(folder.join(format!("{set}.out"))).unwrap();
+        for rule in rules.split(' ') {
+            asked += 1;
+            let mark = format!("[{rule}]");
+            let found = |l: &&str| l.starts_with(&name) && l.contains(&mark);
+            wrong.extend(said.lines().filter(found).map(str::to_owned));
+        }
+    }
+    assert!(asked > 60, "{asked}");
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
 fn the_repaired_twins_are_clean() {
     let folder = root().join("fixtures/practices-repaired");
     let mut text = check(&[&relative(&folder)], &["--complete"]);
