@@ -24,7 +24,13 @@ pub(crate) struct Resource {
     pub name: &'static str,
     /// The namespaces of those that a cluster cannot do without; none for what has no namespace.
     pub namespaces: &'static [&'static str],
+    /// The operations without which it is of no use. Status, binding and approval are resources of
+    /// their own, so that a pod starts without an `UPDATE`.
+    operations: &'static [&'static str],
 }
+
+const MADE: &[&str] = &["*", "CREATE"];
+const MADE_AND_CHANGED: &[&str] = &["*", "CREATE", "UPDATE"];
 
 /// What nodes need to join and to stay.
 pub(crate) const OF_NODES: &[Resource] = &[
@@ -32,31 +38,37 @@ pub(crate) const OF_NODES: &[Resource] = &[
         group: "",
         name: "nodes",
         namespaces: &[],
+        operations: MADE_AND_CHANGED,
     },
     Resource {
         group: "karpenter.sh",
         name: "nodeclaims",
         namespaces: &[],
+        operations: MADE_AND_CHANGED,
     },
     Resource {
         group: "certificates.k8s.io",
         name: "certificatesigningrequests",
         namespaces: &[],
+        operations: MADE,
     },
     Resource {
         group: "coordination.k8s.io",
         name: "leases",
         namespaces: &["kube-node-lease", "kube-system"],
+        operations: MADE_AND_CHANGED,
     },
     Resource {
         group: "",
         name: "events",
         namespaces: &["default", "kube-system"],
+        operations: MADE,
     },
     Resource {
         group: "events.k8s.io",
         name: "events",
         namespaces: &["default", "kube-system"],
+        operations: MADE,
     },
 ];
 
@@ -65,6 +77,7 @@ pub(crate) const PODS: Resource = Resource {
     group: "",
     name: "pods",
     namespaces: &["kube-system"],
+    operations: MADE,
 };
 
 /// One webhook of a configuration.
@@ -115,7 +128,7 @@ impl<'a> Webhook<'a> {
             || !objects.entries().is_empty()
     }
 
-    /// Whether it is asked when such a resource is written. Placeholders ask about nothing.
+    /// Whether it is asked when such a resource is written as it has to be. Placeholders ask about nothing.
     pub(crate) fn is_asked_about(&self, resource: Resource) -> bool {
         let has = |node: &Node<'_>, holds: &dyn Fn(&str) -> bool| {
             node.items()
@@ -132,7 +145,7 @@ impl<'a> Webhook<'a> {
             in_scope
                 && has(&rule.get("apiGroups"), &|g| g == "*" || g == resource.group)
                 && has(&rule.get("operations"), &|o| {
-                    matches!(o, "*" | "CREATE" | "UPDATE")
+                    resource.operations.contains(&o)
                 })
                 && has(&rule.get("resources"), &|r| {
                     let whole = r.strip_suffix("/*").unwrap_or(r);

@@ -120,7 +120,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         } else {
             Some(DEFAULT)
         };
-        let pods = webhook.is_asked_about(PODS);
+        // With conditions, or labels that a pod must have, few pods wait.
+        let pods = webhook.is_asked_about(PODS) && !webhook.is_narrowed();
         let most = ctx.int("seconds");
         let most = if pods {
             most.min(ctx.int("pod-seconds"))
