@@ -65,6 +65,7 @@ use crate::model::gpu::EFA;
 use crate::model::node_class::Ec2NodeClass;
 use crate::model::scheduling::AmiFamily;
 use crate::model::workload::WORKLOAD_KINDS;
+use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 
@@ -230,6 +231,11 @@ fn unregistered(class: &Ec2NodeClass<'_>, text: &str, ctx: &mut Context<'_>) {
         "kubelet",
     ];
     if text.contains("karpenter.sh/unregistered") || !starts.iter().any(|s| text.contains(s)) {
+        return;
+    }
+    // An image of EKS's own, whose start nobody here has written, is not judged by its user data.
+    let alias = |term: Node<'_>| term.get("alias").exists() || term.is_unknown();
+    if class.get("amiSelectorTerms").items().any(alias) {
         return;
     }
     // A variable may hold the taint.
