@@ -5,7 +5,8 @@
 //! Reserved capacity takes two: the class selects reservations with
 //! `capacityReservationSelectorTerms`, and the pool allows the capacity type `reserved`. A pool that
 //! allows nothing else, of a class that selects nothing, never starts a node; where it allows others
-//! as well, the reservation that somebody pays for stays unused and nodes are bought beside it.
+//! as well, the reservation that somebody pays for stays unused and nodes are bought beside it. The
+//! same goes for a class that selects reservations which none of its pools allows.
 //!
 //! # Fix
 //!
@@ -113,7 +114,7 @@ pub(crate) static RULE: Rule = Rule {
     group: Group::NodePool,
     severity: Severity::Error,
     since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
+    kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     params: &[],
     refused_by: &[],
@@ -125,6 +126,10 @@ pub(crate) static RULE: Rule = Rule {
 const RESERVED: &str = "reserved";
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
+    if object.is(Kind::EC2_NODE_CLASS) {
+        unused(object, ctx);
+        return;
+    }
     let Some(pool) = NodePool::new(object) else {
         return;
     };
@@ -188,6 +193,41 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     finding
         .help("write `capacityReservationSelectorTerms` in the class, or take `reserved` out")
         .related(found, &class.spec(), "the class");
+}
+
+/// A class that selects reservations which none of its pools may use.
+fn unused(object: &Object, ctx: &mut Context<'_>) {
+    let Some(class) = Ec2NodeClass::new(object) else {
+        return;
+    };
+    let terms = class.get("capacityReservationSelectorTerms");
+    if terms.items().next().is_none() {
+        return;
+    }
+    let users = ctx.index().views().class_pools().of(object);
+    // A pool that says nothing of capacity types allows reserved capacity.
+    let refuses = |pool: &Object| {
+        NodePool::new(pool).is_some_and(|pool| {
+            let types = pool.capacity_types();
+            !pool.has_unknown_types() && types.is_some_and(|types| !types.contains(&RESERVED))
+        })
+    };
+    if users.more || users.pools.is_empty() || !users.pools.iter().all(refuses) {
+        return;
+    }
+    let finding = ctx.report(
+        &terms,
+        "no pool of this class allows `reserved`, so the reservations stay unused",
+    );
+    finding
+        .severity(Severity::Info)
+        .help("add `reserved` to the capacity types of a pool, or take the terms out");
+    for user in users.pools.iter().take(3) {
+        let place = NodePool::new(user)
+            .and_then(|pool| pool.requirement(CAPACITY_TYPE))
+            .unwrap_or_else(|| user.path(&["metadata", "name"]));
+        finding.related(user, &place, "one of its pools");
+    }
 }
 
 /// The word itself, where the pool says it.
