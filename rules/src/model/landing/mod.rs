@@ -14,7 +14,7 @@ use crate::model::duration::{Field, GoDuration, parse};
 use crate::model::pdb::never_allows;
 use crate::model::pod::pod;
 use crate::model::requirement::Requirements;
-use crate::model::scheduling::{Pod, Settings, Taint, Toleration, Verdict, decide, tolerates};
+use crate::model::scheduling::{Pod, Scheduler, Settings, Taint, Toleration, Verdict, tolerates};
 use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
 use crate::object::{Kind, Object, ObjectId};
 use crate::settings::Platform;
@@ -25,7 +25,7 @@ pub(crate) use site::{Site, wanted_capacity};
 use site::{Sites, alternatives, read};
 
 /// How many pairs are compared at most.
-const MAX_PAIRS: usize = 250_000;
+const MAX_PAIRS: usize = 20_000;
 /// What a pod gets that says nothing.
 const DEFAULT_GRACE: i64 = 30;
 /// A protection that ends within a day keeps no node for long.
@@ -51,9 +51,28 @@ pub(crate) enum Blocker {
     Two(Object, Object),
 }
 
-struct Shape {
+/// A pod as it is asked for.
+struct Asked {
+    /// Without its doubts: volumes and other pods may keep it away, and may not.
     pod: Pod,
-    row: OnceLock<Vec<usize>>,
+    alternatives: Vec<Requirements>,
+    /// Whether it asks for a pool by name.
+    by_name: bool,
+}
+
+impl Asked {
+    fn new(pod: &Pod) -> Asked {
+        let alternatives = alternatives(pod);
+        let pool = |asked: &Requirements| asked.get("karpenter.sh/nodepool").is_some();
+        Asked {
+            pod: Pod {
+                doubts: Vec::new(),
+                ..pod.clone()
+            },
+            by_name: alternatives.iter().any(pool),
+            alternatives,
+        }
+    }
 }
 
 /// Pools and the pods that they may get.
@@ -62,7 +81,9 @@ pub(crate) struct Landing {
     /// Made when the first pod is asked for: many inputs have none of which it matters.
     sites: OnceLock<Sites>,
     guests: Vec<Guest>,
-    shapes: Vec<Shape>,
+    shapes: Vec<Pod>,
+    /// For each shape the sites that admit it.
+    rows: OnceLock<Vec<Vec<usize>>>,
     by_pod: BTreeMap<String, usize>,
     /// Guests by the site that is their first choice.
     by_site: OnceLock<BTreeMap<usize, Vec<usize>>>,
@@ -85,6 +106,7 @@ impl Landing {
             sites: OnceLock::new(),
             guests: Vec::new(),
             shapes: Vec::new(),
+            rows: OnceLock::new(),
             by_pod: BTreeMap::new(),
             by_site: OnceLock::new(),
             settings: Settings {
@@ -134,8 +156,7 @@ impl Landing {
     fn shape(&mut self, pod: Pod) -> usize {
         let shapes = &mut self.shapes;
         *self.by_pod.entry(format!("{pod:?}")).or_insert_with(|| {
-            let row = OnceLock::new();
-            shapes.push(Shape { pod, row });
+            shapes.push(pod);
             shapes.len() - 1
         })
     }
@@ -155,7 +176,7 @@ impl Landing {
         let known = self.by_pod.get(&format!("{pod:?}"));
         let row = match known {
             Some(at) => self.row(*at).to_vec(),
-            None => self.admitting(&pod),
+            None => self.admitting(std::slice::from_ref(&pod)).concat(),
         };
         let sites = &self.sites().all;
         Some(row.into_iter().map(|at| &sites[at]).collect())
@@ -184,17 +205,18 @@ impl Landing {
         }
         let weight = pool.weight.unwrap_or(0);
         let site = Site::new(object, pool, 0);
+        let mut scheduler = None;
         let mut answers: Vec<Option<bool>> = vec![None; self.shapes.len()];
         let mut out = Vec::new();
         for guest in &self.guests {
             let answer = &mut answers[guest.shape];
             let goes = *answer.get_or_insert_with(|| {
-                let pod = &self.shapes[guest.shape].pod;
+                let asked = Asked::new(&self.shapes[guest.shape]);
                 let row = self
                     .row(guest.shape)
                     .iter()
                     .filter(|at| Some(**at) != known);
-                self.admits(pod, &alternatives(pod), &site)
+                self.admits(&asked, &site, &mut scheduler)
                     && row.map(|at| self.weight(*at)).all(|other| other <= weight)
             });
             if goes {
@@ -223,43 +245,54 @@ impl Landing {
     }
 
     fn row(&self, shape: usize) -> &[usize] {
-        if self.shapes.len().saturating_mul(self.pools.len()) > MAX_PAIRS {
-            return &[];
-        }
-        let shape = &self.shapes[shape];
-        shape.row.get_or_init(|| self.admitting(&shape.pod))
-    }
-
-    fn admitting(&self, pod: &Pod) -> Vec<usize> {
-        let alternatives = alternatives(pod);
-        let by_name = alternatives
-            .iter()
-            .any(|asked| asked.get("karpenter.sh/nodepool").is_some());
-        let sites = self.sites();
-        let mut kinds: Vec<Option<bool>> = vec![None; sites.kinds];
-        let mut row = Vec::new();
-        for (at, site) in sites.all.iter().enumerate() {
-            let known = kinds[site.kind].filter(|_| !by_name);
-            let admits = known.unwrap_or_else(|| self.admits(pod, &alternatives, site));
-            kinds[site.kind] = Some(admits);
-            if admits {
-                row.push(at);
+        let rows = self.rows.get_or_init(|| {
+            if self.shapes.len().saturating_mul(self.pools.len()) > MAX_PAIRS {
+                return vec![Vec::new(); self.shapes.len()];
             }
-        }
-        row
+            self.admitting(&self.shapes)
+        });
+        rows.get(shape).map_or(&[], Vec::as_slice)
     }
 
-    fn admits(&self, pod: &Pod, alternatives: &[Requirements], site: &Site) -> bool {
-        if !self.may_go(pod, alternatives, site) {
+    /// For each pod the sites that admit it, ascending.
+    fn admitting(&self, pods: &[Pod]) -> Vec<Vec<usize>> {
+        let asked: Vec<Asked> = pods.iter().map(Asked::new).collect();
+        let mut rows = vec![Vec::new(); pods.len()];
+        let sites = self.sites();
+        // What admitted the pods to one site is true of all of its kind, but for their names.
+        let mut kinds: Vec<Option<Vec<bool>>> = vec![None; sites.kinds];
+        for (at, site) in sites.all.iter().enumerate() {
+            let known = kinds[site.kind].take();
+            let mut scheduler = None;
+            let mut answers = Vec::with_capacity(asked.len());
+            for (number, asked) in asked.iter().enumerate() {
+                let answer = match &known {
+                    Some(known) if !asked.by_name => known[number],
+                    _ => self.admits(asked, site, &mut scheduler),
+                };
+                answers.push(answer);
+                if answer {
+                    rows[number].push(at);
+                }
+            }
+            kinds[site.kind] = Some(answers);
+        }
+        rows
+    }
+
+    /// The scheduler is made when the first pod gets as far.
+    fn admits<'s>(
+        &self,
+        asked: &Asked,
+        site: &'s Site,
+        scheduler: &mut Option<Scheduler<'s>>,
+    ) -> bool {
+        if !self.may_go(&asked.pod, &asked.alternatives, site) {
             return false;
         }
-        // Volumes and other pods may keep it away, and may not.
-        let pod = Pod {
-            doubts: Vec::new(),
-            ..pod.clone()
-        };
-        let verdict = decide(&pod, std::slice::from_ref(&site.pool), &[], &self.settings);
-        matches!(verdict, Verdict::Fits { .. })
+        let pools = std::slice::from_ref(&site.pool);
+        let scheduler = scheduler.get_or_insert_with(|| Scheduler::new(pools, &[], &self.settings));
+        matches!(scheduler.decide(&asked.pod), Verdict::Fits { .. })
     }
 
     /// What is quickly compared: taints and labels.
