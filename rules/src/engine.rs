@@ -228,6 +228,7 @@ impl Engine {
             rule,
             severity: own.severity.unwrap_or(rule.severity),
             refused_by: rule.only_authority(),
+            awaits: false,
             place,
             message,
             help: None,

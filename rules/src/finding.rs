@@ -189,6 +189,8 @@ pub struct Finding {
     pub severity: Severity,
     /// Who refuses the object for this, if anybody does.
     pub refused_by: Option<Authority>,
+    /// Whether it holds only until another object is made, which may be applied a moment later.
+    pub awaits: bool,
     /// Where.
     pub place: Place,
     /// What is wrong.
@@ -223,6 +225,12 @@ impl Finding {
     pub fn refused_by(&mut self, authority: Option<Authority>) -> &mut Finding {
         debug_assert!(authority.is_none_or(|a| self.rule.refused_by.contains(&a)));
         self.refused_by = authority;
+        self
+    }
+
+    /// Says that it holds only until another object is made.
+    pub fn awaiting(&mut self) -> &mut Finding {
+        self.awaits = true;
         self
     }
 

@@ -297,6 +297,7 @@ impl<'a> Context<'a> {
             rule: self.rule,
             severity: self.rule.severity,
             refused_by: self.rule.only_authority(),
+            awaits: false,
             place: Place::of(self.object, node),
             message: message.into(),
             help: None,

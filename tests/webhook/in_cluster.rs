@@ -230,10 +230,18 @@ async fn passes(cluster: &Cluster) {
         "{warnings:?}"
     );
     // One that does is refused.
-    let worse =
-        patch(json!({"spec": {"template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}}}));
+    let worse = patch(json!({"spec": {"limits": null}}));
     let (code, answer) = cluster.send("PATCH", &old, MERGE, worse).await;
     assert_eq!(code, 422, "{answer:#}");
+    // A class that is not there yet may be the next to be applied.
+    let class = json!({"spec": {"template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}}});
+    let path = format!("{old}?dryRun=All");
+    let (code, warnings, answer) = cluster
+        .send_for_warnings("PATCH", &path, MERGE, patch(class))
+        .await;
+    assert_eq!(code, 200, "{answer:#}");
+    let warned = warnings.iter().any(|w| w.contains("node-class-missing"));
+    assert!(warned, "{warnings:?}");
 
     // Status and scale are not asked about, and nothing is when an object goes.
     let status = patch(json!({"status": {"resources": {"cpu": "8"}}}));

@@ -1,6 +1,6 @@
 //! Every fixture of a kind that rules are asked about gives over the wire what `gpulint check --complete` gives for it: the
 //! same findings. They differ in one decision: what the API server itself would refuse denies nothing there, because it
-//! has judged the object before it asks.
+//! has judged the object before it asks, and neither does what lacks an object that may be applied next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -121,7 +121,7 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
                 .findings
                 .iter()
                 .filter(|f| f.severity == Severity::Error)
-                .filter(|f| f.refused_by == Some(gpulint_rules::Authority::ApiServer))
+                .filter(|f| f.refused_by == Some(gpulint_rules::Authority::ApiServer) || f.awaits)
                 .map(|f| {
                     let field = f.place.pointer().map(Pointer::field).unwrap_or_default();
                     format!("{field}: gpulint {}: {}", f.rule.id, f.message)

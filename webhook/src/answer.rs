@@ -79,6 +79,7 @@ pub struct Circumstances {
     /// The API server asks. It calls validating webhooks when its own validation has passed, so
     /// what it would refuse by our schemas it did not refuse by its own: ours are older, and such a
     /// finding warns instead of denying.
+    /// What is missing may be the next to be applied, so it warns as well.
     pub live: bool,
     /// Watches feed the index: a kind that it does not know is not listed yet.
     pub watched: bool,
@@ -313,10 +314,11 @@ fn respond(
         });
         let denies = !had && webhook.deny.is_some_and(|least| finding.severity >= least);
         let was_taken = circumstances.live && finding.refused_by == Some(Authority::ApiServer);
+        let may_come = circumstances.live && finding.awaits;
         if denies && was_taken {
             passed.push(finding);
         }
-        if denies && !was_taken {
+        if denies && !was_taken && !may_come {
             denied.push(finding);
         } else if webhook.warn.is_some_and(|least| finding.severity >= least) {
             warned.push(finding);

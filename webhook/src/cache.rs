@@ -28,8 +28,11 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// A kind that the API server has refused to list so often is not waited for: its conversion
 /// webhook may be broken, or a right missing, and neither must keep us from judging the rest.
 const PATIENCE: u32 = 3;
-/// Of the time, one part in so many goes into making snapshots at most.
+/// Of the time, one part in so many goes into making snapshots, as long as they are not older than
+/// [`LONGEST_PAUSE`] for it.
 const SHARE: u32 = 20;
+/// Longest time between two snapshots: judging by what was true long ago denies what is right now.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 type Name = (String, String);
 
@@ -213,7 +216,7 @@ impl Cache {
             {
                 tracing::error!("the index could not be made; the old one stays");
             }
-            tokio::time::sleep(PAUSE.max(began.elapsed() * SHARE)).await;
+            tokio::time::sleep((began.elapsed() * SHARE).clamp(PAUSE, LONGEST_PAUSE)).await;
         }
     }
 

@@ -140,6 +140,19 @@ fn what_the_api_server_took_is_not_refused_in_its_name() {
 }
 
 #[test]
+fn what_may_be_applied_next_is_not_demanded() {
+    // A pool and its class are often applied together, in whatever order.
+    let mut tainted = pool(json!({}));
+    let taint = json!([{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]);
+    tainted["spec"]["template"]["spec"]["taints"] = taint;
+    let request = json!({"uid": "u", "operation": "CREATE", "object": tainted});
+    let (answer, response) = live(Settings::default(), &Index::new(true), &request);
+    assert_eq!(answer.decision, Decision::Warned, "{response}");
+    let warnings = response["warnings"].to_string();
+    assert!(warnings.contains("node-class-missing"), "{response}");
+}
+
+#[test]
 fn what_is_not_listed_yet_is_said() {
     let request = json!({"uid": "u", "operation": "CREATE", "object": pool(json!({}))});
     let said = |response: &Value| response["warnings"].to_string().contains("not all known");

@@ -189,7 +189,7 @@ fn container(install: &Install) -> Value {
         ],
         "livenessProbe": probe("/healthz"),
         "readinessProbe": readiness,
-        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "256Mi"}},
+        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
             "capabilities": {"drop": ["ALL"]}

@@ -163,6 +163,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             format!("there is no {kind} `{class}`, so the pool is never Ready"),
         )
         .severity(Severity::Error)
+        .awaiting()
     } else {
         ctx.report(
             &node,
