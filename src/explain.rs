@@ -87,8 +87,8 @@ fn list() -> String {
             if group.is_some() {
                 out.push('\n');
             }
-            out.push_str(rule.group.name());
-            out.push('\n');
+            let (name, about) = (rule.group.name(), rule.group.about());
+            out.push_str(&format!("{name}: {about}\n"));
             group = Some(rule.group);
         }
         out.push_str(&format!(
@@ -98,6 +98,7 @@ fn list() -> String {
             rule.summary()
         ));
     }
+    out.push_str("\n`gpulint explain RULE` prints a rule's manual: why, what to write, examples\n");
     out
 }
 

@@ -513,6 +513,15 @@ fn explain_and_rules_know_every_rule() {
         let page = run_in(here, &["explain", id], "").exits(0);
         assert!(page.out.starts_with(id), "{}", page.out);
     }
+    // The README has a row for each group that has rules.
+    let readme =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    for rule in gpulint_rules::RULES {
+        let (name, about) = (rule.group.name(), rule.group.about());
+        assert!(text.out.contains(&format!("{name}: {about}\n")), "{name}");
+        let row = format!("| `{name}` | {about} |\n");
+        assert!(readme.contains(&row), "README.md lacks {row}");
+    }
 }
 
 #[test]

@@ -85,6 +85,28 @@ impl Group {
     }
 }
 
+impl Group {
+    /// What its rules are about, in a line.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Group::Manifest => "reading: YAML, fields and values of each kind, by API version",
+            Group::Migration => "APIs, labels and metrics of older Karpenter, KEDA and Kubernetes",
+            Group::NodePool => "NodePools: requirements, taints, limits, what stops Karpenter",
+            Group::Disruption => "budgets, consolidation, expiry, do-not-disrupt",
+            Group::NodeClass => "EC2NodeClasses: images, volumes, user data, kubelet, network",
+            Group::Autoscaling => "KEDA and HPA: triggers, targets, bounds, scaling to zero",
+            Group::Availability => "PodDisruptionBudgets, rollouts, probes, termination",
+            Group::Gpu => "GPUs in pods: requests, tolerations, MIG, DRA, sharing",
+            Group::Training => "training runs: capacity, checkpoints, restarts, rendezvous",
+            Group::Scheduling => "whether pods, pools and node classes fit together",
+            Group::Monitoring => "metrics and alerts on GPUs",
+            Group::WebhookSafety => "admission webhooks that can stop a cluster",
+            Group::Suppression => "suppressions: reasons, ends, what they no longer suppress",
+        }
+    }
+}
+
 /// A setting of a rule that users can change.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {

@@ -135,6 +135,11 @@ fn amount<'a>(node: Node<'a>, unread: Fault, out: &mut Vec<Unreadable<'a>>) {
     out.push(Unreadable { node, fault });
 }
 
+/// Whether the published pattern takes a quantity that Go does not read.
+pub(crate) fn is_misread(text: &str) -> bool {
+    exponent(text).is_some_and(|exponent| exponent.parse::<i64>().is_err())
+}
+
 /// The exponent of a quantity that the pattern takes: `1e3`, but `1e1.5` as well.
 fn exponent(text: &str) -> Option<&str> {
     let at = text.find(['e', 'E'])?;

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::date;
 use crate::model::duration::GoDuration;
 use crate::model::quantity::Quantity;
+use crate::model::unreadable::is_misread;
 use crate::node::Node;
 use crate::object::{Kind, Object, ObjectId};
 use crate::pointer::Pointer;
@@ -17,6 +18,7 @@ use crate::settings::{Platform, Version};
 use crate::source::placeholder::is_placeholder;
 
 use super::instance::{Arena, Cursor, whole};
+use super::structural::READ_QUANTITY;
 use super::table::{self, Entry};
 use super::violation::{Counted, Problem, Violation};
 use super::{core, metadata, validation};
@@ -250,6 +252,7 @@ pub(super) fn validator(schema: &Value) -> Option<Validator<Arena>> {
         .with_pattern_options(PatternOptions::regex())
         .should_validate_formats(true)
         .with_format("quantity", |text: &str| is_format("quantity", text))
+        .with_format(READ_QUANTITY, |text: &str| is_format(READ_QUANTITY, text))
         .with_format("date-time", |text: &str| is_format("date-time", text))
         .with_format("duration", |text: &str| is_format("duration", text))
         .with_format("byte", |text: &str| is_format("byte", text))
@@ -262,6 +265,7 @@ pub(super) fn validator(schema: &Value) -> Option<Validator<Arena>> {
 pub(super) fn is_format(name: &str, text: &str) -> bool {
     match name {
         "quantity" => Quantity::parse(text).is_ok(),
+        READ_QUANTITY => !is_misread(text),
         "date-time" => date::is_rfc_3339(text),
         "duration" => GoDuration::parse(text).is_ok(),
         "byte" => is_base64(text),

@@ -28,6 +28,9 @@ pub(super) enum Reading {
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+/// Our name for a quantity that Go reads, where the pattern takes it.
+pub(crate) const READ_QUANTITY: &str = "quantity that is read";
+
 /// What the published CRDs have for a quantity.
 const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
@@ -116,6 +119,12 @@ impl Making {
                 (QUANTITY, Reading::Core) => {
                     json!({"type": ["integer", "number", "string"], "format": "quantity"})
                 }
+                // Who decodes the object reads less than the pattern takes.
+                (QUANTITY, _) if self.sized => json!({
+                    "type": ["integer", "string"],
+                    "pattern": QUANTITY_PATTERN,
+                    "format": READ_QUANTITY,
+                }),
                 (QUANTITY, _) => {
                     json!({"type": ["integer", "string"], "pattern": QUANTITY_PATTERN})
                 }

@@ -89,11 +89,7 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[],
     params: &[],
     // A number that no Go integer holds passes a CRD, and then nobody behind it can read it.
-    refused_by: &[
-        Authority::ApiServer,
-        Authority::KedaAdmission,
-        Authority::Karpenter,
-    ],
+    refused_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("invalid_value.rs")),
     check: Check::Residual(check),
@@ -128,18 +124,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
 }
 
-/// Who refuses it: the API server does not hold a CRD's numbers to their format, so one past 32
-/// bits is stored, or is refused where the kind's own reader meets it.
+/// Who refuses it: the API server takes a CRD's numbers past 32 bits, and quantities that Go does
+/// not read. KEDA's webhooks decode what they are asked about, and refuse both.
 fn refuser(object: &Object, violation: &Violation) -> Authority {
-    let past_32_bits = match &violation.problem {
+    let decoded = match &violation.problem {
         Problem::Range { limit, .. } => {
             *limit == i32::MAX.to_string() || *limit == i32::MIN.to_string()
         }
+        // The pattern takes it.
+        Problem::Format { format } => format == schema::READ_QUANTITY,
         _ => false,
     };
     match object.id().group.as_str() {
-        "keda.sh" if past_32_bits => Authority::KedaAdmission,
-        "karpenter.sh" | "karpenter.k8s.aws" if past_32_bits => Authority::Karpenter,
+        "keda.sh" if decoded => Authority::KedaAdmission,
         _ => Authority::ApiServer,
     }
 }
@@ -383,7 +380,7 @@ fn of_pattern(object: &Object, node: &Node<'_>, at: &str, pattern: &str) -> Said
 fn of_format(node: &Node<'_>, at: &str, format: &str) -> Said {
     let written = shown(node);
     let (what, help) = match format {
-        "quantity" => (
+        "quantity" | schema::READ_QUANTITY => (
             "a quantity",
             "write a number with or without a unit: `500m`, `2`, `16Gi`",
         ),

@@ -1,11 +1,12 @@
-//! Kubelet settings that Karpenter's CRD refuses.
+//! Kubelet settings that are refused, or that do not reach the nodes.
 //!
 //! # Why
 //!
 //! `spec.kubelet` knows six eviction signals and four kinds of reserved resources. A soft threshold
 //! needs its grace period, and a grace period its threshold; nothing negative can be kept back; and
 //! images are collected down to the low mark only if the high one is above it. The API server
-//! refuses the rest; from 1.15 on Karpenter's controller does, and the class is not Ready.
+//! refuses the rest; from 1.15 on Karpenter's controller does, and the class is not Ready. It then
+//! takes every field of the kubelet on AL2023, and elsewhere only those that it can hand on.
 //!
 //! # Fix
 //!
