@@ -20,8 +20,61 @@ pub struct Node<'a> {
     root: u32,
     /// `NONE` where the node is absent.
     slot: u32,
-    /// How the node was reached where the arena's own parents do not say so.
-    trail: Option<Arc<Trail>>,
+    way: Way,
+}
+
+/// How a node was reached.
+#[derive(Clone, Debug)]
+enum Way {
+    /// As the arena's own parents say.
+    Direct,
+    /// By keys that are not written, below a node that is: rules ask for much that is absent.
+    Below(Below),
+    /// In any other way.
+    Trail(Arc<Trail>),
+}
+
+/// What is not written, below a slot.
+#[derive(Clone, Copy, Debug)]
+struct Below {
+    above: u32,
+    len: u8,
+    /// The keys, with a NUL between them.
+    keys: [u8; Below::ROOM],
+}
+
+impl Below {
+    const ROOM: usize = 27;
+
+    fn new(above: u32) -> Below {
+        Below {
+            above,
+            len: 0,
+            keys: [0; Below::ROOM],
+        }
+    }
+
+    /// One key further; `None` where there is no room for it.
+    fn join(mut self, key: &str) -> Option<Below> {
+        let from = match usize::from(self.len) {
+            0 => 0,
+            len => len + 1,
+        };
+        let room = self.keys.get_mut(from..from + key.len())?;
+        if key.is_empty() || key.as_bytes().contains(&0) {
+            return None;
+        }
+        room.copy_from_slice(key.as_bytes());
+        self.len = u8::try_from(from + key.len()).ok()?;
+        Some(self)
+    }
+
+    fn keys(&self) -> impl DoubleEndedIterator<Item = &str> {
+        let written = &self.keys[..usize::from(self.len)];
+        // What was joined is text.
+        let text = std::str::from_utf8(written).unwrap_or_default();
+        text.split('\0').filter(|key| !key.is_empty())
+    }
 }
 
 #[derive(Debug)]
@@ -61,7 +114,7 @@ impl<'a> Node<'a> {
             tree,
             root,
             slot: root,
-            trail: None,
+            way: Way::Direct,
         }
     }
 
@@ -71,7 +124,7 @@ impl<'a> Node<'a> {
             tree,
             root: 0,
             slot,
-            trail: None,
+            way: Way::Direct,
         }
     }
 
@@ -151,11 +204,19 @@ impl<'a> Node<'a> {
                 return self.child(child, merged, || Step::Key(Box::from(name)));
             }
         }
+        let way = match &self.way {
+            Way::Direct => Below::new(self.slot).join(name),
+            Way::Below(below) => below.join(name),
+            Way::Trail(_) => None,
+        };
         Node {
             tree: self.tree,
             root: self.root,
             slot: NONE,
-            trail: Some(self.below(Step::Key(Box::from(name)))),
+            way: match way {
+                Some(below) => Way::Below(below),
+                None => Way::Trail(self.trail(Step::Key(Box::from(name)))),
+            },
         }
     }
 
@@ -189,7 +250,7 @@ impl<'a> Node<'a> {
             tree: self.tree,
             root: self.root,
             slot: NONE,
-            trail: Some(self.below(Step::Index(index))),
+            way: Way::Trail(self.trail(Step::Index(index))),
         })
     }
 
@@ -223,28 +284,31 @@ impl<'a> Node<'a> {
     }
 
     fn child(&self, at: u32, merged: bool, step: impl FnOnce() -> Step) -> Node<'a> {
-        let direct =
-            self.trail.is_none() && !merged && self.tree.slot(self.slot).kind != SlotKind::Alias;
+        let direct = matches!(self.way, Way::Direct)
+            && !merged
+            && self.tree.slot(self.slot).kind != SlotKind::Alias;
         Node {
             tree: self.tree,
             root: self.root,
             slot: at,
-            trail: if direct {
-                None
+            way: if direct {
+                Way::Direct
             } else {
-                Some(self.below(step()))
+                Way::Trail(self.trail(step()))
             },
         }
     }
 
-    fn below(&self, step: Step) -> Arc<Trail> {
-        Arc::new(Trail {
-            above: match &self.trail {
-                Some(trail) => Above::Trail(Arc::clone(trail)),
-                None => Above::Slot(self.slot),
-            },
-            step,
-        })
+    fn trail(&self, step: Step) -> Arc<Trail> {
+        let above = match &self.way {
+            Way::Direct => Above::Slot(self.slot),
+            Way::Below(below) => below.keys().fold(Above::Slot(below.above), |above, key| {
+                let step = Step::Key(Box::from(key));
+                Above::Trail(Arc::new(Trail { above, step }))
+            }),
+            Way::Trail(trail) => Above::Trail(Arc::clone(trail)),
+        };
+        Arc::new(Trail { above, step })
     }
 
     /// The value of a scalar; `None` for collections and absent nodes.
@@ -311,7 +375,15 @@ impl<'a> Node<'a> {
     pub fn pointer(&self) -> Pointer {
         let mut steps = Vec::new();
         let mut at = self.slot;
-        let mut trail = self.trail.as_ref();
+        let mut trail = None;
+        match &self.way {
+            Way::Direct => {}
+            Way::Below(below) => {
+                steps.extend(below.keys().rev().map(str::to_owned));
+                at = below.above;
+            }
+            Way::Trail(way) => trail = Some(way),
+        }
         while let Some(t) = trail {
             steps.push(match &t.step {
                 Step::Key(key) => key.to_string(),
@@ -432,5 +504,39 @@ fn whole_or_float(n: f64) -> Value {
         Value::from(n as i64)
     } else {
         Value::from(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_absent_knows_its_pointer() {
+        let tree = Tree::from_json(&json!({"a": {"b": [1]}, "": {}}));
+        let root = Node::new(&tree, 0);
+        let long = "a-key-that-is-longer-than-what-there-is-room-for";
+        let cases: [(Node<'_>, &[&str]); 9] = [
+            (root.path(&["a", "c"]), &["a", "c"]),
+            (root.path(&["a", "c", "d", "e"]), &["a", "c", "d", "e"]),
+            (root.path(&["a", "c", long, "d"]), &["a", "c", long, "d"]),
+            (root.path(&["a", long, "d"]), &["a", long, "d"]),
+            (root.path(&["", "", "x", ""]), &["", "", "x", ""]),
+            (root.path(&["x", "a\0b", "y"]), &["x", "a\0b", "y"]),
+            (
+                root.path(&["a", "b"]).index(7).get("x"),
+                &["a", "b", "7", "x"],
+            ),
+            (
+                root.path(&["x", "y"]).index(0).get("z"),
+                &["x", "y", "0", "z"],
+            ),
+            (root.path(&["ä", "öü"]), &["ä", "öü"]),
+        ];
+        for (node, steps) in cases {
+            assert!(node.is_absent());
+            assert_eq!(node.pointer().steps(), steps);
+        }
     }
 }
