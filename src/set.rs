@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use gpulint_rules::model::views::Views;
 use gpulint_rules::source::Source;
 use gpulint_rules::{Engine, Index, Judged};
 use rayon::prelude::*;
 
 use crate::files::{self, Folders, Input, Read};
 use crate::progress::Progress;
+
+/// From so many objects on, views are made before anybody asks for them.
+const MANY: usize = 256;
 
 /// An input, the number of its configuration, and its path as that one sees it.
 pub(crate) struct Scoped {
@@ -81,6 +85,11 @@ impl<'e> Set<'e> {
                 index.apply(object.clone());
             }
         }
+        if index.objects().len() > MANY {
+            // The first rule to ask for a view would keep all others waiting.
+            let views = index.views();
+            Views::MAKERS.par_iter().for_each(|make| make(views));
+        }
         index
     }
 
@@ -106,7 +115,12 @@ impl<'e> Set<'e> {
                     .with_min_len(64)
                     .flat_map_iter(|object| engine.check_object(object, index))
                     .collect();
-                Some(engine.finish_file(file, findings))
+                let judged = engine.finish_file(file, findings);
+                if !judged.findings.is_empty() {
+                    // Reports ask for them, one file after the other.
+                    let _ = file.source.lines();
+                }
+                Some(judged)
             })
             .collect()
     }
