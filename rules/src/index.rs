@@ -109,11 +109,11 @@ impl Index {
     /// Adds an object. Patches and fragments are kept, but no lookup finds them.
     pub fn apply(&mut self, object: Object) {
         self.change(Change::Come, &object, &mut Touched::unwanted());
-        self.views.forget(None);
+        self.views.reset();
         self.objects.push(object);
     }
 
-    /// Puts objects in the place of others, and says which questions that touches, in order.
+    /// Puts objects in the place of others, and says which questions that touches.
     pub(crate) fn replace(&mut self, old: &[Object], new: &[Object]) -> Vec<Topic> {
         let mut topics = Vec::new();
         let mut touched = Touched::into(&mut topics);
@@ -138,7 +138,7 @@ impl Index {
         self.objects.splice(at..at, new.iter().cloned());
         topics.sort_unstable();
         topics.dedup();
-        self.views.forget(Some(&topics));
+        self.views.forget(&mut topics);
         topics
     }
 

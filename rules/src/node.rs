@@ -39,7 +39,7 @@ enum Way {
 struct Below {
     above: u32,
     len: u8,
-    /// The keys, with a NUL between them.
+    /// The keys, each with its length before it.
     keys: [u8; Below::ROOM],
 }
 
@@ -56,24 +56,24 @@ impl Below {
 
     /// One key further; `None` where there is no room for it.
     fn join(mut self, key: &str) -> Option<Below> {
-        let from = match usize::from(self.len) {
-            0 => 0,
-            len => len + 1,
-        };
-        let room = self.keys.get_mut(from..from + key.len())?;
-        if key.is_empty() || key.as_bytes().contains(&0) {
-            return None;
-        }
-        room.copy_from_slice(key.as_bytes());
-        self.len = u8::try_from(from + key.len()).ok()?;
+        let from = usize::from(self.len);
+        let end = from + 1 + key.len();
+        let (first, rest) = self.keys.get_mut(from..end)?.split_first_mut()?;
+        *first = u8::try_from(key.len()).ok()?;
+        rest.copy_from_slice(key.as_bytes());
+        self.len = u8::try_from(end).ok()?;
         Some(self)
     }
 
-    fn keys(&self) -> impl DoubleEndedIterator<Item = &str> {
-        let written = &self.keys[..usize::from(self.len)];
-        // What was joined is text.
-        let text = std::str::from_utf8(written).unwrap_or_default();
-        text.split('\0').filter(|key| !key.is_empty())
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        let mut rest = &self.keys[..usize::from(self.len)];
+        std::iter::from_fn(move || {
+            let (len, more) = rest.split_first()?;
+            let (key, more) = more.split_at_checked(usize::from(*len))?;
+            rest = more;
+            // What was joined is text.
+            std::str::from_utf8(key).ok()
+        })
     }
 }
 
@@ -379,7 +379,8 @@ impl<'a> Node<'a> {
         match &self.way {
             Way::Direct => {}
             Way::Below(below) => {
-                steps.extend(below.keys().rev().map(str::to_owned));
+                steps.extend(below.keys().map(str::to_owned));
+                steps.reverse();
                 at = below.above;
             }
             Way::Trail(way) => trail = Some(way),

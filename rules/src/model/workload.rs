@@ -277,7 +277,9 @@ fn walk<'a>(node: Node<'a>, path: &str, visit: &mut impl FnMut(Node<'a>)) {
         visit(node);
         return;
     }
-    let (step, rest) = path.split_once('.').unwrap_or((path, ""));
+    // Paths are short: a search made for long texts costs more than it saves.
+    let dot = path.bytes().position(|byte| byte == b'.');
+    let (step, rest) = dot.map_or((path, ""), |at| (&path[..at], &path[at + 1..]));
     match step {
         "" => walk(node, rest, visit),
         "[]" => node.items().for_each(|item| walk(item, rest, visit)),

@@ -25,7 +25,7 @@ use crate::model::selector;
 use crate::model::workload::{Template, replicas, templates};
 use crate::object::Object;
 use crate::settings::Platform;
-use crate::trace::{self, Topic, Touched};
+use crate::trace::{self, Topic, Touched, topic};
 
 pub(crate) use class_pools::{ClassPools, Users};
 pub(crate) use classes::Classes;
@@ -89,29 +89,44 @@ impl Parts {
         part(&mut self.label_uses, change, object, touched);
     }
 
-    /// Lets go of what rests on these topics, which are in order; without them, of everything
-    /// that a change cannot be told to.
-    pub(crate) fn forget(&mut self, touched: Option<&[Topic]>) {
-        match touched {
-            Some(touched) => {
-                self.fallbacks.forget(touched);
-                self.kubelets.forget(touched);
-                self.recorded.forget(touched);
-                for landing in &mut self.landings {
-                    landing.forget(touched);
+    /// Lets go of what rests on these topics, which are in order, and adds the topics of what is
+    /// gone with them.
+    pub(crate) fn forget(&mut self, touched: &mut Vec<Topic>) {
+        loop {
+            let mut gone = Vec::new();
+            let mut note = |about: &str, is_gone: bool| {
+                if is_gone {
+                    gone.push(topic(about, ()));
                 }
+            };
+            note(FALLBACKS, self.fallbacks.forget(touched));
+            note(KUBELETS, self.kubelets.forget(touched));
+            note(RECORDED, self.recorded.forget(touched));
+            for landing in &mut self.landings {
+                note(LANDINGS, landing.forget(touched));
             }
-            None => {
-                self.fallbacks.reset();
-                self.kubelets.reset();
-                self.recorded.reset();
-                for landing in &mut self.landings {
-                    landing.reset();
-                }
+            if gone.is_empty() {
+                break;
             }
+            // What was made of these is gone as well.
+            touched.extend(gone);
+            touched.sort_unstable();
         }
     }
+
+    /// Lets go of everything that a change cannot be told to.
+    pub(crate) fn reset(&mut self) {
+        self.fallbacks.reset();
+        self.kubelets.reset();
+        self.recorded.reset();
+        self.landings.iter_mut().for_each(Derived::reset);
+    }
 }
+
+const FALLBACKS: &str = "fallbacks";
+const KUBELETS: &str = "kubelets";
+const RECORDED: &str = "recorded series";
+const LANDINGS: &str = "landings";
 
 /// The views of an index.
 #[derive(Clone, Copy, Debug)]
@@ -178,7 +193,9 @@ impl<'i> Views<'i> {
 
     fn fallbacks(self) -> &'i Fallbacks {
         let parts = self.index.parts();
-        parts.fallbacks.get(|| Fallbacks::new(self.index))
+        parts
+            .fallbacks
+            .get(FALLBACKS, || Fallbacks::new(self.index))
     }
 
     /// A pool of lower weight that takes a pool's pods when that one finds no capacity.
@@ -189,7 +206,7 @@ impl<'i> Views<'i> {
     /// What the pools of each class want of the kubelet.
     pub(crate) fn kubelets(self) -> &'i Kubelets {
         let parts = self.index.parts();
-        parts.kubelets.get(|| Kubelets::new(self.index))
+        parts.kubelets.get(KUBELETS, || Kubelets::new(self.index))
     }
 
     /// Which pools may start nodes for which pods.
@@ -197,7 +214,7 @@ impl<'i> Views<'i> {
         let durations = platform.karpenter >= DURATIONS_SINCE;
         let slot = usize::from(platform.eks) * 2 + usize::from(durations);
         let landing = &self.index.parts().landings[slot];
-        landing.get(|| Landing::new(self.index, platform))
+        landing.get(LANDINGS, || Landing::new(self.index, platform))
     }
 
     /// The labels of nodes that pods speak of.
@@ -208,7 +225,9 @@ impl<'i> Views<'i> {
     /// The names of series that recording rules make.
     pub(crate) fn recorded(self) -> &'i BTreeSet<String> {
         let parts = self.index.parts();
-        parts.recorded.get(|| metrics::recorded(self.index))
+        parts
+            .recorded
+            .get(RECORDED, || metrics::recorded(self.index))
     }
 
     /// Node classes and who refers to them.

@@ -178,34 +178,38 @@ impl<K: Ord + Hash> Counts<K> {
 /// Something made of the whole index when first asked for, and made anew when what it rests on has
 /// changed.
 #[derive(Debug)]
-pub(super) struct Derived<T>(OnceLock<(T, Vec<Topic>)>);
+pub(super) struct Derived<T> {
+    made: OnceLock<(T, Vec<Topic>)>,
+}
 
 impl<T> Default for Derived<T> {
     fn default() -> Self {
-        Derived(OnceLock::new())
+        Derived {
+            made: OnceLock::new(),
+        }
     }
 }
 
 impl<T> Derived<T> {
-    /// Who asks rests on all that it was made of.
-    pub(super) fn get(&self, make: impl FnOnce() -> T) -> &T {
-        let (value, topics) = self.0.get_or_init(|| trace::record(make));
-        for topic in topics {
-            trace::asked(|| *topic);
-        }
-        value
+    /// `about` tells it from others: who asks rests on it, and it on all that it was made of.
+    pub(super) fn get(&self, about: &str, make: impl FnOnce() -> T) -> &T {
+        trace::asked(|| topic(about, ()));
+        &self.made.get_or_init(|| trace::record(make)).0
     }
 
-    /// Some objects have changed, which touches these topics, in their order.
-    pub(super) fn forget(&mut self, touched: &[Topic]) {
+    /// Some objects have changed, which touches these topics, in their order; says whether what
+    /// was made of them is gone.
+    pub(super) fn forget(&mut self, touched: &[Topic]) -> bool {
         let rests = |topics: &[Topic]| touched.iter().any(|t| topics.binary_search(t).is_ok());
-        if self.0.get().is_some_and(|(_, topics)| rests(topics)) {
-            self.0 = OnceLock::new();
+        let gone = self.made.get().is_some_and(|(_, topics)| rests(topics));
+        if gone {
+            self.made = OnceLock::new();
         }
+        gone
     }
 
     /// Anything may have changed.
     pub(super) fn reset(&mut self) {
-        self.0 = OnceLock::new();
+        self.made = OnceLock::new();
     }
 }
