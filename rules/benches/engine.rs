@@ -110,8 +110,8 @@ fn edits(engine: &Arc<Engine>) {
             "NodePool",
             "app-700.yaml",
             &text,
-            "nvidia.com/gpu: 64",
-            "nvidia.com/gpu: 7",
+            "consolidateAfter: 5m",
+            "consolidateAfter: 9m",
         ),
         (
             "PDB",
