@@ -359,6 +359,14 @@ impl<'a> Context<'a> {
         self.leans.get()
     }
 
+    /// Where an earlier rule has claimed that the API server refuses this object.
+    pub(crate) fn server_refusals(&self, id: &str) -> impl Iterator<Item = &Pointer> {
+        self.findings
+            .iter()
+            .filter(move |f| f.refused_by == Some(Authority::ApiServer) && f.rule.id == id)
+            .filter_map(|f| f.place.pointer())
+    }
+
     /// The other objects.
     #[must_use]
     pub fn index(&self) -> &'a Index {

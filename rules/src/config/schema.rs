@@ -34,7 +34,7 @@ pub fn schema() -> Value {
                     "keda": version(platform.keda.to_string(), "KEDA's minor version"),
                     "kubernetes": version(platform.kubernetes.to_string(), "Kubernetes' minor version"),
                     "eks": {"type": "boolean", "default": platform.eks, "description": "Whether the API server is EKS's"},
-                    "region": {"type": "string", "description": "The AWS region"},
+                    "region": {"type": "string", "description": "The AWS region: what it does not offer is found"},
                     "timezone": {"type": "string", "description": "The IANA time zone people think in"}
                 }
             },

@@ -137,8 +137,13 @@ impl<'o> Owned<'o> {
             if !ctx.is_on(owner.rule) {
                 owned.silent.insert(owner.rule);
             }
-            let said = ctx.refusals(Some(owner.rule)).cloned().collect();
-            owned.by_owner.insert(owner.rule, said);
+            let said: Vec<Pointer> = if owner.of == Of::Whole {
+                // What Karpenter alone makes of one field says nothing about its siblings.
+                ctx.server_refusals(owner.rule).cloned().collect()
+            } else {
+                ctx.refusals(Some(owner.rule)).cloned().collect()
+            };
+            owned.by_owner.entry(owner.rule).or_insert(said);
         }
         owned
     }
@@ -207,13 +212,36 @@ fn matches_parts(parts: &[&str], steps: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{OWNERS, matches};
-    use crate::settings::find_rule;
+    use crate::engine::Engine;
+    use crate::index::Index;
+    use crate::object::Object;
+    use crate::settings::{Settings, find_rule};
 
     #[test]
     fn owners_are_rules() {
         for owner in OWNERS {
             assert!(find_rule(owner.rule).is_some(), "{}", owner.rule);
         }
+    }
+
+    #[test]
+    fn what_karpenter_says_of_a_field_hides_no_other() {
+        let pool = serde_json::json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"},
+            "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": {
+                "group": "eks.amazonaws.com", "kind": "EC2NodeClass", "name": {"a": "b"},
+            }}}},
+        });
+        let pool = Object::from_json(&pool).expect("an object");
+        let findings = Engine::new(Settings::default()).check_object(&pool, &Index::new(false));
+        let at = |name: &str, rule: &str| {
+            let place = format!("/spec/template/spec/nodeClassRef/{name}");
+            findings.iter().any(|f| {
+                f.rule.id == rule && f.place.pointer().is_some_and(|p| p.to_string() == place)
+            })
+        };
+        assert!(at("kind", "node-class-ref-incomplete"));
+        assert!(at("name", "invalid-value"));
     }
 
     #[test]
