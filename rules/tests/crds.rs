@@ -48,11 +48,18 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
 ];
 
 /// What differs on purpose: the end of a path, what differs there, and why.
-const EXPLAINED: &[(&str, &str, &str)] = &[(
-    ".requirements[].values",
-    "maxLength, pattern",
-    "keywords for texts on a list say nothing: the API server takes any values",
-)];
+const EXPLAINED: &[(&str, &str, &str)] = &[
+    (
+        ".requirements[].values",
+        "maxLength, pattern",
+        "keywords for texts on a list say nothing: the API server takes any values",
+    ),
+    (
+        ".spec.replicas",
+        "maximum",
+        "the scale subresource reads 32 bits, and refuses what has more",
+    ),
+];
 
 /// Words that say nothing about what is accepted, or that are said by others: CEL by named rules,
 /// `anyOf` beside int-or-string by that word, map types by how an apply merges.

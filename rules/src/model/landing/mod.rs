@@ -1,9 +1,10 @@
 //! Which NodePools may start nodes for which pods.
 //!
 //! Asked are the pools that take pending pods and can be read in full, one by one, with the
-//! scheduler's own decision; taints and labels are compared first, because they decide most. Pods
-//! that ask the same are asked for once. Past [`MAX_PAIRS`] pairs of pods and pools nothing is
-//! said: so large an input has more variety than a cluster.
+//! scheduler's own decision; taints and labels are compared first, because they decide most
+//! ([`Places`]). Of the pods that keep nodes from ending, all are known by the pools that they go to
+//! ([`Landing`]); past [`MAX_PAIRS`] pairs of them and of pools nothing is said: so large an input has
+//! more variety than a cluster.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -13,16 +14,20 @@ use crate::model::do_not_disrupt::{DO_NOT_DISRUPT, is_active};
 use crate::model::duration::{Field, GoDuration, parse};
 use crate::model::pdb::never_allows;
 use crate::model::pod::pod;
-use crate::model::requirement::Requirements;
-use crate::model::scheduling::{Pod, Scheduler, Settings, Taint, Toleration, Verdict, tolerates};
+use crate::model::scheduling::Pod;
 use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
 use crate::object::{Kind, Object, ObjectId};
 use crate::settings::Platform;
 
+mod places;
 mod site;
+#[cfg(test)]
+mod tests;
 
+pub(crate) use places::Places;
+use places::{Row, key};
+use site::read;
 pub(crate) use site::{Site, wanted_capacity};
-use site::{Sites, alternatives, read};
 
 /// How many pairs are compared at most.
 const MAX_PAIRS: usize = 20_000;
@@ -51,74 +56,39 @@ pub(crate) enum Blocker {
     Two(Object, Object),
 }
 
-/// A pod as it is asked for.
-struct Asked {
-    /// Without its doubts: volumes and other pods may keep it away, and may not.
-    pod: Pod,
-    alternatives: Vec<Requirements>,
-    /// Whether it asks for a pool by name.
-    by_name: bool,
-}
-
-impl Asked {
-    fn new(pod: &Pod) -> Asked {
-        let alternatives = alternatives(pod);
-        let pool = |asked: &Requirements| asked.get("karpenter.sh/nodepool").is_some();
-        Asked {
-            pod: Pod {
-                doubts: Vec::new(),
-                ..pod.clone()
-            },
-            by_name: alternatives.iter().any(pool),
-            alternatives,
-        }
-    }
-}
-
-/// Pools and the pods that they may get.
+/// The pods that keep nodes, and the pools that they go to.
 pub(crate) struct Landing {
-    pools: Vec<Object>,
-    /// Made when the first pod is asked for: many inputs have none of which it matters.
-    sites: OnceLock<Sites>,
     guests: Vec<Guest>,
     shapes: Vec<Pod>,
     /// For each shape the sites that admit it.
-    rows: OnceLock<Vec<Vec<usize>>>,
-    by_pod: BTreeMap<String, usize>,
+    rows: OnceLock<Vec<Row>>,
     /// Guests by the site that is their first choice.
     by_site: OnceLock<BTreeMap<usize, Vec<usize>>>,
-    settings: Settings,
 }
 
 impl std::fmt::Debug for Landing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Landing")
-            .field("pools", &self.pools.len())
+            .field("guests", &self.guests.len())
             .finish_non_exhaustive()
     }
 }
 
 impl Landing {
-    /// Prepares what is asked.
-    pub(crate) fn new(index: &Index, platform: &Platform) -> Landing {
+    /// Finds the guests. What it is asked later goes to the same `places`.
+    pub(crate) fn new(index: &Index, platform: &Platform, places: &Places) -> Landing {
         let mut landing = Landing {
-            pools: index.of(Kind::NODE_POOL).cloned().collect(),
-            sites: OnceLock::new(),
             guests: Vec::new(),
             shapes: Vec::new(),
             rows: OnceLock::new(),
-            by_pod: BTreeMap::new(),
             by_site: OnceLock::new(),
-            settings: Settings {
-                eks: platform.eks,
-                ..Settings::default()
-            },
         };
-        if landing.pools.is_empty() {
+        if places.pools().is_empty() {
             return landing;
         }
-        let shortest = landing.pools.iter().filter_map(grace_period).min();
+        let shortest = places.pools().iter().filter_map(grace_period).min();
         let mut blocking: BTreeMap<ObjectId, bool> = BTreeMap::new();
+        let mut shapes: BTreeMap<String, usize> = BTreeMap::new();
         for object in WORKLOAD_KINDS.iter().flat_map(|kind| index.of(*kind)) {
             // DaemonSets do not start nodes; what a pod of a controller asks is its controller's.
             if object.is(Kind::DAEMON_SET) || is_made(object) {
@@ -140,84 +110,57 @@ impl Landing {
                 let Some(pod) = pod(&template) else {
                     continue;
                 };
-                let guest = Guest {
+                let shape = *shapes.entry(key(&pod)).or_insert_with(|| {
+                    landing.shapes.push(pod);
+                    landing.shapes.len() - 1
+                });
+                landing.guests.push(Guest {
                     workload: object.clone(),
                     protected: active && annotation.is_some_and(is_lasting),
                     grace,
                     blocker,
-                    shape: landing.shape(pod),
-                };
-                landing.guests.push(guest);
+                    shape,
+                });
             }
         }
         landing
     }
 
-    fn shape(&mut self, pod: Pod) -> usize {
-        let shapes = &mut self.shapes;
-        *self.by_pod.entry(format!("{pod:?}")).or_insert_with(|| {
-            shapes.push(pod);
-            shapes.len() - 1
-        })
-    }
-
-    fn sites(&self) -> &Sites {
-        self.sites.get_or_init(|| Sites::new(&self.pools))
-    }
-
-    /// Whether some pool cannot be read, so that pods may go where nobody knows.
-    pub(crate) fn is_blind(&self) -> bool {
-        self.sites().blind
-    }
-
-    /// The pools that may start nodes for the pods of a template; `None` where that is not known.
-    pub(crate) fn sites_of(&self, template: &Template<'_>) -> Option<Vec<&Site>> {
-        let pod = pod(template)?;
-        let known = self.by_pod.get(&format!("{pod:?}"));
-        let row = match known {
-            Some(at) => self.row(*at).to_vec(),
-            None => self.admitting(std::slice::from_ref(&pod)).concat(),
-        };
-        let sites = &self.sites().all;
-        Some(row.into_iter().map(|at| &sites[at]).collect())
-    }
-
     /// The guests of which a pool is the first choice, or one of several of equal weight. The
     /// pool may be another version of the one that is known.
-    pub(crate) fn guests_of(&self, object: &Object) -> Vec<&Guest> {
+    pub(crate) fn guests_of(&self, places: &Places, object: &Object) -> Vec<&Guest> {
         if self.guests.is_empty() {
             return Vec::new();
+        }
+        let sites = places.sites();
+        let same_name = sites.by_name.get(object.name()).into_iter().flatten();
+        let known = same_name
+            .copied()
+            .find(|at| sites.all[*at].object.same(object));
+        let own = |at: &usize| sites.all[*at].object.is_handle_of(object);
+        if let Some(at) = known.filter(own) {
+            return self.first_at(places, at);
         }
         let Some(pool) = read(object).filter(|pool| !pool.replicas) else {
             return Vec::new();
         };
-        let sites = self.sites();
-        let same_name = sites.by_name.get(object.name());
-        let known = same_name
-            .into_iter()
-            .flatten()
-            .copied()
-            .find(|at| sites.all[*at].object.same(object));
         if let Some(at) = known.filter(|at| sites.all[*at].pool == pool) {
-            let by_site = self.by_site.get_or_init(|| self.first_choices());
-            let guests = by_site.get(&at).into_iter().flatten();
-            return guests.map(|at| &self.guests[*at]).collect();
+            return self.first_at(places, at);
         }
         let weight = pool.weight.unwrap_or(0);
-        let site = Site::new(object, pool, 0);
-        let mut scheduler = None;
+        let site = Site::new(object, pool);
         let mut answers: Vec<Option<bool>> = vec![None; self.shapes.len()];
         let mut out = Vec::new();
         for guest in &self.guests {
-            let answer = &mut answers[guest.shape];
-            let goes = *answer.get_or_insert_with(|| {
-                let asked = Asked::new(&self.shapes[guest.shape]);
-                let row = self
-                    .row(guest.shape)
+            let goes = *answers[guest.shape].get_or_insert_with(|| {
+                let others = self
+                    .row(places, guest.shape)
                     .iter()
                     .filter(|at| Some(**at) != known);
-                self.admits(&asked, &site, &mut scheduler)
-                    && row.map(|at| self.weight(*at)).all(|other| other <= weight)
+                places.admits_here(&self.shapes[guest.shape], &site)
+                    && others
+                        .map(|at| sites.weight(*at))
+                        .all(|other| other <= weight)
             });
             if goes {
                 out.push(guest);
@@ -226,17 +169,20 @@ impl Landing {
         out
     }
 
-    fn weight(&self, site: usize) -> i64 {
-        self.sites().all[site].pool.weight.unwrap_or(0)
+    fn first_at(&self, places: &Places, site: usize) -> Vec<&Guest> {
+        let by_site = self.by_site.get_or_init(|| self.first_choices(places));
+        let guests = by_site.get(&site).into_iter().flatten();
+        guests.map(|at| &self.guests[*at]).collect()
     }
 
-    fn first_choices(&self) -> BTreeMap<usize, Vec<usize>> {
+    fn first_choices(&self, places: &Places) -> BTreeMap<usize, Vec<usize>> {
         let mut out: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let sites = places.sites();
         for (at, guest) in self.guests.iter().enumerate() {
-            let row = self.row(guest.shape);
-            let heaviest = row.iter().map(|site| self.weight(*site)).max();
+            let row = self.row(places, guest.shape);
+            let heaviest = row.iter().map(|site| sites.weight(*site)).max();
             for site in row {
-                if Some(self.weight(*site)) == heaviest {
+                if Some(sites.weight(*site)) == heaviest {
                     out.entry(*site).or_default().push(at);
                 }
             }
@@ -244,71 +190,15 @@ impl Landing {
         out
     }
 
-    fn row(&self, shape: usize) -> &[usize] {
+    fn row(&self, places: &Places, shape: usize) -> &[usize] {
         let rows = self.rows.get_or_init(|| {
-            if self.shapes.len().saturating_mul(self.pools.len()) > MAX_PAIRS {
-                return vec![Vec::new(); self.shapes.len()];
+            let pairs = self.shapes.len().saturating_mul(places.pools().len());
+            if pairs > MAX_PAIRS {
+                return Vec::new();
             }
-            self.admitting(&self.shapes)
+            places.rows(&self.shapes)
         });
-        rows.get(shape).map_or(&[], Vec::as_slice)
-    }
-
-    /// For each pod the sites that admit it, ascending.
-    fn admitting(&self, pods: &[Pod]) -> Vec<Vec<usize>> {
-        let asked: Vec<Asked> = pods.iter().map(Asked::new).collect();
-        let mut rows = vec![Vec::new(); pods.len()];
-        let sites = self.sites();
-        // What admitted the pods to one site is true of all of its kind, but for their names.
-        let mut kinds: Vec<Option<Vec<bool>>> = vec![None; sites.kinds];
-        for (at, site) in sites.all.iter().enumerate() {
-            let known = kinds[site.kind].take();
-            let mut scheduler = None;
-            let mut answers = Vec::with_capacity(asked.len());
-            for (number, asked) in asked.iter().enumerate() {
-                let answer = match &known {
-                    Some(known) if !asked.by_name => known[number],
-                    _ => self.admits(asked, site, &mut scheduler),
-                };
-                answers.push(answer);
-                if answer {
-                    rows[number].push(at);
-                }
-            }
-            kinds[site.kind] = Some(answers);
-        }
-        rows
-    }
-
-    /// The scheduler is made when the first pod gets as far.
-    fn admits<'s>(
-        &self,
-        asked: &Asked,
-        site: &'s Site,
-        scheduler: &mut Option<Scheduler<'s>>,
-    ) -> bool {
-        if !self.may_go(&asked.pod, &asked.alternatives, site) {
-            return false;
-        }
-        let pools = std::slice::from_ref(&site.pool);
-        let scheduler = scheduler.get_or_insert_with(|| Scheduler::new(pools, &[], &self.settings));
-        matches!(scheduler.decide(&asked.pod), Verdict::Fits { .. })
-    }
-
-    /// What is quickly compared: taints and labels.
-    fn may_go(&self, pod: &Pod, alternatives: &[Requirements], site: &Site) -> bool {
-        let tolerated = |taint: &Taint| {
-            taint.effect == "PreferNoSchedule"
-                || (self.settings.eks && is_asked_for(pod, &taint.key))
-                || pod
-                    .tolerations
-                    .iter()
-                    .any(|t: &Toleration| tolerates(t, taint))
-        };
-        site.pool.taints.iter().all(tolerated)
-            && alternatives
-                .iter()
-                .any(|asked| site.requirements.compatible(asked).is_ok())
+        rows.get(shape).map_or(&[], |row| row)
     }
 }
 
@@ -342,12 +232,6 @@ fn blocker(
         }
         [] => None,
     }
-}
-
-/// Whether a container names the resource.
-fn is_asked_for(pod: &Pod, resource: &str) -> bool {
-    let mut containers = pod.containers.iter().chain(&pod.init_containers);
-    containers.any(|c| c.requests.contains_key(resource) || c.limits.contains_key(resource))
 }
 
 /// Whether an annotation's value protects a pod for more than a day.

@@ -18,7 +18,7 @@ use crate::model::class::Class;
 use crate::model::do_not_disrupt::DURATIONS_SINCE;
 use crate::model::fallback::Fallbacks;
 use crate::model::label_uses::LabelUses;
-use crate::model::landing::Landing;
+use crate::model::landing::{Guest, Landing, Places};
 use crate::model::migration::{Kubelets, metrics};
 use crate::model::nodepool::NodePool;
 use crate::model::selector;
@@ -62,6 +62,8 @@ pub(crate) struct Parts {
     kubelets: Derived<Kubelets>,
     recorded: Derived<BTreeSet<String>>,
     label_uses: OnceLock<LabelUses>,
+    /// Without and with the tolerations that EKS adds.
+    places: [Derived<Places>; 2],
     /// One for each kind of platform.
     landings: [Derived<Landing>; 4],
 }
@@ -102,6 +104,9 @@ impl Parts {
             note(FALLBACKS, self.fallbacks.forget(touched));
             note(KUBELETS, self.kubelets.forget(touched));
             note(RECORDED, self.recorded.forget(touched));
+            for places in &mut self.places {
+                note(PLACES, places.forget(touched));
+            }
             for landing in &mut self.landings {
                 note(LANDINGS, landing.forget(touched));
             }
@@ -119,6 +124,7 @@ impl Parts {
         self.fallbacks.reset();
         self.kubelets.reset();
         self.recorded.reset();
+        self.places.iter_mut().for_each(Derived::reset);
         self.landings.iter_mut().for_each(Derived::reset);
     }
 }
@@ -126,6 +132,7 @@ impl Parts {
 const FALLBACKS: &str = "fallbacks";
 const KUBELETS: &str = "kubelets";
 const RECORDED: &str = "recorded series";
+const PLACES: &str = "places";
 const LANDINGS: &str = "landings";
 
 /// The views of an index.
@@ -210,11 +217,20 @@ impl<'i> Views<'i> {
     }
 
     /// Which pools may start nodes for which pods.
-    pub(crate) fn landing(self, platform: &Platform) -> &'i Landing {
+    pub(crate) fn places(self, platform: &Platform) -> &'i Places {
+        let places = &self.index.parts().places[usize::from(platform.eks)];
+        places.get(PLACES, || Places::new(self.index, platform.eks))
+    }
+
+    /// The pods that keep a pool's nodes, where the pool is their first choice.
+    pub(crate) fn guests_of(self, object: &Object, platform: &Platform) -> Vec<&'i Guest> {
+        let places = self.places(platform);
         let durations = platform.karpenter >= DURATIONS_SINCE;
         let slot = usize::from(platform.eks) * 2 + usize::from(durations);
         let landing = &self.index.parts().landings[slot];
-        landing.get(LANDINGS, || Landing::new(self.index, platform))
+        // Made of the places as well, so that it goes when they go.
+        let make = || Landing::new(self.index, platform, self.places(platform));
+        landing.get(LANDINGS, make).guests_of(places, object)
     }
 
     /// The labels of nodes that pods speak of.

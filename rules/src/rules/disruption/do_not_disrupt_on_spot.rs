@@ -147,15 +147,15 @@ fn spot<'a>(template: &Template<'_>, ctx: &Context<'a>) -> Option<Spot<'a>> {
             return Some(Spot::Asked);
         }
     }
-    let landing = ctx.index().views().landing(ctx.platform());
-    let sites = landing.sites_of(template)?;
+    let places = ctx.index().views().places(ctx.platform());
+    let sites = places.sites_of(template)?;
     let capacity = |site: &Site| site.capacity_types(template);
     let first = sites
         .iter()
         .copied()
         .find(|s| capacity(s).contains("spot"))?;
     let only = sites.iter().all(|s| capacity(s).iter().eq(["spot"].iter()));
-    Some(if only && !landing.is_blind() {
+    Some(if only && !places.is_blind() {
         Spot::Only(first)
     } else if template
         .spec

@@ -140,11 +140,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if limit.is_none() && !expires {
         return;
     }
-    let guests = ctx
-        .index()
-        .views()
-        .landing(ctx.platform())
-        .guests_of(object);
+    let guests = ctx.index().views().guests_of(object, ctx.platform());
     let concerned = |guest: &&&Guest| match limit {
         None => guest.protected,
         Some(limit) => guest.grace > limit,

@@ -146,11 +146,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if !period.exists() && !expires {
         return;
     }
-    let guests = ctx
-        .index()
-        .views()
-        .landing(ctx.platform())
-        .guests_of(object);
+    let guests = ctx.index().views().guests_of(object, ctx.platform());
     let concerned = |guest: &&&Guest| {
         runs_forever(&guest.workload)
             && match &guest.blocker {

@@ -175,9 +175,12 @@ fn taint(resource: &str) -> Option<&'static str> {
 
 /// Whether every pool that takes the pods is known, and has no such taint.
 fn is_free(key: &str, template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    let landing = ctx.index().views().landing(ctx.platform());
-    let sites = landing.sites_of(template).unwrap_or_default();
-    !sites.is_empty() && !landing.is_blind() && !sites.iter().any(|s| is_tainted(&s.object, key))
+    let places = ctx.index().views().places(ctx.platform());
+    if places.is_blind() {
+        return false;
+    }
+    let sites = places.sites_of(template).unwrap_or_default();
+    !sites.is_empty() && !sites.iter().any(|s| is_tainted(&s.object, key))
 }
 
 fn is_tainted(pool: &Object, key: &str) -> bool {

@@ -147,8 +147,8 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         return;
     }
     let views = ctx.index().views();
-    let landing = views.landing(ctx.platform());
-    let Some(sites) = landing.sites_of(template) else {
+    let places = views.places(ctx.platform());
+    let Some(sites) = places.sites_of(template) else {
         return;
     };
     let has = |site: &&Site, capacity: &str| site.capacity_types(template).contains(capacity);
@@ -158,7 +158,7 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         found.find(|site| !first || Some(weight(site)) == heaviest)
     };
     let (site, surely) = match (spot(true), spot(false)) {
-        (Some(site), _) => (site, !landing.is_blind()),
+        (Some(site), _) => (site, !places.is_blind()),
         (None, Some(site)) => (site, false),
         (None, None) => return,
     };
