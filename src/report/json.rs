@@ -6,6 +6,7 @@ use std::io::Write;
 use gpulint_rules::fix::text;
 use gpulint_rules::source::{Source, Span};
 use gpulint_rules::{Finding, Operation, Place, Safety};
+use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -159,7 +160,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), Failure>
             fixable: summary.fixable,
             suppressed: summary.suppressed,
         },
-        diagnostics: report.findings.iter().map(diagnostic).collect(),
+        diagnostics: report.findings.par_iter().map(diagnostic).collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &root)?;
     out.write_all(b"\n")?;
