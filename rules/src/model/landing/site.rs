@@ -132,15 +132,17 @@ impl Site {
         }
     }
 
-    /// Of the capacity types `reserved`, `spot` and `on-demand` those that the pods of a template
-    /// can get here.
-    pub(crate) fn capacity_types(&self, template: &Template<'_>) -> BTreeSet<&'static str> {
+    /// The capacity types, but for `reserved`, that pods can get here which ask for `wanted`
+    /// ([`wanted_capacity`]).
+    pub(crate) fn capacity_types(
+        &self,
+        wanted: Option<&BTreeSet<&'static str>>,
+    ) -> BTreeSet<&'static str> {
         let own = self.requirements.get(CAPACITY_TYPE);
-        let wanted = wanted_capacity(template);
         ["spot", "on-demand"]
             .into_iter()
             .filter(|t| own.is_none_or(|own| own.has(t)))
-            .filter(|t| wanted.as_ref().is_none_or(|wanted| wanted.contains(t)))
+            .filter(|t| wanted.is_none_or(|wanted| wanted.contains(t)))
             .collect()
     }
 }

@@ -149,7 +149,7 @@ fn spot<'a>(template: &Template<'_>, ctx: &Context<'a>) -> Option<Spot<'a>> {
     }
     let places = ctx.index().views().places(ctx.platform());
     let sites = places.sites_of(template)?;
-    let capacity = |site: &Site| site.capacity_types(template);
+    let capacity = |site: &Site| site.capacity_types(asked.as_ref());
     let first = sites
         .iter()
         .copied()

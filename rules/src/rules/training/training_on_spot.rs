@@ -151,7 +151,11 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     let Some(sites) = places.sites_of(template) else {
         return;
     };
-    let has = |site: &&Site, capacity: &str| site.capacity_types(template).contains(capacity);
+    let wanted = wanted_capacity(template);
+    let has = |site: &&Site, capacity: &str| {
+        let types = site.capacity_types(wanted.as_ref());
+        types.contains(capacity)
+    };
     let heaviest = sites.iter().map(|site| weight(site)).max();
     let spot = |first: bool| {
         let mut found = sites.iter().copied().filter(|site| has(site, "spot"));
