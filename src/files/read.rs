@@ -1,5 +1,6 @@
 //! From a file's bytes to its objects.
 
+use std::cell::LazyCell;
 use std::fs;
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -201,7 +202,8 @@ fn sort_out(input: &Input, source: Arc<Source>, documents: Vec<Document>, patch:
     if documents.is_empty() {
         return skip(input, Reason::Empty);
     }
-    let ours = input.named || speaks_of_kubernetes(source.text());
+    // Asked only where something does not parse, and then once for the whole file.
+    let ours = LazyCell::new(|| input.named || speaks_of_kubernetes(source.text()));
     let mut read = Read::default();
     let mut kept = Vec::with_capacity(documents.len());
     let mut objects = Vec::new();
@@ -211,7 +213,7 @@ fn sort_out(input: &Input, source: Arc<Source>, documents: Vec<Document>, patch:
             Content::Other(reason) => {
                 read.skipped.push(skipped(input, number, reason, false));
             }
-            Content::Broken if !ours => {
+            Content::Broken if !*ours => {
                 read.skipped
                     .push(skipped(input, number, Reason::Foreign, false));
             }
@@ -222,9 +224,10 @@ fn sort_out(input: &Input, source: Arc<Source>, documents: Vec<Document>, patch:
             Content::Objects(found) => {
                 if patch || found.iter().any(is_patch) {
                     let template = !patch && found.iter().any(Object::is_pod_template);
-                    let reason = match template {
-                        true => Reason::PodTemplate,
-                        false => Reason::KustomizePatch,
+                    let reason = if template {
+                        Reason::PodTemplate
+                    } else {
+                        Reason::KustomizePatch
                     };
                     read.skipped.push(skipped(input, number, reason, true));
                 } else {

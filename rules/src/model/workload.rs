@@ -313,3 +313,24 @@ pub fn replicas(object: &Object) -> Option<i64> {
 pub(crate) fn runs_forever(object: &Object) -> bool {
     workload_kind(object).is_some_and(|row| !row.replicas.is_empty() && !row.runs_to_completion)
 }
+
+/// A run that ends within this many seconds loses little, and is worth no protected node.
+const SHORT_SECONDS: i64 = 15 * 60;
+
+/// Whether a deadline of the workload itself ends its run early; that of a template is in its spec.
+pub(crate) fn is_short(object: &Object) -> bool {
+    let spec = object.get("spec");
+    [
+        spec.get("activeDeadlineSeconds"),
+        spec.path(&["runPolicy", "activeDeadlineSeconds"]),
+        spec.path(&["jobTemplate", "spec", "activeDeadlineSeconds"]),
+        spec.path(&["jobTargetRef", "activeDeadlineSeconds"]),
+    ]
+    .iter()
+    .any(is_brief)
+}
+
+/// Whether a deadline, in seconds, is early; one that is not known may be.
+pub(crate) fn is_brief(deadline: &Node<'_>) -> bool {
+    deadline.is_unknown() || deadline.int().is_some_and(|s| s < SHORT_SECONDS)
+}

@@ -80,7 +80,9 @@ use crate::fix::{Fix, Safety};
 use crate::model::class::{Class, classify};
 use crate::model::gpu::asks_for_accelerator;
 use crate::model::nodepool::CAPACITY_TYPE;
-use crate::model::workload::{Template, WORKLOAD_KINDS, templates, workload_kind};
+use crate::model::workload::{
+    Template, WORKLOAD_KINDS, is_brief, is_short, templates, workload_kind,
+};
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
@@ -108,9 +110,6 @@ const NAMES: [&str; 3] = [
     "karpenter.sh/do-not-evict",
     "karpenter.sh/do-not-consolidate",
 ];
-
-/// Shorter runs than this are not worth a protected node.
-const SHORT_SECONDS: i64 = 15 * 60;
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     let ends = workload_kind(object).is_some_and(|k| k.runs_to_completion);
@@ -183,21 +182,4 @@ fn is_spot_only(template: &Template<'_>) -> bool {
         })
     };
     terms.items().next().is_some() && terms.items().all(spot)
-}
-
-/// Whether a deadline ends the run early.
-fn is_short(object: &Object) -> bool {
-    let spec = object.get("spec");
-    [
-        spec.get("activeDeadlineSeconds"),
-        spec.path(&["runPolicy", "activeDeadlineSeconds"]),
-        spec.path(&["jobTemplate", "spec", "activeDeadlineSeconds"]),
-        spec.path(&["jobTargetRef", "activeDeadlineSeconds"]),
-    ]
-    .iter()
-    .any(is_brief)
-}
-
-fn is_brief(deadline: &Node<'_>) -> bool {
-    deadline.is_unknown() || deadline.int().is_some_and(|s| s < SHORT_SECONDS)
 }

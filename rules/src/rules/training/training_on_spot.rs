@@ -75,7 +75,7 @@ use crate::model::gpu::asks_for_accelerator;
 use crate::model::landing::{Site, is_made, wanted_capacity};
 use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
 use crate::model::pod::pod;
-use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
+use crate::model::workload::{Template, WORKLOAD_KINDS, is_brief, is_short, templates};
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
@@ -93,9 +93,6 @@ pub(crate) static RULE: Rule = Rule {
     docs: docs(include_str!("training_on_spot.rs")),
     check: Check::Object(check),
 };
-
-/// A run that ends within this many seconds loses little.
-const SHORT_SECONDS: i64 = 15 * 60;
 
 /// Words by which a run says that it goes on where it stopped.
 const RESUMES: [&str; 3] = ["resume", "checkpoint", "ckpt"];
@@ -212,21 +209,4 @@ fn resumes(template: &Template<'_>) -> bool {
         let mut names = container.get("env").items().map(|e| e.get("name"));
         words.any(|w| w.text().is_some_and(says)) || names.any(|n| n.text().is_some_and(says))
     })
-}
-
-/// Whether a deadline ends the run early.
-fn is_short(object: &Object) -> bool {
-    let spec = object.get("spec");
-    [
-        spec.get("activeDeadlineSeconds"),
-        spec.path(&["runPolicy", "activeDeadlineSeconds"]),
-        spec.path(&["jobTemplate", "spec", "activeDeadlineSeconds"]),
-        spec.path(&["jobTargetRef", "activeDeadlineSeconds"]),
-    ]
-    .iter()
-    .any(is_brief)
-}
-
-fn is_brief(deadline: &Node<'_>) -> bool {
-    deadline.is_unknown() || deadline.int().is_some_and(|s| s < SHORT_SECONDS)
 }
