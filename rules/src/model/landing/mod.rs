@@ -149,6 +149,7 @@ impl Landing {
         }
         let weight = pool.weight.unwrap_or(0);
         let site = Site::new(object, pool);
+        let mut scheduler = None;
         let mut answers: Vec<Option<bool>> = vec![None; self.shapes.len()];
         let mut out = Vec::new();
         for guest in &self.guests {
@@ -157,7 +158,7 @@ impl Landing {
                     .row(places, guest.shape)
                     .iter()
                     .filter(|at| Some(**at) != known);
-                places.admits_here(&self.shapes[guest.shape], &site)
+                places.admits_here(&self.shapes[guest.shape], &site, &mut scheduler)
                     && others
                         .map(|at| sites.weight(*at))
                         .all(|other| other <= weight)

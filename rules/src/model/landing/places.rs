@@ -132,36 +132,33 @@ impl Places {
     fn admitting(&self, asked: &[Asked]) -> Vec<Vec<usize>> {
         let mut rows = vec![Vec::new(); asked.len()];
         let sites = self.sites();
-        // Who may go to any kind, and who to some only.
-        let (mut anywhere, mut somewhere) = (Vec::new(), BTreeMap::<usize, Vec<usize>>::new());
+        // By kind, who may go there.
+        let mut guests: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (at, asked) in asked.iter().enumerate() {
             if let Some(named) = sites.named(&asked.alternatives) {
                 let admits = |site: &usize| self.admits(asked, &sites.all[*site], &mut None);
                 rows[at].extend(named.into_iter().filter(admits));
-            } else if let Some(kinds) = sites.kinds_for(&asked.alternatives) {
-                for kind in kinds {
-                    somewhere.entry(kind).or_default().push(at);
-                }
-            } else {
-                anywhere.push(at);
+                continue;
+            }
+            let kinds = sites.kinds_for(&asked.alternatives);
+            for kind in kinds.unwrap_or_else(|| (0..sites.kinds.len()).collect()) {
+                guests.entry(kind).or_default().push(at);
             }
         }
-        for (number, kind) in sites.kinds.iter().enumerate() {
-            let guests = anywhere
-                .iter()
-                .chain(somewhere.get(&number).into_iter().flatten());
+        for (kind, guests) in guests {
+            let kind = &sites.kinds[kind];
             let Some((first, others)) = kind.split_first() else {
                 continue;
             };
             let mut scheduler = None;
             for at in guests {
-                let asked = &asked[*at];
+                let asked = &asked[at];
                 let admits = |site: usize| self.admits(asked, &sites.all[site], &mut None);
                 if asked.by_name {
-                    rows[*at].extend(kind.iter().copied().filter(|site| admits(*site)));
+                    rows[at].extend(kind.iter().copied().filter(|site| admits(*site)));
                 } else if self.admits(asked, &sites.all[*first], &mut scheduler) {
-                    rows[*at].push(*first);
-                    rows[*at].extend(others);
+                    rows[at].push(*first);
+                    rows[at].extend(others);
                 }
             }
         }
@@ -171,9 +168,14 @@ impl Places {
         rows
     }
 
-    /// Whether a site, which need not be one of these, admits a pod.
-    pub(super) fn admits_here(&self, pod: &Pod, site: &Site) -> bool {
-        self.admits(&Asked::new(pod), site, &mut None)
+    /// Whether a site, which need not be one of these, admits a pod; the scheduler is the site's.
+    pub(super) fn admits_here<'s>(
+        &self,
+        pod: &Pod,
+        site: &'s Site,
+        scheduler: &mut Option<Scheduler<'s>>,
+    ) -> bool {
+        self.admits(&Asked::new(pod), site, scheduler)
     }
 
     /// What [`Places::rows`] has to say, each site asked by itself.
