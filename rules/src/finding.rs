@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::fix::Fix;
+use crate::line::fitted;
 use crate::model::budget::Week;
 use crate::node::{Node, Shape};
 use crate::object::Object;
@@ -208,7 +209,7 @@ pub struct Finding {
 impl Finding {
     /// Sets the help line.
     pub fn help(&mut self, text: impl Into<String>) -> &mut Finding {
-        self.help = Some(text.into());
+        self.help = Some(fitted(text.into()));
         self
     }
 

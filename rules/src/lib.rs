@@ -20,6 +20,7 @@ pub mod engine;
 pub mod finding;
 pub mod fix;
 pub mod index;
+mod line;
 pub mod model;
 pub mod node;
 pub mod object;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::finding::{Finding, Place, Severity};
 use crate::fix::Safety;
 use crate::index::Index;
+use crate::line::fitted;
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::pointer::Pointer;
@@ -321,7 +322,7 @@ impl<'a> Context<'a> {
             refused_by: self.rule.only_authority(),
             awaits: false,
             place: Place::of(self.object, node),
-            message: message.into(),
+            message: fitted(message.into()),
             help: None,
             related: Vec::new(),
             fix: None,

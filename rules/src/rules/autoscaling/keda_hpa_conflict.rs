@@ -110,7 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         .related(
             first,
             &first.path(&["spec", "scaleTargetRef", "name"]),
-            format!("{kind} `{}` scales it too", first.name()),
+            format!("{kind} `{}` scales it too", first.title()),
         );
     }
     if object.is(Kind::HPA) {
@@ -126,7 +126,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             format!(
                 "`{}` is scaled by this ScaledObject and by HPA `{}`",
                 key.2,
-                hpa.name()
+                hpa.title()
             ),
         );
         // Where the HPA is there first; the other way round both are taken.

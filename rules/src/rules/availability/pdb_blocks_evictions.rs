@@ -136,7 +136,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let whose = match workloads.as_slice() {
-        [one] => format!("{} `{}`", one.object.id().kind, one.object.name()),
+        [one] => format!("{} `{}`", one.object.id().kind, one.object.title()),
         more => format!("its {} workloads", more.len()),
     };
     let blocked = keep.spare(pods.ceiling) <= 0;

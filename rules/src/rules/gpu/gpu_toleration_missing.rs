@@ -63,7 +63,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::finding::{Severity, shown};
+use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
 use crate::model::gpu::is_accelerator;
 use crate::model::landing::is_made;
@@ -104,7 +104,7 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     let Some(pod) = pod(template).filter(|_| !template.spec.get("nodeName").exists()) else {
         return;
     };
-    let name = shown(object.name());
+    let name = object.title();
     for (key, resource) in taints(template) {
         let covers = |t: &Toleration| {
             (t.key == key || t.key.is_empty()) && matches!(t.effect.as_str(), "" | "NoSchedule")

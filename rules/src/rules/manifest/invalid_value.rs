@@ -73,7 +73,7 @@ use crate::node::{Node, Shape};
 use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
-use crate::rules::manifest::words::{cut, listed, place, value};
+use crate::rules::manifest::words::{listed, place, value};
 use crate::rules::owners::Owned;
 use crate::schema::{self, Counted, Problem, Violation};
 use crate::source::Scalar;
@@ -113,10 +113,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             continue;
         }
         let said = say(object, &node, violation);
-        let finding = ctx.report(&node, cut(said.message));
+        let finding = ctx.report(&node, said.message);
         finding.refused_by(Some(refuser(object, violation)));
         if let Some(help) = said.help {
-            finding.help(cut(help));
+            finding.help(help);
         }
         if let Some(fix) = said.fix {
             finding.fix(fix);
@@ -384,7 +384,7 @@ fn of_format(node: &Node<'_>, at: &str, format: &str) -> Said {
             "a quantity",
             "write a number with or without a unit: `500m`, `2`, `16Gi`",
         ),
-        "date-time" => ("a moment", "write it as `2027-01-31T08:00:00Z`"),
+        "date-time" | schema::STORED_MOMENT => ("a moment", "write it as `2027-01-31T08:00:00Z`"),
         "duration" => ("a duration", "write it as `90s` or `1h30m`"),
         "byte" => ("base64", "encode it, padding included"),
         _ => (

@@ -132,16 +132,13 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
                 }
             }
             Now::As(to, how) => {
-                finding.help(super::words::cut(format!(
-                    "it is `{}` now: {how}",
-                    to.join(".")
-                )));
+                finding.help(format!("it is `{}` now: {how}", to.join(".")));
             }
             Now::InClass(to) => {
                 finding.help(format!("it is `{}` of the EC2NodeClass now", to.join(".")));
             }
             Now::Gone(why) => {
-                finding.help(super::words::cut(format!("it is gone: {why}")));
+                finding.help(format!("it is gone: {why}"));
             }
         }
         return;

@@ -1,9 +1,8 @@
 //! How the rules over the schema put places and lists into a line of 120 characters.
 
+use crate::line::LINE;
 use crate::pointer::Pointer;
 
-/// The most characters of a message or a help line.
-const LINE: usize = 120;
 /// The most characters of a place within one.
 const PLACE: usize = 56;
 
@@ -47,21 +46,6 @@ pub(super) fn value(text: &str) -> String {
     }
 }
 
-/// A line that is no longer than a line may be.
-pub(super) fn cut(text: String) -> String {
-    if text.chars().count() <= LINE {
-        return text;
-    }
-    let mut out: String = text.chars().take(LINE - 1).collect();
-    // Half a name in backticks would be taken for a whole one.
-    if out.matches('`').count() % 2 == 1
-        && let Some(at) = out.rfind('`')
-    {
-        out.truncate(at);
-    }
-    format!("{}…", out.trim_end_matches([' ', ',']))
-}
-
 /// A list of names after a few words, as many as fit.
 pub(super) fn listed(intro: &str, names: &[String]) -> String {
     let mut out = intro.to_owned();
@@ -78,7 +62,7 @@ pub(super) fn listed(intro: &str, names: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{cut, listed, place, value};
+    use super::{listed, place, value};
     use crate::pointer::Pointer;
 
     #[test]
@@ -93,7 +77,5 @@ mod tests {
         let names: Vec<String> = (0..40).map(|n| format!("field{n}")).collect();
         assert!(listed("known are", &names).chars().count() <= 120);
         assert!(listed("known are", &names[..2]).ends_with("`field0`, `field1`"));
-        let text = format!("{} `{}`", "a".repeat(100), "b".repeat(60));
-        assert_eq!(cut(text), format!("{}…", "a".repeat(100)));
     }
 }

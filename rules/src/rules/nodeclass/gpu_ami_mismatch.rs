@@ -178,7 +178,7 @@ fn vendor(alias: &Node<'_>, users: &Users, ctx: &mut Context<'_>) {
         alias,
         format!(
             "the images of `{family}` have no {maker} driver, which pool `{}` needs",
-            pool.name()
+            pool.title()
         ),
     )
     .help("select an image with the driver by id, tags or parameter, in a class of its own")
@@ -217,8 +217,8 @@ fn mixed(terms: &Node<'_>, users: &Users, ctx: &mut Context<'_>) {
         terms,
         format!(
             "GPU pool `{}` and pool `{}` take the newest of the same images",
-            gpu.name(),
-            plain.name()
+            gpu.title(),
+            plain.title()
         ),
     )
     .help("give GPU pools a class of their own, whose images have the driver")

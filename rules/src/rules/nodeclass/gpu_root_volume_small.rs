@@ -183,7 +183,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         &size,
         format!(
             "GPU pool `{}` has {gib} GiB a node for images and pods",
-            pool.name()
+            pool.title()
         ),
     );
     finding.related(pool, &pool.path(&["metadata", "name"]), "the pool");

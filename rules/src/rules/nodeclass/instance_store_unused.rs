@@ -166,7 +166,7 @@ fn unused(class: &Ec2NodeClass<'_>, users: &Users, ctx: &mut Context<'_>) {
         &policy,
         format!(
             "the types of pool `{}` have local disks, {} GB or more, and nothing uses them",
-            pool.name(),
+            pool.title(),
             least.unwrap_or_default()
         ),
     )
@@ -217,7 +217,7 @@ fn joined(class: &Ec2NodeClass<'_>, users: &Users, ctx: &mut Context<'_>) {
 /// The pool, or how many there are.
 fn which(pools: &[(&Object, TypeSet)]) -> String {
     match pools {
-        [(pool, _)] => format!("pool `{}`", pool.name()),
+        [(pool, _)] => format!("pool `{}`", pool.title()),
         several => format!("{} pools", several.len()),
     }
 }

@@ -68,7 +68,7 @@
 
 use serde_json::json;
 
-use crate::finding::{Severity, shown};
+use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
 use crate::model::class::{Class, classify};
 use crate::model::gpu::asks_for_accelerator;
@@ -116,7 +116,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
-    let name = shown(object.name());
+    let name = object.title();
     let asked = wanted_capacity(template);
     if asked.as_ref().is_some_and(|asked| !asked.contains("spot")) {
         return;
@@ -167,7 +167,7 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         .and_then(|pool| views.purpose(&pool, site.object.name()))
         .is_some_and(|(class, _)| class == Class::Training);
     let elsewhere = sites.iter().any(|site| has(site, "on-demand"));
-    let pool = shown(site.object.name());
+    let pool = site.object.title();
     let message = format!(
         "training run `{name}` may land on Spot nodes of `{pool}`, which go with two minutes' notice"
     );
@@ -197,7 +197,8 @@ fn weight(site: &Site) -> i64 {
     weight.int().unwrap_or(0)
 }
 
-/// Whether the words of a container say that the run goes on where it stopped.
+/// Whether the words of a container say that the run goes on where it stopped. What a shell or
+/// another tool fills in hides none of the rest.
 fn resumes(template: &Template<'_>) -> bool {
     let says = |text: &str| {
         let text = text.to_ascii_lowercase();
@@ -207,6 +208,6 @@ fn resumes(template: &Template<'_>) -> bool {
         let words = ["command", "args"].map(|list| container.get(list));
         let mut words = words.iter().flat_map(Node::items);
         let mut names = container.get("env").items().map(|e| e.get("name"));
-        words.any(|w| w.text().is_some_and(says)) || names.any(|n| n.text().is_some_and(says))
+        words.any(|w| w.written().is_some_and(says)) || names.any(|n| n.written().is_some_and(says))
     })
 }

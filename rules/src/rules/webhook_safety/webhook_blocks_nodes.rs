@@ -131,11 +131,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         } else {
             continue;
         };
-        let message = if message.chars().count() > 120 {
-            "while this webhook is down, nodes cannot join or system pods cannot start".to_owned()
-        } else {
-            message
-        };
         ctx.report(&policy, message).help(help).fix(
             Fix::new(
                 "write `failurePolicy: Ignore`; check that nothing relies on its veto",

@@ -162,13 +162,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         };
         for backend in backends(found, namespace, index) {
             if let Some(weakness) = weakness(backend, index) {
-                let whose = backend.name();
+                let whose = backend.title();
                 let message = format!("the webhook needs Deployment `{whose}`, {weakness}");
-                let message = if message.chars().count() > 120 {
-                    format!("the webhook needs a Deployment, {weakness}")
-                } else {
-                    message
-                };
                 ctx.report(&service, message)
                     .at_key()
                     .help(if pods {

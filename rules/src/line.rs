@@ -1,0 +1,89 @@
+//! A line of a report: messages and helps have at most 120 characters, because the API server cuts
+//! warnings there. What is quoted in backticks is shortened until the sentence around it fits.
+
+/// The most characters of a message or a help.
+pub(crate) const LINE: usize = 120;
+/// Below this many characters a name tells nothing.
+const SHORTEST: usize = 8;
+
+/// The text as a line: as it is where it is short, else with its longest quotes cut.
+pub(crate) fn fitted(text: String) -> String {
+    if text.chars().count() <= LINE {
+        return text;
+    }
+    // What stands at odd places is quoted. An odd number of backticks quotes nothing for sure.
+    let parts: Vec<&str> = text.split('`').collect();
+    let quoted = |at: usize| at % 2 == 1 && at + 1 < parts.len();
+    let lengths: Vec<usize> = parts.iter().map(|part| part.chars().count()).collect();
+    let total = |most: usize| {
+        let length = |(at, length): (usize, &usize)| match quoted(at) {
+            true => (*length).min(most),
+            false => *length,
+        };
+        lengths.iter().enumerate().map(length).sum::<usize>() + parts.len() - 1
+    };
+    let most = (SHORTEST..LINE).rev().find(|most| total(*most) <= LINE);
+    let most = most.unwrap_or(SHORTEST);
+    let mut out: Vec<String> = Vec::new();
+    for (at, part) in parts.iter().enumerate() {
+        if quoted(at) && lengths[at] > most {
+            let head: String = part.chars().take(most - 1).collect();
+            out.push(format!("{}…", head.trim_end_matches('…')));
+        } else {
+            out.push((*part).to_owned());
+        }
+    }
+    cut(out.join("`"))
+}
+
+/// Without its end where it is still too long.
+fn cut(text: String) -> String {
+    if text.chars().count() <= LINE {
+        return text;
+    }
+    let mut out: String = text.chars().take(LINE - 1).collect();
+    // Half a name in backticks would be taken for a whole one.
+    if out.matches('`').count() % 2 == 1
+        && let Some(at) = out.rfind('`')
+    {
+        out.truncate(at);
+    }
+    format!("{}…", out.trim_end_matches([' ', ',']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LINE, fitted};
+
+    fn fit(text: &str) -> String {
+        fitted(text.to_owned())
+    }
+
+    #[test]
+    fn long_quotes_are_cut_and_the_sentence_is_whole() {
+        let (a, b) = ("a".repeat(70), "b".repeat(40));
+        let text = format!("pool `{a}` has no taint for `{b}`, and takes `gpu` pods");
+        let line = fit(&text);
+        assert!((LINE - 1..=LINE).contains(&line.chars().count()), "{line}");
+        assert!(line.starts_with("pool `aaaa"), "{line}");
+        assert!(line.ends_with("b…`, and takes `gpu` pods"), "{line}");
+        assert_eq!(fit(&line), line);
+        assert_eq!(fit("pool `a` is short"), "pool `a` is short");
+        // Cut already.
+        let line = fit(&format!("`{}…` {}", "é".repeat(43), "c".repeat(90)));
+        assert_eq!(line.matches('…').count(), 1, "{line}");
+    }
+
+    #[test]
+    fn what_quotes_do_not_explain_loses_its_end() {
+        let text = format!("{} `{}`", "a".repeat(112), "b".repeat(60));
+        assert_eq!(fit(&text), format!("{}…", "a".repeat(112)));
+        for text in [
+            "`".repeat(300),
+            "x".repeat(300),
+            format!("`{}", "x".repeat(300)),
+        ] {
+            assert!(fit(&text).chars().count() <= LINE, "{text}");
+        }
+    }
+}
