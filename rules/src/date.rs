@@ -1,5 +1,7 @@
-//! Dates of the calendar: for suppressions that end and for schedules. The clock is somebody else's.
+//! Dates of the calendar, for suppressions that end and for schedules, and moments as Kubernetes reads
+//! them. The clock is somebody else's.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// A date of the Gregorian calendar.
@@ -94,45 +96,117 @@ pub(crate) fn days_in_month(year: i64, month: u8) -> u8 {
     }
 }
 
-/// Whether a text is a moment as RFC 3339 writes it and Go reads it: `2027-01-31T08:00:00Z`, with a
-/// fraction of the second or an offset where wanted.
+/// Whether a text is a moment that Go reads with its layout of RFC 3339, which Kubernetes' types use:
+/// `2027-01-31T08:00:00Z`, with a fraction of the second or an offset where wanted. `T` and `Z` are
+/// capitals; an hour may have one digit, a fraction may follow a comma, and an offset go to `24:60`.
 #[must_use]
-pub fn is_rfc_3339(text: &str) -> bool {
+pub fn is_go_moment(text: &str) -> bool {
     let Some((date, rest)) = text.split_once('T') else {
         return false;
     };
-    let two = |part: Option<&str>, most: u32| {
-        part.is_some_and(|p| {
-            p.len() == 2
-                && p.bytes().all(|b| b.is_ascii_digit())
-                && p.parse().is_ok_and(|n: u32| n <= most)
-        })
+    let rest = match rest.as_bytes() {
+        [_, b':', ..] => Cow::Owned(format!("0{rest}")),
+        _ => Cow::Borrowed(rest),
     };
-    let clock = |part: &str| {
-        two(part.get(0..2), 23) && part.get(2..3) == Some(":") && two(part.get(3..5), 59)
+    let Some(zone) = after_clock(&rest).filter(|_| Date::parse(date).is_some()) else {
+        return false;
     };
-    if Date::parse(date).is_none() || !rest.get(0..5).is_some_and(clock) {
+    let zone = match zone.strip_prefix(['.', ',']) {
+        None => zone,
+        Some(fraction) => match fraction.trim_start_matches(|c: char| c.is_ascii_digit()) {
+            zone if zone.len() == fraction.len() => return false,
+            zone => zone,
+        },
+    };
+    zone == "Z" || offset(zone).is_some_and(|(hours, minutes)| hours <= 24 && minutes <= 60)
+}
+
+/// Whether the API server stores a text in a field that a CRD calls a `date-time`. It looks at lower
+/// case and at what stands before a second `t`, takes any character before the fraction of a second and
+/// any offset: more than Go reads.
+#[must_use]
+pub fn is_stored_moment(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let mut parts = text.split('t');
+    let (Some(date), Some(rest)) = (parts.next(), parts.next()) else {
         return false;
-    }
-    if rest.get(5..6) != Some(":") || !two(rest.get(6..8), 59) {
+    };
+    let Some(zone) = after_clock(rest).filter(|_| Date::parse(date).is_some()) else {
         return false;
-    }
-    let mut zone = rest.get(8..).unwrap_or_default();
-    if let Some(fraction) = zone.strip_prefix('.') {
-        zone = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
-        if zone.len() == fraction.len() {
-            return false;
-        }
-    }
-    zone == "Z"
-        || zone
-            .strip_prefix(['+', '-'])
-            .is_some_and(|offset| offset.len() == 5 && clock(offset))
+    };
+    let is_zone = |zone: &str| zone == "z" || offset(zone).is_some();
+    let fraction = |zone: &str| {
+        let mut rest = zone.chars();
+        let first = rest.next().filter(|c| *c != '\n');
+        let digits = first.map(|_| rest.as_str()).unwrap_or_default();
+        let zone = digits.trim_start_matches(|c: char| c.is_ascii_digit());
+        zone.len() < digits.len() && is_zone(zone)
+    };
+    is_zone(zone) || fraction(zone)
+}
+
+/// What follows `08:00:00` at the start of a text.
+fn after_clock(text: &str) -> Option<&str> {
+    let (clock, rest) = text.split_at_checked(8)?;
+    let fits = [(0, 23), (3, 59), (6, 59)]
+        .iter()
+        .all(|(at, most)| two_digits(clock.get(*at..at + 2)).is_some_and(|n| n <= *most));
+    let colons = clock.get(2..3) == Some(":") && clock.get(5..6) == Some(":");
+    (fits && colons).then_some(rest)
+}
+
+/// Hours and minutes of `+01:00`.
+fn offset(text: &str) -> Option<(u32, u32)> {
+    let (hours, minutes) = text.strip_prefix(['+', '-'])?.split_once(':')?;
+    Some((two_digits(Some(hours))?, two_digits(Some(minutes))?))
+}
+
+fn two_digits(text: Option<&str>) -> Option<u32> {
+    let text = text.filter(|t| t.len() == 2 && t.bytes().all(|b| b.is_ascii_digit()))?;
+    text.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Date;
+    use super::{Date, is_go_moment, is_stored_moment};
+
+    /// What Go 1.26 said of each text, and kube-apiserver's `IsDateTime`.
+    #[test]
+    fn moments_that_go_reads_and_that_are_stored() {
+        for (text, read, stored) in [
+            ("2026-01-01T00:00:00Z", true, true),
+            ("2026-01-01T00:00:00.5Z", true, true),
+            ("2026-01-01T00:00:00,5Z", true, true),
+            ("2026-01-01T00:00:00.1234567890123+05:30", true, true),
+            ("2026-01-01T00:00:00+24:00", true, true),
+            ("2026-01-01T00:00:00-23:60", true, true),
+            ("2026-01-01T5:00:00Z", true, false),
+            ("2026-01-01t00:00:00Z", false, true),
+            ("2026-01-01T00:00:00z", false, true),
+            ("2026-01-01T00:00:00x5Z", false, true),
+            ("2026-01-01T00:00:00555Z", false, true),
+            ("2026-01-01T00:00:00+01+01:00", false, true),
+            ("2026-01-01T00:00:00+25:00", false, true),
+            ("2026-01-01T00:00:00+00:61", false, true),
+            ("2026-01-01T00:00:00ZT5", false, true),
+            ("2026-01-01T00:00:60Z", false, false),
+            ("2026-01-01T24:00:00Z", false, false),
+            ("2026-02-30T00:00:00Z", false, false),
+            ("2026-01-01T00:00:00.Z", false, false),
+            ("2026-01-01T00:00:00", false, false),
+            ("2026-01-01T00:00:0\u{e9}Z", false, false),
+            ("2026-01-01", false, false),
+            ("yesterday", false, false),
+            ("T", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!(
+                (is_go_moment(text), is_stored_moment(text)),
+                (read, stored),
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn dates_are_read_and_counted() {

@@ -10,8 +10,9 @@ use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Index, Object, Settings, Severity};
 
 /// The rules that know versions.
-const RULES: [&str; 9] = [
+const RULES: [&str; 10] = [
     "capacity-type-invalid",
+    "crashes-karpenter",
     "do-not-disrupt-invalid-value",
     "field-needs-newer-version",
     "invalid-value",
@@ -231,4 +232,44 @@ fn other_providers_have_versions_of_their_own() {
 fn an_empty_group_is_refused_from_1_1_on() {
     let pool = pool_of("''", "EC2NodeClass", "", "");
     assert_eq!(said(&pool, 1).len(), 1);
+}
+
+/// Until 1.4 the pattern let text around a duration through: what Go reads was fine, all else stopped Karpenter.
+#[test]
+fn text_around_a_duration_is_refused_from_1_4_on() {
+    let with = |field: &str, text: &str| {
+        if field == "consolidateAfter" {
+            return pool(&format!("disruption: {{consolidateAfter: {text}}}"), "");
+        }
+        let pool = pool("", "");
+        pool.replace(
+            "spec:\n      node",
+            &format!("spec:\n      {field}: {text}\n      node"),
+        )
+    };
+    for (field, text, before) in [
+        ("consolidateAfter", "1hr", Some("crashes-karpenter")),
+        ("expireAfter", "10mfoo", Some("crashes-karpenter")),
+        ("expireAfter", "xNever", Some("crashes-karpenter")),
+        ("expireAfter", "9999999hr", Some("crashes-karpenter")),
+        ("consolidateAfter", "500ms", None),
+        ("expireAfter", "1h1.5m", None),
+        ("expireAfter", "30d", Some("invalid-value")),
+        ("expireAfter", "never", Some("invalid-value")),
+        ("consolidateAfter", "''", Some("invalid-value")),
+        ("terminationGracePeriod", "1hr", Some("invalid-value")),
+    ] {
+        let manifest = with(field, text);
+        let rules =
+            |minor| -> Vec<&str> { said(&manifest, minor).into_iter().map(|s| s.0).collect() };
+        assert_eq!(rules(3), Vec::from_iter(before), "{field}: {text}");
+        assert_eq!(rules(4), ["invalid-value"], "{field}: {text}");
+    }
+    let auto_mode = pool_of(
+        "eks.amazonaws.com",
+        "NodeClass",
+        "disruption: {consolidateAfter: 1hr}",
+        "",
+    );
+    assert_eq!(said(&auto_mode, 3)[0].0, "invalid-value");
 }

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use crate::settings::Version;
+
 /// Why a text is no duration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DurationError {
@@ -260,6 +262,18 @@ pub fn parse(field: Field, text: &str) -> Result<Span, DurationError> {
     }
     let seconds = GoDuration::parse(text)?.seconds();
     Ok(Span::Seconds(seconds.unsigned_abs()))
+}
+
+/// From this version of Karpenter on the patterns of `expireAfter` and `consolidateAfter` hold for the
+/// whole text.
+const WHOLE_SINCE: Version = Version::new(1, 4);
+
+/// Whether a text that begins with a duration or ends in `Never` is stored although [`parse`] refuses
+/// it: `1hr`, which Karpenter then cannot read, or `500ms`, which it can.
+pub(crate) fn is_let_through(field: Field, text: &str, karpenter: Version) -> bool {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let begins = unit.len() < text.len() && unit.starts_with(['s', 'm', 'h']);
+    karpenter < WHOLE_SINCE && field.allows_never() && (begins || text.ends_with("Never"))
 }
 
 /// A spelling of the same length that the field accepts, when the text is refused but its meaning

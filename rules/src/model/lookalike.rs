@@ -131,16 +131,7 @@ mod tests {
         let object = Object::from_json(&pool).expect("an object");
         let list = RequirementList::of(&object).expect("a list");
         let item = list.items().next().expect("an item");
-        meant(
-            &item,
-            Provider::of_group(&object.path(&[
-                "spec",
-                "template",
-                "spec",
-                "nodeClassRef",
-                "group",
-            ])),
-        )
+        meant(&item, Provider::of_object(&object))
     }
 
     #[test]

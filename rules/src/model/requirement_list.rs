@@ -39,6 +39,18 @@ pub(crate) enum Provider {
 }
 
 impl Provider {
+    /// The provider of a NodePool's or a NodeClaim's nodes.
+    pub(crate) fn of_object(object: &Object) -> Provider {
+        let spec = object.get("spec");
+        let template = spec.path(&["template", "spec"]);
+        let spec = if object.is(Kind::NODE_POOL) {
+            template
+        } else {
+            spec
+        };
+        Provider::of_group(&spec.path(&["nodeClassRef", "group"]))
+    }
+
     /// The provider that a group of node classes belongs to; AWS where nothing is written.
     pub(crate) fn of_group(group: &Node<'_>) -> Provider {
         // A version in the group is reported elsewhere, and hides nothing.

@@ -1,10 +1,11 @@
 //! What the API server stores of Karpenter's kinds although Karpenter cannot read it.
 //!
 //! A CRD's patterns and formats are wider than Go's types: an `int32` format is no bound, the
-//! published pattern of a quantity takes exponents that Go does not, and a price may have more
-//! digits than a float. Each row here was stored by kube-apiserver 1.34 and then failed in
+//! published pattern of a quantity takes exponents that Go does not, a `date-time` may be written in
+//! lower case, and a price may have more digits than a float. Each row here was stored by kube-apiserver 1.34 and then failed in
 //! Karpenter 1.14's own types and functions. Durations are `model::duration`'s.
 
+use crate::date::{is_go_moment, is_stored_moment};
 use crate::model::quantity::Quantity;
 use crate::node::Node;
 use crate::object::{Kind, Object};
@@ -17,6 +18,8 @@ pub(crate) enum Fault {
     Wide,
     /// Go reads no quantity here, so no list with the object decodes.
     NoQuantity,
+    /// Go reads no moment here, so no list with the object decodes.
+    NoMoment,
     /// Go reads no quantity here, and Karpenter panics where it works with it.
     Panics,
     /// The exponent is so large that arithmetic with it does not end in useful time.
@@ -48,8 +51,10 @@ pub(crate) fn unreadable(object: &Object, karpenter: Version) -> Vec<Unreadable<
     let version = object.id().version.as_str();
     if object.is(Kind::NODE_POOL) && version == "v1" {
         quantities(&spec.get("limits"), &mut out);
+        moments(&spec.path(&["template", "spec"]), &mut out);
     } else if object.is(Kind::NODE_CLAIM) && version == "v1" {
         quantities(&spec.path(&["resources", "requests"]), &mut out);
+        moments(&spec, &mut out);
     } else if object.is(Kind::NODE_OVERLAY) && version == "v1alpha1" {
         quantities(&spec.get("capacity"), &mut out);
         for field in ["price", "priceAdjustment"] {
@@ -111,6 +116,24 @@ fn wide<'a>(node: Node<'a>, out: &mut Vec<Unreadable<'a>>) {
 fn quantities<'a>(map: &Node<'a>, out: &mut Vec<Unreadable<'a>>) {
     for (_, node) in map.entries() {
         amount(node, Fault::NoQuantity, out);
+    }
+}
+
+/// The times of taints.
+fn moments<'a>(spec: &Node<'a>, out: &mut Vec<Unreadable<'a>>) {
+    for list in ["taints", "startupTaints"] {
+        for taint in spec.get(list).items() {
+            let node = taint.get("timeAdded");
+            if node
+                .text()
+                .is_some_and(|text| is_stored_moment(text) && !is_go_moment(text))
+            {
+                out.push(Unreadable {
+                    node,
+                    fault: Fault::NoMoment,
+                });
+            }
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::settings::{Platform, Version};
 use crate::source::placeholder::is_placeholder;
 
 use super::instance::{Arena, Cursor, whole};
-use super::structural::READ_QUANTITY;
+use super::structural::{READ_QUANTITY, STORED_MOMENT};
 use super::table::{self, Entry};
 use super::violation::{Counted, Problem, Violation};
 use super::{core, metadata, validation};
@@ -254,6 +254,7 @@ pub(super) fn validator(schema: &Value) -> Option<Validator<Arena>> {
         .with_format("quantity", |text: &str| is_format("quantity", text))
         .with_format(READ_QUANTITY, |text: &str| is_format(READ_QUANTITY, text))
         .with_format("date-time", |text: &str| is_format("date-time", text))
+        .with_format(STORED_MOMENT, |text: &str| is_format(STORED_MOMENT, text))
         .with_format("duration", |text: &str| is_format("duration", text))
         .with_format("byte", |text: &str| is_format("byte", text))
         .with_keyword(DISTINCT, distinct)
@@ -266,7 +267,8 @@ pub(super) fn is_format(name: &str, text: &str) -> bool {
     match name {
         "quantity" => Quantity::parse(text).is_ok(),
         READ_QUANTITY => !is_misread(text),
-        "date-time" => date::is_rfc_3339(text),
+        "date-time" => date::is_go_moment(text),
+        STORED_MOMENT => date::is_stored_moment(text),
         "duration" => GoDuration::parse(text).is_ok(),
         "byte" => is_base64(text),
         _ => false,

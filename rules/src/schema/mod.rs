@@ -30,5 +30,5 @@ mod violation;
 
 pub(crate) use check::{KINDS, check, fields_at, is_frame, is_known, is_outgrown};
 pub(crate) use instance::Cursor;
-pub(crate) use structural::READ_QUANTITY;
+pub(crate) use structural::{READ_QUANTITY, STORED_MOMENT};
 pub(crate) use violation::{Counted, Problem, Violation};

@@ -30,6 +30,8 @@ const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 /// Our name for a quantity that Go reads, where the pattern takes it.
 pub(crate) const READ_QUANTITY: &str = "quantity that is read";
+/// Our name for a moment that a CRD takes, which Go may not read.
+pub(crate) const STORED_MOMENT: &str = "date-time that is stored";
 
 /// What the published CRDs have for a quantity.
 const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
@@ -211,7 +213,7 @@ impl Making {
                 _ => {}
             }
         }
-        self.types(from, &mut to, int_or_string);
+        self.types(from, &mut to, reading, int_or_string);
         if let Some(required) = required(from) {
             to.insert("required".to_owned(), required);
         }
@@ -238,7 +240,13 @@ impl Making {
     }
 
     /// Types with their formats; `null` only stands in lists, because elsewhere it is absent.
-    fn types(&self, from: &Map<String, Value>, to: &mut Map<String, Value>, int_or_string: bool) {
+    fn types(
+        &self,
+        from: &Map<String, Value>,
+        to: &mut Map<String, Value>,
+        reading: Reading,
+        int_or_string: bool,
+    ) {
         let mut types: Vec<&str> = match from.get("type") {
             _ if int_or_string => vec!["integer", "string"],
             Some(Value::String(one)) => vec![one],
@@ -264,6 +272,9 @@ impl Making {
         match from.get("format").and_then(Value::as_str) {
             Some("int32") if self.sized => bounds(to, i64::from(i32::MIN), i64::from(i32::MAX)),
             Some("int64") if self.sized => bounds(to, i64::MIN, i64::MAX),
+            Some("date-time") if reading != Reading::Core && !self.sized => {
+                to.insert("format".to_owned(), Value::from(STORED_MOMENT));
+            }
             Some(format @ ("date-time" | "duration" | "byte")) => {
                 to.insert("format".to_owned(), Value::from(format));
             }

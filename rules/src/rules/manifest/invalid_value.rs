@@ -69,6 +69,7 @@ use serde_json::{Value, json};
 use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
 use crate::model::duration::{self, Field};
+use crate::model::requirement_list::Provider;
 use crate::node::{Node, Shape};
 use crate::object::{Kind, Object};
 use crate::rule::{Authority, Check, Context, Group, Rule, docs};
@@ -76,6 +77,7 @@ use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
 use crate::rules::manifest::words::{listed, place, value};
 use crate::rules::owners::Owned;
 use crate::schema::{self, Counted, Problem, Violation};
+use crate::settings::Platform;
 use crate::source::Scalar;
 use crate::source::scalar::resolve_plain;
 use crate::suggest;
@@ -102,6 +104,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     for violation in object.violations() {
         let outgrown = newer && matches!(violation.problem, Problem::Enum { .. });
         if outgrown
+            || is_let_through(object, violation, ctx.platform())
             || violation.problem == Problem::Unknown
             || is_part(violation)
             || owned.has(violation)
@@ -122,6 +125,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             finding.fix(fix);
         }
     }
+}
+
+/// Whether the platform's version of Karpenter takes a duration that a later pattern refuses.
+fn is_let_through(object: &Object, violation: &Violation, platform: &Platform) -> bool {
+    let node = object.root().at(&violation.pointer);
+    let text = node
+        .text()
+        .filter(|_| matches!(violation.problem, Problem::Pattern { .. }));
+    text.zip(duration_field(object, &node))
+        .is_some_and(|(text, field)| {
+            let version = Provider::of_object(object).karpenter(platform);
+            duration::is_let_through(field, text, version)
+        })
 }
 
 /// Who refuses it: the API server takes a CRD's numbers past 32 bits, and quantities that Go does

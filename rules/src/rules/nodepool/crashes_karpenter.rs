@@ -3,12 +3,12 @@
 //! # Why
 //!
 //! Some values pass the CRD's checks and then break the controller that reads them. A duration that
-//! Go cannot hold, a `maxPods` of more than 32 bits or a limit of `1e1.5` makes every list of
-//! NodePools or EC2NodeClasses fail. A range without a number, on a label of one's own, makes
-//! Karpenter panic when it draws a value from it; a block device mapping without `ebs` or
-//! `deviceName`, or an empty `evictionHard`, while it computes what nodes have; a target that is no
-//! quantity makes KEDA's operator panic. A quantity with an exponent in the millions keeps Karpenter
-//! computing. One such object stops scaling for everybody until it is deleted.
+//! Go cannot hold, a `maxPods` of more than 32 bits, a limit of `1e1.5` or a taint's time with a
+//! small `t` makes every list of NodePools or EC2NodeClasses fail. A range without a number, on a
+//! label of one's own, makes Karpenter panic when it draws a value from it; a block device mapping
+//! without `ebs` or `deviceName`, or an empty `evictionHard`, while it computes what nodes have; a
+//! target that is no quantity makes KEDA's operator panic. A quantity with an exponent in the
+//! millions keeps Karpenter computing. One such object stops scaling for everybody until it is deleted.
 //!
 //! # Fix
 //!
@@ -69,12 +69,13 @@ use serde_json::json;
 
 use crate::finding::{Severity, shown};
 use crate::fix::{Fix, Safety};
-use crate::model::duration::{self, DurationError, Field, GoDuration};
+use crate::model::duration::{self, DurationError, Field, GoDuration, is_let_through};
 use crate::model::empty_range::empty_ranges;
 use crate::model::node_class::Ec2NodeClass;
 use crate::model::nodepool::NodePool;
 use crate::model::quantity::Quantity;
 use crate::model::requirement::normalise;
+use crate::model::requirement_list::Provider;
 use crate::model::scheduling::{self, BlockDevice, NodeClass};
 use crate::model::unreadable::{Fault, unreadable};
 use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
@@ -113,11 +114,11 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     if let Some(pool) = NodePool::new(object) {
-        durations(&pool.template_spec(), &pool.disruption(), "NodePool", ctx);
+        durations(object, &pool.template_spec(), &pool.disruption(), ctx);
         pool_ranges(&pool, ctx);
     } else if object.is(Kind::NODE_CLAIM) && object.id().version == "v1" {
         let spec = object.get("spec");
-        durations(&spec, &spec.get("disruption"), "NodeClaim", ctx);
+        durations(object, &spec, &spec.get("disruption"), ctx);
     }
     if object.is(Kind::EC2_NODE_CLASS) && object.id().version == "v1" {
         block_devices(object, ctx);
@@ -135,8 +136,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
 }
 
-/// Durations that Go cannot hold; a NodeClaim has no disruption block.
-fn durations(spec: &Node<'_>, disruption: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
+/// Durations that Go cannot hold, or read; a NodeClaim has no disruption block.
+fn durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx: &mut Context<'_>) {
+    let kind = object.id().kind.as_str();
+    let version = Provider::of_object(object).karpenter(ctx.platform());
     let mut fields = vec![
         (spec.get("expireAfter"), Field::ExpireAfter),
         (
@@ -152,27 +155,41 @@ fn durations(spec: &Node<'_>, disruption: &Node<'_>, kind: &str, ctx: &mut Conte
         let Some(text) = node.text() else {
             continue;
         };
-        if duration::parse(field, text) == Err(DurationError::Overflow) {
-            let help = if field.allows_never() {
-                "the longest duration is 2562047h; for no limit at all write `Never`"
-            } else {
-                "the longest duration is 2562047h"
-            };
-            let finding = ctx.report(
-                &node,
+        let parsed = duration::parse(field, text);
+        let read_by_go = GoDuration::parse(text).is_ok();
+        let (message, help, better) = match parsed {
+            Err(DurationError::Overflow) => (
                 format!(
                     "Karpenter cannot read a duration this long, and then reads no {kind} of the cluster"
                 ),
-            );
-            finding.help(help);
-            // 292 years are no limit to a node. The spec of a claim cannot be changed.
-            if field.allows_never() && kind == "NodePool" {
-                let fix = Fix::new("write `Never`", Safety::Safe).set(&node, json!("Never"));
-                finding.fix(match field {
-                    Field::ExpireAfter => fix.drifting(),
-                    _ => fix,
-                });
-            }
+                if field.allows_never() {
+                    "the longest duration is 2562047h; for no limit at all write `Never`"
+                } else {
+                    "the longest duration is 2562047h"
+                },
+                // 292 years are no limit to a node.
+                field.allows_never().then(|| "Never".to_owned()),
+            ),
+            Err(_) if !read_by_go && is_let_through(field, text, version) => (
+                format!(
+                    "`{}` is no duration to Karpenter, which then reads no {kind} of the cluster",
+                    shown(text)
+                ),
+                "write hours, minutes and seconds, as in `1h30m`, or `Never`",
+                duration::suggest(field, text),
+            ),
+            _ => continue,
+        };
+        let finding = ctx.report(&node, message);
+        finding.help(help);
+        // The spec of a claim cannot be changed.
+        if let Some(better) = better.filter(|_| object.is(Kind::NODE_POOL)) {
+            let title = format!("write `{better}`");
+            let fix = Fix::new(title, Safety::Safe).set(&node, json!(better));
+            finding.fix(match field {
+                Field::ExpireAfter => fix.drifting(),
+                _ => fix,
+            });
         }
     }
 }
@@ -325,6 +342,12 @@ fn values(object: &Object, ctx: &mut Context<'_>) {
                     "`{text}` is no quantity to Karpenter, which then reads no {kind} of the cluster"
                 ),
                 "write a number, with a suffix such as `m` or `Gi`, or a whole exponent",
+            ),
+            Fault::NoMoment => (
+                format!(
+                    "`{text}` is no moment to Karpenter, which then reads no {kind} of the cluster"
+                ),
+                "remove `timeAdded`, which Kubernetes itself sets, or write it as `2027-01-31T08:00:00Z`",
             ),
             Fault::Panics if text.is_empty() => (
                 "Karpenter panics over an empty threshold, for all pools".to_owned(),
