@@ -33,32 +33,33 @@ impl Keda {
         let pair = cluster.ca().issue(&["127.0.0.1", "localhost"]);
         fs::write(folder.join("tls.crt"), &pair.certificate).expect("the folder can be written");
         fs::write(folder.join("tls.key"), &pair.key).expect("the folder can be written");
-        let port = free_port();
-        let mut process = Process::start(
-            "keda-webhooks",
-            cluster.folder(),
-            Command::new(assets.join("keda-webhooks"))
-                .env("KUBECONFIG", cluster.kubeconfig())
-                .arg(format!("--cert-dir={}", folder.display()))
-                .arg(format!("--port={port}"))
-                .arg("--metrics-bind-address=0")
-                .arg("--health-probe-bind-address=0")
-                // Thousands of reviews in a row, each with look-ups.
-                .args(["--kube-api-qps=2000", "--kube-api-burst=4000"])
-                .arg("--zap-log-level=error"),
-        );
-        let until = Instant::now() + Duration::from_secs(60);
-        while tokio::net::TcpStream::connect(("127.0.0.1", port))
-            .await
-            .is_err()
-        {
+        // Another process may take the port between the look and the start, so a start is tried again.
+        let mut tries = 0;
+        let (process, port) = loop {
+            tries += 1;
+            let port = free_port();
+            let mut process = Process::start(
+                "keda-webhooks",
+                cluster.folder(),
+                Command::new(assets.join("keda-webhooks"))
+                    .env("KUBECONFIG", cluster.kubeconfig())
+                    .arg(format!("--cert-dir={}", folder.display()))
+                    .arg(format!("--port={port}"))
+                    .arg("--metrics-bind-address=0")
+                    .arg("--health-probe-bind-address=0")
+                    // Thousands of reviews in a row, each with look-ups.
+                    .args(["--kube-api-qps=2000", "--kube-api-burst=4000"])
+                    .arg("--zap-log-level=error"),
+            );
+            if listens(&mut process, port).await {
+                break (process, port);
+            }
             assert!(
-                !process.ended() && Instant::now() < until,
+                tries < 3,
                 "KEDA's webhooks do not come up\n{}",
                 process.last_words()
             );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        };
         let keda = Keda { _process: process };
         keda.register(cluster, port).await;
         keda
@@ -76,6 +77,7 @@ impl Keda {
                     "sideEffects": "None",
                     // In a test an unreachable webhook must not look like a friendly one.
                     "failurePolicy": "Fail",
+                    "timeoutSeconds": 30,
                     "clientConfig": {
                         "url": format!("https://127.0.0.1:{port}/validate-keda-sh-v1alpha1-{kind}"),
                         "caBundle": ca,
@@ -124,4 +126,17 @@ impl Keda {
             })
             .await;
     }
+}
+
+/// Waits, at most three minutes, until a program listens on a port.
+async fn listens(process: &mut Process, port: u16) -> bool {
+    let until = Instant::now() + Duration::from_secs(180);
+    while !process.ended() && Instant::now() < until {
+        let connected = tokio::net::TcpStream::connect(("127.0.0.1", port)).await;
+        if connected.is_ok() && !process.ended() {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    false
 }

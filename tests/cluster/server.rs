@@ -137,7 +137,7 @@ impl Cluster {
         let mut api_server = Process::start("kube-apiserver", &folder, &mut command);
         let url = format!("https://127.0.0.1:{port}");
         let client = client(&url, &authority, &token);
-        let until = Instant::now() + Duration::from_secs(120);
+        let until = Instant::now() + Duration::from_secs(180);
         while get(&client, "/readyz").await != 200 {
             let ended = api_server.ended() || etcd.ended();
             if ended || Instant::now() > until {
@@ -196,13 +196,13 @@ impl Cluster {
         }
     }
 
-    /// Waits, at most a minute, until something holds.
+    /// Waits, at most three minutes: the machine may be busy, until something holds.
     pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + Duration::from_secs(180);
         while !holds().await {
             assert!(
                 Instant::now() < until,
-                "waited a minute for: {what}\n{}",
+                "waited three minutes for: {what}\n{}",
                 self.api_server.last_words()
             );
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -221,6 +221,11 @@ impl Cluster {
             get(&self.client, "/readyz").await == 200
         })
         .await;
+    }
+
+    /// Everything that the API server said since it was started last.
+    pub(crate) fn said(&self) -> String {
+        self.api_server.said()
     }
 
     /// A client with every right.

@@ -133,6 +133,8 @@ pub(crate) struct Connection {
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) body: Bytes,
+    /// The server asks for another connection.
+    pub(crate) last: bool,
 }
 
 impl Answer {
@@ -143,12 +145,26 @@ impl Answer {
 }
 
 impl Connection {
+    /// Waits until a request can be sent; an error where the server said that none can any more.
+    pub(crate) async fn usable(&mut self) -> Result<(), Failed> {
+        match &mut self.sender {
+            Sender::One(sender) => sender.ready().await?,
+            Sender::Two(sender) => sender.ready().await?,
+        }
+        Ok(())
+    }
+
+    /// With half a minute to answer where the path says nothing else: a machine may stand still for a while.
     pub(crate) async fn post(
         &mut self,
         path: &str,
         body: impl Into<Bytes>,
     ) -> Result<Answer, Failed> {
-        self.send("POST", path, Full::new(body.into()).boxed(), true)
+        let path = match path.contains('?') {
+            true => path.to_owned(),
+            false => format!("{path}?timeout=30s"),
+        };
+        self.send("POST", &path, Full::new(body.into()).boxed(), true)
             .await
     }
 
@@ -183,6 +199,10 @@ impl Connection {
         };
         Ok(Answer {
             code: response.status().as_u16(),
+            last: response
+                .headers()
+                .get("connection")
+                .is_some_and(|v| v == "close"),
             body: response.into_body().collect().await?.to_bytes(),
         })
     }

@@ -3,15 +3,15 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::balancer::Balancer;
 use crate::client::{Client, metric};
-use crate::cluster::{Cluster, free_port};
+use crate::cluster::Cluster;
 use crate::reviews::{bad_pool, good_pool};
 use crate::server::{Folder, Server};
 
@@ -52,21 +52,36 @@ async fn post(cluster: &Cluster, path: &str, object: &Value) -> (u16, Value) {
         .await
 }
 
-/// Starts a server that registers itself under `url`, and waits until it is asked.
+/// Starts a server that registers itself under the balancer's address, and waits until it is ready.
 async fn serve(
     cluster: &Cluster,
     folder: &Folder,
     name: &str,
-    port: u16,
-    url: &str,
+    balancer: &Balancer,
     more: &[&str],
 ) -> Server {
-    let listen = format!("127.0.0.1:{port}");
-    let mut args = vec!["--listen", &listen, "--url", url];
+    let url = format!("https://{}", balancer.address());
+    let mut args = vec!["--url", &url];
     args.extend(more);
     let server = Server::start(name, folder.path(), Some(&cluster.kubeconfig()), &args).await;
     server.ready().await;
+    balancer.add(server.admission, server.operations);
     server
+}
+
+/// Lets the API server wait for an answer as long as it may: after its three seconds it would go on without one,
+/// and a machine may stand still for longer.
+async fn patient(cluster: &Cluster) {
+    for kind in ["validating", "mutating"] {
+        let path =
+            format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
+        let patch = json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 30}]);
+        let media = "application/json-patch+json";
+        let body = patch.to_string().into_bytes();
+        let (code, answer) = cluster.send("PATCH", &path, media, body).await;
+        assert_eq!(code, 200, "{answer:#}");
+        assert_eq!(answer["webhooks"].as_array().map(Vec::len), Some(1));
+    }
 }
 
 /// A new or changed webhook configuration is in force a moment later.
@@ -119,9 +134,9 @@ async fn a_cluster_asks_the_webhook() {
 
     let folder = Folder::new();
     folder.write("gpulint.yaml", "{}\n");
-    let port = free_port();
-    let url = format!("https://127.0.0.1:{port}");
-    let server = serve(&cluster, &folder, "gpulint", port, &url, &[]).await;
+    let balancer = Balancer::start().await;
+    let server = serve(&cluster, &folder, "gpulint", &balancer, &[]).await;
+    patient(&cluster).await;
     asked(&cluster).await;
 
     refusals(&cluster, &folder).await;
@@ -323,6 +338,8 @@ async fn context(cluster: &Cluster) {
 /// Asks for pools that have to be refused, for as long as it is not told to end. Under policy Ignore a request that
 /// the webhook does not answer would pass: that is how a lost one is seen.
 struct Load {
+    cluster: Arc<Cluster>,
+    phase: Arc<Mutex<&'static str>>,
     end: Arc<AtomicBool>,
     tasks: Vec<tokio::task::JoinHandle<Vec<String>>>,
 }
@@ -330,8 +347,10 @@ struct Load {
 impl Load {
     fn start(cluster: &Arc<Cluster>, tasks: usize) -> Load {
         let end = Arc::new(AtomicBool::new(false));
+        let phase = Arc::new(Mutex::new("start"));
         let tasks = (0..tasks).map(|number| {
             let (cluster, end) = (Arc::clone(cluster), Arc::clone(&end));
+            let phase = Arc::clone(&phase);
             tokio::spawn(async move {
                 let mut lost = Vec::new();
                 let path = format!("{POOLS}?dryRun=All");
@@ -339,14 +358,17 @@ impl Load {
                     if end.load(Ordering::Relaxed) {
                         break;
                     }
-                    let (code, warnings, _) = {
-                        let body = bad_pool(&format!("load-{number}-{count}")).to_string();
-                        cluster
-                            .send_for_warnings("POST", &path, JSON, body.into_bytes())
-                            .await
-                    };
+                    let body = bad_pool(&format!("load-{number}-{count}")).to_string();
+                    let sent = clock();
+                    let (code, warnings, _) = cluster
+                        .send_for_warnings("POST", &path, JSON, body.into_bytes())
+                        .await;
                     if code != 422 {
-                        lost.push(format!("{code} {warnings:?}"));
+                        let phase = *phase.lock().unwrap();
+                        lost.push(format!(
+                            "{sent} to {}, {phase}: {code} {warnings:?}",
+                            clock()
+                        ));
                     }
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
@@ -354,19 +376,49 @@ impl Load {
             })
         });
         let tasks = tasks.collect();
-        Load { end, tasks }
-    }
-
-    async fn end(self) {
-        self.end.store(true, Ordering::Relaxed);
-        for task in self.tasks {
-            assert_eq!(
-                task.await.unwrap(),
-                Vec::<String>::new(),
-                "requests were lost"
-            );
+        Load {
+            cluster: Arc::clone(cluster),
+            phase,
+            end,
+            tasks,
         }
     }
+
+    /// What happens from now on, for the message of a lost request.
+    fn phase(&self, name: &'static str) {
+        *self.phase.lock().unwrap() = name;
+    }
+
+    /// Ends, and says of each lost request when it was, what the API server says of it and what `replicas` did.
+    async fn end(self, replicas: &[&Server]) {
+        self.end.store(true, Ordering::Relaxed);
+        let mut lost = Vec::new();
+        for task in self.tasks {
+            lost.extend(task.await.unwrap());
+        }
+        lost.sort();
+        let said = self.cluster.said();
+        let reasons = said.lines().filter(|line| line.contains("failing open"));
+        let reasons: Vec<&str> = reasons.take(40).collect();
+        let replicas: Vec<String> = replicas.iter().map(|r| r.process.last_words()).collect();
+        assert!(
+            lost.is_empty(),
+            "requests were lost:\n{}\nthe API server:\n{}\n{}",
+            lost.join("\n"),
+            reasons.join("\n"),
+            replicas.join("\n")
+        );
+    }
+}
+
+/// The time of the day in UTC, as the logs have it.
+fn clock() -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.unwrap_or_default();
+    let seconds = now.as_secs() % 86_400;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let millis = now.subsec_millis();
+    format!("{hours:02}:{minutes:02}:{:02}.{millis:03}", seconds % 60)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -377,14 +429,13 @@ async fn what_somebody_takes_away_comes_back() {
     let cluster = Arc::new(cluster);
     let folder = Folder::new();
     let balancer = Balancer::start().await;
-    let url = format!("https://{}", balancer.address());
     // Two replicas of two versions: they want different names in the certificate.
-    let first = serve(&cluster, &folder, "first", free_port(), &url, &[]).await;
+    let announce = ["--ca-announce", "8s"];
+    let first = serve(&cluster, &folder, "first", &balancer, &announce).await;
     let names = ["--dns-name", "gpulint.example.com"];
-    let second = serve(&cluster, &folder, "second", free_port(), &url, &names).await;
-    for server in [&first, &second] {
-        balancer.add(server.admission, server.operations);
-    }
+    let names = [&names[..], &announce].concat();
+    let second = serve(&cluster, &folder, "second", &balancer, &names).await;
+    patient(&cluster).await;
     asked(&cluster).await;
     let line = r#"gpulint_reloads_total{what="certificate",result="ok"}"#;
     let reloads = async || {
@@ -408,6 +459,7 @@ async fn what_somebody_takes_away_comes_back() {
 
     // The Secret goes: another CA takes its place, and no request is lost while replicas change over.
     let load = Load::start(&cluster, 4);
+    load.phase("the Secret is gone");
     let secret = async || cluster.get(SECRET).await;
     let (_, before) = secret().await;
     assert_eq!(
@@ -426,8 +478,9 @@ async fn what_somebody_takes_away_comes_back() {
             now[0] > rested[0] && now[1] > rested[1]
         })
         .await;
+    load.phase("rest");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    load.end().await;
+    load.end(&[&first, &second]).await;
 
     // So do the webhook configurations. Nobody asks meanwhile, so there is no load.
     for kind in ["validating", "mutating"] {
@@ -457,27 +510,24 @@ async fn rotation_and_restarts_lose_no_request() {
     };
     let cluster = Arc::new(cluster);
     let folder = Folder::new();
-    let ports = [free_port(), free_port()];
     let balancer = Balancer::start().await;
-    let url = format!("https://{}", balancer.address());
-    // Two replicas, certificates that live for seconds.
+    // Two replicas, certificates that live for seconds. Every step has eight seconds or more before
+    // somebody would miss it, since a machine may stand still for a while, and certificate and CA are
+    // due at the same time.
     let times = [
         "--certificate-lifetime",
-        "9s",
+        "27s",
         "--ca-lifetime",
-        "24s",
+        "54s",
         "--ca-announce",
-        "4s",
+        "8s",
         "--drain-delay",
-        "2s",
+        "6s",
     ];
-    let start = async |name: &str, port: u16| {
-        let server = serve(&cluster, &folder, name, port, &url, &times).await;
-        balancer.add(server.admission, server.operations);
-        server
-    };
-    let mut first = start("first", ports[0]).await;
-    let second = start("second", ports[1]).await;
+    let start = async |name: &str| serve(&cluster, &folder, name, &balancer, &times).await;
+    let mut first = start("first").await;
+    let second = start("second").await;
+    patient(&cluster).await;
     asked(&cluster).await;
     let load = Load::start(&cluster, 4);
 
@@ -486,21 +536,31 @@ async fn rotation_and_restarts_lose_no_request() {
     let bundle = async || {
         cluster.get(configuration).await.1["webhooks"][0]["clientConfig"]["caBundle"].to_string()
     };
-    let before = bundle().await;
+    load.phase("rotation");
     let began = Instant::now();
-    let reloads = r#"gpulint_reloads_total{what="certificate",result="ok"}"#;
-    let mut bundles = std::collections::BTreeSet::from([before]);
-    while began.elapsed() < Duration::from_secs(30) {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        bundles.insert(bundle().await);
+    // One CA, then two, then the second alone.
+    let mut bundles: Vec<String> = Vec::new();
+    while bundles.len() < 3 {
+        let bundle = base64(&bundle().await);
+        if bundles.last() != Some(&bundle) {
+            bundles.push(bundle);
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(150),
+            "the CA was never changed: {bundles:#?}"
+        );
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    assert!(bundles.len() >= 2, "the CA was never changed");
+    let [old, both, new] = bundles.try_into().unwrap();
+    assert!(both.contains(&old) && both.contains(&new) && old != new);
+    let reloads = r#"gpulint_reloads_total{what="certificate",result="ok"}"#;
     for server in [&first, &second] {
         let metrics = server.metrics().await;
-        assert!(metric(&metrics, reloads) >= 4.0, "{metrics}");
+        assert!(metric(&metrics, reloads) >= 3.0, "{metrics}");
         assert!(!server.process.said().contains("PRIVATE KEY"));
     }
 
+    load.phase("the first replica ends");
     // Each replica ends and comes back while the other one serves.
     first.process.terminate();
     assert_eq!(
@@ -509,7 +569,9 @@ async fn rotation_and_restarts_lose_no_request() {
         "{}",
         first.process.last_words()
     );
-    let _first = start("first-again", free_port()).await;
+    load.phase("the first replica comes back");
+    let again = start("first-again").await;
+    load.phase("the second replica ends");
     let mut second = second;
     second.process.terminate();
     assert_eq!(
@@ -518,6 +580,7 @@ async fn rotation_and_restarts_lose_no_request() {
         "{}",
         second.process.last_words()
     );
+    load.phase("the first replica is alone");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    load.end().await;
+    load.end(&[&first, &again, &second]).await;
 }

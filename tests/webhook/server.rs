@@ -73,7 +73,7 @@ impl Server {
             None => command.arg("--no-cluster"),
         };
         let mut process = Process::start(name, folder, &mut command);
-        let until = Instant::now() + Duration::from_secs(30);
+        let until = Instant::now() + Duration::from_secs(120);
         let (admission, operations) = loop {
             if let Some(found) = addresses(&process.said()) {
                 break found;
@@ -102,7 +102,7 @@ impl Server {
 
     /// Waits for its end: its exit code.
     pub(crate) async fn exit_code(&mut self) -> Option<i32> {
-        let until = Instant::now() + Duration::from_secs(15);
+        let until = Instant::now() + Duration::from_secs(120);
         while Instant::now() < until {
             if let Some(code) = self.process.exit_code() {
                 return Some(code);

@@ -66,9 +66,9 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
                     let mut open = client.connect(address).await.unwrap();
                     for at in 0..requests {
                         let path = if at % 4 == 0 {
-                            "/mutate?timeout=3s"
+                            "/mutate?timeout=30s"
                         } else {
-                            "/validate?timeout=3s"
+                            "/validate?timeout=30s"
                         };
                         let answer = open.post(path, bodies[at % 2].clone()).await.unwrap();
                         assert_eq!(answer.code, 200);

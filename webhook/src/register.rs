@@ -57,9 +57,10 @@ impl Registrar {
         }
     }
 
-    /// Puts `bundle` into every webhook of both configurations where another one is in it.
-    /// Somebody who is faster is not overwritten: the next round looks again.
-    pub(crate) async fn announce(&self, bundle: &[u8]) -> Result<(), RegisterError> {
+    /// Puts `bundle` into every webhook of both configurations where another one is in it. Gives
+    /// back whether it is in all of them now. Somebody who is faster is not overwritten: the next
+    /// round looks again.
+    pub(crate) async fn announce(&self, bundle: &[u8]) -> Result<bool, RegisterError> {
         let name = &self.registration.name;
         let error = |kind| {
             move |source| RegisterError::Api {
@@ -70,13 +71,14 @@ impl Registrar {
         };
         let params = PostParams::default();
         let [validating, mutating] = webhook_configurations(&self.install);
+        let mut all = true;
 
         let found = self.validating.get_opt(name).await;
         match (found.map_err(error(VALIDATING))?, &self.registration.url) {
             (Some(mut found), _) => {
                 let webhooks = found.webhooks.iter_mut().flatten();
                 if put(webhooks.map(|w| &mut w.client_config), bundle) {
-                    ignore_conflict(self.validating.replace(name, &params, &found).await)
+                    all &= is_written(self.validating.replace(name, &params, &found).await)
                         .map_err(error(VALIDATING))?;
                 }
             }
@@ -84,7 +86,7 @@ impl Registrar {
                 let mut new: ValidatingWebhookConfiguration = serde_json::from_value(validating)?;
                 let webhooks = new.webhooks.iter_mut().flatten();
                 put(webhooks.map(|w| &mut w.client_config), bundle);
-                ignore_conflict(self.validating.create(&params, &new).await)
+                all &= is_written(self.validating.create(&params, &new).await)
                     .map_err(error(VALIDATING))?;
             }
             (None, None) => return Err(missing(VALIDATING, name)),
@@ -95,7 +97,7 @@ impl Registrar {
             (Some(mut found), _) => {
                 let webhooks = found.webhooks.iter_mut().flatten();
                 if put(webhooks.map(|w| &mut w.client_config), bundle) {
-                    ignore_conflict(self.mutating.replace(name, &params, &found).await)
+                    all &= is_written(self.mutating.replace(name, &params, &found).await)
                         .map_err(error(MUTATING))?;
                 }
             }
@@ -103,12 +105,12 @@ impl Registrar {
                 let mut new: MutatingWebhookConfiguration = serde_json::from_value(mutating)?;
                 let webhooks = new.webhooks.iter_mut().flatten();
                 put(webhooks.map(|w| &mut w.client_config), bundle);
-                ignore_conflict(self.mutating.create(&params, &new).await)
+                all &= is_written(self.mutating.create(&params, &new).await)
                     .map_err(error(MUTATING))?;
             }
             (None, None) => return Err(missing(MUTATING, name)),
         }
-        Ok(())
+        Ok(all)
     }
 }
 
@@ -131,9 +133,10 @@ fn put<'a>(configs: impl Iterator<Item = &'a mut WebhookClientConfig>, bundle: &
     changed
 }
 
-fn ignore_conflict<T>(result: kube::Result<T>) -> kube::Result<()> {
+/// Whether it was written; not where somebody else was faster.
+fn is_written<T>(result: kube::Result<T>) -> kube::Result<bool> {
     match result {
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        other => other.map(|_| ()),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        other => other.map(|_| true),
     }
 }

@@ -20,9 +20,9 @@ pub(super) struct Made {
 }
 
 /// A CA that is valid until `until`, in Unix time. `number` tells CAs of one name apart.
-pub(super) fn ca(now: i64, until: i64) -> Result<Made, MakeError> {
+pub(super) fn ca(number: i64, now: i64, until: i64) -> Result<Made, MakeError> {
     let mut params = CertificateParams::default();
-    params.distinguished_name = name(&format!("gpulint webhook CA {now}"));
+    params.distinguished_name = name(&format!("gpulint webhook CA {number}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     (params.not_before, params.not_after) = (moment(now - SKEW), moment(until));
@@ -67,6 +67,18 @@ pub(super) fn is_pair(certificate: &str, key: &str) -> bool {
         return false;
     };
     KeyPair::from_pem(key).is_ok_and(|key| key.subject_public_key_info() == parsed.public_key().raw)
+}
+
+/// Whether a certificate names a CA as its issuer. No two CAs have the same name.
+pub(super) fn is_issued_by(certificate: &str, ca: &str) -> bool {
+    let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).ok();
+    let Some((certificate, ca)) = der(certificate).zip(der(ca)) else {
+        return false;
+    };
+    let parsed = x509_parser::parse_x509_certificate;
+    parsed(&certificate).is_ok_and(|(_, certificate)| {
+        parsed(&ca).is_ok_and(|(_, ca)| certificate.issuer().as_raw() == ca.subject().as_raw())
+    })
 }
 
 fn name(common: &str) -> DistinguishedName {

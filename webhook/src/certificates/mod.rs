@@ -4,9 +4,12 @@
 //! comes to the same result, and the resource version lets only one of them write it.
 //!
 //! A CA is replaced in two steps. First the new one is announced: both CAs stand in the caBundle,
-//! and the serving certificate is still the old CA's. After [`Lifetimes::trust`], when every API
-//! server has read the new bundle, the serving certificate is made anew by the new CA. The old one
-//! stays in the bundle until it ends.
+//! and the serving certificate is still the old CA's, which renews it where that is due. The Secret
+//! notes when both webhook configurations were seen to hold the new bundle. [`Lifetimes::trust`]
+//! after that, when every API server has read it, the serving certificate is made anew by the new
+//! CA. The old one stays in the bundle until it ends, its key does not. Where somebody deletes the
+//! Secret, the same is done with what the replicas remember of it, and the old CA leaves as soon as
+//! every replica serves what the new one signed.
 
 mod make;
 mod plan;
@@ -24,7 +27,7 @@ pub struct Lifetimes {
     pub ca: Duration,
     /// The serving certificate; it is replaced when a third of it is left.
     pub serving: Duration,
-    /// How long a new CA is announced before anything is signed by it.
+    /// How long a new CA stands in the webhook configurations before anything is signed by it.
     pub trust: Duration,
 }
 
@@ -46,6 +49,8 @@ pub(crate) struct Wanted {
     /// DNS names and addresses of the server.
     pub(crate) names: Vec<String>,
     pub(crate) lifetimes: Lifetimes,
+    /// The CA, as PEM, that this replica saw in all webhook configurations last.
+    pub(crate) announced: Option<Vec<u8>>,
 }
 
 /// A certificate cannot be made.

@@ -20,18 +20,22 @@ impl std::fmt::Debug for Keys {
 
 const CA: &str = "ca.crt";
 const CA_KEY: &str = "ca.key";
-/// The CA before, while it is still trusted.
-const CA_OLD: &str = "ca-old.crt";
-/// Until when it is, in Unix time, where that is before its end.
-const CA_OLD_UNTIL: &str = "ca-old-until";
 /// When the CA was made, in Unix time.
 const CA_SINCE: &str = "ca-since";
+/// When both webhook configurations were seen to hold the CA, in Unix time.
+const CA_ANNOUNCED: &str = "ca-announced";
+/// The CA before, while it is still trusted.
+const CA_OLD: &str = "ca-old.crt";
+/// Its key, for as long as it signs what is served.
+const CA_OLD_KEY: &str = "ca-old.key";
+/// There where the CA before is to go as soon as nothing is served by it: somebody took its Secret away.
+const CA_OLD_LOST: &str = "ca-old-lost";
+/// Until when it is trusted, in Unix time, where that is before its end.
+const CA_OLD_UNTIL: &str = "ca-old-until";
 const SERVING: &str = "tls.crt";
 const SERVING_KEY: &str = "tls.key";
 /// When the serving certificate was made, in Unix time.
 const SERVING_SINCE: &str = "tls-since";
-/// When the CA that signed the serving certificate was made: is it the CA of now?
-const SERVING_CA: &str = "tls-ca-since";
 /// The names in the serving certificate, one a line.
 const NAMES: &str = "tls-names";
 
@@ -57,6 +61,11 @@ impl Keys {
 
     fn validity(&self, key: &str) -> Option<(i64, i64)> {
         validity(&CertificateDer::from_pem_slice(self.0.get(key)?).ok()?).ok()
+    }
+
+    /// The CA, as PEM.
+    pub(crate) fn ca(&self) -> Option<Vec<u8>> {
+        self.0.get(CA).cloned()
     }
 
     /// When the CA ends.
@@ -86,15 +95,37 @@ impl Keys {
         texts.is_some_and(|(certificate, key)| make::is_pair(certificate, key))
     }
 
-    /// What is left where the Secret is gone: its CA, trusted for a while yet.
-    pub(crate) fn gone(&self, wanted: &Wanted, now: i64) -> Keys {
-        let mut keys = Keys::default();
-        if let Some(ca) = self.0.get(CA) {
-            let until = now + seconds(wanted.lifetimes.trust);
-            keys.set(CA_OLD, ca.clone());
-            keys.set(CA_OLD_UNTIL, until.to_string());
+    /// What is left where the Secret is gone: what is served, and its CA as the one before.
+    pub(crate) fn gone(&self) -> Keys {
+        let mut keys = self.clone();
+        keys.lose_ca();
+        if keys.0.contains_key(CA_OLD) {
+            keys.set(CA_OLD_LOST, "true");
         }
         keys
+    }
+
+    /// The CA is of no use any more: it is the one before where it signed what is served, and
+    /// forgotten where it did not come to that.
+    fn lose_ca(&mut self) {
+        if self.is_issued_by(CA) {
+            self.retire_ca();
+        }
+        for key in [CA, CA_KEY, CA_ANNOUNCED] {
+            self.0.remove(key);
+        }
+    }
+
+    /// Makes the CA the one before.
+    fn retire_ca(&mut self) {
+        for key in [CA_OLD, CA_OLD_KEY, CA_OLD_LOST, CA_OLD_UNTIL, CA_ANNOUNCED] {
+            self.0.remove(key);
+        }
+        for (key, old) in [(CA, CA_OLD), (CA_KEY, CA_OLD_KEY)] {
+            if let Some(value) = self.0.remove(key) {
+                self.set(old, value);
+            }
+        }
     }
 
     /// Whether the CA before is not to be trusted any more.
@@ -102,6 +133,17 @@ impl Keys {
         let ends = self.validity(CA_OLD).map(|(_, ends)| ends);
         let until = self.number(CA_OLD_UNTIL).or(ends);
         self.0.contains_key(CA_OLD) && until.is_none_or(|until| until <= now)
+    }
+
+    /// Whether the CA before can still sign.
+    fn old_can_sign(&self, now: i64) -> bool {
+        self.ends(CA_OLD, now).is_some_and(|ends| ends > now) && self.is_pair(CA_OLD, CA_OLD_KEY)
+    }
+
+    /// Whether the CA under a key signed what is served.
+    fn is_issued_by(&self, ca: &str) -> bool {
+        let texts = self.text(SERVING).zip(self.text(ca));
+        texts.is_some_and(|(serving, ca)| make::is_issued_by(serving, ca))
     }
 
     /// The names that the serving certificate has and those that are wanted, each once.
@@ -122,38 +164,60 @@ impl Keys {
             .all(|name| held.contains(&name.as_str()))
     }
 
-    fn new_serving(&mut self, wanted: &Wanted, now: i64) -> Result<(), MakeError> {
-        let names = wanted.names.clone();
-        self.new_serving_for(&names, wanted, now)
-    }
-
-    fn new_serving_for(
+    /// A serving certificate by the CA of now.
+    fn new_serving(
         &mut self,
         names: &[String],
         wanted: &Wanted,
         now: i64,
     ) -> Result<(), MakeError> {
-        let ca = self.text(CA).unwrap_or_default();
-        let ca_key = self.text(CA_KEY).unwrap_or_default();
-        let ca_ends = self.ca_ends().unwrap_or(now);
+        self.sign(CA, CA_KEY, names, wanted, now)
+    }
+
+    fn sign(
+        &mut self,
+        ca: &str,
+        ca_key: &str,
+        names: &[String],
+        wanted: &Wanted,
+        now: i64,
+    ) -> Result<(), MakeError> {
+        let ca_ends = self.validity(ca).map_or(now, |(_, ends)| ends);
         let until = (now + seconds(wanted.lifetimes.serving)).min(ca_ends);
-        let made = make::serving(ca, ca_key, names, now, until)?;
+        let text = |key: &str| self.text(key).unwrap_or_default();
+        let made = make::serving(text(ca), text(ca_key), names, now, until)?;
         self.set(SERVING, made.certificate);
         self.set(SERVING_KEY, made.key);
         self.set(SERVING_SINCE, now.to_string());
-        self.set(
-            SERVING_CA,
-            self.0.get(CA_SINCE).cloned().unwrap_or_default(),
-        );
         self.set(NAMES, names.join("\n"));
         Ok(())
     }
 
+    /// Another CA takes the place of the one that is there, if any.
     fn new_ca(&mut self, wanted: &Wanted, now: i64) -> Result<(), MakeError> {
-        let made = make::ca(now, now + seconds(wanted.lifetimes.ca))?;
+        // A number that no CA had before, however fast they follow each other.
+        let since = now.max(
+            self.number(CA_SINCE)
+                .map_or(now, |before| before.saturating_add(1)),
+        );
+        let made = make::ca(since, now, now + seconds(wanted.lifetimes.ca))?;
+        if self.0.contains_key(CA) {
+            self.retire_ca();
+        }
         self.set(CA, made.certificate);
         self.set(CA_KEY, made.key);
-        self.set(CA_SINCE, now.to_string());
+        self.set(CA_SINCE, since.to_string());
+        Ok(())
+    }
+
+    /// Serves what the CA of now signs, from the one before on.
+    fn change_over(&mut self, wanted: &Wanted, now: i64) -> Result<(), MakeError> {
+        self.new_serving(&wanted.names, wanted, now)?;
+        self.0.remove(CA_OLD_KEY);
+        if self.0.remove(CA_OLD_LOST).is_some() {
+            let until = now + seconds(wanted.lifetimes.trust);
+            self.set(CA_OLD_UNTIL, until.to_string());
+        }
         Ok(())
     }
 }
@@ -162,41 +226,57 @@ impl Keys {
 pub(crate) fn plan(held: &Keys, wanted: &Wanted, now: i64) -> Result<Option<Keys>, MakeError> {
     let mut keys = held.clone();
     if held.old_is_over(now) {
-        keys.0.remove(CA_OLD);
-        keys.0.remove(CA_OLD_UNTIL);
+        for key in [CA_OLD, CA_OLD_KEY, CA_OLD_LOST, CA_OLD_UNTIL] {
+            keys.0.remove(key);
+        }
     }
     let ca_since = held.number(CA_SINCE);
     let ca = held
         .ends(CA, now)
         .zip(ca_since)
         .filter(|(ends, _)| *ends > now && held.is_pair(CA, CA_KEY));
+    let serving_ends = held.ends(SERVING, now).unwrap_or(now);
+    let broken = !held.is_pair(SERVING, SERVING_KEY) || serving_ends <= now;
     let Some((ca_ends, ca_since)) = ca else {
-        // Nothing to build on: a first start, or somebody broke it.
+        // A first start, or somebody took away or broke what was there. What is served stays until
+        // the new CA is trusted, where the CA that signed it is known.
+        keys.lose_ca();
         keys.new_ca(wanted, now)?;
-        keys.new_serving(wanted, now)?;
+        if broken || !keys.is_issued_by(CA_OLD) {
+            keys.new_serving(&wanted.names, wanted, now)?;
+        }
         return Ok(Some(keys));
     };
-    let serving_ends = held.ends(SERVING, now).unwrap_or(now);
-    let signed_by_current = held.number(SERVING_CA) == Some(ca_since);
-    let broken = !held.is_pair(SERVING, SERVING_KEY) || serving_ends <= now;
-    let serving_due = is_due(held.number(SERVING_SINCE), serving_ends, now);
-    let trusted = now >= ca_since + seconds(wanted.lifetimes.trust);
-    if is_due(Some(ca_since), ca_ends, now) && signed_by_current {
-        // By the CA that API servers trust already.
-        if broken {
-            keys.new_serving(wanted, now)?;
+    if !held.0.contains_key(CA_ANNOUNCED) && wanted.announced.as_ref() == held.0.get(CA) {
+        keys.set(CA_ANNOUNCED, now.to_string());
+    }
+    let announced = held.number(CA_ANNOUNCED);
+    let trust = seconds(wanted.lifetimes.trust);
+    let trusted = announced.is_some_and(|at| now >= at.saturating_add(trust));
+    let signed_by_current = held.is_issued_by(CA);
+    let due = broken || is_due(held.number(SERVING_SINCE), serving_ends, now);
+    if signed_by_current {
+        if due {
+            keys.new_serving(&wanted.names, wanted, now)?;
+        } else if !held.has_names(wanted) {
+            // Replicas of two versions may want different names. Each adds its own, so that they
+            // do not take turns in replacing what the other one made.
+            keys.new_serving(&held.all_names(wanted), wanted, now)?;
         }
-        let old = held.0.get(CA).cloned().unwrap_or_default();
-        keys.set(CA_OLD, old);
-        keys.0.remove(CA_OLD_UNTIL);
-        keys.new_ca(wanted, now)?;
-    } else if broken || (signed_by_current && serving_due) || (!signed_by_current && trusted) {
-        keys.new_serving(wanted, now)?;
-    } else if signed_by_current && !held.has_names(wanted) {
-        // Replicas of two versions may want different names. Each adds its own, so that they do
-        // not take turns in replacing what the other one made.
-        let names = held.all_names(wanted);
-        keys.new_serving_for(&names, wanted, now)?;
+        // After that: by now only the CA that there is is trusted.
+        if is_due(Some(ca_since), ca_ends, now) {
+            keys.new_ca(wanted, now)?;
+        }
+    } else if trusted || (broken && !held.old_can_sign(now)) {
+        keys.change_over(wanted, now)?;
+    } else if held.old_can_sign(now) && (due || !held.has_names(wanted)) {
+        // The new CA is not trusted yet, and what is served must not end meanwhile.
+        let names = if due {
+            wanted.names.clone()
+        } else {
+            held.all_names(wanted)
+        };
+        keys.sign(CA_OLD, CA_OLD_KEY, &names, wanted, now)?;
     }
     Ok((keys != *held).then_some(keys))
 }
@@ -229,11 +309,25 @@ mod tests {
                 serving: Duration::from_secs(900),
                 trust: Duration::from_secs(60),
             },
+            announced: None,
         }
     }
 
+    /// What a replica makes of it that has announced what is held.
     fn next(held: &Keys, now: i64) -> Keys {
-        plan(held, &wanted(), now)
+        let announced = held.ca();
+        next_for(
+            held,
+            &Wanted {
+                announced,
+                ..wanted()
+            },
+            now,
+        )
+    }
+
+    fn next_for(held: &Keys, wanted: &Wanted, now: i64) -> Keys {
+        plan(held, wanted, now)
             .unwrap()
             .unwrap_or_else(|| held.clone())
     }
@@ -365,18 +459,102 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_gone_is_made_anew_and_the_old_ca_trusted_for_a_while() {
-        let keys = next(&Keys::default(), START);
-        let gone = keys.gone(&wanted(), START + 10);
-        assert!(gone.pair(None).is_none());
-        let anew = next(&gone, START + 10);
-        assert_ne!(anew.0[CA], keys.0[CA]);
-        assert!(is_trusted(&anew, &anew.bundle(), START + 10));
-        // A replica that has not looked yet serves what was.
-        assert!(is_trusted(&keys, &anew.bundle(), START + 10));
-        let later = next(&anew, START + 71);
-        assert!(!is_trusted(&keys, &later.bundle(), START + 71));
-        assert!(is_trusted(&later, &later.bundle(), START + 71));
+    fn what_is_served_is_renewed_while_a_ca_is_announced_for_long() {
+        // Both are due at the same time, and the CA is announced for longer than what is served lasts.
+        let long = Wanted {
+            lifetimes: Lifetimes {
+                ca: Duration::from_secs(900),
+                serving: Duration::from_secs(90),
+                trust: Duration::from_secs(150),
+            },
+            ..wanted()
+        };
+        let mut keys = next_for(&Keys::default(), &long, START);
+        let mut trusted = keys.bundle();
+        let mut cas = 0;
+        for now in (START..START + 6000).step_by(5) {
+            let before = keys.clone();
+            let announced = keys.ca();
+            keys = next_for(
+                &keys,
+                &Wanted {
+                    announced,
+                    ..long.clone()
+                },
+                now,
+            );
+            let left = keys.ends(SERVING, now).unwrap() - now;
+            assert!(left >= 25, "{left} at {}", now - START);
+            // An API server that reads a bundle only after a minute.
+            if now % 60 == 0 {
+                trusted = before.bundle();
+            }
+            assert!(is_trusted(&keys, &trusted, now), "at {}", now - START);
+            let changed = before.0[CA] != keys.0[CA];
+            assert!(!changed || keys.0.contains_key(CA_OLD_KEY));
+            cas += usize::from(changed);
+        }
+        assert!(cas >= 8, "{cas}");
+    }
+
+    #[test]
+    fn a_ca_that_nobody_announced_signs_nothing() {
+        let first = next(&Keys::default(), START);
+        let mut keys = first.clone();
+        // Nobody may write the webhook configurations from the day on when the CA is due.
+        for now in (START..START + 8900).step_by(10) {
+            let announced = (now < START + 6000).then(|| first.ca()).flatten();
+            keys = next_for(
+                &keys,
+                &Wanted {
+                    announced,
+                    ..wanted()
+                },
+                now,
+            );
+            assert!(
+                is_trusted(&keys, &first.bundle(), now),
+                "at {}",
+                now - START
+            );
+        }
+        assert_ne!(keys.0[CA], first.0[CA]);
+        // The CA ends, and what the new one signs is better than nothing.
+        let late = next_for(&keys, &wanted(), START + 9001);
+        assert!(is_trusted(&late, &late.bundle(), START + 9001));
+    }
+
+    #[test]
+    fn a_secret_that_is_gone_is_made_anew_and_what_is_served_stays_until_that_is_trusted() {
+        let first = next(&Keys::default(), START);
+        for taken in [START + 10, START + 6010] {
+            // The second time in the middle of a change-over.
+            let mut held = first.clone();
+            for now in (START..taken).step_by(10) {
+                held = next(&held, now);
+            }
+            let mut keys = next_for(&held.gone(), &wanted(), taken);
+            assert_ne!(keys.0[CA], held.0[CA]);
+            assert_eq!(keys.0[SERVING], held.0[SERVING]);
+            let mut changed = None;
+            for now in (taken..taken + 300).step_by(10) {
+                keys = next(&keys, now);
+                assert!(is_trusted(&keys, &keys.bundle(), now));
+                if now < taken + 60 {
+                    assert!(is_trusted(&keys, &held.bundle(), now));
+                }
+                // The CA that somebody took away is trusted until all replicas serve the other.
+                if is_trusted(&held, &keys.bundle(), now) {
+                    continue;
+                }
+                changed = changed.or(Some(now - taken));
+            }
+            assert!(
+                changed.is_some_and(|at| (120..=200).contains(&at)),
+                "{changed:?}"
+            );
+            assert!(!keys.0.contains_key(CA_OLD) && !keys.0.contains_key(CA_OLD_KEY));
+        }
     }
 
     #[test]

@@ -38,14 +38,13 @@ impl Store {
         }
     }
 
-    /// What all replicas hold to, renewed where it is due. Where somebody took the Secret away,
-    /// everything is made anew, and what it held `before` stays trusted until every replica has
-    /// seen it.
+    /// What all replicas hold to, renewed where it is due. Where somebody took the Secret away, a
+    /// CA is made anew, and what it held `before` is served until that one is trusted.
     pub(crate) async fn agree(
         &self,
         wanted: &Wanted,
         before: Option<&Keys>,
-        now: i64,
+        now: impl Fn() -> i64,
     ) -> Result<Keys, StoreError> {
         for _ in 0..ATTEMPTS {
             let found = self
@@ -55,10 +54,10 @@ impl Store {
                 .map_err(|e| self.error(e))?;
             let held = match (&found, before) {
                 (Some(secret), _) => keys(secret),
-                (None, Some(before)) => before.gone(wanted, now),
+                (None, Some(before)) => before.gone(),
                 (None, None) => Keys::default(),
             };
-            let Some(new) = plan(&held, wanted, now)? else {
+            let Some(new) = plan(&held, wanted, now())? else {
                 return Ok(held);
             };
             let written = match found {

@@ -7,14 +7,16 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use futures::FutureExt;
+use hyper::Version;
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
@@ -36,18 +38,32 @@ pub(crate) struct Service {
 /// this is well above what is reviewed at once: what is too much is answered, not queued.
 const STREAMS: u32 = 512;
 
-/// Serves until `stop` turns true, then lets open requests finish.
+/// How far a server is with its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// It serves.
+    Serving,
+    /// It serves, and asks those who keep connections open to go elsewhere with their next request.
+    Leaving,
+    /// It takes no new connections, and finishes what is open.
+    Ending,
+}
+
+/// How long a connection that was taken last may need to send its first request.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// Serves until the end, then lets open requests finish.
 pub(crate) async fn serve(
     listener: TcpListener,
     service: Service,
-    mut stop: watch::Receiver<bool>,
+    mut stage: watch::Receiver<Stage>,
 ) {
     let mut open = JoinSet::new();
     let places = Arc::new(Semaphore::new(service.limits.connections));
     loop {
         let place = tokio::select! {
             place = Arc::clone(&places).acquire_owned() => place,
-            () = ended(&mut stop) => break,
+            () = reached(&mut stage, Stage::Ending) => break,
         };
         let Ok(place) = place else { break };
         let stream = tokio::select! {
@@ -60,19 +76,19 @@ pub(crate) async fn serve(
                     continue;
                 }
             },
-            () = ended(&mut stop) => break,
+            () = reached(&mut stage, Stage::Ending) => break,
         };
         while open.try_join_next().is_some() {}
-        let (service, stop) = (service.clone(), stop.clone());
+        let (service, stage) = (service.clone(), stage.clone());
         open.spawn(async move {
-            connection(stream, &service, stop).await;
+            connection(stream, &service, stage).await;
             drop(place);
         });
     }
     // Connections that the kernel took already are still answered.
     while let Some(Ok((stream, _))) = listener.accept().now_or_never() {
-        let (service, stop) = (service.clone(), stop.clone());
-        open.spawn(async move { connection(stream, &service, stop).await });
+        let (service, stage) = (service.clone(), stage.clone());
+        open.spawn(async move { connection(stream, &service, stage).await });
     }
     drop(listener);
     let all = async { while open.join_next().await.is_some() {} };
@@ -84,15 +100,15 @@ pub(crate) async fn serve(
     }
 }
 
-async fn ended(stop: &mut watch::Receiver<bool>) {
+async fn reached(stage: &mut watch::Receiver<Stage>, at: Stage) {
     // An error says that nobody is left who could say it: the end as well.
-    let _ = stop.wait_for(|stop| *stop).await;
+    let _ = stage.wait_for(|stage| *stage >= at).await;
 }
 
-async fn connection(stream: TcpStream, service: &Service, stop: watch::Receiver<bool>) {
+async fn connection(stream: TcpStream, service: &Service, stage: watch::Receiver<Stage>) {
     let _ = stream.set_nodelay(true);
     let Some(tls) = &service.tls else {
-        return http(stream, service, stop).await;
+        return http(stream, service, stage).await;
     };
     let _held = service.metrics.connection();
     let Some(config) = tls.current() else {
@@ -100,13 +116,13 @@ async fn connection(stream: TcpStream, service: &Service, stop: watch::Receiver<
     };
     let accept = TlsAcceptor::from(config).accept(stream);
     match tokio::time::timeout(service.limits.handshake, accept).await {
-        Ok(Ok(stream)) => http(stream, service, stop).await,
+        Ok(Ok(stream)) => http(stream, service, stage).await,
         Ok(Err(error)) => tracing::debug!(%error, "handshake failed"),
         Err(_) => tracing::debug!("handshake took too long"),
     }
 }
 
-async fn http<S>(stream: S, service: &Service, mut stop: watch::Receiver<bool>)
+async fn http<S>(stream: S, service: &Service, stage: watch::Receiver<Stage>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -125,11 +141,20 @@ where
     let activity = Activity::new();
     let router = TowerToHyperService::new(service.router.clone());
     let answering = {
-        let activity = Arc::clone(&activity);
+        let (activity, stage) = (Arc::clone(&activity), stage.clone());
         service_fn(move |request: hyper::Request<Incoming>| {
-            let (busy, answer) = (activity.begin(), router.call(request));
+            let two = request.version() == Version::HTTP_2;
+            let (busy, answer) = (activity.begin(two), router.call(request));
+            let stage = stage.clone();
             async move {
-                let answer = answer.await;
+                let mut answer = answer.await;
+                if !two
+                    && *stage.borrow() >= Stage::Leaving
+                    && let Ok(answer) = &mut answer
+                {
+                    let close = HeaderValue::from_static("close");
+                    answer.headers_mut().insert(CONNECTION, close);
+                }
                 drop(busy);
                 answer
             }
@@ -137,8 +162,10 @@ where
     };
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answering));
     let done = tokio::select! {
+        // What has arrived already is read before anything is closed.
+        biased;
         done = connection.as_mut() => Some(done),
-        () = ended(&mut stop) => None,
+        () = is_to_leave(stage, &activity) => None,
         () = activity.is_silent(limits.head, limits.idle) => None,
     };
     let done = match done {
@@ -156,9 +183,31 @@ where
     }
 }
 
+/// Waits until a connection has to be closed because the server ends.
+///
+/// A client of HTTP/1.1 cannot tell whether a request was read by a server that closes the
+/// connection, and does not send it again. So such a connection is told with an answer that it was
+/// the last one, and one without requests is closed at the end alone. HTTP/2 has a message for it
+/// that loses nothing. One that was opened late is somebody's who has not noticed yet: it is used
+/// until the end, and a first request that is on its way there is waited for.
+async fn is_to_leave(mut stage: watch::Receiver<Stage>, activity: &Activity) {
+    if *stage.borrow() == Stage::Serving {
+        reached(&mut stage, Stage::Leaving).await;
+        if activity.is_http2() {
+            return;
+        }
+    }
+    reached(&mut stage, Stage::Ending).await;
+    let _ = tokio::time::timeout(FIRST, activity.any()).await;
+}
+
 /// What happens on a connection: one on which nothing does must not take the place of others.
 #[derive(Debug)]
-struct Activity(Mutex<Happening>);
+struct Activity {
+    now: Mutex<Happening>,
+    /// Told of the first request.
+    first: Notify,
+}
 
 #[derive(Debug)]
 struct Happening {
@@ -166,30 +215,52 @@ struct Happening {
     open: usize,
     /// Whether there ever was one.
     any: bool,
+    http2: bool,
     /// When the connection, the last request or the last answer came.
     since: Instant,
 }
 
 impl Activity {
     fn new() -> Arc<Activity> {
-        Arc::new(Activity(Mutex::new(Happening {
-            open: 0,
-            any: false,
-            since: Instant::now(),
-        })))
+        Arc::new(Activity {
+            now: Mutex::new(Happening {
+                open: 0,
+                any: false,
+                http2: false,
+                since: Instant::now(),
+            }),
+            first: Notify::new(),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Happening> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request came; it is being answered until the value is dropped.
-    fn begin(self: &Arc<Activity>) -> Busy {
+    fn begin(self: &Arc<Activity>, http2: bool) -> Busy {
         let mut now = self.lock();
         now.open += 1;
-        now.any = true;
+        now.http2 = http2;
+        let first = !std::mem::replace(&mut now.any, true);
         drop(now);
+        if first {
+            self.first.notify_waiters();
+        }
         Busy(Arc::clone(self))
+    }
+
+    /// Whether requests come over HTTP/2; not known before the first one.
+    fn is_http2(&self) -> bool {
+        self.lock().http2
+    }
+
+    /// Waits for the first request.
+    async fn any(&self) {
+        let told = self.first.notified();
+        if !self.lock().any {
+            told.await;
+        }
     }
 
     /// Waits until no request came for `first`, or none for `later` after another one.
@@ -233,10 +304,10 @@ mod tests {
     const REQUEST: &[u8] =
         b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-    async fn start(limits: Limits) -> (std::net::SocketAddr, watch::Sender<bool>) {
+    async fn start(limits: Limits) -> (std::net::SocketAddr, watch::Sender<Stage>) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (stop, stopped) = watch::channel(false);
+        let (stop, stopped) = watch::channel(Stage::Serving);
         let service = Service {
             router: Router::new().route("/", post(|| async { "ok" })),
             tls: None,
@@ -251,7 +322,7 @@ mod tests {
     async fn said(stream: &mut TcpStream) -> String {
         let mut text = String::new();
         let whole = stream.read_to_string(&mut text);
-        let read = tokio::time::timeout(Duration::from_secs(10), whole).await;
+        let read = tokio::time::timeout(Duration::from_secs(60), whole).await;
         read.expect("the connection stays open").unwrap();
         text
     }
@@ -268,6 +339,7 @@ mod tests {
             stream.write_all(begun).await.unwrap();
             assert!(!said(&mut stream).await.contains("200 OK"));
         }
+        let (address, _stop) = start(Limits::default()).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(REQUEST).await.unwrap();
         assert!(said(&mut stream).await.contains("200 OK"));
@@ -275,26 +347,39 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_on_which_nothing_happens_any_more_is_closed() {
+        const IDLE: Duration = Duration::from_millis(600);
         let (address, _stop) = start(Limits {
-            idle: Duration::from_millis(300),
+            idle: IDLE,
             ..Limits::default()
         })
         .await;
-        let stream = TcpStream::connect(address).await.unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
-                .await
-                .unwrap();
-        let connection = tokio::spawn(connection);
-        for _ in 0..4 {
-            // Less than the limit between two of them.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            let request = hyper::Request::post("http://a/").body(axum::body::Body::empty());
-            let answer = sender.send_request(request.unwrap()).await.unwrap();
-            assert_eq!(answer.status(), 200);
+        // A machine that stands still for longer than that closes it as well: then it begins again.
+        loop {
+            let stream = TcpStream::connect(address).await.unwrap();
+            let io = TokioIo::new(stream);
+            let opened = hyper::client::conn::http2::handshake(TokioExecutor::new(), io);
+            let (mut sender, connection) = opened.await.unwrap();
+            let connection = tokio::spawn(connection);
+            let (began, mut asked) = (Instant::now(), Instant::now());
+            while began.elapsed() < 2 * IDLE {
+                let request = hyper::Request::post("http://a/").body(axum::body::Body::empty());
+                match sender.send_request(request.unwrap()).await {
+                    Ok(answer) => assert_eq!(answer.status(), 200),
+                    Err(error) => {
+                        assert!(asked.elapsed() >= IDLE, "{error}");
+                        break;
+                    }
+                }
+                asked = Instant::now();
+                tokio::time::sleep(IDLE / 4).await;
+            }
+            let stood_still = asked.elapsed() >= IDLE;
+            let closed = tokio::time::timeout(Duration::from_secs(60), connection).await;
+            let closed = closed.expect("it stays open").unwrap();
+            if !stood_still {
+                return closed.unwrap();
+            }
         }
-        let closed = tokio::time::timeout(Duration::from_secs(10), connection).await;
-        closed.expect("it stays open").unwrap().unwrap();
     }
 
     #[tokio::test]
@@ -315,5 +400,70 @@ mod tests {
         assert!(early.is_err(), "the second connection was served");
         drop(first);
         assert!(said(&mut second).await.contains("200 OK"));
+    }
+
+    const KEEP: &[u8] = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
+
+    /// The head of one answer, of a connection that stays open.
+    async fn head(stream: &mut TcpStream) -> String {
+        let mut text = String::new();
+        while !text.ends_with("\r\n\r\nok") {
+            let byte = stream.read_u8();
+            let byte = tokio::time::timeout(Duration::from_secs(60), byte).await;
+            text.push(char::from(byte.expect("no answer").unwrap()));
+        }
+        text
+    }
+
+    #[tokio::test]
+    async fn who_leaves_says_so_with_the_last_answer() {
+        let (address, stage) = start(Limits::default()).await;
+        let mut used = TcpStream::connect(address).await.unwrap();
+        used.write_all(KEEP).await.unwrap();
+        assert!(!head(&mut used).await.contains("connection: close"));
+        let mut unused = TcpStream::connect(address).await.unwrap();
+        stage.send(Stage::Leaving).unwrap();
+        // Nothing is closed under those who may be sending, new ones are taken as before.
+        let mut late = TcpStream::connect(address).await.unwrap();
+        for stream in [&mut used, &mut unused, &mut late] {
+            stream.write_all(KEEP).await.unwrap();
+            assert!(said(stream).await.contains("connection: close"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_first_request_that_is_on_its_way_at_the_end_is_answered() {
+        let (address, stage) = start(Limits::default()).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stage.send(Stage::Ending).unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        stream.write_all(KEEP).await.unwrap();
+        assert!(said(&mut stream).await.contains("200 OK"));
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn connections_of_http_2_are_sent_elsewhere_while_new_ones_are_taken() {
+        let (address, stage) = start(Limits::default()).await;
+        let open = async || {
+            let stream = TcpStream::connect(address).await.unwrap();
+            let io = TokioIo::new(stream);
+            let opened = hyper::client::conn::http2::handshake(TokioExecutor::new(), io);
+            let (mut sender, connection) = opened.await.unwrap();
+            let connection = tokio::spawn(connection);
+            let request = hyper::Request::post("http://a/").body(axum::body::Body::empty());
+            let answer = sender.send_request(request.unwrap()).await.unwrap();
+            assert_eq!(answer.status(), 200);
+            (sender, connection)
+        };
+        let (_sender, first) = open().await;
+        stage.send(Stage::Leaving).unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(60), first).await;
+        ended.expect("it stays open").unwrap().unwrap();
+        let (_sender, late) = open().await;
+        assert!(!late.is_finished());
+        stage.send(Stage::Ending).unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(60), late).await;
+        ended.expect("it stays open").unwrap().unwrap();
     }
 }

@@ -14,6 +14,7 @@ use crate::certificates::{Keys, Store, Wanted};
 use crate::register::Registrar;
 use crate::tls::{Files, Pair, TlsError, read};
 
+/// Unix time.
 fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -83,6 +84,7 @@ pub(super) fn certificates(
                 wanted: Wanted {
                     names: names.clone(),
                     lifetimes: *lifetimes,
+                    announced: None,
                 },
                 clients: options.client_ca.clone(),
                 held: None,
@@ -123,18 +125,24 @@ impl Own {
     }
 
     async fn round(&mut self, said: &mut Said) {
-        let now = i64::try_from(now()).unwrap_or(i64::MAX);
-        let agreed = self.store.agree(&self.wanted, self.held.as_ref(), now);
+        // Asked again at each attempt: one may take its time.
+        let time = || i64::try_from(now()).unwrap_or(i64::MAX / 2);
+        let agreed = self.store.agree(&self.wanted, self.held.as_ref(), time);
         let keys = match agreed.await {
             Ok(keys) => keys,
             Err(error) => return said.once("certificates stay as they are", &error),
         };
         self.held = Some(keys.clone());
-        // The bundle first: nobody is served what is not trusted yet.
-        if let Some(registrar) = &self.registrar
-            && let Err(error) = registrar.announce(&keys.bundle()).await
-        {
-            said.once("the caBundle is not up to date", &error);
+        // The bundle first: what a new CA signs is served only after it was seen to be announced.
+        let announced = match &self.registrar {
+            Some(registrar) => registrar.announce(&keys.bundle()).await,
+            // Somebody else does, and takes the CA from the Secret.
+            None => Ok(true),
+        };
+        match announced {
+            Ok(true) => self.wanted.announced = keys.ca(),
+            Ok(false) => {}
+            Err(error) => said.once("the caBundle is not up to date", &error),
         }
         if let Some(ends) = keys.ca_ends() {
             self.shared.metrics.expires("ca", ends);

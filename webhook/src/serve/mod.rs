@@ -28,7 +28,7 @@ use crate::tls::{Tls, TlsError, TlsFiles, TlsFloor};
 
 pub use policy::ReadSettings;
 
-use accept::Service;
+use accept::{Service, Stage};
 use policy::Policy;
 
 /// How the server runs.
@@ -214,8 +214,8 @@ impl Server {
     /// Serves until `stop` says to end, and ends without losing a request: it says first that it
     /// is not ready, goes on serving while Services notice, and then lets open requests finish.
     pub async fn run(mut self, stop: impl Future<Output = Stop>) {
-        let (end, ended) = watch::channel(false);
-        let (end_operations, operations_ended) = watch::channel(false);
+        let (stage, admission_stage) = watch::channel(Stage::Serving);
+        let (operations_stage, of_operations) = watch::channel(Stage::Serving);
         let service = |router, tls| Service {
             router,
             tls,
@@ -225,17 +225,22 @@ impl Server {
         let tls = Some(Arc::clone(&self.shared.tls));
         let admission = service(router::admission(Arc::clone(&self.shared)), tls);
         let operations = service(router::operations(Arc::clone(&self.shared)), None);
-        let admission = tokio::spawn(accept::serve(self.admission, admission, ended));
-        let operations = tokio::spawn(accept::serve(self.operations, operations, operations_ended));
+        let admission = tokio::spawn(accept::serve(self.admission, admission, admission_stage));
+        let operations = tokio::spawn(accept::serve(self.operations, operations, of_operations));
         let how = stop.await;
         tracing::info!("draining");
         self.shared.draining.store(true, Ordering::Relaxed);
         if how == Stop::Drain {
-            tokio::time::sleep(self.shared.limits.drain_delay).await;
+            // By the half of it Services send new connections elsewhere, so that those who are
+            // asked to open one find another replica.
+            let half = self.shared.limits.drain_delay / 2;
+            tokio::time::sleep(half).await;
+            let _ = stage.send(Stage::Leaving);
+            tokio::time::sleep(half).await;
         }
-        let _ = end.send(true);
+        let _ = stage.send(Stage::Ending);
         let _ = admission.await;
-        let _ = end_operations.send(true);
+        let _ = operations_stage.send(Stage::Ending);
         let _ = tokio::time::timeout(Duration::from_secs(1), operations).await;
         self.tasks.shutdown().await;
         tracing::info!("ended");

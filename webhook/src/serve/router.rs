@@ -261,21 +261,25 @@ mod tests {
         .into_bytes()
     }
 
-    fn request(body: Vec<u8>) -> Request {
-        http::Request::post("/validate?timeout=1s")
+    fn request(body: Vec<u8>, timeout: &str) -> Request {
+        http::Request::post(format!("/validate?timeout={timeout}"))
             .header(header::CONTENT_LENGTH, body.len())
             .body(Body::from(body))
             .unwrap()
     }
 
     async fn ask(shared: &Arc<Shared>, bytes: usize, judge: Judge) -> (StatusCode, String) {
-        let response = admit(
-            Arc::clone(shared),
-            "validate",
-            request(review(bytes)),
-            judge,
-        )
-        .await;
+        ask_for(shared, bytes, "30s", judge).await
+    }
+
+    async fn ask_for(
+        shared: &Arc<Shared>,
+        bytes: usize,
+        timeout: &str,
+        judge: Judge,
+    ) -> (StatusCode, String) {
+        let request = request(review(bytes), timeout);
+        let response = admit(Arc::clone(shared), "validate", request, judge).await;
         let status = response.status();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8_lossy(&body).into_owned())
@@ -301,25 +305,42 @@ mod tests {
         assert_eq!(shared.large.available_permits(), shared.limits.large);
     }
 
+    /// Waits until something holds.
+    async fn until(what: &str, holds: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !holds() {
+            assert!(began.elapsed() < Duration::from_secs(60), "waited: {what}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// A review that takes until it is let go.
+    fn wait_for(gate: &AtomicBool) {
+        while !gate.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_slow_review_is_left_behind_at_the_deadline() {
+        static GATE: AtomicBool = AtomicBool::new(false);
         let shared = shared(Limits::default());
-        let began = Instant::now();
-        let (status, _) = ask(&shared, 2 * INLINE, |shared, body| {
-            std::thread::sleep(Duration::from_millis(1500));
+        let (status, _) = ask_for(&shared, 2 * INLINE, "1s", |shared, body| {
+            wait_for(&GATE);
             judge(shared, body)
         })
         .await;
         assert_eq!(status, StatusCode::GATEWAY_TIMEOUT);
-        assert!(began.elapsed() < Duration::from_millis(1400));
         // It still counts as work until it has ended.
-        assert!(shared.reviews.available_permits() < shared.limits.reviews);
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(shared.reviews.available_permits(), shared.limits.reviews);
+        let free = || shared.reviews.available_permits();
+        assert_eq!(free(), shared.limits.reviews - 1);
+        GATE.store(true, Ordering::SeqCst);
+        until("its place is free", || free() == shared.limits.reviews).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn large_bodies_wait_for_each_other_and_small_ones_for_none() {
+        static GATE: AtomicBool = AtomicBool::new(false);
         static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
         let shared = shared(Limits {
@@ -328,7 +349,8 @@ mod tests {
         });
         let slow: Judge = |shared, body| {
             MOST.fetch_max(AT_ONCE.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            std::thread::sleep(Duration::from_millis(50));
+            wait_for(&GATE);
+            std::thread::sleep(Duration::from_millis(20));
             AT_ONCE.fetch_sub(1, Ordering::SeqCst);
             judge(shared, body)
         };
@@ -338,10 +360,9 @@ mod tests {
             let shared = Arc::clone(&shared);
             tokio::spawn(async move { ask(&shared, size * INLINE, slow).await.0 })
         });
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        let began = Instant::now();
+        until("one is judged", || AT_ONCE.load(Ordering::SeqCst) > 0).await;
         assert_eq!(ask(&shared, 0, judge).await.0, StatusCode::OK);
-        assert!(began.elapsed() < Duration::from_millis(50));
+        assert!(!GATE.swap(true, Ordering::SeqCst));
         for answer in large {
             assert_eq!(answer.await.unwrap(), StatusCode::OK);
         }
