@@ -156,3 +156,37 @@ fn nobody_selects_a_value_that_karpenter_makes_up() {
     let params = BTreeMap::from([("domains".to_owned(), domains)]);
     assert!(lint_with(alike, RULE, false, params).is_empty());
 }
+
+/// In files the pools that Auto Mode brings along are not there; a cluster has them.
+#[test]
+fn labels_of_the_other_sort_of_nodes() {
+    const RULE: &str = "requirement-key-restricted";
+    let own = pool("gpu", 50, &[family(), capacity(&["on-demand"])]);
+    let mut auto = pool("auto", 50, &[capacity(&["on-demand"])]);
+    auto["spec"]["template"]["spec"]["nodeClassRef"] =
+        json!({"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"});
+    let pod = |key: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+            "spec": {"nodeSelector": {key: "g5"}, "containers": [{"name": "a", "image": "a:1"}]},
+        })
+    };
+    let of_auto = pod("eks.amazonaws.com/instance-family");
+    let of_own = pod("karpenter.k8s.aws/instance-family");
+    let none = Vec::<String>::new();
+    let said = |objects: &[&Value], complete| {
+        let objects: Vec<Value> = objects.iter().map(|o| (*o).clone()).collect();
+        lint(&objects, RULE, complete)
+    };
+    assert_eq!(said(&[&own, &of_auto], false), none);
+    assert_eq!(
+        said(&[&own, &of_auto], true),
+        ["error no node has `eks.amazonaws.com/instance-family`: no pool is EKS Auto Mode's"]
+    );
+    assert_eq!(
+        said(&[&auto, &of_own], true),
+        ["error no node has `karpenter.k8s.aws/instance-family`: all pools are EKS Auto Mode's"]
+    );
+    assert_eq!(said(&[&auto, &own, &of_own, &of_auto], true), none);
+    assert_eq!(said(&[&of_own, &of_auto], true), none);
+}

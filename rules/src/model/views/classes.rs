@@ -20,6 +20,8 @@ pub(crate) struct Classes {
     unknown: Counts<()>,
     /// NodePools by the API group of the class that they refer to.
     groups: Counts<String>,
+    /// NodePools that do not say which group it is.
+    vague: Counts<()>,
 }
 
 impl Kept for Classes {
@@ -30,6 +32,7 @@ impl Kept for Classes {
             used: Counts::new("class in use"),
             unknown: Counts::new("class unknown"),
             groups: Counts::new("class groups"),
+            vague: Counts::new("class group unknown"),
         };
         for object in index.objects() {
             out.change(Change::Come, object, &mut Touched::unwanted());
@@ -63,8 +66,12 @@ impl Kept for Classes {
                 self.used.change(change, name.to_owned(), touched);
             }
         }
-        if let Some(group) = class_group(object).filter(|_| is_pool) {
-            self.groups.change(change, group.to_owned(), touched);
+        if !is_pool {
+            return;
+        }
+        match class_group(object) {
+            Some(group) => self.groups.change(change, group.to_owned(), touched),
+            None => self.vague.change(change, (), touched),
         }
     }
 }
@@ -85,6 +92,13 @@ impl Classes {
     /// Whether a pool or a claim refers to a class of this name, or may.
     pub(crate) fn is_used(&self, name: &str) -> bool {
         self.unknown.has(&()) || self.used.has(&name.to_owned())
+    }
+
+    /// The API group that every NodePool refers to, where all are known and agree.
+    pub(crate) fn only_group(&self) -> Option<&str> {
+        let mut groups = self.groups.all().map(|(group, _)| group.as_str());
+        let only = groups.next().filter(|_| !self.vague.has(&()));
+        only.filter(|_| groups.next().is_none())
     }
 
     /// The API groups that NodePools other than this one refer to.

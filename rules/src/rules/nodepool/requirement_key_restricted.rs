@@ -8,7 +8,7 @@
 //! controller turns down, and the pool never becomes Ready. A pod that selects such a label is
 //! ignored, with an event and no node. In EKS Auto Mode the instance labels start with
 //! `eks.amazonaws.com/`: on a class of the other kind such a key is a label of one's own that says
-//! nothing about instance types.
+//! nothing about instance types, and a pod that selects it waits where all pools are of that kind.
 //!
 //! # Fix
 //!
@@ -83,7 +83,7 @@ pub(crate) static RULE: Rule = Rule {
     severity: Severity::Error,
     since: "0.1.0",
     kinds: &KINDS_AND_WORKLOADS,
-    reads: &[],
+    reads: &[Kind::NODE_POOL],
     params: &[],
     refused_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Unsafe),
@@ -256,6 +256,7 @@ fn other_prefix(key: &str, provider: Provider) -> Option<String> {
 fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
     for (key, node) in template.spec.get("nodeSelector").entries() {
         of_pod(&node, key, true, ctx);
+        elsewhere(&node, key, true, ctx);
     }
     let terms = template.spec.path(&[
         "affinity",
@@ -263,17 +264,74 @@ fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
         "requiredDuringSchedulingIgnoredDuringExecution",
         "nodeSelectorTerms",
     ]);
-    for term in terms.items() {
-        for expression in term.get("matchExpressions").items() {
-            let operator = expression.get("operator").text();
-            let present = operator
-                .and_then(|o| o.parse::<Operator>().ok())
-                .is_some_and(|o| !matches!(o, Operator::NotIn | Operator::DoesNotExist));
-            let node = expression.get("key");
-            if let Some(key) = node.text().filter(|_| present) {
-                of_pod(&node, key, false, ctx);
-            }
+    let terms: Vec<Vec<(&str, Node<'_>)>> = terms.items().map(|term| wanted(&term)).collect();
+    for (key, node) in terms.iter().flatten() {
+        of_pod(node, key, false, ctx);
+    }
+    // One term is enough for a pod.
+    let is_dead = |term: &Vec<(&str, Node<'_>)>| {
+        let mut keys = term.iter();
+        keys.any(|(key, _)| missing(key, ctx).is_some())
+    };
+    if terms.iter().all(is_dead) {
+        for (key, node) in terms.iter().flatten() {
+            elsewhere(node, key, false, ctx);
         }
+    }
+}
+
+/// The keys that a term wants to be there.
+fn wanted<'a>(term: &Node<'a>) -> Vec<(&'a str, Node<'a>)> {
+    let expressions = term.get("matchExpressions").items();
+    let wanted = expressions.filter_map(|expression| {
+        let operator: Operator = expression.get("operator").text()?.parse().ok()?;
+        let node = expression.get("key");
+        let absent = matches!(operator, Operator::NotIn | Operator::DoesNotExist);
+        node.text().filter(|_| !absent).map(|key| (key, node))
+    });
+    wanted.collect()
+}
+
+/// Where all pools are of one sort and a pod's key is on the nodes of the other: whose the nodes
+/// are, and what the key is called there.
+fn missing(key: &str, ctx: &Context<'_>) -> Option<(Provider, String)> {
+    // Most keys are neither's.
+    other_prefix(key, Provider::Aws).or_else(|| other_prefix(key, Provider::AutoMode))?;
+    let provider = match ctx.index().views().classes().only_group()? {
+        "eks.amazonaws.com" => Provider::AutoMode,
+        // The pools that Auto Mode brings along stand in no file.
+        "karpenter.k8s.aws" if ctx.index().knows(Kind::NODE_POOL) => Provider::Aws,
+        _ => return None,
+    };
+    other_prefix(key, provider).map(|other| (provider, other))
+}
+
+/// A label that the nodes of no pool have.
+fn elsewhere(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) {
+    let Some((provider, other)) = missing(key, ctx) else {
+        return;
+    };
+    let key = shown(key);
+    let message = match provider {
+        Provider::AutoMode => format!("no node has `{key}`: all pools are EKS Auto Mode's"),
+        _ => format!("no node has `{key}`: no pool is EKS Auto Mode's"),
+    };
+    let severity = if ctx.index().knows(Kind::NODE_POOL) {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
+    let finding = ctx.report(node, message);
+    finding
+        .severity(severity)
+        .refused_by(None)
+        .awaiting()
+        .help(format!("the nodes of these pools have `{other}`"));
+    if selector {
+        finding.at_key();
+    } else {
+        let title = format!("write `{other}`; check which nodes the pod then gets");
+        finding.fix(Fix::new(title, Safety::Unsafe).set(node, json!(other)));
     }
 }
 
