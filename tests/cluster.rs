@@ -23,3 +23,5 @@ mod server;
 mod tally;
 #[path = "cluster/verdicts.rs"]
 mod verdicts;
+#[path = "../rules/tests/support/walk.rs"]
+mod walk;

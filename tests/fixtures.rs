@@ -5,6 +5,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../rules/tests/support/walk.rs"]
+mod walk;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +17,8 @@ use std::sync::Arc;
 use gpulint_rules::settings::WebhookSettings;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Index, Object, Settings, Severity};
+
+use walk::{children, yaml_below};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -36,28 +41,6 @@ fn check(paths: &[&str], extra: &[&str]) -> String {
 fn relative(path: &Path) -> String {
     let path = path.strip_prefix(root()).unwrap();
     path.to_string_lossy().replace('\\', "/")
-}
-
-fn children(folder: &Path) -> Vec<PathBuf> {
-    let mut out: Vec<PathBuf> = fs::read_dir(folder)
-        .unwrap()
-        .filter_map(Result::ok)
-        .map(|e| e.path())
-        .collect();
-    out.sort();
-    out
-}
-
-fn yaml_below(folder: &Path) -> Vec<PathBuf> {
-    let mut out = Vec::new();
-    for path in children(folder) {
-        if path.is_dir() {
-            out.extend(yaml_below(&path));
-        } else if path.extension().is_some_and(|e| e == "yaml") {
-            out.push(path);
-        }
-    }
-    out
 }
 
 /// Compares with a file, or writes it.

@@ -33,3 +33,5 @@ mod server;
 mod soak;
 #[path = "webhook/tls.rs"]
 mod tls;
+#[path = "../rules/tests/support/walk.rs"]
+mod walk;

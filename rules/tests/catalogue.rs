@@ -1,6 +1,9 @@
 //! Every rule's manual is its first test: its examples are linted and its data is checked.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+#[path = "support/walk.rs"]
+mod walk;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -16,6 +19,8 @@ use gpulint_rules::source::{Source, read};
 use gpulint_rules::{
     Check, Engine, Finding, Index, Object, RULES, Refused, Rule, Safety, Settings,
 };
+
+use walk::{children, yaml_below};
 
 /// Lints text as one file under one rule, or under all of them.
 fn lint(text: &str, select: Option<&Rule>) -> Vec<Finding> {
@@ -311,26 +316,13 @@ fn fixtures_give_what_stands_beside_them() {
     let update = std::env::var_os("UPDATE").is_some();
     let mut wrong = Vec::new();
     let mut seen = 0;
-    let mut folders: Vec<_> = std::fs::read_dir(&root)
-        .unwrap()
-        .filter_map(Result::ok)
-        .map(|e| e.path())
-        .collect();
-    folders.sort();
-    for folder in folders {
+    for folder in children(&root) {
         let id = folder.file_name().unwrap().to_string_lossy().into_owned();
         let Some(rule) = gpulint_rules::find_rule(&id) else {
             wrong.push(format!("fixtures/rules/{id}: no such rule"));
             continue;
         };
-        let mut files: Vec<_> = std::fs::read_dir(&folder)
-            .unwrap()
-            .filter_map(Result::ok)
-            .map(|e| e.path())
-            .filter(|p| p.extension().is_some_and(|e| e == "yaml"))
-            .collect();
-        files.sort();
-        for path in files {
+        for path in yaml_below(&folder) {
             seen += 1;
             let text = std::fs::read_to_string(&path).unwrap();
             let findings = lint(&text, Some(rule));
@@ -481,14 +473,9 @@ fn every_fix_does_in_text_what_it_does_to_the_value() {
             let place = format!("{} line {}", rule.id, example.line);
             wrong.extend(wrong_fixes(&place, &example.text, rule, &mut tried));
         }
-        let mut files: Vec<_> = std::fs::read_dir(root.join(rule.id))
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.extension().is_some_and(|e| e == "yaml"))
-            .collect();
-        files.sort();
-        for path in files {
+        let folder = root.join(rule.id);
+        let files = folder.is_dir().then(|| yaml_below(&folder));
+        for path in files.unwrap_or_default() {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             let place = format!("{}/{name}", rule.id);
             let text = std::fs::read_to_string(&path).unwrap();

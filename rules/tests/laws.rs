@@ -3,6 +3,10 @@
 //! `PROPTEST_CASES=1000000 cargo test --release -p gpulint-rules --test laws` is the long run.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+#[path = "support/walk.rs"]
+mod walk;
+
+use std::path::Path;
 use std::sync::Arc;
 
 use gpulint_rules::engine::{File, sort};
@@ -212,35 +216,24 @@ fn past_failures_stay_fixed() {
 
 #[test]
 fn a_scalars_span_is_its_text() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/practices");
-    let mut folders = vec![root];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/practices");
     let mut seen = 0;
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap().filter_map(Result::ok) {
-            let path = entry.path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            if path.extension().is_none_or(|e| e != "yaml") {
-                continue;
-            }
-            let text = std::fs::read_to_string(&path).unwrap();
-            for (pointer, span, value) in nodes(text.as_bytes()) {
-                let written = &text[span.start as usize..span.end as usize];
-                if let Some(value) = value
-                    && !written.contains('\n')
-                    && !written.contains('\\')
-                {
-                    let bare = written.trim_matches(|c| c == '"' || c == '\'');
-                    assert_eq!(
-                        bare,
-                        value.trim_end_matches('\n'),
-                        "{} {pointer}",
-                        path.display()
-                    );
-                    seen += 1;
-                }
+    for path in walk::yaml_below(&root) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (pointer, span, value) in nodes(text.as_bytes()) {
+            let written = &text[span.start as usize..span.end as usize];
+            if let Some(value) = value
+                && !written.contains('\n')
+                && !written.contains('\\')
+            {
+                let bare = written.trim_matches(|c| c == '"' || c == '\'');
+                assert_eq!(
+                    bare,
+                    value.trim_end_matches('\n'),
+                    "{} {pointer}",
+                    path.display()
+                );
+                seen += 1;
             }
         }
     }
@@ -250,23 +243,10 @@ fn a_scalars_span_is_its_text() {
 /// Our values are those of an independent reader wherever both should agree.
 #[test]
 fn values_agree_with_a_second_reader() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
-    let mut folders = vec![
-        root.join("practices"),
-        root.join("sets"),
-        root.join("practices-repaired"),
-    ];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
     let mut compared = 0;
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap().filter_map(Result::ok) {
-            let path = entry.path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            if path.extension().is_none_or(|e| e != "yaml") {
-                continue;
-            }
+    for folder in ["practices", "sets", "practices-repaired"] {
+        for path in walk::yaml_below(&root.join(folder)) {
             let text = std::fs::read_to_string(&path).unwrap();
             let source = Arc::new(Source::from_text("x.yaml", &text));
             let ours: Vec<serde_json::Value> = read(&source)

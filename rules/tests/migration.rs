@@ -4,6 +4,9 @@
 //! the other until nothing changes; what is left to a person stands in `left.out`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+#[path = "support/walk.rs"]
+mod walk;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,17 +17,10 @@ use gpulint_rules::fix::text::{edits, rewritten};
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Finding, Group, Index, Object, RULES, Settings};
 
+use walk::children;
+
 /// Texts by file name.
 type Files = BTreeMap<String, String>;
-
-fn sorted(folder: &Path) -> Vec<PathBuf> {
-    let mut out: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    out.sort();
-    out
-}
 
 /// What the rules of the migration group find in a set.
 fn findings(files: &Files) -> Vec<Finding> {
@@ -109,10 +105,10 @@ fn old_sets_become_current_ones() {
     let update = std::env::var_os("UPDATE").is_some();
     let mut wrong = Vec::new();
     let mut cases = 0;
-    for case in sorted(&root) {
+    for case in children(&root) {
         cases += 1;
         let name = case.file_name().unwrap().to_string_lossy().into_owned();
-        let before: Files = sorted(&case.join("before"))
+        let before: Files = children(&case.join("before"))
             .into_iter()
             .map(|path| {
                 let text = std::fs::read_to_string(&path).unwrap();

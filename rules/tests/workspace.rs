@@ -6,6 +6,9 @@
 //! another.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+#[path = "support/walk.rs"]
+mod walk;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -31,38 +34,18 @@ impl Dice {
     }
 }
 
-fn manifests(folder: &Path, out: &mut Vec<String>) {
-    let mut entries: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|e| e.unwrap().path())
-        .collect();
-    entries.sort();
-    for path in entries {
-        if path.is_dir() {
-            manifests(&path, out);
-        } else if path.extension().is_some_and(|e| e == "yaml")
-            && let Ok(text) = std::fs::read_to_string(&path)
-        {
-            // A document that is past all bounds tells nothing more here.
-            out.extend(
-                cut(&text)
-                    .into_iter()
-                    .map(|part| text[part].to_owned())
-                    .filter(|t| t.len() < 5000),
-            );
-        }
-    }
-}
-
 fn documents() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
     let mut out = Vec::new();
     for folder in ["rules", "sets", "practices"] {
-        manifests(
-            &Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../fixtures")
-                .join(folder),
-            &mut out,
-        );
+        for path in walk::yaml_below(&root.join(folder)) {
+            let Ok(text) = std::fs::read_to_string(&path) else {
+                continue;
+            };
+            // A document that is past all bounds tells nothing more here.
+            let parts = cut(&text).into_iter().map(|part| text[part].to_owned());
+            out.extend(parts.filter(|t| t.len() < 5000));
+        }
     }
     assert!(out.len() > 300, "the fixtures are found");
     out

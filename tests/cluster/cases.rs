@@ -10,6 +10,7 @@ use gpulint_rules::{Authority, Engine, Index, Node, Object, ObjectId, Settings, 
 use serde_json::Value;
 
 use crate::judge::Field;
+use crate::walk;
 
 /// One object to judge, as text.
 pub(crate) struct Case {
@@ -93,10 +94,7 @@ pub(crate) fn documents(root: &Path, folder: &Path) -> Vec<Case> {
 }
 
 fn manifests_below(folder: &Path, out: &mut Vec<PathBuf>) {
-    let entries: Vec<PathBuf> = fs::read_dir(folder)
-        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
-        .map(|entry| entry.expect("a folder can be read").path())
-        .collect();
+    let entries = walk::children(folder);
     // Patches and templates are no objects yet.
     let foreign = ["kustomization.yaml", "Chart.yaml"];
     if entries

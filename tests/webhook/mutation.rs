@@ -9,7 +9,7 @@ use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Index, Object, RULES, Settings};
 use serde_json::{Value, json};
 
-use crate::parity::yaml_below;
+use crate::walk::yaml_below;
 
 /// The patched object; `None` where it gets no patch.
 fn patched(engine: &Engine, index: &Index, object: &Value) -> Option<Value> {
@@ -32,8 +32,7 @@ fn patched(engine: &Engine, index: &Index, object: &Value) -> Option<Value> {
 #[test]
 fn a_second_answer_patches_nothing() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = Vec::new();
-    yaml_below(&root.join("fixtures"), &mut files);
+    let files = yaml_below(&root.join("fixtures"));
     let mut everything = Settings::default();
     everything.webhook.exempt_namespaces.clear();
     let mut safe = everything.clone();

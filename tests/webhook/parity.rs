@@ -3,7 +3,7 @@
 //! has judged the object before it asks, and neither does what lacks an object that may be applied next.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use crate::client::{Client, Connection, metric};
 use crate::cluster::Authority;
 use crate::fake::Fake;
 use crate::server::{Folder, Server};
+use crate::walk::yaml_below;
 
 /// Rules about text: over the wire there is none.
 const OF_TEXT: [&str; 5] = [
@@ -25,21 +26,6 @@ const OF_TEXT: [&str; 5] = [
     "yaml-syntax",
     "yaml-text-after-end",
 ];
-
-pub(crate) fn yaml_below(folder: &Path, out: &mut Vec<PathBuf>) {
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    entries.sort();
-    for path in entries {
-        if path.is_dir() {
-            yaml_below(&path, out);
-        } else if path.extension().is_some_and(|e| e == "yaml") {
-            out.push(path);
-        }
-    }
-}
 
 /// One finding as both sides can say it: of a denial the field and the message, of a warning what fits into it.
 type Said = Vec<String>;
@@ -244,8 +230,7 @@ fn same(causes: &Said, findings: &Said) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_wire_says_what_the_command_line_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = Vec::new();
-    yaml_below(&root.join("fixtures"), &mut files);
+    let files = yaml_below(&root.join("fixtures"));
     let (folder, authority, fake) = (Folder::new(), Authority::new(), Fake::start().await);
     let pair = authority.issue(&["127.0.0.1"]);
     folder.write("tls.crt", &pair.certificate);

@@ -1,5 +1,8 @@
 //! What the schemas say of small objects, without the words of the rules.
 
+#[path = "../../tests/support/walk.rs"]
+mod walk;
+
 use serde_json::json;
 
 use super::{Problem, fields_at};
@@ -241,33 +244,22 @@ mod quick {
     use serde_json::Value;
 
     use super::super::table;
+    use super::walk::yaml_below;
     use crate::object::Object;
     use crate::source::{Source, read};
 
-    fn objects(folder: &Path, out: &mut Vec<Object>) {
-        let mut entries: Vec<_> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|e| e.unwrap().path())
-            .collect();
-        entries.sort();
-        for path in entries {
-            if path.is_dir() {
-                objects(&path, out);
-            } else if path.extension().is_some_and(|e| e == "yaml")
-                && let Ok(text) = std::fs::read_to_string(&path)
-            {
-                let source = std::sync::Arc::new(Source::from_text("a.yaml", &text));
-                let documents = read(&source);
-                let all = documents.iter();
-                out.extend(all.flat_map(|d| Object::from_document(&source, d, false)));
-            }
-        }
-    }
-
     fn fixtures(folder: &str) -> Vec<Object> {
-        let mut out = Vec::new();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
-        objects(&root.join(folder), &mut out);
+        let mut out = Vec::new();
+        for path in yaml_below(&root.join(folder)) {
+            let Ok(text) = std::fs::read_to_string(&path) else {
+                continue;
+            };
+            let source = std::sync::Arc::new(Source::from_text("a.yaml", &text));
+            let documents = read(&source);
+            let all = documents.iter();
+            out.extend(all.flat_map(|d| Object::from_document(&source, d, false)));
+        }
         out.retain(|object| table::find(object.id()).is_some());
         out
     }
