@@ -338,6 +338,14 @@ impl<'a> NodePool<'a> {
         duration::parse(Field::ExpireAfter, node.text()?).ok()
     }
 
+    /// The budgets that are written, with their list; `None` where none can be read, or where
+    /// nothing heeds them.
+    pub(crate) fn written_budgets(&self) -> Option<(Node<'a>, Vec<Budget>)> {
+        let list = self.disruption().get("budgets");
+        let heeded = list.is_sequence() && !self.is_static();
+        Some((list, self.budgets().filter(|_| heeded)?))
+    }
+
     /// The written budgets, or the default list; `None` where one cannot be read.
     #[must_use]
     pub fn budgets(&self) -> Option<Vec<Budget>> {

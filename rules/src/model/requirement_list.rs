@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::model::label_key::Place;
 use crate::model::requirement::{Operator, normalise};
-use crate::model::workload::WORKLOAD_KINDS;
+use crate::model::workload::{WORKLOAD_KINDS, with_workloads};
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::settings::{Platform, Version};
@@ -13,19 +13,8 @@ use crate::settings::{Platform, Version};
 pub(crate) const KINDS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NODE_OVERLAY];
 
 /// The kinds that carry requirements, and those whose pods have expressions of the same shape.
-pub(crate) const KINDS_AND_WORKLOADS: [Kind; KINDS.len() + WORKLOAD_KINDS.len()] = {
-    let mut kinds = [Kind::NODE_POOL; KINDS.len() + WORKLOAD_KINDS.len()];
-    let mut at = 0;
-    while at < kinds.len() {
-        kinds[at] = if at < KINDS.len() {
-            KINDS[at]
-        } else {
-            WORKLOAD_KINDS[at - KINDS.len()]
-        };
-        at += 1;
-    }
-    kinds
-};
+pub(crate) const KINDS_AND_WORKLOADS: [Kind; KINDS.len() + WORKLOAD_KINDS.len()] =
+    with_workloads(&KINDS);
 
 /// Who makes the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -199,6 +199,22 @@ pub const WORKLOAD_KINDS: &[Kind] = &[
     Kind::new("sparkoperator.k8s.io", "SparkApplication"),
 ];
 
+/// Other kinds with those of [`WORKLOAD_KINDS`], `N` in all.
+pub(crate) const fn with_workloads<const N: usize>(others: &[Kind]) -> [Kind; N] {
+    assert!(N == others.len() + WORKLOAD_KINDS.len());
+    let mut kinds = [Kind::POD; N];
+    let mut at = 0;
+    while at < N {
+        kinds[at] = if at < others.len() {
+            others[at]
+        } else {
+            WORKLOAD_KINDS[at - others.len()]
+        };
+        at += 1;
+    }
+    kinds
+}
+
 /// A pod template, or a pod itself.
 #[derive(Clone, Debug)]
 pub struct Template<'a> {

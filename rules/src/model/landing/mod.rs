@@ -15,7 +15,7 @@ use crate::model::duration::{Field, GoDuration, parse};
 use crate::model::pdb::never_allows;
 use crate::model::pod::pod;
 use crate::model::scheduling::Pod;
-use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
+use crate::model::workload::{Template, WORKLOAD_KINDS, templates, with_workloads};
 use crate::object::{Kind, Object, ObjectId};
 use crate::settings::Platform;
 
@@ -250,16 +250,6 @@ pub(crate) fn is_made(object: &Object) -> bool {
 
 /// Everything that is read to tell where pods go and what keeps them there.
 pub(crate) const READS: &[Kind] = &{
-    let more = [Kind::NODE_POOL, Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT];
-    let mut all = [Kind::POD; WORKLOAD_KINDS.len() + 4];
-    let mut at = 0;
-    while at < all.len() {
-        all[at] = if at < more.len() {
-            more[at]
-        } else {
-            WORKLOAD_KINDS[at - more.len()]
-        };
-        at += 1;
-    }
-    all
+    const MORE: [Kind; 4] = [Kind::NODE_POOL, Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT];
+    with_workloads::<{ MORE.len() + WORKLOAD_KINDS.len() }>(&MORE)
 };

@@ -130,11 +130,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let Some(pool) = NodePool::new(object) else {
         return;
     };
-    let list = pool.disruption().get("budgets");
-    if pool.is_static() || !list.is_sequence() {
-        return;
-    }
-    let Some(all) = pool.budgets() else {
+    let Some((list, all)) = pool.written_budgets() else {
         return;
     };
     // A schedule that never fires is budget-schedule-invalid's.

@@ -102,11 +102,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     // A patch may stand beside other budgets.
-    if pool.is_static() || object.is_partial() {
-        return;
-    }
-    let list = pool.disruption().get("budgets");
-    let Some(budgets) = pool.budgets() else {
+    let Some((list, budgets)) = pool.written_budgets().filter(|_| !object.is_partial()) else {
         return;
     };
     let calendar = Calendar::new(&budgets);

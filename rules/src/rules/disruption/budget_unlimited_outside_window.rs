@@ -127,11 +127,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let Some(pool) = NodePool::new(object) else {
         return;
     };
-    let list = pool.disruption().get("budgets");
-    if pool.is_static() || !list.is_sequence() {
-        return;
-    }
-    let Some(budgets) = pool.budgets() else {
+    let Some((list, budgets)) = pool.written_budgets() else {
         return;
     };
     let weighty = pool.is_gpu_intended() || is_production(object.name());

@@ -79,7 +79,7 @@ use serde_json::{Value, json};
 use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
 use crate::model::duration::{self, Field, GoDuration};
-use crate::model::workload::{WORKLOAD_KINDS, templates};
+use crate::model::workload::{WORKLOAD_KINDS, templates, with_workloads};
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
@@ -92,7 +92,7 @@ pub(crate) static RULE: Rule = Rule {
     group: Group::Disruption,
     severity: Severity::Error,
     since: "0.1.0",
-    kinds: KINDS,
+    kinds: &KINDS,
     reads: &[],
     params: &[],
     refused_by: &[],
@@ -101,17 +101,8 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
 };
 
-const KINDS: &[Kind] = &{
-    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 3];
-    let mut i = 0;
-    while i < WORKLOAD_KINDS.len() {
-        kinds[i] = WORKLOAD_KINDS[i];
-        i += 1;
-    }
-    kinds[i] = Kind::NODE;
-    kinds[i + 1] = Kind::NODE_CLAIM;
-    kinds
-};
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
+    with_workloads(&[Kind::NODE_POOL, Kind::NODE, Kind::NODE_CLAIM]);
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     if object.is(Kind::NODE_POOL) {

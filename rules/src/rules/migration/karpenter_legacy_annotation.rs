@@ -55,7 +55,7 @@
 
 use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
-use crate::model::workload::{WORKLOAD_KINDS, templates};
+use crate::model::workload::{WORKLOAD_KINDS, templates, with_workloads};
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
@@ -69,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
     group: Group::Migration,
     severity: Severity::Error,
     since: "0.1.0",
-    kinds: KINDS,
+    kinds: &KINDS,
     reads: &[],
     params: &[],
     refused_by: &[],
@@ -78,17 +78,8 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
 };
 
-const KINDS: &[Kind] = &{
-    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 3];
-    let mut i = 0;
-    while i < WORKLOAD_KINDS.len() {
-        kinds[i + 1] = WORKLOAD_KINDS[i];
-        i += 1;
-    }
-    kinds[WORKLOAD_KINDS.len() + 1] = Kind::NODE;
-    kinds[WORKLOAD_KINDS.len() + 2] = Kind::PROVISIONER;
-    kinds
-};
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
+    with_workloads(&[Kind::NODE_POOL, Kind::NODE, Kind::PROVISIONER]);
 
 /// What carries the annotations.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -79,7 +79,7 @@ use crate::finding::{Finding, Severity};
 use crate::fix::{Fix, Safety};
 use crate::model::node_labels::{Mention, Use, mentions};
 use crate::model::requirement::normalise;
-use crate::model::workload::{WORKLOAD_KINDS, templates};
+use crate::model::workload::{WORKLOAD_KINDS, templates, with_workloads};
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
 
@@ -100,15 +100,7 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
 };
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = {
-    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 1];
-    let mut at = 0;
-    while at < WORKLOAD_KINDS.len() {
-        kinds[at + 1] = WORKLOAD_KINDS[at];
-        at += 1;
-    }
-    kinds
-};
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     if object.is(Kind::NODE_POOL) {

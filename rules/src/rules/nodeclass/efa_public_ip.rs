@@ -59,20 +59,12 @@ use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
 use crate::model::gpu::EFA;
 use crate::model::node_class::Ec2NodeClass;
-use crate::model::workload::WORKLOAD_KINDS;
+use crate::model::workload::{WORKLOAD_KINDS, with_workloads};
 use crate::object::{Kind, Object};
 use crate::pointer::Pointer;
 use crate::rule::{Check, Context, Group, Rule, docs};
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = {
-    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 1];
-    let mut at = 0;
-    while at < WORKLOAD_KINDS.len() {
-        kinds[at + 1] = WORKLOAD_KINDS[at];
-        at += 1;
-    }
-    kinds
-};
+const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "efa-public-ip",

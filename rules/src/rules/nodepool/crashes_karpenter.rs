@@ -78,25 +78,19 @@ use crate::model::requirement::normalise;
 use crate::model::requirement_list::Provider;
 use crate::model::scheduling::{self, BlockDevice, NodeClass};
 use crate::model::unreadable::{Fault, unreadable};
-use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
+use crate::model::workload::{Template, WORKLOAD_KINDS, templates, with_workloads};
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
 use crate::settings::Version;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 5] = {
-    let mut kinds = [Kind::NODE_POOL; WORKLOAD_KINDS.len() + 5];
-    kinds[1] = Kind::EC2_NODE_CLASS;
-    kinds[2] = Kind::SCALED_OBJECT;
-    kinds[3] = Kind::NODE_CLAIM;
-    kinds[4] = Kind::NODE_OVERLAY;
-    let mut at = 0;
-    while at < WORKLOAD_KINDS.len() {
-        kinds[at + 5] = WORKLOAD_KINDS[at];
-        at += 1;
-    }
-    kinds
-};
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
+    Kind::NODE_POOL,
+    Kind::EC2_NODE_CLASS,
+    Kind::SCALED_OBJECT,
+    Kind::NODE_CLAIM,
+    Kind::NODE_OVERLAY,
+]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "crashes-karpenter",
