@@ -88,35 +88,42 @@ fn main() {
         std::hint::black_box(engine.review_object(&object, &index));
     });
     println!("one review beside 10,000 objects: {review:?}");
-    edits(&Arc::new(engine));
+    edits(&engine);
 }
 
+const CLASS: &str = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: gpu\nspec:\n  role: nodes\n  \
+    amiSelectorTerms: [{alias: al2023@v20250701}]\n  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]\n  \
+    securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]\n";
+
 /// One changed file in a folder of 1,400, until every finding is what it has to be.
-fn edits(engine: &Arc<Engine>) {
-    const CLASS: &str = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: gpu\nspec:\n  role: nodes\n  \
-        amiSelectorTerms: [{alias: al2023@v20250701}]\n  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]\n  \
-        securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]\n";
-    let read = |path: &str, text: &str| File::read(Source::from_text(path, text));
-    let text = manifests::app(700);
-    let cases = [
+fn edits(engine: &Engine) {
+    let dense = manifests::app(700);
+    let dense = [
         (
             "Deployment",
             "app-700.yaml",
-            text.as_str(),
+            dense.as_str(),
             "replicas: 3",
             "replicas: 1",
         ),
         (
             "NodePool",
             "app-700.yaml",
-            &text,
+            &dense,
             "consolidateAfter: 5m",
             "consolidateAfter: 9m",
         ),
         (
+            "NodePool's taint",
+            "app-700.yaml",
+            &dense,
+            "effect: NoSchedule",
+            "effect: NoExecute",
+        ),
+        (
             "PDB",
             "app-700.yaml",
-            &text,
+            &dense,
             "maxUnavailable: 1",
             "maxUnavailable: 0",
         ),
@@ -135,6 +142,99 @@ fn edits(engine: &Arc<Engine>) {
             "name: cpu",
         ),
     ];
+    edits_among("a dense folder", &manifests::app, &dense, engine);
+    let (pool, run, app) = (
+        manifests::cluster(700),
+        manifests::cluster(710),
+        manifests::cluster(702),
+    );
+    let cluster = [
+        (
+            "Deployment",
+            "app-702.yaml",
+            app.as_str(),
+            "cpu: \"7\"",
+            "cpu: \"5\"",
+        ),
+        (
+            "training run",
+            "app-710.yaml",
+            &run,
+            "cpu: \"7\"",
+            "cpu: \"5\"",
+        ),
+        (
+            "training run's protection",
+            "app-710.yaml",
+            &run,
+            "do-not-disrupt: \"true\"",
+            "do-not-disrupt: \"false\"",
+        ),
+        (
+            "NodePool",
+            "app-700.yaml",
+            &pool,
+            "consolidateAfter: 5m",
+            "consolidateAfter: 9m",
+        ),
+        (
+            "NodePool's capacity",
+            "app-700.yaml",
+            &pool,
+            "values: [on-demand]",
+            "values: [spot]",
+        ),
+        (
+            "NodePool's weight",
+            "app-700.yaml",
+            &pool,
+            "weight: 2",
+            "weight: 9",
+        ),
+        (
+            "NodePool's grace period",
+            "app-700.yaml",
+            &pool,
+            "terminationGracePeriod: 48h",
+            "terminationGracePeriod: 10s",
+        ),
+        (
+            "PDB",
+            "app-702.yaml",
+            &app,
+            "maxUnavailable: 1",
+            "maxUnavailable: 0",
+        ),
+        (
+            "HPA",
+            "app-702.yaml",
+            &app,
+            "maxReplicas: 9",
+            "maxReplicas: 1",
+        ),
+        (
+            "EC2NodeClass",
+            "class.yaml",
+            CLASS,
+            "role: nodes",
+            "role: others",
+        ),
+        (
+            "EC2NodeClass's name",
+            "class.yaml",
+            CLASS,
+            "name: gpu",
+            "name: cpu",
+        ),
+    ];
+    edits_among("a cluster", &manifests::cluster, &cluster, engine);
+}
+
+/// What is changed, in which file, from what text, and what in it to what.
+type Edit<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
+
+fn edits_among(what: &str, file: &dyn Fn(usize) -> String, edits: &[Edit<'_>], engine: &Engine) {
+    let read = |path: &str, text: &str| File::read(Source::from_text(path, text));
     for complete in [false, true] {
         let engine = &Arc::new(Engine::new(Settings {
             complete,
@@ -144,20 +244,20 @@ fn edits(engine: &Arc<Engine>) {
         let start = Instant::now();
         workspace.open(
             (0..1400)
-                .map(|n| read(&format!("app-{n}.yaml"), &manifests::app(n)))
+                .map(|n| read(&format!("app-{n}.yaml"), &file(n)))
                 .chain([read("class.yaml", CLASS)])
                 .map(|file| (file, Arc::clone(engine))),
         );
         let opening = start.elapsed();
-        println!("opening 1,400 files, on one thread, complete {complete}: {opening:?}");
-        for (name, path, text, from, to) in cases {
+        println!("opening {what} of 1,400 files, on one thread, complete {complete}: {opening:?}");
+        for (name, path, text, from, to) in edits {
             assert!(text.contains(from), "{name}");
             let other = text.replacen(from, to, 1);
             let mut changed = 0;
             let mut turn = 0;
             let editing = median(20, || {
                 turn += 1;
-                let text = if turn % 2 == 1 { &other } else { text };
+                let text = if turn % 2 == 1 { &other } else { *text };
                 changed = changed.max(workspace.set(read(path, text), engine).len());
             });
             println!(

@@ -1,8 +1,9 @@
 //! Writes large input for measurements: the same bytes for the same arguments.
 //!
 //! `manifests one FILE COUNT` writes one file of COUNT NodePools; `manifests folder DIR FILES`
-//! writes FILES files of mixed kinds, about 19 KB each; `manifests pools DIR COUNT` writes COUNT
-//! files with a NodePool of any sort each, broken ones too.
+//! writes FILES files of mixed kinds, about 19 KB each; `manifests cluster DIR FILES` writes what one
+//! cluster has, a workload or a NodePool in each of FILES files; `manifests pools DIR COUNT` writes
+//! COUNT files with a NodePool of any sort each, broken ones too.
 #![allow(clippy::print_stderr, clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::fmt::Write as _;
@@ -72,11 +73,87 @@ pub(crate) fn app(file: usize) -> String {
     text
 }
 
+/// How many files of a cluster there are to one NodePool.
+pub(crate) const FILES_TO_A_POOL: usize = 35;
+
+/// One file of a cluster: a NodePool, or a workload with its PDB and what scales it. Half of the
+/// workloads hold accelerators, every fourth chooses a team's pools, every tenth is a training run
+/// that must not be disrupted.
+pub(crate) fn cluster(file: usize) -> String {
+    let mut out = String::new();
+    if file.is_multiple_of(FILES_TO_A_POOL) {
+        let n = file / FILES_TO_A_POOL;
+        let team = if n.is_multiple_of(4) {
+            format!("      labels: {{example.com/team: team-{}}}\n", n % 5)
+        } else {
+            String::new()
+        };
+        let (taint, gpus) = match FAMILIES[n % 8].starts_with(['g', 'p']) {
+            true => (
+                "      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]\n",
+                ", nvidia.com/gpu: 64",
+            ),
+            false => ("", ""),
+        };
+        write!(
+            out,
+            "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: pool-{n}\nspec:\n  weight: {}\n  template:\n    metadata:\n\
+             {team}      annotations: {{}}\n    spec:\n      expireAfter: 720h\n      terminationGracePeriod: 48h\n{taint}      \
+             nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}\n      requirements:\n        \
+             - {{key: karpenter.k8s.aws/instance-family, operator: In, values: [{}, {}]}}\n        \
+             - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}\n  \
+             limits: {{cpu: \"1000\", memory: 4000Gi{gpus}}}\n  disruption:\n    consolidationPolicy: WhenEmpty\n    consolidateAfter: 5m\n",
+            n % 3,
+            FAMILIES[n % 8],
+            FAMILIES[(n + 1) % 8],
+        )
+        .unwrap();
+        return out;
+    }
+    let training = file.is_multiple_of(10);
+    let (kind, api, command) = if training {
+        ("StatefulSet", "apps/v1", "torchrun, train.py")
+    } else {
+        ("Deployment", "apps/v1", "vllm, serve, /models/a")
+    };
+    let annotations = match training {
+        true => "      annotations: {karpenter.sh/do-not-disrupt: \"true\"}\n",
+        false => "",
+    };
+    let selector = match file % 4 {
+        1 => format!(
+            "      nodeSelector: {{example.com/team: team-{}}}\n",
+            file % 5
+        ),
+        _ => String::new(),
+    };
+    let gpu = match file.is_multiple_of(2) {
+        true => ", nvidia.com/gpu: 1",
+        false => "",
+    };
+    write!(
+        out,
+        "apiVersion: {api}\nkind: {kind}\nmetadata:\n  name: app-{file}\n  namespace: team-{0}\nspec:\n  replicas: 3\n  selector:\n    \
+         matchLabels: {{app: app-{file}}}\n  template:\n    metadata:\n      labels: {{app: app-{file}}}\n{annotations}    spec:\n{selector}      \
+         tolerations: [{{key: nvidia.com/gpu, operator: Exists}}]\n      containers:\n        - name: main\n          \
+         image: example.com/app:v1.{file}\n          command: [{command}]\n          resources:\n            \
+         requests: {{cpu: \"{1}\", memory: 8Gi{gpu}}}\n            limits: {{memory: 8Gi{gpu}}}\n---\n\
+         apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata:\n  name: app-{file}\n  namespace: team-{0}\nspec:\n  \
+         maxUnavailable: 1\n  selector:\n    matchLabels: {{app: app-{file}}}\n---\n\
+         apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: app-{file}\n  namespace: team-{0}\nspec:\n  \
+         scaleTargetRef: {{apiVersion: {api}, kind: {kind}, name: app-{file}}}\n  minReplicas: 2\n  maxReplicas: 9\n",
+        file % 20,
+        file % 8 + 1,
+    )
+    .unwrap();
+    out
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [mode, target, count] = args.as_slice() else {
         eprintln!(
-            "usage: manifests one FILE COUNT | manifests folder DIR FILES | manifests pools DIR COUNT"
+            "usage: manifests one FILE COUNT | manifests folder|cluster DIR FILES | manifests pools DIR COUNT"
         );
         std::process::exit(2);
     };
@@ -104,6 +181,11 @@ fn main() {
     for file in 0..count {
         let folder = root.join(format!("team-{}", file % 40));
         fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join(format!("app-{file}.yaml")), app(file)).unwrap();
+        let text = if mode == "cluster" {
+            cluster(file)
+        } else {
+            app(file)
+        };
+        fs::write(folder.join(format!("app-{file}.yaml")), text).unwrap();
     }
 }
