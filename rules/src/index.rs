@@ -72,6 +72,8 @@ pub struct Index {
     kinds: BTreeMap<String, Vec<(String, ByName)>>,
     objects: Vec<Object>,
     complete: bool,
+    /// Whether it is told of changes, so that views have to know what they rest on.
+    live: bool,
     known: BTreeSet<Kind>,
     views: Parts,
 }
@@ -93,6 +95,19 @@ impl Index {
             complete,
             ..Index::default()
         }
+    }
+
+    /// An empty index of which objects will be replaced.
+    pub(crate) fn live(complete: bool) -> Index {
+        Index {
+            complete,
+            live: true,
+            ..Index::default()
+        }
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.live
     }
 
     /// Says of one kind that what is not in it does not exist.
@@ -139,6 +154,11 @@ impl Index {
         topics.sort_unstable();
         topics.dedup();
         self.views.forget(&mut topics);
+        let mut landings = std::mem::take(&mut self.views.landings);
+        landings.renew(self, old, new, &mut topics);
+        self.views.landings = landings;
+        topics.sort_unstable();
+        topics.dedup();
         topics
     }
 
@@ -151,12 +171,42 @@ impl Index {
             touched.add(|| topic("kind", kind));
             touched.add(|| topic("namespace", (kind, namespace)));
             touched.add(|| topic("name", (kind, namespace, id.name.as_str())));
+            let before = touched.is_wanted().then(|| self.presence(object));
             match change {
                 Change::Come => self.insert(object),
                 Change::Go => self.take(object),
             }
+            if let Some((any, has)) = before {
+                let (any_now, has_now) = self.presence(object);
+                if any != any_now {
+                    touched.add(|| topic("any", kind));
+                }
+                if has != has_now {
+                    touched.add(|| topic("presence", (kind, namespace, id.name.as_str())));
+                }
+            }
         }
         self.views.change(change, object, touched);
+    }
+
+    /// Whether there is any whole object of this one's kind, and whether one of its identity.
+    fn presence(&self, object: &Object) -> (bool, bool) {
+        let id = object.id();
+        let namespace = id.namespace_or_default();
+        let has = self.same(&id.group, &id.kind, namespace, &id.name);
+        let any = !has.is_empty() || self.any(&id.group, &id.kind);
+        (any, !has.is_empty())
+    }
+
+    fn any(&self, group: &str, kind: &str) -> bool {
+        let by_name = self.by_name(group, kind);
+        by_name.is_some_and(|by_name| by_name.values().any(|names| !names.is_empty()))
+    }
+
+    fn same(&self, group: &str, kind: &str, namespace: &str, name: &str) -> &[Object] {
+        self.by_name(group, kind)
+            .and_then(|by_name| by_name.get(namespace)?.get(name))
+            .map_or(&[], Same::as_slice)
     }
 
     fn take(&mut self, object: &Object) {
@@ -252,9 +302,22 @@ impl Index {
     #[must_use]
     pub fn all(&self, group: &str, kind: &str, namespace: &str, name: &str) -> &[Object] {
         trace::asked(|| topic("name", ((group, kind), namespace, name)));
-        self.by_name(group, kind)
-            .and_then(|by_name| by_name.get(namespace)?.get(name))
-            .map_or(&[], Same::as_slice)
+        self.same(group, kind, namespace, name)
+    }
+
+    /// Whether there is an object of this identity. Who asks no more than that is not asked again
+    /// for every new version of it.
+    #[must_use]
+    pub fn has(&self, kind: Kind, namespace: &str, name: &str) -> bool {
+        trace::asked(|| topic("presence", ((kind.group, kind.kind), namespace, name)));
+        !self.same(kind.group, kind.kind, namespace, name).is_empty()
+    }
+
+    /// Whether there is any whole object of a kind.
+    #[must_use]
+    pub fn has_any(&self, kind: Kind) -> bool {
+        trace::asked(|| topic("any", (kind.group, kind.kind)));
+        self.any(kind.group, kind.kind)
     }
 
     /// Looks an object up. For cluster-scoped kinds the namespace is `default`.

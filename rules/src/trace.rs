@@ -88,6 +88,10 @@ impl<'a> Touched<'a> {
         Touched(None)
     }
 
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.is_some()
+    }
+
     pub(crate) fn add(&mut self, topic: impl FnOnce() -> Topic) {
         if let Some(list) = &mut self.0 {
             list.push(topic());

@@ -49,7 +49,7 @@ impl Workspace {
     #[must_use]
     pub fn new(complete: bool) -> Workspace {
         Workspace {
-            index: Index::new(complete),
+            index: Index::live(complete),
             files: BTreeMap::new(),
             kept: Vec::new(),
             asked: HashMap::new(),

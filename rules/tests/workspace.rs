@@ -51,6 +51,89 @@ fn documents() -> Vec<String> {
     out
 }
 
+/// Objects of a small cluster in which most things have to do with each other: pools, pods that may
+/// go to them, PDBs that keep these there, and autoscalers that say how many there are.
+fn cluster() -> Vec<String> {
+    let mut dice = Dice(7);
+    let mut out = Vec::new();
+    for _ in 0..150 {
+        out.push(pool(&mut dice));
+        out.push(workload(&mut dice));
+        out.push(workload(&mut dice));
+        out.push(guard(&mut dice));
+    }
+    out
+}
+
+fn pool(dice: &mut Dice) -> String {
+    let name = dice.one(&["a", "b", "c", "d", "${POOL}"]);
+    let limits = dice.one(&["", "  limits: {nvidia.com/gpu: 8}\n", "  replicas: 2\n"]);
+    let weight = dice.below(3);
+    let labels = dice.one(&["", "team: x", "team: y"]);
+    let period = dice.one(&["", "10s", "1h", "48h"]);
+    let period = if period.is_empty() {
+        String::new()
+    } else {
+        format!("      terminationGracePeriod: {period}\n")
+    };
+    let expire = dice.one(&["720h", "Never"]);
+    let taints = dice.one(&["", "{key: nvidia.com/gpu, effect: NoSchedule}"]);
+    let family = dice.one(&["g5", "g6", "c7i", "{{ .Values.family }}"]);
+    let capacity = dice.one(&["spot", "on-demand", "spot, on-demand"]);
+    format!(
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: {name}\nspec:\n  weight: {weight}\n{limits}  template:\n    \
+         metadata:\n      labels: {{{labels}}}\n    spec:\n      expireAfter: {expire}\n{period}      taints: [{taints}]\n      \
+         nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}\n      requirements:\n        \
+         - {{key: karpenter.k8s.aws/instance-family, operator: In, values: [{family}]}}\n        \
+         - {{key: karpenter.sh/capacity-type, operator: In, values: [{capacity}]}}\n"
+    )
+}
+
+fn workload(dice: &mut Dice) -> String {
+    let (kind, api) = *dice.one(&[
+        ("Deployment", "apps/v1"),
+        ("StatefulSet", "apps/v1"),
+        ("Job", "batch/v1"),
+    ]);
+    let name = dice.one(&["one", "two", "three", "four"]);
+    let replicas = dice.below(4);
+    let replicas = match kind {
+        "Job" => String::new(),
+        _ => format!("  replicas: {replicas}\n  selector: {{matchLabels: {{app: {name}}}}}\n"),
+    };
+    let annotation = dice.one(&["", "karpenter.sh/do-not-disrupt: \"true\""]);
+    let selector = dice.one(&["", "team: x", "team: y", "karpenter.sh/nodepool: b"]);
+    let grace = dice.one(&["", "      terminationGracePeriodSeconds: 7200\n"]);
+    let tolerations = dice.one(&["", "{key: nvidia.com/gpu, operator: Exists}"]);
+    let command = dice.one(&["[vllm, serve]", "[torchrun, train.py]"]);
+    let gpu = dice.one(&["", "nvidia.com/gpu: 1"]);
+    format!(
+        "apiVersion: {api}\nkind: {kind}\nmetadata:\n  name: {name}\n  namespace: ml\nspec:\n{replicas}  template:\n    metadata:\n      \
+         labels: {{app: {name}}}\n      annotations: {{{annotation}}}\n    spec:\n{grace}      nodeSelector: {{{selector}}}\n      \
+         tolerations: [{tolerations}]\n      containers:\n        - name: main\n          image: example.com/a:1\n          \
+         command: {command}\n          resources: {{limits: {{{gpu}}}}}\n"
+    )
+}
+
+fn guard(dice: &mut Dice) -> String {
+    let name = dice.one(&["one", "two", "three", "four"]);
+    let number = dice.below(4);
+    match dice.below(3) {
+        0 => format!(
+            "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: {name}\n  namespace: ml\nspec:\n  \
+             scaleTargetRef: {{apiVersion: apps/v1, kind: Deployment, name: {name}}}\n  minReplicas: 1\n  maxReplicas: {number}\n"
+        ),
+        _ => {
+            let what = dice.one(&["maxUnavailable", "minAvailable"]);
+            let other = dice.below(2);
+            format!(
+                "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata:\n  name: {name}-{other}\n  namespace: ml\nspec:\n  \
+                 {what}: {number}\n  selector: {{matchLabels: {{app: {name}}}}}\n"
+            )
+        }
+    }
+}
+
 fn place(place: &Place) -> String {
     let at = place
         .locate()
@@ -145,8 +228,7 @@ fn edited(text: &str, documents: &[String], dice: &mut Dice) -> String {
         .join("---\n")
 }
 
-fn law(complete: bool, seed: u64, steps: usize) {
-    let documents = documents();
+fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
     let mut dice = Dice(seed);
     let settings = Settings {
         complete,
@@ -160,7 +242,7 @@ fn law(complete: bool, seed: u64, steps: usize) {
         .collect();
     for path in &paths[..12] {
         let text = (0..4)
-            .map(|_| dice.one(&documents).clone())
+            .map(|_| dice.one(documents).clone())
             .collect::<Vec<_>>()
             .join("\n---\n");
         texts.insert(path.clone(), text);
@@ -180,7 +262,7 @@ fn law(complete: bool, seed: u64, steps: usize) {
         } else {
             let text = edited(
                 texts.get(&path).map_or("", String::as_str),
-                &documents,
+                documents,
                 &mut dice,
             );
             texts.insert(path.clone(), text.clone());
@@ -218,12 +300,17 @@ fn steps() -> usize {
 
 #[test]
 fn a_workspace_says_what_a_run_over_all_files_says() {
-    law(false, 1, steps());
+    law(&documents(), false, 1, steps());
 }
 
 #[test]
 fn and_so_where_what_is_absent_does_not_exist() {
-    law(true, 2, steps());
+    law(&documents(), true, 2, steps());
+}
+
+#[test]
+fn pods_and_the_pools_they_go_to_are_told_of_each_other() {
+    law(&cluster(), true, 3, 3 * steps());
 }
 
 #[test]

@@ -2,205 +2,263 @@
 //!
 //! Asked are the pools that take pending pods and can be read in full, one by one, with the
 //! scheduler's own decision; taints and labels are compared first, because they decide most
-//! ([`Places`]). Of the pods that keep nodes from ending, all are known by the pools that they go to
-//! ([`Landing`]); past [`MAX_PAIRS`] pairs of them and of pools nothing is said: so large an input has
-//! more variety than a cluster.
+//! ([`Places`]). The pods that keep nodes from ending ([`guests`]) are known by the pools that they
+//! go to ([`Landing`]). In sessions all of it is kept, and a change looks only at what it touches.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
 
 use crate::index::Index;
-use crate::model::do_not_disrupt::{DO_NOT_DISRUPT, is_active};
-use crate::model::duration::{Field, GoDuration, parse};
-use crate::model::pdb::never_allows;
-use crate::model::pod::pod;
-use crate::model::scheduling::Pod;
-use crate::model::workload::{Template, WORKLOAD_KINDS, templates, with_workloads};
-use crate::object::{Kind, Object, ObjectId};
+use crate::model::do_not_disrupt::DURATIONS_SINCE;
+use crate::model::duration::{Field, parse};
+use crate::model::workload::{WORKLOAD_KINDS, with_workloads};
+use crate::object::{Kind, Object};
 use crate::settings::Platform;
+use crate::trace::{self, Topic, topic};
 
+mod guests;
 mod places;
 mod site;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use guests::{Blocker, Guest};
+use guests::{Guests, Shape};
 pub(crate) use places::Places;
-use places::{Row, key};
+use places::Row;
 use site::read;
 pub(crate) use site::{Site, wanted_capacity};
 
-/// How many pairs are compared at most.
-const MAX_PAIRS: usize = 20_000;
-/// What a pod gets that says nothing.
-const DEFAULT_GRACE: i64 = 30;
-/// A protection that ends within a day keeps no node for long.
-const DAY: i64 = 24 * 3600;
+/// The pods that keep a pool's nodes.
+const GUESTS: &str = "guests of a pool";
 
-/// A template whose pods keep a node for long, or need long to end.
-pub(crate) struct Guest {
-    pub workload: Object,
-    /// Its annotation keeps Karpenter from evicting it, for more than a day.
-    pub protected: bool,
-    /// `terminationGracePeriodSeconds` or its default.
-    pub grace: i64,
-    /// What lets none of its pods be evicted.
-    pub blocker: Option<Blocker>,
-    shape: usize,
+/// Where pods go on each kind of platform.
+#[derive(Debug, Default)]
+pub(crate) struct Landings {
+    /// Without and with the tolerations that EKS adds.
+    places: [OnceLock<Places>; 2],
+    /// The same, each without and with durations of protection.
+    landings: [OnceLock<Landing>; 4],
 }
 
-/// Why the eviction API never lets a pod go.
-pub(crate) enum Blocker {
-    /// A PDB that allows none.
-    Zero(Object),
-    /// Two PDBs, of which the API can serve only one.
-    Two(Object, Object),
+impl Landings {
+    /// Which pools may start nodes for which pods.
+    pub(crate) fn places(&self, index: &Index, platform: &Platform) -> &Places {
+        let make = || trace::unheard(|| Places::new(index, platform.eks));
+        self.places[usize::from(platform.eks)].get_or_init(make)
+    }
+
+    /// The pods that keep a pool's nodes, where the pool is their first choice.
+    pub(crate) fn guests_of<'i>(
+        &'i self,
+        index: &'i Index,
+        object: &Object,
+        platform: &Platform,
+    ) -> Vec<&'i Guest> {
+        let places = self.places(index, platform);
+        let durations = platform.karpenter >= DURATIONS_SINCE;
+        let slot = usize::from(platform.eks) * 2 + usize::from(durations);
+        let make = || trace::unheard(|| Landing::new(index, platform, places));
+        let landing = self.landings[slot].get_or_init(make);
+        landing.guests_of(places, object)
+    }
+
+    /// Objects have come and gone, which touches these topics: adds those of what is different now.
+    pub(crate) fn renew(
+        &mut self,
+        index: &Index,
+        old: &[Object],
+        new: &[Object],
+        touched: &mut Vec<Topic>,
+    ) {
+        let is_pool = |object: &Object| object.is(Kind::NODE_POOL) && !object.is_partial();
+        let pools = old.iter().chain(new).any(is_pool);
+        for (eks, places) in self.places.iter_mut().enumerate() {
+            let Some(places) = places.get_mut() else {
+                continue;
+            };
+            let moved = pools && places.renew(index, touched);
+            for landing in &mut self.landings[eks * 2..eks * 2 + 2] {
+                if let Some(landing) = landing.get_mut() {
+                    let guests = landing.renew(index, places, pools, (old, new), touched);
+                    if guests || moved {
+                        landing.arrange(places, touched);
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// The pods that keep nodes, and the pools that they go to.
-pub(crate) struct Landing {
-    guests: Vec<Guest>,
-    shapes: Vec<Pod>,
-    /// For each shape the sites that admit it.
-    rows: OnceLock<Vec<Row>>,
-    /// Guests by the site that is their first choice.
-    by_site: OnceLock<BTreeMap<usize, Vec<usize>>>,
+struct Landing {
+    platform: Platform,
+    /// `None` where there is no pool.
+    guests: Option<Guests>,
+    /// The shortest time that a pool gives a drain, in seconds.
+    shortest: Option<i64>,
+    /// Those that matter here, each with its row.
+    landed: Vec<(Arc<Guest>, Row)>,
+    /// Guests by the site that is their first choice, with the name of its pool.
+    by_site: BTreeMap<usize, (String, Vec<Arc<Guest>>)>,
 }
 
 impl std::fmt::Debug for Landing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Landing")
-            .field("guests", &self.guests.len())
+            .field("landed", &self.landed.len())
             .finish_non_exhaustive()
     }
 }
 
 impl Landing {
-    /// Finds the guests. What it is asked later goes to the same `places`.
-    pub(crate) fn new(index: &Index, platform: &Platform, places: &Places) -> Landing {
+    fn new(index: &Index, platform: &Platform, places: &Places) -> Landing {
         let mut landing = Landing {
-            guests: Vec::new(),
-            shapes: Vec::new(),
-            rows: OnceLock::new(),
-            by_site: OnceLock::new(),
+            platform: platform.clone(),
+            guests: None,
+            shortest: None,
+            landed: Vec::new(),
+            by_site: BTreeMap::new(),
         };
-        if places.pools().is_empty() {
-            return landing;
-        }
-        let shortest = places.pools().iter().filter_map(grace_period).min();
-        let mut blocking: BTreeMap<ObjectId, bool> = BTreeMap::new();
-        let mut shapes: BTreeMap<String, usize> = BTreeMap::new();
-        for object in WORKLOAD_KINDS.iter().flat_map(|kind| index.of(*kind)) {
-            // DaemonSets do not start nodes; what a pod of a controller asks is its controller's.
-            if object.is(Kind::DAEMON_SET) || is_made(object) {
-                continue;
-            }
-            for template in templates(object) {
-                let annotation = template.annotation(DO_NOT_DISRUPT).text();
-                let active = annotation.is_some_and(|text| is_active(text, platform));
-                let grace = template.spec.get("terminationGracePeriodSeconds");
-                let grace = match grace.int() {
-                    None if grace.exists() => continue,
-                    seconds => seconds.unwrap_or(DEFAULT_GRACE),
-                };
-                let blocker = blocker(&template, object, index, &mut blocking);
-                let slow = shortest.is_some_and(|shortest| grace > shortest);
-                if !active && !slow && blocker.is_none() {
-                    continue;
-                }
-                let Some(pod) = pod(&template) else {
-                    continue;
-                };
-                let shape = *shapes.entry(key(&pod)).or_insert_with(|| {
-                    landing.shapes.push(pod);
-                    landing.shapes.len() - 1
-                });
-                landing.guests.push(Guest {
-                    workload: object.clone(),
-                    protected: active && annotation.is_some_and(is_lasting),
-                    grace,
-                    blocker,
-                    shape,
-                });
-            }
-        }
+        landing.renew(index, places, true, (&[], &[]), &[]);
+        landing.arrange(places, &mut Vec::new());
         landing
+    }
+
+    /// Looks at what a change touches; says whether there are other guests now.
+    fn renew(
+        &mut self,
+        index: &Index,
+        places: &Places,
+        pools: bool,
+        (old, new): (&[Object], &[Object]),
+        touched: &[Topic],
+    ) -> bool {
+        let mut changed = false;
+        if pools {
+            let shortest = places.pools().iter().filter_map(grace_period).min();
+            changed = shortest != self.shortest;
+            self.shortest = shortest;
+        }
+        if places.pools().is_empty() {
+            return self.guests.take().is_some() || changed;
+        }
+        match &mut self.guests {
+            Some(guests) if guests.are_for(self.shortest) => {
+                guests.renew(index, &self.platform, (old, new), touched) || changed
+            }
+            _ => {
+                self.guests = Some(Guests::new(index, &self.platform, self.shortest));
+                true
+            }
+        }
+    }
+
+    /// Says who goes where, and adds the topics of pools that get other guests than before.
+    fn arrange(&mut self, places: &Places, touched: &mut Vec<Topic>) {
+        self.landed.clear();
+        let before = std::mem::take(&mut self.by_site);
+        let guests = self.guests.iter().flat_map(Guests::iter);
+        let slow = |guest: &Guest| self.shortest.is_some_and(|shortest| guest.grace > shortest);
+        let guests: Vec<&Arc<Guest>> = guests
+            .filter(|guest| guest.active || guest.blocker.is_some() || slow(guest))
+            .collect();
+        let mut shapes: Vec<&Shape> = Vec::new();
+        let mut numbers: HashMap<&str, usize> = HashMap::new();
+        for guest in &guests {
+            numbers.entry(guest.shape.key()).or_insert_with(|| {
+                shapes.push(&guest.shape);
+                shapes.len() - 1
+            });
+        }
+        let asked: Vec<_> = shapes
+            .iter()
+            .map(|shape| (shape.pod(), shape.key()))
+            .collect();
+        // Nobody has to be told of a row, but of what is made of all rows.
+        let rows = trace::unheard(|| {
+            if asked.is_empty() {
+                Vec::new()
+            } else {
+                places.rows(&asked)
+            }
+        });
+        for guest in guests {
+            let row = numbers.get(guest.shape.key()).and_then(|at| rows.get(*at));
+            self.landed
+                .push((Arc::clone(guest), row.cloned().flatten()));
+        }
+        for (guest, row) in &self.landed {
+            let sites = row.iter().flat_map(|row| row.iter());
+            let sites = sites.filter_map(|at| Some((*at, places.sites().get(*at)?)));
+            let heaviest = sites.clone().map(|(_, site)| site.weight()).max();
+            for (at, site) in sites.filter(|(_, site)| Some(site.weight()) == heaviest) {
+                let entry = self.by_site.entry(at);
+                let (_, guests) = entry.or_insert_with(|| (site.name().to_owned(), Vec::new()));
+                guests.push(Arc::clone(guest));
+            }
+        }
+        let mut told = |name: &str| touched.push(topic(GUESTS, name));
+        for (at, (name, guests)) in &self.by_site {
+            match before.get(at) {
+                Some((other, old)) if other == name && are_same(guests, old) => {}
+                _ => told(name),
+            }
+        }
+        for (at, (name, _)) in &before {
+            if self.by_site.get(at).is_none_or(|(other, _)| other != name) {
+                told(name);
+            }
+        }
     }
 
     /// The guests of which a pool is the first choice, or one of several of equal weight. The
     /// pool may be another version of the one that is known.
-    pub(crate) fn guests_of(&self, places: &Places, object: &Object) -> Vec<&Guest> {
-        if self.guests.is_empty() {
+    fn guests_of(&self, places: &Places, object: &Object) -> Vec<&Guest> {
+        trace::asked(|| topic(GUESTS, object.name()));
+        if self.landed.is_empty() {
             return Vec::new();
         }
         let sites = places.sites();
-        let same_name = sites.by_name.get(object.name()).into_iter().flatten();
-        let known = same_name
-            .copied()
-            .find(|at| sites.all[*at].object.same(object));
-        let own = |at: &usize| sites.all[*at].object.is_handle_of(object);
-        if let Some(at) = known.filter(own) {
-            return self.first_at(places, at);
+        let site = |at: &usize| sites.get(*at);
+        let mut same_name = sites.named_so(object.name()).iter().copied();
+        let known = same_name.find(|at| site(at).is_some_and(|site| site.stands_for(object)));
+        if let Some(at) = known.filter(|at| site(at).is_some_and(|site| site.is_of(object))) {
+            return self.first_at(at);
         }
         let Some(pool) = read(object).filter(|pool| !pool.replicas) else {
             return Vec::new();
         };
-        if let Some(at) = known.filter(|at| sites.all[*at].pool == pool) {
-            return self.first_at(places, at);
+        if let Some(at) = known.filter(|at| site(at).is_some_and(|site| site.pool == pool)) {
+            return self.first_at(at);
         }
         let weight = pool.weight.unwrap_or(0);
-        let site = Site::new(object, pool);
+        let own = Site::new(object, pool);
         let mut scheduler = None;
-        let mut answers: Vec<Option<bool>> = vec![None; self.shapes.len()];
+        let mut answers: HashMap<&str, bool> = HashMap::new();
         let mut out = Vec::new();
-        for guest in &self.guests {
-            let goes = *answers[guest.shape].get_or_insert_with(|| {
-                let others = self
-                    .row(places, guest.shape)
-                    .iter()
-                    .filter(|at| Some(**at) != known);
-                places.admits_here(&self.shapes[guest.shape], &site, &mut scheduler)
-                    && others
-                        .map(|at| sites.weight(*at))
-                        .all(|other| other <= weight)
+        for (guest, row) in &self.landed {
+            let goes = *answers.entry(guest.shape.key()).or_insert_with(|| {
+                let others = row.iter().flat_map(|row| row.iter());
+                let mut others = others.filter(|at| Some(**at) != known);
+                places.admits_here(guest.shape.pod(), &own, &mut scheduler)
+                    && others.all(|at| sites.weight(*at) <= weight)
             });
             if goes {
-                out.push(guest);
+                out.push(guest.as_ref());
             }
         }
         out
     }
 
-    fn first_at(&self, places: &Places, site: usize) -> Vec<&Guest> {
-        let by_site = self.by_site.get_or_init(|| self.first_choices(places));
-        let guests = by_site.get(&site).into_iter().flatten();
-        guests.map(|at| &self.guests[*at]).collect()
+    fn first_at(&self, site: usize) -> Vec<&Guest> {
+        let guests = self.by_site.get(&site).into_iter().flat_map(|(_, all)| all);
+        guests.map(Arc::as_ref).collect()
     }
+}
 
-    fn first_choices(&self, places: &Places) -> BTreeMap<usize, Vec<usize>> {
-        let mut out: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        let sites = places.sites();
-        for (at, guest) in self.guests.iter().enumerate() {
-            let row = self.row(places, guest.shape);
-            let heaviest = row.iter().map(|site| sites.weight(*site)).max();
-            for site in row {
-                if Some(sites.weight(*site)) == heaviest {
-                    out.entry(*site).or_default().push(at);
-                }
-            }
-        }
-        out
-    }
-
-    fn row(&self, places: &Places, shape: usize) -> &[usize] {
-        let rows = self.rows.get_or_init(|| {
-            let pairs = self.shapes.len().saturating_mul(places.pools().len());
-            if pairs > MAX_PAIRS {
-                return Vec::new();
-            }
-            places.rows(&self.shapes)
-        });
-        rows.get(shape).map_or(&[], |row| row)
-    }
+fn are_same(a: &[Arc<Guest>], b: &[Arc<Guest>]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
 /// `terminationGracePeriod` in seconds.
@@ -208,36 +266,6 @@ pub(crate) fn grace_period(pool: &Object) -> Option<i64> {
     let node = pool.path(&["spec", "template", "spec", "terminationGracePeriod"]);
     let span = parse(Field::TerminationGracePeriod, node.text()?).ok()?;
     i64::try_from(span.seconds()?).ok()
-}
-
-/// What keeps the pods of a template from ever being evicted.
-fn blocker(
-    template: &Template<'_>,
-    object: &Object,
-    index: &Index,
-    known: &mut BTreeMap<ObjectId, bool>,
-) -> Option<Blocker> {
-    let (pdbs, _) = (index.views()).pdbs_of(object.id().namespace_or_default(), template);
-    for pdb in &pdbs {
-        let never = known.get(pdb.id()).copied();
-        let never = never.unwrap_or_else(|| never_allows(pdb, index));
-        known.insert(pdb.id().clone(), never);
-        if never {
-            return Some(Blocker::Zero((*pdb).clone()));
-        }
-    }
-    match pdbs.as_slice() {
-        [first, more @ ..] => {
-            let second = more.iter().find(|pdb| pdb.id() != first.id())?;
-            Some(Blocker::Two((*first).clone(), (*second).clone()))
-        }
-        [] => None,
-    }
-}
-
-/// Whether an annotation's value protects a pod for more than a day.
-fn is_lasting(value: &str) -> bool {
-    value == "true" || GoDuration::parse(value).is_ok_and(|length| length.seconds() > DAY)
 }
 
 /// Whether a controller made the object.

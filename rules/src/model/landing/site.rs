@@ -1,6 +1,6 @@
 //! The pools' side: which take pending pods, as the scheduler reads them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
 use crate::model::pod::pod;
@@ -8,29 +8,48 @@ use crate::model::requirement::{Requirement, Requirements, is_well_known};
 use crate::model::scheduling::{Pod, Pool, Term, pool_requirements};
 use crate::model::workload::Template;
 use crate::object::Object;
+use crate::trace::{self, topic};
 
+/// What is asked of a pool as it is written.
+pub(super) const SITE: &str = "a pool that takes pods";
 /// The label by which pods ask for a pool.
 pub(super) const POOL: &str = "karpenter.sh/nodepool";
 
 /// A pool that takes pending pods.
 pub(crate) struct Site {
-    /// The NodePool.
-    pub object: Object,
+    object: Object,
     pub(super) pool: Pool,
     pub(super) requirements: Requirements,
+    /// What it says but for its name and weight.
+    kind: String,
 }
 
-/// The pools that take pending pods.
+/// The pools that take pending pods. Each has a number for as long as it is here.
 #[derive(Default)]
 pub(super) struct Sites {
-    pub(super) all: Vec<Site>,
-    pub(super) by_name: BTreeMap<String, Vec<usize>>,
+    all: Vec<Option<Site>>,
+    /// Numbers that nobody has.
+    free: Vec<usize>,
+    /// Every pool by its address.
+    known: HashMap<usize, Reading>,
+    /// Of each number, where it stands among the others.
+    ranks: Vec<usize>,
+    by_name: BTreeMap<String, Vec<usize>>,
     /// Those that differ in name and weight alone stand together.
     pub(super) kinds: Vec<Vec<usize>>,
     /// For each label of one's own the kinds that have it: pods that select it can go to no other.
     labels: BTreeMap<String, Labelled>,
     /// Whether some pool is not among them because it cannot be read.
     pub(super) blind: bool,
+}
+
+/// What a pool is to pods.
+#[derive(Clone, Copy)]
+enum Reading {
+    Site(usize),
+    /// A static pool, which is asked for no pending pod.
+    Static,
+    Unreadable,
 }
 
 /// The kinds of pools that have a label.
@@ -41,53 +60,145 @@ struct Labelled {
     open: Vec<usize>,
 }
 
+/// How sites differ from what they were.
+#[derive(Default)]
+pub(super) struct Shift {
+    /// Sites that are new to the scheduler.
+    pub(super) come: Vec<usize>,
+    /// The numbers of those that are gone, ascending, with their names. None of the new ones has
+    /// such a number.
+    pub(super) gone: Vec<(usize, String)>,
+    /// Names of pools that say the same to the scheduler, and are written anew.
+    pub(super) rewritten: Vec<String>,
+}
+
 impl Sites {
+    /// Of pools in their order.
     pub(super) fn new(pools: &[Object]) -> Sites {
         let mut sites = Sites::default();
-        let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
-        for object in pools {
-            let pool = match read(object) {
-                Some(pool) if pool.replicas => continue,
-                Some(pool) => pool,
-                None => {
-                    sites.blind = true;
-                    continue;
-                }
-            };
-            let (next, at) = (kinds.len(), sites.all.len());
-            let nameless = Pool {
-                name: String::new(),
-                weight: None,
-                ..pool.clone()
-            };
-            let same_name = sites.by_name.entry(object.name().to_owned()).or_default();
-            same_name.push(at);
-            let kind = *kinds.entry(format!("{nameless:?}")).or_insert(next);
-            if kind == next {
-                sites.kinds.push(Vec::new());
-            }
-            sites.kinds[kind].push(at);
-            let site = Site::new(object, pool);
-            if kind == next {
-                sites.label(kind, &site.requirements);
-            }
-            sites.all.push(site);
-        }
+        sites.change(pools);
         sites
     }
 
-    fn label(&mut self, kind: usize, requirements: &Requirements) {
-        for (key, requirement) in requirements.iter().filter(|(key, _)| !is_well_known(key)) {
-            let labelled = self.labels.entry(key.to_owned()).or_default();
-            if requirement.complement {
-                labelled.open.push(kind);
-                continue;
-            }
-            for value in &requirement.values {
-                let kinds = labelled.by_value.entry(value.clone()).or_default();
-                kinds.push(kind);
+    /// Takes these pools, in their order, in the place of those that are known.
+    pub(super) fn change(&mut self, pools: &[Object]) -> Shift {
+        let mut shift = Shift::default();
+        let mut before = std::mem::take(&mut self.known);
+        let mut unread = Vec::new();
+        for object in pools {
+            match before.remove(&object.address()) {
+                Some(reading) => _ = self.known.insert(object.address(), reading),
+                None => unread.push(object),
             }
         }
+        let mut gone: BTreeSet<usize> = before
+            .into_values()
+            .filter_map(|reading| match reading {
+                Reading::Site(at) => Some(at),
+                Reading::Static | Reading::Unreadable => None,
+            })
+            .collect();
+        for object in unread {
+            let reading = match read(object) {
+                None => Reading::Unreadable,
+                Some(pool) if pool.replicas => Reading::Static,
+                Some(pool) => Reading::Site(match self.heir(object, &pool, &gone) {
+                    Some(at) => {
+                        gone.remove(&at);
+                        shift.rewritten.push(object.name().to_owned());
+                        if let Some(site) = &mut self.all[at] {
+                            site.object = object.clone();
+                        }
+                        at
+                    }
+                    None => {
+                        let at = self.free.pop().unwrap_or_else(|| {
+                            self.all.push(None);
+                            self.all.len() - 1
+                        });
+                        self.all[at] = Some(Site::new(object, pool));
+                        shift.come.push(at);
+                        at
+                    }
+                }),
+            };
+            self.known.insert(object.address(), reading);
+        }
+        for at in gone {
+            if let Some(site) = self.all[at].take() {
+                self.free.push(at);
+                shift.gone.push((at, site.pool.name));
+            }
+        }
+        if !shift.come.is_empty() || !shift.gone.is_empty() {
+            self.arrange(pools);
+        }
+        let unreadable = |reading: &Reading| matches!(reading, Reading::Unreadable);
+        self.blind = self.known.values().any(unreadable);
+        shift
+    }
+
+    /// The site of an earlier version of a pool, if the scheduler cannot tell the two apart.
+    fn heir(&self, object: &Object, pool: &Pool, gone: &BTreeSet<usize>) -> Option<usize> {
+        let [at] = self.named_so(object.name()) else {
+            return None;
+        };
+        let site = self.all[*at].as_ref()?;
+        let namespace = |object: &Object| object.id().namespace_or_default().to_owned();
+        let same = site.pool == *pool && namespace(&site.object) == namespace(object);
+        (same && gone.contains(at)).then_some(*at)
+    }
+
+    /// Says who stands where.
+    fn arrange(&mut self, pools: &[Object]) {
+        self.ranks = vec![0; self.all.len()];
+        self.by_name.clear();
+        self.kinds.clear();
+        self.labels.clear();
+        let mut kinds: HashMap<&str, usize> = HashMap::new();
+        for (rank, object) in pools.iter().enumerate() {
+            let Some(Reading::Site(at)) = self.known.get(&object.address()) else {
+                continue;
+            };
+            let Some(site) = &self.all[*at] else {
+                continue;
+            };
+            self.ranks[*at] = rank;
+            let same_name = self.by_name.entry(site.pool.name.clone()).or_default();
+            same_name.push(*at);
+            let next = kinds.len();
+            let kind = *kinds.entry(&site.kind).or_insert(next);
+            if kind == next {
+                self.kinds.push(Vec::new());
+                label(&mut self.labels, kind, &site.requirements);
+            }
+            self.kinds[kind].push(*at);
+        }
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<&Site> {
+        self.all.get(at)?.as_ref()
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+
+    /// The number and the site of each.
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Site)> {
+        let sites = self.all.iter().enumerate();
+        sites.filter_map(|(at, site)| Some((at, site.as_ref()?)))
+    }
+
+    pub(super) fn named_so(&self, name: &str) -> &[usize] {
+        self.by_name.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Puts numbers in the order of the sites.
+    pub(super) fn sort(&self, sites: &mut [usize]) {
+        sites.sort_unstable_by_key(|at| self.ranks.get(*at));
     }
 
     /// The kinds to which pods can go that ask for one of these; `None` where any may do.
@@ -119,17 +230,65 @@ impl Sites {
     }
 
     pub(super) fn weight(&self, site: usize) -> i64 {
-        self.all[site].pool.weight.unwrap_or(0)
+        self.get(site).map_or(0, Site::weight)
+    }
+}
+
+fn label(labels: &mut BTreeMap<String, Labelled>, kind: usize, requirements: &Requirements) {
+    for (key, requirement) in requirements.iter().filter(|(key, _)| !is_well_known(key)) {
+        let labelled = labels.entry(key.to_owned()).or_default();
+        if requirement.complement {
+            labelled.open.push(kind);
+            continue;
+        }
+        for value in &requirement.values {
+            let kinds = labelled.by_value.entry(value.clone()).or_default();
+            kinds.push(kind);
+        }
     }
 }
 
 impl Site {
     pub(super) fn new(object: &Object, pool: Pool) -> Site {
+        let nameless = Pool {
+            name: String::new(),
+            weight: None,
+            ..pool.clone()
+        };
         Site {
             object: object.clone(),
             requirements: pool_requirements(&pool),
+            kind: format!("{nameless:?}"),
             pool,
         }
+    }
+
+    /// The NodePool as it is written now.
+    pub(crate) fn object(&self) -> &Object {
+        trace::asked(|| topic(SITE, &self.pool.name));
+        &self.object
+    }
+
+    pub(super) fn is_of(&self, object: &Object) -> bool {
+        self.object.is_handle_of(object)
+    }
+
+    pub(super) fn stands_for(&self, object: &Object) -> bool {
+        self.object.same(object)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.pool.name
+    }
+
+    /// `spec.weight`.
+    pub(crate) fn weight(&self) -> i64 {
+        self.pool.weight.unwrap_or(0)
+    }
+
+    /// Whether its nodes have a taint of this key.
+    pub(crate) fn is_tainted(&self, key: &str) -> bool {
+        self.pool.taints.iter().any(|taint| taint.key == key)
     }
 
     /// The capacity types, but for `reserved`, that pods can get here which ask for `wanted`

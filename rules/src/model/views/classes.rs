@@ -1,11 +1,13 @@
 //! Node classes and who refers to them.
 
 use crate::index::Index;
+use crate::model::nodepool::NodePool;
+use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::trace::Touched;
 
 use super::Kept;
-use super::relation::{Change, Counts};
+use super::relation::{Change, Counts, Relation};
 
 /// Node classes and who refers to them.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub(crate) struct Classes {
     groups: Counts<String>,
     /// NodePools that do not say which group it is.
     vague: Counts<()>,
+    /// NodePools by the group and the kind of their class.
+    pools: Relation<2, Object>,
 }
 
 impl Kept for Classes {
@@ -33,6 +37,7 @@ impl Kept for Classes {
             unknown: Counts::new("class unknown"),
             groups: Counts::new("class groups"),
             vague: Counts::new("class group unknown"),
+            pools: Relation::new("pools by the kind of their class"),
         };
         for object in index.objects() {
             out.change(Change::Come, object, &mut Touched::unwanted());
@@ -73,6 +78,10 @@ impl Kept for Classes {
             Some(group) => self.groups.change(change, group.to_owned(), touched),
             None => self.vague.change(change, (), touched),
         }
+        if let Some(kind) = named_class(object) {
+            let key = [kind.group, kind.kind];
+            self.pools.change(change, key, object, touched);
+        }
     }
 }
 
@@ -96,9 +105,14 @@ impl Classes {
 
     /// The API group that every NodePool refers to, where all are known and agree.
     pub(crate) fn only_group(&self) -> Option<&str> {
-        let mut groups = self.groups.all().map(|(group, _)| group.as_str());
+        let mut groups = self.groups.keys().map(String::as_str);
         let only = groups.next().filter(|_| !self.vague.has(&()));
         only.filter(|_| groups.next().is_none())
+    }
+
+    /// The first NodePool that names a class of this kind ([`named_class`]).
+    pub(crate) fn first_pool(&self, kind: Kind) -> Option<&Object> {
+        self.pools.first([kind.group, kind.kind])
     }
 
     /// The API groups that NodePools other than this one refer to.
@@ -117,4 +131,26 @@ fn class_group(pool: &Object) -> Option<&str> {
         .path(&["spec", "template", "spec", "nodeClassRef", "group"])
         .text()?;
     Some(text.split('/').next().unwrap_or(text))
+}
+
+/// The kind of the class that a NodePool names; `None` where it names none, where that is another
+/// provider's, or Auto Mode's own.
+fn named_class(pool: &Object) -> Option<Kind> {
+    let reference = NodePool::new(pool)?.template_spec().get("nodeClassRef");
+    class_kind(&reference)
+}
+
+/// The kind of class that a reference names; `None` where it names none, where that is another
+/// provider's, or Auto Mode's own.
+pub(crate) fn class_kind(reference: &Node<'_>) -> Option<Kind> {
+    let is = |kind: &Kind| {
+        reference.get("group").text() == Some(kind.group)
+            && reference.get("kind").text() == Some(kind.kind)
+    };
+    let kinds = [Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS];
+    let kind = kinds.into_iter().find(is)?;
+    let name = reference.get("name");
+    let name = name.text().filter(|name| !name.is_empty())?;
+    let built_in = kind == Kind::AUTO_MODE_NODE_CLASS && name == "default";
+    (!built_in).then_some(kind)
 }

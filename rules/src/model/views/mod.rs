@@ -9,16 +9,16 @@ mod relation;
 mod resources;
 mod scalers;
 mod workloads;
+mod woven;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use crate::index::Index;
 use crate::model::class::Class;
-use crate::model::do_not_disrupt::DURATIONS_SINCE;
 use crate::model::fallback::Fallbacks;
 use crate::model::label_uses::LabelUses;
-use crate::model::landing::{Guest, Landing, Places};
+use crate::model::landing::{Guest, Landings, Places};
 use crate::model::migration::{Kubelets, metrics};
 use crate::model::nodepool::NodePool;
 use crate::model::selector;
@@ -28,7 +28,7 @@ use crate::settings::Platform;
 use crate::trace::{self, Topic, Touched, topic};
 
 pub(crate) use class_pools::{ClassPools, Users};
-pub(crate) use classes::Classes;
+pub(crate) use classes::{Classes, class_kind};
 use guards::{Pdbs, Protectors};
 use relation::Derived;
 pub(crate) use relation::{Change, Counts};
@@ -38,6 +38,7 @@ use workloads::{Workloads, chooses, pairs, pool_labels, takes, wants};
 
 pub use scalers::target;
 pub use workloads::Workload;
+pub(crate) use woven::Woven;
 
 /// A view that is made when first asked for, and from then on kept while objects come and go.
 pub(crate) trait Kept {
@@ -62,10 +63,7 @@ pub(crate) struct Parts {
     kubelets: Derived<Kubelets>,
     recorded: Derived<BTreeSet<String>>,
     label_uses: OnceLock<LabelUses>,
-    /// Without and with the tolerations that EKS adds.
-    places: [Derived<Places>; 2],
-    /// One for each kind of platform.
-    landings: [Derived<Landing>; 4],
+    pub(crate) landings: Landings,
 }
 
 impl Parts {
@@ -104,12 +102,6 @@ impl Parts {
             note(FALLBACKS, self.fallbacks.forget(touched));
             note(KUBELETS, self.kubelets.forget(touched));
             note(RECORDED, self.recorded.forget(touched));
-            for places in &mut self.places {
-                note(PLACES, places.forget(touched));
-            }
-            for landing in &mut self.landings {
-                note(LANDINGS, landing.forget(touched));
-            }
             if gone.is_empty() {
                 break;
             }
@@ -124,16 +116,13 @@ impl Parts {
         self.fallbacks.reset();
         self.kubelets.reset();
         self.recorded.reset();
-        self.places.iter_mut().for_each(Derived::reset);
-        self.landings.iter_mut().for_each(Derived::reset);
+        self.landings = Landings::default();
     }
 }
 
 const FALLBACKS: &str = "fallbacks";
 const KUBELETS: &str = "kubelets";
 const RECORDED: &str = "recorded series";
-const PLACES: &str = "places";
-const LANDINGS: &str = "landings";
 
 /// The views of an index.
 #[derive(Clone, Copy, Debug)]
@@ -218,19 +207,13 @@ impl<'i> Views<'i> {
 
     /// Which pools may start nodes for which pods.
     pub(crate) fn places(self, platform: &Platform) -> &'i Places {
-        let places = &self.index.parts().places[usize::from(platform.eks)];
-        places.get(PLACES, || Places::new(self.index, platform.eks))
+        self.index.parts().landings.places(self.index, platform)
     }
 
     /// The pods that keep a pool's nodes, where the pool is their first choice.
     pub(crate) fn guests_of(self, object: &Object, platform: &Platform) -> Vec<&'i Guest> {
-        let places = self.places(platform);
-        let durations = platform.karpenter >= DURATIONS_SINCE;
-        let slot = usize::from(platform.eks) * 2 + usize::from(durations);
-        let landing = &self.index.parts().landings[slot];
-        // Made of the places as well, so that it goes when they go.
-        let make = || Landing::new(self.index, platform, self.places(platform));
-        landing.get(LANDINGS, make).guests_of(places, object)
+        let landings = &self.index.parts().landings;
+        landings.guests_of(self.index, object, platform)
     }
 
     /// The labels of nodes that pods speak of.

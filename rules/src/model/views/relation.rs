@@ -54,6 +54,8 @@ pub(super) struct Relation<const N: usize, T> {
     lists: HashMap<Box<str>, Few<T>>,
 }
 
+const FIRST: &str = "first";
+
 /// Nearly always one.
 #[derive(Debug)]
 enum Few<T> {
@@ -79,6 +81,19 @@ impl<const N: usize, T: Item> Relation<N, T> {
         }
     }
 
+    /// The first of a list. Who asks for no more is told only where another one is the first.
+    pub(super) fn first(&self, key: [&str; N]) -> Option<&T> {
+        trace::asked(|| topic(self.about, (FIRST, key)));
+        self.head(key)
+    }
+
+    fn head(&self, key: [&str; N]) -> Option<&T> {
+        match self.lists.get(joined(key).as_str())? {
+            Few::One(one) => Some(one),
+            Few::More(list) => list.first(),
+        }
+    }
+
     pub(super) fn change(
         &mut self,
         change: Change,
@@ -87,6 +102,15 @@ impl<const N: usize, T: Item> Relation<N, T> {
         touched: &mut Touched<'_>,
     ) {
         touched.add(|| topic(self.about, key));
+        let address = |first: &T| first.object().address();
+        let before = self.head(key).map(address);
+        self.put(change, key, item);
+        if self.head(key).map(address) != before {
+            touched.add(|| topic(self.about, (FIRST, key)));
+        }
+    }
+
+    fn put(&mut self, change: Change, key: [&str; N], item: &T) {
         let key = joined(key);
         let Some(few) = self.lists.get_mut(key.as_str()) else {
             if matches!(change, Change::Come) {
@@ -131,6 +155,8 @@ fn joined<const N: usize>(key: [&str; N]) -> String {
     out
 }
 
+const KEYS: &str = "keys";
+
 /// How many objects say something.
 #[derive(Debug)]
 pub(crate) struct Counts<K> {
@@ -157,6 +183,12 @@ impl<K: Ord + Hash> Counts<K> {
         self.counts.iter().map(|(key, count)| (key, *count))
     }
 
+    /// Everything that is said, however many say it.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
+        trace::asked(|| topic(self.about, KEYS));
+        self.counts.keys()
+    }
+
     pub(crate) fn change(&mut self, change: Change, key: K, touched: &mut Touched<'_>) {
         touched.add(|| topic(self.about, ()));
         let count = self.counts.get(&key).copied().unwrap_or(0);
@@ -165,6 +197,7 @@ impl<K: Ord + Hash> Counts<K> {
             Change::Go => count.saturating_sub(1),
         };
         if (count == 0) != (now == 0) {
+            touched.add(|| topic(self.about, KEYS));
             touched.add(|| topic(self.about, &key));
         }
         if now == 0 {

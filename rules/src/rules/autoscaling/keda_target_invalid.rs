@@ -55,7 +55,6 @@ use serde_json::json;
 
 use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
-use crate::index::Lookup;
 use crate::model::keda::brief;
 use crate::model::views::target;
 use crate::object::{Kind, Object};
@@ -185,11 +184,10 @@ fn absent(object: &Object, full: &str, ctx: &mut Context<'_>) {
     else {
         return;
     };
-    let missing = match ctx.index().find(*wanted, &namespace, &name) {
-        Lookup::Found(_) => return,
-        Lookup::Missing => true,
-        Lookup::Unknown => false,
-    };
+    if ctx.index().has(*wanted, &namespace, &name) {
+        return;
+    }
+    let missing = ctx.index().knows(*wanted);
     let reference = object.path(&["spec", "scaleTargetRef"]);
     let other = SCALABLE.iter().filter(|k| *k != wanted).find_map(|k| {
         ctx.index()

@@ -131,7 +131,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .severity(severity)
             .help("ask for `karpenter.sh/capacity-type: on-demand`, or save work on SIGTERM and remove it");
         if let Some(site) = site {
-            let pool = &site.object;
+            let pool = site.object();
             finding.related(pool, &pool.path(&["metadata", "name"]), "may take the pods");
         }
     }

@@ -180,7 +180,7 @@ fn is_free(key: &str, template: &Template<'_>, ctx: &Context<'_>) -> bool {
         return false;
     }
     let sites = places.sites_of(template).unwrap_or_default();
-    !sites.is_empty() && !sites.iter().any(|s| is_tainted(&s.object, key))
+    !sites.is_empty() && !sites.iter().any(|site| site.is_tainted(key))
 }
 
 fn is_tainted(pool: &Object, key: &str) -> bool {

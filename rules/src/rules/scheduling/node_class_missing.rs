@@ -94,8 +94,9 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/>
 
 use crate::finding::Severity;
-use crate::index::{Index, Lookup};
+use crate::index::Index;
 use crate::model::nodepool::NodePool;
+use crate::model::views::class_kind;
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
@@ -128,17 +129,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let index = ctx.index();
-    let complete = match index.find(kind, "default", class) {
-        Lookup::Found(_) => return,
-        Lookup::Missing => true,
-        Lookup::Unknown => false,
-    };
+    if index.has(kind, "default", class) {
+        return;
+    }
+    let complete = index.knows(kind);
     // A class in another namespace is a slip of its own, and a patch or a placeholder may be it.
     if index.views().classes().may_exist(kind, class) {
         return;
     }
-    let names: Vec<&str> = index.of(kind).map(Object::name).collect();
-    if names.is_empty() && !complete {
+    if !index.has_any(kind) && !complete {
         if is_first(object, index) {
             ctx.report(
                 &node,
@@ -152,7 +151,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
         return;
     }
-    let help = match nearest(class, names.iter().copied()) {
+    let names = index.of(kind).map(Object::name);
+    let help = match nearest(class, names) {
         Some(near) => format!("did you mean `{near}`"),
         None => format!("add the {} `{class}`, or name one that exists", kind.kind),
     };
@@ -178,26 +178,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 /// The class that a pool names: its kind, where, and its name; `None` where another rule, another
 /// provider or a placeholder has the word. Auto Mode brings a class `default` of its own.
 fn reference(object: &Object) -> Option<(Kind, Node<'_>, &str)> {
-    let pool = NodePool::new(object)?;
-    let reference = pool.template_spec().get("nodeClassRef");
-    let kind = [Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS]
-        .into_iter()
-        .find(|k| {
-            reference.get("group").text() == Some(k.group)
-                && reference.get("kind").text() == Some(k.kind)
-        })?;
+    let reference = NodePool::new(object)?.template_spec().get("nodeClassRef");
+    let kind = class_kind(&reference)?;
     let node = reference.get("name");
-    let name = node.text().filter(|n| !n.is_empty())?;
-    let built_in = kind == Kind::AUTO_MODE_NODE_CLASS && name == "default";
-    (!built_in).then_some((kind, node, name))
+    let name = node.text()?;
+    Some((kind, node, name))
 }
 
 /// Whether this is the first pool that would have something to say: the advice is given once.
 fn is_first(object: &Object, index: &Index) -> bool {
-    index
-        .of(Kind::NODE_POOL)
-        .find(|o| reference(o).is_some_and(|(kind, _, _)| index.of(kind).next().is_none()))
-        .is_some_and(|first| first.same(object))
+    let kinds = [Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS];
+    let absent = kinds.into_iter().filter(|kind| !index.has_any(*kind));
+    let classes = index.views().classes();
+    let firsts = absent.filter_map(|kind| classes.first_pool(kind));
+    let first = firsts.min_by(|a, b| a.order().cmp(&b.order()));
+    first.is_some_and(|first| first.same(object))
 }
 
 /// A class that no pool refers to; said only where every pool is known.

@@ -153,30 +153,31 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         let types = site.capacity_types(wanted.as_ref());
         types.contains(capacity)
     };
-    let heaviest = sites.iter().map(|site| weight(site)).max();
+    let heaviest = sites.iter().map(|site| site.weight()).max();
     let spot = |first: bool| {
         let mut found = sites.iter().copied().filter(|site| has(site, "spot"));
-        found.find(|site| !first || Some(weight(site)) == heaviest)
+        found.find(|site| !first || Some(site.weight()) == heaviest)
     };
     let (site, surely) = match (spot(true), spot(false)) {
         (Some(site), _) => (site, !places.is_blind()),
         (None, Some(site)) => (site, false),
         (None, None) => return,
     };
-    let says_so = NodePool::new(&site.object)
-        .and_then(|pool| views.purpose(&pool, site.object.name()))
+    let pool = site.object();
+    let says_so = NodePool::new(pool)
+        .and_then(|spec| views.purpose(&spec, pool.name()))
         .is_some_and(|(class, _)| class == Class::Training);
     let elsewhere = sites.iter().any(|site| has(site, "on-demand"));
-    let pool = site.object.title();
+    let host = pool.title();
     let message = format!(
-        "training run `{name}` may land on Spot nodes of `{pool}`, which go with two minutes' notice"
+        "training run `{name}` may land on Spot nodes of `{host}`, which go with two minutes' notice"
     );
     let finding = ctx.report(&selector, message);
     finding
         .help("ask for `karpenter.sh/capacity-type: on-demand`, or say in a suppression that it resumes")
         .related(
-            &site.object,
-            &site.object.path(&["metadata", "name"]),
+            pool,
+            &pool.path(&["metadata", "name"]),
             "may take the pods, and allows Spot",
         );
     if !surely || says_so || advice {
@@ -190,11 +191,6 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
 fn on_demand(selector: &Node<'_>) -> Fix {
     let title = "ask for on-demand nodes; check that a pool has them";
     Fix::new(title, Safety::Unsafe).set(selector, json!("on-demand"))
-}
-
-fn weight(site: &Site) -> i64 {
-    let weight = site.object.path(&["spec", "weight"]);
-    weight.int().unwrap_or(0)
 }
 
 /// Whether the words of a container say that the run goes on where it stopped. What a shell or
