@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::pointer::Pointer;
 use crate::source::placeholder::is_placeholder;
-use crate::source::{NONE, Scalar, SlotKind, Span, Tree};
+use crate::source::{Keys, NONE, Scalar, SlotKind, Span, Tree};
 
 /// A place in an object's tree, written or not.
 #[derive(Clone, Debug)]
@@ -28,71 +28,99 @@ pub struct Node<'a> {
 enum Way {
     /// As the arena's own parents say.
     Direct,
-    /// By keys that are not written, below a node that is: rules ask for much that is absent.
-    Below(Below),
-    /// In any other way.
-    Trail(Arc<Trail>),
+    /// By a few steps below a slot: rules ask for much that is absent.
+    Near(Near),
+    /// By more steps than there is room for in a node.
+    Far(Far),
 }
 
-/// What is not written, below a slot.
+/// Where a node is, to be kept beside its tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    root: u32,
+    slot: u32,
+    way: Way,
+}
+
+/// Steps below a slot, each with [`END`] behind it.
 #[derive(Clone, Copy, Debug)]
-struct Below {
+struct Near {
     above: u32,
     len: u8,
-    /// The keys, each with its length before it.
-    keys: [u8; Below::ROOM],
+    steps: [u8; Near::ROOM],
 }
 
-impl Below {
-    const ROOM: usize = 27;
+#[derive(Clone, Debug)]
+struct Far {
+    above: u32,
+    steps: Arc<[u8]>,
+}
 
-    fn new(above: u32) -> Below {
-        Below {
+/// Ends a step: no text holds this byte.
+const END: u8 = 0xFF;
+
+impl Near {
+    /// As much as leaves a node in one line of the processor's cache.
+    const ROOM: usize = 42;
+
+    /// One step further; false where there is no room for it.
+    fn push(&mut self, step: &str) -> bool {
+        let from = usize::from(self.len);
+        let end = from + step.len() + 1;
+        let Some(room) = self.steps.get_mut(from..end) else {
+            return false;
+        };
+        room[..step.len()].copy_from_slice(step.as_bytes());
+        room[step.len()] = END;
+        self.len = end as u8;
+        true
+    }
+
+    fn steps(&self) -> &[u8] {
+        &self.steps[..usize::from(self.len)]
+    }
+}
+
+impl Way {
+    fn far(above: u32, steps: &[u8], more: &str) -> Way {
+        let steps = [steps, more.as_bytes(), &[END]].concat();
+        Way::Far(Far {
             above,
-            len: 0,
-            keys: [0; Below::ROOM],
+            steps: steps.into(),
+        })
+    }
+
+    /// One step further; `slot` is where a direct way has led.
+    fn push(&mut self, slot: u32, step: &str) {
+        match self {
+            Way::Direct => {
+                let mut near = Near {
+                    above: slot,
+                    len: 0,
+                    steps: [0; Near::ROOM],
+                };
+                *self = match near.push(step) {
+                    true => Way::Near(near),
+                    false => Way::far(slot, &[], step),
+                };
+            }
+            Way::Near(near) => {
+                if !near.push(step) {
+                    *self = Way::far(near.above, near.steps(), step);
+                }
+            }
+            Way::Far(far) => *self = Way::far(far.above, &far.steps, step),
         }
     }
 
-    /// One key further; `None` where there is no room for it.
-    fn join(mut self, key: &str) -> Option<Below> {
-        let from = usize::from(self.len);
-        let end = from + 1 + key.len();
-        let (first, rest) = self.keys.get_mut(from..end)?.split_first_mut()?;
-        *first = u8::try_from(key.len()).ok()?;
-        rest.copy_from_slice(key.as_bytes());
-        self.len = u8::try_from(end).ok()?;
-        Some(self)
+    /// The slot that the steps begin at, and the steps; none of a direct way.
+    fn steps(&self) -> Option<(u32, &[u8])> {
+        match self {
+            Way::Direct => None,
+            Way::Near(near) => Some((near.above, near.steps())),
+            Way::Far(far) => Some((far.above, &far.steps)),
+        }
     }
-
-    fn keys(&self) -> impl Iterator<Item = &str> {
-        let mut rest = &self.keys[..usize::from(self.len)];
-        std::iter::from_fn(move || {
-            let (len, more) = rest.split_first()?;
-            let (key, more) = more.split_at_checked(usize::from(*len))?;
-            rest = more;
-            // What was joined is text.
-            std::str::from_utf8(key).ok()
-        })
-    }
-}
-
-#[derive(Debug)]
-struct Trail {
-    above: Above,
-    step: Step,
-}
-
-#[derive(Debug)]
-enum Above {
-    Slot(u32),
-    Trail(Arc<Trail>),
-}
-
-#[derive(Debug)]
-enum Step {
-    Key(Box<str>),
-    Index(usize),
 }
 
 /// What shape a written node has.
@@ -128,6 +156,25 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Where the node is in its tree.
+    pub(crate) fn spot(&self) -> Spot {
+        Spot {
+            root: self.root,
+            slot: self.slot,
+            way: self.way.clone(),
+        }
+    }
+
+    /// The node of this tree that was at a spot.
+    pub(crate) fn at_spot(tree: &'a Tree, spot: &Spot) -> Node<'a> {
+        Node {
+            tree,
+            root: spot.root,
+            slot: spot.slot,
+            way: spot.way.clone(),
+        }
+    }
+
     /// What shape the node has.
     #[must_use]
     pub fn shape(&self) -> Shape {
@@ -158,13 +205,13 @@ impl<'a> Node<'a> {
     /// Whether something other than null is written here: Kubernetes reads null as absent.
     #[must_use]
     pub fn exists(&self) -> bool {
-        !self.is_absent() && !matches!(self.scalar(), Some(Scalar::Null))
+        !self.is_absent() && !self.is_null()
     }
 
     /// Whether null is written here.
     #[must_use]
     pub fn is_null(&self) -> bool {
-        matches!(self.scalar(), Some(Scalar::Null))
+        self.slot != NONE && self.tree.is_null(self.target())
     }
 
     /// Whether the node is a mapping.
@@ -185,6 +232,11 @@ impl<'a> Node<'a> {
         self.tree.unsure && matches!(self.scalar(), Some(Scalar::Str(text)) if is_placeholder(text))
     }
 
+    /// Whether a key of the mapping is a placeholder, so that any field may be there.
+    pub(crate) fn has_unknown_key(&self) -> bool {
+        self.tree.unsure && self.entries().iter().any(|(key, _)| is_placeholder(key))
+    }
+
     /// Whether the node, or anything below it, is unknown.
     #[must_use]
     pub fn has_unknown(&self) -> bool {
@@ -194,29 +246,31 @@ impl<'a> Node<'a> {
     /// The child of a mapping; absent where the node is no mapping or has no such key.
     #[must_use]
     pub fn get(&self, name: &str) -> Node<'a> {
-        if self.slot != NONE {
-            let at = self.target();
-            if matches!(
-                self.tree.slot(at).kind,
-                SlotKind::Mapping | SlotKind::FlowMapping
-            ) && let Some((child, merged)) = self.tree.entry(at, name)
-            {
-                return self.child(child, merged, || Step::Key(Box::from(name)));
-            }
+        match self.entry(name) {
+            Some((child, merged)) => self.child(child, merged, || Cow::Borrowed(name)),
+            None => self.below(name),
         }
-        let way = match &self.way {
-            Way::Direct => Below::new(self.slot).join(name),
-            Way::Below(below) => below.join(name),
-            Way::Trail(_) => None,
-        };
+    }
+
+    /// The entry of a mapping, and whether it came by a merge.
+    fn entry(&self, name: &str) -> Option<(u32, bool)> {
+        if self.slot == NONE {
+            return None;
+        }
+        let at = self.target();
+        let mapping = self.tree.slot(at).kind.is_mapping();
+        mapping.then(|| self.tree.entry(at, name))?
+    }
+
+    /// What is not written, one step further.
+    fn below(&self, step: &str) -> Node<'a> {
+        let mut way = self.way.clone();
+        way.push(self.slot, step);
         Node {
             tree: self.tree,
             root: self.root,
             slot: NONE,
-            way: match way {
-                Some(below) => Way::Below(below),
-                None => Way::Trail(self.trail(Step::Key(Box::from(name)))),
-            },
+            way,
         }
     }
 
@@ -225,9 +279,33 @@ impl<'a> Node<'a> {
     pub fn path(&self, names: &[&str]) -> Node<'a> {
         let mut node = self.clone();
         for name in names {
-            node = node.get(name);
+            match node.entry(name) {
+                // Most ways lead through what stands there as it is.
+                Some((child, merged)) if node.is_direct(merged) => node.slot = child,
+                Some((child, merged)) => {
+                    node = node.child(child, merged, || Cow::Borrowed(name));
+                }
+                None => {
+                    node.way.push(node.slot, name);
+                    node.slot = NONE;
+                }
+            }
         }
         node
+    }
+
+    /// The items of a list that may be at the end of a path. Where it is not, no absent node is made
+    /// that would have to know its place.
+    pub(crate) fn items_at(&self, names: &[&str]) -> impl Iterator<Item = Node<'a>> + use<'a> {
+        let mut node = self.clone();
+        let there = names.iter().all(|name| {
+            let entry = node.entry(name);
+            if let Some((child, merged)) = entry {
+                node = node.child(child, merged, || Cow::Borrowed(name));
+            }
+            entry.is_some()
+        });
+        there.then(|| node.items()).into_iter().flatten()
     }
 
     /// The place a pointer names: digits index lists, everything else is a key.
@@ -246,12 +324,8 @@ impl<'a> Node<'a> {
     /// An item of a list; absent where there is none.
     #[must_use]
     pub fn index(&self, index: usize) -> Node<'a> {
-        self.items().nth(index).unwrap_or_else(|| Node {
-            tree: self.tree,
-            root: self.root,
-            slot: NONE,
-            way: Way::Trail(self.trail(Step::Index(index))),
-        })
+        let item = self.items().nth(index);
+        item.unwrap_or_else(|| self.below(&index.to_string()))
     }
 
     /// The items of a list; none where the node is no list.
@@ -267,7 +341,7 @@ impl<'a> Node<'a> {
             .into_iter()
             .flatten()
             .enumerate()
-            .map(move |(i, at)| this.child(at, false, || Step::Index(i)))
+            .map(move |(i, at)| this.child(at, false, || Cow::Owned(i.to_string())))
     }
 
     /// The entries of a mapping as Kubernetes reads them: each name once, merges applied.
@@ -276,39 +350,41 @@ impl<'a> Node<'a> {
         if !self.is_mapping() {
             return Vec::new();
         }
+        let at = self.target();
+        if self.tree.slot(at).keys == Keys::Once {
+            let mut out = Vec::with_capacity(self.tree.children(at).count());
+            for child in self.tree.children(at) {
+                let name = self.tree.key_name(child);
+                out.push((name, self.child(child, false, || Cow::Borrowed(name))));
+            }
+            return out;
+        }
         self.tree
-            .entries(self.target())
+            .entries(at)
             .into_iter()
-            .map(|(name, at, merged)| (name, self.child(at, merged, || Step::Key(Box::from(name)))))
+            .map(|(name, at, merged)| (name, self.child(at, merged, || Cow::Borrowed(name))))
             .collect()
     }
 
-    fn child(&self, at: u32, merged: bool, step: impl FnOnce() -> Step) -> Node<'a> {
-        let direct = matches!(self.way, Way::Direct)
-            && !merged
-            && self.tree.slot(self.slot).kind != SlotKind::Alias;
+    fn child<'s>(&self, at: u32, merged: bool, step: impl FnOnce() -> Cow<'s, str>) -> Node<'a> {
+        let mut way = Way::Direct;
+        if !self.is_direct(merged) {
+            way = self.way.clone();
+            way.push(self.slot, &step());
+        }
         Node {
             tree: self.tree,
             root: self.root,
             slot: at,
-            way: if direct {
-                Way::Direct
-            } else {
-                Way::Trail(self.trail(step()))
-            },
+            way,
         }
     }
 
-    fn trail(&self, step: Step) -> Arc<Trail> {
-        let above = match &self.way {
-            Way::Direct => Above::Slot(self.slot),
-            Way::Below(below) => below.keys().fold(Above::Slot(below.above), |above, key| {
-                let step = Step::Key(Box::from(key));
-                Above::Trail(Arc::new(Trail { above, step }))
-            }),
-            Way::Trail(trail) => Above::Trail(Arc::clone(trail)),
-        };
-        Arc::new(Trail { above, step })
+    /// Whether the arena's parents lead from a child of this node to it.
+    fn is_direct(&self, merged: bool) -> bool {
+        matches!(self.way, Way::Direct)
+            && !merged
+            && self.tree.slot(self.slot).kind != SlotKind::Alias
     }
 
     /// The value of a scalar; `None` for collections and absent nodes.
@@ -375,28 +451,13 @@ impl<'a> Node<'a> {
     pub fn pointer(&self) -> Pointer {
         let mut steps = Vec::new();
         let mut at = self.slot;
-        let mut trail = None;
-        match &self.way {
-            Way::Direct => {}
-            Way::Below(below) => {
-                steps.extend(below.keys().map(str::to_owned));
-                steps.reverse();
-                at = below.above;
-            }
-            Way::Trail(way) => trail = Some(way),
-        }
-        while let Some(t) = trail {
-            steps.push(match &t.step {
-                Step::Key(key) => key.to_string(),
-                Step::Index(index) => index.to_string(),
-            });
-            match &t.above {
-                Above::Slot(slot) => {
-                    at = *slot;
-                    trail = None;
-                }
-                Above::Trail(above) => trail = Some(above),
-            }
+        if let Some((above, way)) = self.way.steps() {
+            let ended = way.strip_suffix(&[END]).unwrap_or(way);
+            let texts = ended.split(|byte| *byte == END);
+            // What was pushed is text.
+            steps.extend(texts.map(|text| String::from_utf8_lossy(text).into_owned()));
+            steps.reverse();
+            at = above;
         }
         while at != self.root && at != NONE {
             let slot = self.tree.slot(at);
@@ -484,7 +545,7 @@ fn holds_placeholder(tree: &Tree, at: u32) -> bool {
     let slot = tree.slot(at);
     match slot.kind {
         // What a merge brings and something else overrides does not count.
-        SlotKind::Mapping | SlotKind::FlowMapping if slot.merges => tree
+        SlotKind::Mapping | SlotKind::FlowMapping if slot.merges() => tree
             .entries(at)
             .into_iter()
             .any(|(name, child, _)| is_placeholder(name) || holds_placeholder(tree, child)),

@@ -144,7 +144,7 @@ fn is_told(root: &Node<'_>, violation: &Violation, patch: bool) -> bool {
         steps.iter().take(steps.len().saturating_sub(1)).cloned(),
     ));
     match violation.problem {
-        Problem::Missing => !patch && !parent.entries().iter().any(|(key, _)| is_placeholder(key)),
+        Problem::Missing => !patch && !parent.has_unknown_key(),
         Problem::Unknown => !(is_placeholder(last) || patch && last.starts_with('$')),
         Problem::Count { .. } => {
             let node = root.at(&violation.pointer);

@@ -35,7 +35,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn is_null_slot(tree: &Tree, slot: u32) -> bool {
-        matches!(tree.scalar(tree.resolve(slot)), Some(Scalar::Null))
+        tree.is_null(tree.resolve(slot))
     }
 }
 

@@ -119,7 +119,7 @@ impl Quick {
                 (Err(_), Others::Like(at)) => self.holds(at, tree, child),
             }
         };
-        let count = if tree.slot(slot).merges {
+        let count = if tree.slot(slot).merges() {
             let entries = tree.entries(slot);
             if !entries.iter().all(|(name, child, _)| field(name, *child)) {
                 return false;
@@ -177,7 +177,7 @@ impl Row {
 }
 
 fn is_null(tree: &Tree, slot: u32) -> bool {
-    matches!(tree.scalar(tree.resolve(slot)), Some(Scalar::Null))
+    tree.is_null(tree.resolve(slot))
 }
 
 fn order(a: &str, b: &str) -> std::cmp::Ordering {
@@ -224,6 +224,13 @@ struct Making<'s> {
 
 impl<'s> Making<'s> {
     fn row(&mut self, schema: &'s Value) -> At {
+        // What is nothing but a reference is what it refers to.
+        if let Some(map) = schema.as_object().filter(|map| map.len() == 1)
+            && let Some(name) = map.get("$ref").and_then(Value::as_str)
+            && let Some(target) = self.reference(name)
+        {
+            return target;
+        }
         let at = self.rows.len();
         self.rows.push(Row::default());
         self.fill(at, schema);

@@ -10,7 +10,7 @@ use granit_parser::{Event, ScalarStyle, StructureStyle, Tag};
 
 use super::placeholder::may_be_in;
 use super::scalar::{Scalar, TagKind, resolve_key, resolve_plain};
-use super::tree::{Key, NONE, QUOTED, Slot, SlotKind, Span, Tree};
+use super::tree::{Key, Keys, NONE, QUOTED, Slot, SlotKind, Span, Tree, sign};
 use super::{Document, Problem, ProblemKind};
 
 /// Nodes that one document may have after its aliases are expanded.
@@ -188,6 +188,7 @@ impl Build {
         };
         if plain
             && tag == TagKind::None
+            && matches!(value.as_bytes().first(), Some(b'.' | b'+' | b'-'))
             && matches!(resolve_plain(value), Scalar::Float(f) if !f.is_finite())
         {
             let message = format!("`{value}` has no JSON form, so Kubernetes refuses it");
@@ -203,7 +204,7 @@ impl Build {
     /// Where the text of a scalar is kept: in the file where it stands there unchanged.
     fn text(&mut self, value: &str, style: ScalarStyle, span: Span) -> u32 {
         let written = &self.tree.text[span.start as usize..span.end as usize];
-        if written == value {
+        if is_same(written, value) {
             return NONE;
         }
         if matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted)
@@ -225,11 +226,12 @@ impl Build {
         let Some(name) = resolve_key(value, plain) else {
             let message = format!("key `{value}` is not a string and cannot become one");
             self.problem(ProblemKind::Syntax, span, message, None);
-            self.push_key(span, NONE, false);
+            self.push_key(span, NONE, 0, false);
             return;
         };
         let written = &self.tree.text[span.start as usize..span.end as usize];
-        let text = if written == name {
+        let sign = sign(&name);
+        let text = if is_same(written, &name) {
             NONE
         } else if written.len() >= 2 && written.get(1..written.len() - 1) == Some(&*name) {
             QUOTED
@@ -237,12 +239,17 @@ impl Build {
             let name = name.into_owned();
             self.store(&name)
         };
-        self.push_key(span, text, merge);
+        self.push_key(span, text, sign, merge);
     }
 
-    fn push_key(&mut self, span: Span, text: u32, merge: bool) {
+    fn push_key(&mut self, span: Span, text: u32, sign: u16, merge: bool) {
         if let Some(frame) = self.frames.last_mut() {
-            frame.key = Some(Key { span, text, merge });
+            frame.key = Some(Key {
+                span,
+                text,
+                sign,
+                merge,
+            });
         }
     }
 
@@ -269,7 +276,7 @@ impl Build {
         if let Some(frame) = self.frames.last_mut() {
             frame.last = at;
             if merge {
-                self.tree.slots[frame.at as usize].merges = true;
+                self.tree.slots[frame.at as usize].keys = Keys::Merging;
             }
         }
         if merge && matches!(kind, SlotKind::Plain | SlotKind::Quoted | SlotKind::Block) {
@@ -290,7 +297,7 @@ impl Build {
                 ),
                 None,
             );
-            self.push_key(span, NONE, false);
+            self.push_key(span, NONE, 0, false);
             // The content of the key is read into a frame of its own and forgotten: the document
             // has no tree any more.
         }
@@ -352,12 +359,12 @@ impl Build {
                 Some((_, target, _)) if self.tree.scalar(target).is_some() => {
                     let text = self.tree.scalar_text(target).to_owned();
                     let stored = self.store(&text);
-                    self.push_key(span, stored, false);
+                    self.push_key(span, stored, sign(&text), false);
                 }
                 _ => {
                     let message = "this alias cannot be a key".to_owned();
                     self.problem(ProblemKind::Syntax, span, message, None);
-                    self.push_key(span, NONE, false);
+                    self.push_key(span, NONE, 0, false);
                 }
             }
             return;
@@ -384,31 +391,43 @@ impl Build {
     /// Keys are compared after resolution: `true: 1` and `"true": 2` are the same key.
     fn duplicates(&mut self, mapping: u32) {
         let tree = &self.tree;
-        let names = || {
-            tree.children(mapping)
-                .filter(|c| !tree.is_merge(*c))
-                .map(|c| (tree.key_name(c), tree.key_span(c).unwrap_or_default()))
-        };
+        let keys = || tree.children(mapping).filter(|c| !tree.is_merge(*c));
         let mut found: Vec<(String, Span, Span)> = Vec::new();
-        if names().nth(16).is_none() {
-            for (i, (name, span)) in names().enumerate() {
-                if let Some((_, first)) = names().take(i).find(|e| e.0 == name) {
-                    found.push((name.to_owned(), first, span));
+        let mut again = |first: u32, key: u32| {
+            let span = |key| tree.key_span(key).unwrap_or_default();
+            found.push((tree.key_name(key).to_owned(), span(first), span(key)));
+        };
+        if keys().nth(16).is_none() {
+            for (i, key) in keys().enumerate() {
+                let same = |other: &u32| {
+                    tree.may_be_same_key(*other, key) && tree.key_name(*other) == tree.key_name(key)
+                };
+                if let Some(first) = keys().take(i).find(same) {
+                    again(first, key);
                 }
             }
         } else {
             let mut seen = std::collections::BTreeMap::new();
-            for (name, span) in names() {
-                if let Some(first) = seen.insert(name, span) {
-                    found.push((name.to_owned(), first, span));
+            for key in keys() {
+                if let Some(first) = seen.insert(tree.key_name(key), key) {
+                    again(first, key);
                 }
             }
+        }
+        let slot = &mut self.tree.slots[mapping as usize];
+        if !found.is_empty() && slot.keys == Keys::Once {
+            slot.keys = Keys::Again;
         }
         for (name, first, span) in found {
             let message = format!("key `{name}` is written twice");
             self.problem(ProblemKind::DuplicateKey, span, message, Some(first));
         }
     }
+}
+
+/// Whether two texts are equal; most values that are compared are the very text of the file.
+fn is_same(a: &str, b: &str) -> bool {
+    std::ptr::eq(a, b) || a == b
 }
 
 fn tag_kind(tag: Option<&Tag>) -> TagKind {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::placeholder::may_be_in;
 use super::scalar::TagKind;
-use super::tree::{Key, NONE, Slot, SlotKind, Span, Tree};
+use super::tree::{Key, NONE, Slot, SlotKind, Span, Tree, sign};
 
 impl Tree {
     /// Builds a tree from a JSON value. It answers every question a tree from text answers,
@@ -42,6 +42,7 @@ fn push(tree: &mut Tree, text: &mut String, value: &Value, parent: u32, key: Opt
                 let key = Key {
                     span: store(text, name),
                     text: NONE,
+                    sign: sign(name),
                     merge: false,
                 };
                 push(tree, text, value, at, Some(key));

@@ -18,29 +18,33 @@ pub struct LineIndex {
     counted: Vec<u32>,
     /// Whether the text begins with a byte order mark, which is no column.
     marked: bool,
+    /// Whether every character is one byte.
+    ascii: bool,
 }
 
 const BLOCK: usize = 4096;
 
 impl LineIndex {
     pub(crate) fn new(text: &str) -> LineIndex {
-        let mut starts = vec![0];
-        starts.extend(
-            text.bytes()
-                .enumerate()
-                .filter(|(_, b)| *b == b'\n')
-                .map(|(i, _)| i as u32 + 1),
-        );
-        let mut counted = Vec::with_capacity(text.len() / BLOCK + 1);
-        let mut sum = 0;
-        for block in text.as_bytes().chunks(BLOCK) {
-            counted.push(sum);
-            sum += characters(block);
+        // Manifests have about as many lines as this; a guess saves copies.
+        let mut starts = Vec::with_capacity(text.len() / 24 + 2);
+        starts.push(0);
+        starts.extend(memchr::memchr_iter(b'\n', text.as_bytes()).map(|i| i as u32 + 1));
+        let ascii = text.is_ascii();
+        let mut counted = Vec::new();
+        if !ascii {
+            counted.reserve_exact(text.len() / BLOCK + 1);
+            let mut sum = 0;
+            for block in text.as_bytes().chunks(BLOCK) {
+                counted.push(sum);
+                sum += characters(block);
+            }
         }
         LineIndex {
             starts,
             counted,
             marked: text.starts_with('\u{FEFF}'),
+            ascii,
         }
     }
 
@@ -86,6 +90,9 @@ impl LineIndex {
 
     /// The characters before a byte.
     fn before(&self, text: &str, at: usize) -> u32 {
+        if self.ascii {
+            return at as u32;
+        }
         let block = (at / BLOCK).min(self.counted.len().saturating_sub(1));
         let from = block * BLOCK;
         self.counted.get(block).copied().unwrap_or_default()

@@ -22,7 +22,7 @@ pub use build::MAX_NODES;
 pub use line::{LineIndex, Position};
 pub use parse::{cut, parse_part};
 pub use scalar::Scalar;
-pub(crate) use tree::{NONE, SlotKind};
+pub(crate) use tree::{Keys, NONE, SlotKind};
 pub use tree::{Span, Tree};
 
 /// The most bytes a file may have: 256 MiB.

@@ -32,7 +32,7 @@ pub fn cut(text: &str) -> Vec<Range<usize>> {
             }
             _ => {}
         }
-        line = match text[line..].find('\n') {
+        line = match memchr::memchr(b'\n', &bytes[line..]) {
             Some(end) => line + end + 1,
             None => bytes.len(),
         };

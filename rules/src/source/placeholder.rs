@@ -25,12 +25,9 @@ pub fn is_placeholder(text: &str) -> bool {
 
 /// Whether a placeholder may be in a text: a look at each byte, no more.
 pub(super) fn may_be_in(text: &str) -> bool {
-    let mut before = 0;
-    text.bytes().any(|byte| {
-        let found = matches!(byte, b'$' | b'<') || (byte == b'{' && before == b'{');
-        before = byte;
-        found
-    })
+    let bytes = text.as_bytes();
+    memchr::memchr3_iter(b'$', b'<', b'{', bytes)
+        .any(|at| bytes[at] != b'{' || bytes.get(at + 1) == Some(&b'{'))
 }
 
 /// The first placeholder in a text, as it is written.

@@ -27,6 +27,7 @@ pub(super) fn quick(source: &Source, part: &Range<usize>) -> Option<Vec<Document
         return None;
     }
     let mut scan = Scan {
+        text,
         bytes: text.as_bytes(),
         base: part.start,
         build: Build::new(Arc::clone(source.shared()), 0),
@@ -70,6 +71,7 @@ struct Level {
 }
 
 struct Scan<'t> {
+    text: &'t str,
     bytes: &'t [u8],
     base: usize,
     build: Build,
@@ -264,8 +266,7 @@ impl Scan<'_> {
             ScalarStyle::Plain => start..end,
             _ => start + 1..end - 1,
         };
-        let bytes = self.bytes;
-        let text = std::str::from_utf8(&bytes[inner]).ok()?;
+        let text = self.text.get(inner)?;
         let span = self.span(start, end);
         self.build.scalar(text, style, 0, None, span);
         (!self.build.fatal).then_some(())
@@ -361,7 +362,7 @@ impl Scan<'_> {
 }
 
 fn line_end(bytes: &[u8], from: usize) -> usize {
-    match bytes[from..].iter().position(|b| *b == b'\n') {
+    match memchr::memchr(b'\n', &bytes[from..]) {
         Some(length) => from + length,
         None => bytes.len(),
     }

@@ -103,6 +103,10 @@ pub fn resolve_key(text: &str, plain: bool) -> Option<Cow<'_, str>> {
 }
 
 fn resolve_word(text: &str) -> Option<Scalar<'_>> {
+    // No word is longer than `false`.
+    if text.len() > 5 {
+        return None;
+    }
     Some(match text {
         "~" | "null" | "Null" | "NULL" => Scalar::Null,
         "true" | "True" | "TRUE" | "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => {

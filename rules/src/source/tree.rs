@@ -54,7 +54,7 @@ impl SlotKind {
     }
 }
 
-/// One node of the arena with its key: 24 bytes, because a large folder has millions.
+/// One node of the arena with its key: 28 bytes, because a large folder has millions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     pub(crate) span: Span,
@@ -65,11 +65,45 @@ pub(crate) struct Slot {
     /// Where the key stands, if the node is the value of a mapping entry.
     key_start: u32,
     key_len: u16,
+    /// The [`sign`] of the key.
+    key_sign: u16,
     pub(crate) kind: SlotKind,
     key: SlotKey,
     pub(crate) tag: TagKind,
-    /// A mapping that has at least one merge key.
-    pub(crate) merges: bool,
+    /// What a mapping's keys are like.
+    pub(crate) keys: Keys,
+}
+
+/// What is to be known of a mapping's keys before one is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// Each is written once: the first one that fits is the one.
+    Once,
+    /// One is written again, and the last one counts.
+    Again,
+    /// At least one of them merges, and others may be written again.
+    Merging,
+}
+
+impl Slot {
+    /// Whether this is a mapping that has a merge key.
+    pub(crate) fn merges(&self) -> bool {
+        self.keys == Keys::Merging
+    }
+}
+
+/// A number that tells most names apart without a look at their text.
+pub(crate) fn sign(name: &str) -> u16 {
+    let bytes = name.as_bytes();
+    let Some(last) = bytes.last() else { return 0 };
+    let byte = |at: usize| u32::from(bytes[at]);
+    let mixed = u32::from(*last)
+        .wrapping_mul(31)
+        .wrapping_add(byte(bytes.len() / 2))
+        .wrapping_mul(31)
+        .wrapping_add(byte(0))
+        .wrapping_mul(31);
+    (mixed as u16).wrapping_add(bytes.len() as u16)
 }
 
 /// How the key of a slot is written.
@@ -93,6 +127,8 @@ pub(crate) struct Key {
     pub(crate) span: Span,
     /// `NONE`: the span's text; `QUOTED`: between its quotes; else an index into `strings`.
     pub(crate) text: u32,
+    /// The [`sign`] of its name.
+    pub(crate) sign: u16,
     pub(crate) merge: bool,
 }
 
@@ -105,10 +141,11 @@ impl Slot {
             data: NONE,
             key_start: 0,
             key_len: 0,
+            key_sign: 0,
             kind,
             key: SlotKey::None,
             tag,
-            merges: false,
+            keys: Keys::Once,
         }
     }
 }
@@ -197,6 +234,7 @@ impl Tree {
             let len = u16::try_from(key.span.end - key.span.start);
             slot.key_start = key.span.start;
             slot.key_len = len.unwrap_or(0);
+            slot.key_sign = key.sign;
             slot.key = match (key.text, key.merge, len) {
                 (NONE, false, Ok(_)) => SlotKey::Plain,
                 (NONE, true, Ok(_)) => SlotKey::Merge,
@@ -280,6 +318,11 @@ impl Tree {
         }
     }
 
+    /// Whether the signs of two keys leave it open that they are the same.
+    pub(crate) fn may_be_same_key(&self, a: u32, b: u32) -> bool {
+        self.slot(a).key_sign == self.slot(b).key_sign
+    }
+
     /// Whether the key of a node is this name: lengths first, because most keys are not.
     fn is_key(&self, at: u32, name: &str) -> bool {
         let slot = self.slot(at);
@@ -313,6 +356,19 @@ impl Tree {
         }
     }
 
+    /// Whether null is written here; no alias.
+    pub(crate) fn is_null(&self, at: u32) -> bool {
+        let slot = self.slot(at);
+        match (slot.kind, slot.tag) {
+            // Most scalars are seen to be something else by their lengths.
+            (SlotKind::Plain, TagKind::None) if slot.data == NONE => {
+                slot.span.end - slot.span.start <= 4 && self.scalar(at) == Some(Scalar::Null)
+            }
+            (SlotKind::Quoted | SlotKind::Block, TagKind::None) => false,
+            _ => self.scalar(at) == Some(Scalar::Null),
+        }
+    }
+
     /// The written children of a collection, merge entries as they stand.
     pub(crate) fn children(&self, at: u32) -> Children<'_> {
         let end = if self.slot(at).kind.is_collection() {
@@ -331,9 +387,32 @@ impl Tree {
     /// a merge acts where it is written. Yields the entry and whether it came by a merge.
     pub(crate) fn entry(&self, mapping: u32, name: &str) -> Option<(u32, bool)> {
         let slot = self.slot(mapping);
+        if slot.keys != Keys::Once {
+            return self.last_entry(mapping, name);
+        }
+        // Rules ask for entries more often than for anything else.
+        let sign = sign(name);
+        let slots = self.slots.get(..slot.data as usize)?;
+        let mut at = mapping + 1;
+        while let Some(child) = slots.get(at as usize) {
+            if child.key_sign == sign && self.is_key(at, name) {
+                return Some((at, false));
+            }
+            at = if child.kind.is_collection() {
+                child.data
+            } else {
+                at + 1
+            };
+        }
+        None
+    }
+
+    /// [`Tree::entry`] of a mapping that merges, or has a key twice.
+    fn last_entry(&self, mapping: u32, name: &str) -> Option<(u32, bool)> {
+        let merges = self.slot(mapping).merges();
         let mut found = None;
         for child in self.children(mapping) {
-            if slot.merges && self.is_merge(child) {
+            if merges && self.is_merge(child) {
                 if let Some(entry) = self.merged(child, name) {
                     found = Some((entry, true));
                 }
@@ -361,6 +440,12 @@ impl Tree {
     /// The effective entries of a mapping, each name once, in the order first written; the flag
     /// says that the entry came by a merge.
     pub(crate) fn entries(&self, mapping: u32) -> Vec<(&str, u32, bool)> {
+        if self.slot(mapping).keys == Keys::Once {
+            let children = self.children(mapping);
+            return children
+                .map(|child| (self.key_name(child), child, false))
+                .collect();
+        }
         let mut out = Entries {
             list: Vec::new(),
             by_name: self

@@ -13,7 +13,6 @@ use crate::node::Node;
 use crate::object::Object;
 use crate::rule::Context;
 use crate::schema::violation::Violation;
-use crate::source::placeholder::is_placeholder;
 
 mod admission;
 mod autoscaler;
@@ -320,7 +319,7 @@ impl<'a> Report<'a> {
 
 /// Whether a placeholder may hold fields of this mapping.
 pub(crate) fn is_open(node: &Node<'_>) -> bool {
-    node.is_unknown() || node.entries().iter().any(|(key, _)| is_placeholder(key))
+    node.is_unknown() || node.has_unknown_key()
 }
 
 /// The items that are mappings; null in a list is one without fields.

@@ -16,15 +16,18 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 pub(super) fn placement<'a>(spec: &Node<'a>, of: Of, report: &mut Report<'a>) {
     labels(&spec.get("nodeSelector"), report);
+    // Most pods have no affinity, and what is absent in it has long names.
     let affinity = spec.get("affinity");
-    nodes(&affinity.get("nodeAffinity"), report);
-    for kind in ["podAffinity", "podAntiAffinity"] {
-        let block = affinity.get(kind);
-        for term in maps(&block.get(REQUIRED)) {
-            pods(&term, report);
-        }
-        for weighted in maps(&block.get(PREFERRED)) {
-            pods(&weighted.get("podAffinityTerm"), report);
+    if affinity.is_mapping() {
+        nodes(&affinity.get("nodeAffinity"), report);
+        for kind in ["podAffinity", "podAntiAffinity"] {
+            let block = affinity.get(kind);
+            for term in maps(&block.get(REQUIRED)) {
+                pods(&term, report);
+            }
+            for weighted in maps(&block.get(PREFERRED)) {
+                pods(&weighted.get("podAffinityTerm"), report);
+            }
         }
     }
     for toleration in maps(&spec.get("tolerations")) {

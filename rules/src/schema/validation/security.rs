@@ -103,6 +103,9 @@ pub(super) fn container<'a>(context: &Node<'a>, own_users: bool, report: &mut Re
 fn profiles<'a>(context: &Node<'a>, report: &mut Report<'a>) {
     for field in ["seccompProfile", "appArmorProfile"] {
         let profile = context.get(field);
+        if !profile.is_mapping() {
+            continue;
+        }
         let name = profile.get("localhostProfile");
         let Some(kind) = profile.get("type").text() else {
             continue;
