@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::catalog::TypeSet;
 use crate::finding::shown;
 use crate::model::class::{self, Classified};
-use crate::node::Node;
+use crate::model::workload::{Template, WORKLOADS, WorkloadKind};
+use crate::node::{Node, Spot};
 use crate::pointer::Pointer;
 use crate::schema::{self, Cursor, Violation};
 use crate::source::{Document, Source, Span, Tree};
@@ -175,6 +176,10 @@ struct Data {
     violations: OnceLock<Box<[Violation]>>,
     /// What work it does, which rules ask of it and of what scales or chooses it.
     classified: OnceLock<Box<Classified>>,
+    /// Whether its kind carries pod templates, which nearly every rule for workloads asks.
+    workload: Option<&'static WorkloadKind>,
+    /// Metadata and spec of its pod templates.
+    templates: OnceLock<Box<[(Spot, Spot)]>>,
 }
 
 impl Object {
@@ -242,6 +247,8 @@ impl Object {
         let template = origin.is_some() && is_pod_template(&id, &node);
         let patch = metadata.get("$patch").exists() || node.get("$patch").exists();
         Some(Object(Arc::new(Data {
+            workload: WORKLOADS.iter().find(|row| id.is(row.kind)),
+            templates: OnceLock::new(),
             id,
             root,
             origin,
@@ -363,6 +370,30 @@ impl Object {
         self.0
             .classified
             .get_or_init(|| Box::new(class::make(self)))
+    }
+
+    /// The row of its kind among those that carry pod templates.
+    pub(crate) fn workload(&self) -> Option<&'static WorkloadKind> {
+        self.0.workload
+    }
+
+    /// Its pod templates, found by whoever asks first.
+    pub(crate) fn templates<'a>(
+        &'a self,
+        find: impl FnOnce() -> Vec<Template<'a>>,
+    ) -> Vec<Template<'a>> {
+        let spots = self.0.templates.get_or_init(|| {
+            let found = find().into_iter();
+            found.map(|t| (t.metadata.spot(), t.spec.spot())).collect()
+        });
+        let node = |spot| Node::at_spot(&self.0.tree, spot);
+        spots
+            .iter()
+            .map(|(metadata, spec)| Template {
+                metadata: node(metadata),
+                spec: node(spec),
+            })
+            .collect()
     }
 
     /// The object as an instance of its schema.

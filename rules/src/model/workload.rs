@@ -252,15 +252,19 @@ impl<'a> Template<'a> {
 /// The row of an object's kind.
 #[must_use]
 pub fn workload_kind(object: &Object) -> Option<&'static WorkloadKind> {
-    WORKLOADS.iter().find(|w| object.is(w.kind))
+    object.workload()
 }
 
 /// The pod templates of an object, in the order of the table; none for other kinds.
 #[must_use]
 pub fn templates(object: &Object) -> Vec<Template<'_>> {
-    let Some(row) = workload_kind(object) else {
-        return Vec::new();
-    };
+    match workload_kind(object) {
+        Some(row) => object.templates(|| find(object, row)),
+        None => Vec::new(),
+    }
+}
+
+fn find<'a>(object: &'a Object, row: &WorkloadKind) -> Vec<Template<'a>> {
     let mut out = Vec::new();
     for path in row.templates {
         let (path, inline) = match path.strip_suffix('!') {
