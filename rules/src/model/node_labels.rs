@@ -50,17 +50,17 @@ pub(crate) fn mentions<'a>(template: &Template<'a>) -> Vec<Mention<'a>> {
     let node = affinity.get("nodeAffinity");
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
-    for term in node.path(&[required, "nodeSelectorTerms"]).items() {
+    for term in node.items_at(&[required, "nodeSelectorTerms"]) {
         expressions(&term, true, &mut out);
     }
-    for wish in node.get(preferred).items() {
+    for wish in node.items_at(&[preferred]) {
         expressions(&wish.get("preference"), false, &mut out);
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
-        for term in affinity.path(&[kind, required]).items() {
+        for term in affinity.items_at(&[kind, required]) {
             domain(&term, Use::Domain, &mut out);
         }
-        for wish in affinity.path(&[kind, preferred]).items() {
+        for wish in affinity.items_at(&[kind, preferred]) {
             domain(&wish.get("podAffinityTerm"), Use::SoftDomain, &mut out);
         }
     }

@@ -1,5 +1,7 @@
 //! Typed questions over a NodePool: what it requires, admits, limits, taints, and what it is for.
 
+use std::borrow::Cow;
+
 use crate::catalog::TypeSet;
 use crate::model::budget::{Budget, Nodes, Reason};
 use crate::model::class::{Class, purpose};
@@ -193,6 +195,28 @@ impl<'a> NodePool<'a> {
             pool.labels.retain(|(key, _)| key != CAPACITY_TYPE);
         }
         pool
+    }
+
+    /// Each value that an `In` or a label of [`NodePool::catalogue_pool`] names, with its key; without
+    /// those of the capacity type.
+    pub(crate) fn named_values(&self) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> {
+        let auto_mode = self.is_auto_mode();
+        let requirements = self.requirements().items().filter_map(move |node| {
+            let operator = node.get("operator").text()?.parse::<Operator>().ok()?;
+            let key = node.get("key").text()?;
+            let key = match key.strip_prefix("eks.amazonaws.com/instance-") {
+                Some(rest) if auto_mode => format!("karpenter.k8s.aws/instance-{rest}").into(),
+                _ => Cow::Borrowed(key),
+            };
+            (operator == Operator::In).then(|| (key, node.get("values")))
+        });
+        let values = requirements.flat_map(|(key, values)| {
+            let values = values.items().filter_map(|value| value.quantity_text());
+            values.map(move |value| (key.clone(), value))
+        });
+        let labels = self.labels().entries().into_iter();
+        let labels = labels.filter_map(|(key, value)| Some((key.into(), value.text()?.into())));
+        values.chain(labels).filter(|(key, _)| key != CAPACITY_TYPE)
     }
 
     /// The requirements of [`NodePool::catalogue_pool`] alone: what decides about types, without

@@ -18,6 +18,9 @@ const TOPOLOGY: [&str; 3] = [
     "karpenter.sh/capacity-type",
 ];
 
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
 /// The pods of a template; `None` where a placeholder, or what cannot be read, decides.
 #[must_use]
 pub fn pod(template: &Template<'_>) -> Option<Pod> {
@@ -40,13 +43,9 @@ pub fn pod(template: &Template<'_>) -> Option<Pod> {
     }
     let affinity = spec.get("affinity");
     let node = affinity.get("nodeAffinity");
-    let required = node.path(&[
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-    ]);
-    let preferred = node.get("preferredDuringSchedulingIgnoredDuringExecution");
+    let required = node.items_at(&[REQUIRED, "nodeSelectorTerms"]);
     let mut preferences = Vec::new();
-    for item in preferred.items() {
+    for item in node.items_at(&[PREFERRED]) {
         preferences.push(Preference {
             weight: item.get("weight").int()?,
             term: term(&item.get("preference"))?,
@@ -58,7 +57,7 @@ pub fn pod(template: &Template<'_>) -> Option<Pod> {
     };
     Some(Pod {
         node_selector: selector,
-        terms: required.items().map(|t| term(&t)).collect::<Option<_>>()?,
+        terms: required.map(|t| term(&t)).collect::<Option<_>>()?,
         preferences,
         tolerations: spec
             .get("tolerations")
@@ -69,16 +68,14 @@ pub fn pod(template: &Template<'_>) -> Option<Pod> {
         init_containers: containers("initContainers")?,
         requests: amounts(&spec.path(&["resources", "requests"]))?,
         overhead: amounts(&spec.get("overhead"))?,
-        resource_claims: is_filled(&spec.get("resourceClaims")),
-        preferred_pod_affinity: is_filled(
-            &around.get("preferredDuringSchedulingIgnoredDuringExecution"),
-        ),
+        resource_claims: is_filled(spec, "resourceClaims"),
+        preferred_pod_affinity: is_filled(&around, PREFERRED),
         doubts: doubts(spec, &around),
     })
 }
 
-fn is_filled(list: &Node<'_>) -> bool {
-    list.items().next().is_some()
+fn is_filled(node: &Node<'_>, list: &str) -> bool {
+    node.items_at(&[list]).next().is_some()
 }
 
 /// What only the cluster knows and what may keep the pods away.
@@ -88,7 +85,7 @@ fn doubts(spec: &Node<'_>, around: &Node<'_>) -> Vec<Doubt> {
     if spec.get("volumes").items().any(claims) {
         out.push(Doubt::Volumes);
     }
-    if is_filled(&around.get("requiredDuringSchedulingIgnoredDuringExecution")) {
+    if is_filled(around, REQUIRED) {
         out.push(Doubt::PodAffinity);
     }
     let custom = |c: Node<'_>| {
@@ -105,7 +102,7 @@ fn doubts(spec: &Node<'_>, around: &Node<'_>) -> Vec<Doubt> {
 
 fn term(node: &Node<'_>) -> Option<Term> {
     let mut term = Term {
-        match_fields: is_filled(&node.get("matchFields")),
+        match_fields: is_filled(node, "matchFields"),
         ..Term::default()
     };
     for expression in node.get("matchExpressions").items() {

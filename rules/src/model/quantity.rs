@@ -96,6 +96,14 @@ impl Quantity {
         }
         let (ten, kibi, format) =
             read_suffix(suffix).ok_or_else(|| QuantityError::Suffix(suffix.to_owned()))?;
+        if fraction.is_empty()
+            && let Some(nano) = whole_amount(whole, ten, kibi)
+        {
+            return Ok(Self {
+                nano: if negative { -nano } else { nano },
+                format,
+            });
+        }
         let mut digits: Vec<u8> = whole
             .bytes()
             .chain(fraction.bytes())
@@ -247,6 +255,17 @@ fn read_suffix(suffix: &str) -> Option<(i64, u8, Format)> {
             (i64::from(exponent as i32), 0, Format::Exponent)
         }
     })
+}
+
+/// What most quantities are: a number without a fraction that stays far below every limit. `None`
+/// where digits have to be counted one by one.
+fn whole_amount(digits: &str, ten: i64, kibi: u8) -> Option<i128> {
+    let units: u64 = (digits.len() <= 18).then(|| digits.parse().ok())??;
+    let scale = 10_i128.pow(u32::try_from(9 + ten).ok().filter(|scale| *scale <= 18)?);
+    // Below 2^63 units, which is the cap of binary ones.
+    let binary = units.checked_mul(1 << (10 * u32::from(kibi)))?;
+    let units = i64::try_from(binary).ok()?;
+    Some(i128::from(units) * scale)
 }
 
 /// Multiplies a decimal digit string (most significant first) by 1024.

@@ -27,7 +27,11 @@ enum Given<'a> {
 }
 
 struct Asked<'a> {
-    trigger: Trigger<'a>,
+    metadata: Node<'a>,
+    /// Whether it names a TriggerAuthentication, or may.
+    authenticated: bool,
+    /// Whether any key takes its value from an environment variable.
+    from_env: bool,
     scaler: &'static Scaler,
     /// Whether a formula replaces the metrics; `None` where it is not known.
     modifiers: Option<bool>,
@@ -45,8 +49,11 @@ pub fn problems<'a>(
     if metadata.is_unknown() || (metadata.exists() && !metadata.is_mapping()) {
         return Vec::new();
     }
+    let from_env = (metadata.entries().iter()).any(|(key, _)| key.ends_with("FromEnv"));
     let asked = Asked {
-        trigger,
+        authenticated: trigger.has_authentication(),
+        metadata,
+        from_env,
         scaler,
         modifiers,
     };
@@ -62,16 +69,14 @@ pub fn problems<'a>(
 
 impl<'a> Asked<'a> {
     fn given(&self, key: &Key) -> Given<'a> {
-        let metadata = self.trigger.metadata();
+        let metadata = &self.metadata;
         for from in &key.from {
             match from {
-                From::Authentication if self.trigger.has_authentication() => return Given::Unknown,
+                From::Authentication if self.authenticated => return Given::Unknown,
                 From::Authentication => {}
                 From::Env => {
-                    let named = key
-                        .names()
-                        .any(|name| metadata.get(&format!("{name}FromEnv")).exists());
-                    if named {
+                    let exists = |name: &str| metadata.get(&format!("{name}FromEnv")).exists();
+                    if self.from_env && key.names().any(exists) {
                         return Given::Unknown;
                     }
                 }
@@ -142,6 +147,9 @@ impl<'a> Asked<'a> {
                     });
                     return;
                 }
+                if key.values.is_empty() && key.one.is_empty() {
+                    return;
+                }
                 let items: Vec<&str> = match key.kind {
                     Type::List => text.split(key.separator).map(str::trim).collect(),
                     _ => vec![text],
@@ -184,7 +192,7 @@ impl<'a> Asked<'a> {
         let Some(key) = self.named(name) else {
             return;
         };
-        let metadata = self.trigger.metadata();
+        let metadata = &self.metadata;
         let written = key.names().map(|n| metadata.get(n)).find(Node::exists);
         let in_metadata = key.reads(From::Metadata);
         let message = match &written {
@@ -226,7 +234,7 @@ impl<'a> Asked<'a> {
         }
         if let Some(provider) = atom.strip_prefix("identity=") {
             // Without an authentication there is no identity; with one it stands there.
-            return (!self.trigger.has_authentication()).then_some(provider == "none");
+            return (!self.authenticated).then_some(provider == "none");
         }
         if let Some((key, values)) = atom.split_once('=') {
             return match self.look(key) {
@@ -277,7 +285,7 @@ impl<'a> Asked<'a> {
             Given::Text(node, text) => Some((node, text)),
             _ => None,
         };
-        let metadata = self.trigger.metadata();
+        let metadata = &self.metadata;
         let args = rule.args.as_slice();
         let mut say = |node: Node<'a>, message: String, help: String| {
             out.push(Problem {
@@ -314,7 +322,7 @@ impl<'a> Asked<'a> {
                 if keys.iter().all(|k| self.present(k) == Some(false)) {
                     let names = keys.join("`, `").replace('+', "` with `");
                     say(
-                        metadata,
+                        metadata.clone(),
                         format!(
                             "{} trigger needs one of `{names}`",
                             with_article(self.scaler.name)
@@ -458,9 +466,9 @@ impl<'a> Asked<'a> {
                 let keys = ["awsAccessKeyID", "awsSecretAccessKey"]
                     .iter()
                     .all(|k| self.present(k) != Some(false));
-                if owner && !keys && !self.trigger.has_authentication() {
+                if owner && !keys && !self.authenticated {
                     say(
-                        metadata,
+                        metadata.clone(),
                         format!(
                             "{} trigger has no AWS credentials",
                             with_article(self.scaler.name)
@@ -474,9 +482,9 @@ impl<'a> Asked<'a> {
                 let given = ["credentialsFromEnv", "credentialsFromEnvFile"]
                     .iter()
                     .any(|k| self.present(k) != Some(false));
-                if !given && !self.trigger.has_authentication() {
+                if !given && !self.authenticated {
                     say(
-                        metadata,
+                        metadata.clone(),
                         format!(
                             "{} trigger has no Google credentials",
                             with_article(self.scaler.name)

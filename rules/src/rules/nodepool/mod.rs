@@ -59,19 +59,10 @@ fn names_something_new(pool: &NodePool<'_>, among: Option<&[String]>) -> bool {
                 | "karpenter.k8s.aws/instance-accelerator-name"
         )
     };
-    let own = pool.catalogue_pool();
-    let labels = own.labels.iter().map(|(k, v)| (k, std::slice::from_ref(v)));
-    own.requirements
-        .iter()
-        .filter(|r| r.op == Operator::In)
-        .map(|r| (&r.key, r.values.as_slice()))
-        .chain(labels)
-        .any(|(key, values)| {
-            let key = normalise(key);
-            open(key)
-                && among.is_none_or(|keys| keys.iter().any(|k| k == key))
-                && values.iter().any(|v| is_new(key, v))
-        })
+    pool.named_values().any(|(key, value)| {
+        let key = normalise(&key);
+        open(key) && among.is_none_or(|keys| keys.iter().any(|k| k == key)) && is_new(key, &value)
+    })
 }
 
 fn is_new(key: &str, value: &str) -> bool {
