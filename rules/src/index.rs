@@ -330,6 +330,16 @@ impl Index {
         }
     }
 
+    /// The object of an identity, where there is just one: of several, from several examples, nobody
+    /// knows which is meant.
+    #[must_use]
+    pub fn only(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Object> {
+        match self.all(kind.group, kind.kind, namespace, name) {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+
     /// What is derived from the objects: each view is made when first asked for, and from then on
     /// kept.
     #[must_use]

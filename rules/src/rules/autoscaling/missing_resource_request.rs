@@ -76,7 +76,6 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/>
 
 use crate::finding::Severity;
-use crate::index::Lookup;
 use crate::model::keda::{brief, triggers};
 use crate::model::quantity::Quantity;
 use crate::model::views::target;
@@ -110,7 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         "apps/StatefulSet" => Kind::STATEFUL_SET,
         _ => return,
     };
-    let Lookup::Found(workload) = ctx.index().find(kind, &namespace, &name) else {
+    let Some(workload) = ctx.index().only(kind, &namespace, &name) else {
         return;
     };
     if workload.is_partial() || workload.is_fragment() {

@@ -101,7 +101,6 @@
 //! - <https://karpenter.sh/docs/tasks/odcrs/>
 
 use crate::finding::{Severity, shown};
-use crate::index::Lookup;
 use crate::model::class::Class;
 use crate::model::node_class::Ec2NodeClass;
 use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
@@ -154,7 +153,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let index = ctx.index();
-    let Lookup::Found(found) = index.find(Kind::EC2_NODE_CLASS, "default", name) else {
+    let Some(found) = index.only(Kind::EC2_NODE_CLASS, "default", name) else {
         return;
     };
     let Some(class) = Ec2NodeClass::new(found) else {
