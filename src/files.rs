@@ -4,6 +4,7 @@
 //! What is no manifest is skipped with a reason, never with an error.
 
 mod folders;
+mod kustomization;
 mod read;
 mod walk;
 

@@ -339,6 +339,14 @@ impl Object {
         self.0.partial || self.0.fragment
     }
 
+    /// Whether a kustomization of the input patches it, so that what is absent may come from there.
+    #[must_use]
+    pub fn awaits_patch(&self) -> bool {
+        let id = &self.0.id;
+        self.origin()
+            .is_some_and(|o| o.source.is_patched(&id.kind, &id.name))
+    }
+
     /// Whether the object is no patch, but lacks its very body.
     #[must_use]
     pub fn is_fragment(&self) -> bool {

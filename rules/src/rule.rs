@@ -313,8 +313,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Reports something at a node of the object. What is absent in a patch or a fragment is not
-    /// missed: such a report is dropped.
+    /// Reports something at a node of the object. What is absent in a patch or a fragment, or where a
+    /// patch may add it, is not missed: such a report is dropped.
     pub fn report(&mut self, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
         let finding = Finding {
             rule: self.rule,
@@ -328,7 +328,7 @@ impl<'a> Context<'a> {
             fix: None,
             week: None,
         };
-        if node.is_absent() && self.object.is_partial() {
+        if node.is_absent() && (self.object.is_partial() || self.object.awaits_patch()) {
             return self.discarded.insert(finding);
         }
         self.findings.push(finding);

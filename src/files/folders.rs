@@ -1,28 +1,26 @@
 //! What the folders around a file say of it: charts and kustomizations.
 
-use std::collections::HashSet;
-use std::fs;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use gpulint_rules::Node;
-use gpulint_rules::source::{self, Source};
+use gpulint_rules::source::Target;
 
-use super::{Input, Reason, absolute};
-
-/// The names that kustomize knows.
-const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+use super::kustomization::{KUSTOMIZATIONS, Kustomization};
+use super::{Input, Reason};
 
 /// Charts and patches around the inputs.
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
     /// Folders with a `Chart.yaml`.
     charts: HashSet<PathBuf>,
-    /// Folders with a kustomization.
-    kustomizations: HashSet<PathBuf>,
+    /// Kustomizations by their folders.
+    kustomizations: BTreeMap<PathBuf, Kustomization>,
     /// Files that a kustomization names as resources.
     resources: HashSet<PathBuf>,
     /// Files that a kustomization names as patches.
     patches: HashSet<PathBuf>,
+    /// What kustomizations change in a file.
+    targets: HashMap<PathBuf, Vec<Target>>,
 }
 
 impl Folders {
@@ -38,35 +36,47 @@ impl Folders {
                 if folder.join("Chart.yaml").is_file() {
                     folders.charts.insert(folder.to_owned());
                 }
-                for name in KUSTOMIZATIONS {
-                    folders.read_kustomization(folder, name);
+                if let Some(kustomization) = Kustomization::read(folder) {
+                    folders
+                        .kustomizations
+                        .insert(folder.to_owned(), kustomization);
                 }
             }
         }
+        for kustomization in folders.kustomizations.values() {
+            folders.resources.extend(kustomization.resources.clone());
+            folders.patches.extend(kustomization.patches.clone());
+        }
+        folders.aim();
         folders
     }
 
-    fn read_kustomization(&mut self, folder: &Path, name: &str) {
-        let path = folder.join(name);
-        if !path.is_file() {
-            return;
-        }
-        // What cannot be read names nothing; where it was given, the reader complains of it.
-        let Ok(bytes) = fs::read(&path) else {
-            return;
-        };
-        self.kustomizations.insert(folder.to_owned());
-        let source = Source::new(name, bytes);
-        for document in source::read(&source) {
-            if let Some(root) = document.root() {
-                let files = |names: Vec<&str>| {
-                    let paths = names.into_iter().map(|f| absolute(&folder.join(f)));
-                    paths.collect::<Vec<PathBuf>>()
-                };
-                self.patches.extend(files(patch_files(&root)));
-                let resources = root.get("resources").items();
-                self.resources
-                    .extend(files(resources.filter_map(|f| f.text()).collect()));
+    /// What each kustomization changes in the files that it and those below it list.
+    fn aim(&mut self) {
+        for (folder, kustomization) in &self.kustomizations {
+            let mut targets = kustomization.targets.clone();
+            for component in &kustomization.components {
+                let component = self.kustomizations.get(component);
+                targets.extend(component.into_iter().flat_map(|c| c.targets.clone()));
+            }
+            if targets.is_empty() {
+                continue;
+            }
+            let mut seen = HashSet::from([folder]);
+            let mut open = vec![kustomization];
+            while let Some(kustomization) = open.pop() {
+                for path in &kustomization.resources {
+                    if !seen.insert(path) {
+                        continue;
+                    }
+                    match self.kustomizations.get(path) {
+                        Some(below) => open.push(below),
+                        None => {
+                            let file = self.targets.entry(path.clone()).or_default();
+                            file.extend(targets.iter().cloned());
+                        }
+                    }
+                }
             }
         }
     }
@@ -109,7 +119,7 @@ impl Folders {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let named = stem.strip_suffix("patch");
         let named = named.is_some_and(|rest| rest.is_empty() || rest.ends_with(['-', '_', '.']));
-        let beside = |folder: &Path| self.kustomizations.contains(folder);
+        let beside = |folder: &Path| self.kustomizations.contains_key(folder);
         named && beside(folder)
             || folder.file_name().is_some_and(|name| name == "patches")
                 && folder.parent().is_some_and(beside)
@@ -118,19 +128,12 @@ impl Folders {
     /// Whether kustomize completes the file.
     pub(crate) fn is_kustomized(&self, input: &Input) -> bool {
         let path = &input.absolute;
-        let beside = |folder| self.kustomizations.contains(folder);
+        let beside = |folder| self.kustomizations.contains_key(folder);
         self.resources.contains(path) || path.parent().is_some_and(beside)
     }
-}
 
-/// The files that a kustomization's patches stand in; inline patches are text, not files.
-fn patch_files<'a>(root: &Node<'a>) -> Vec<&'a str> {
-    let mut files = Vec::new();
-    for field in ["patches", "patchesJson6902"] {
-        files.extend(root.get(field).items().filter_map(|p| p.get("path").text()));
+    /// What kustomizations change in a file.
+    pub(crate) fn targets(&self, input: &Input) -> &[Target] {
+        self.targets.get(&input.absolute).map_or(&[], Vec::as_slice)
     }
-    let merges = root.get("patchesStrategicMerge");
-    files.extend(merges.items().filter_map(|p| p.text()));
-    files.retain(|file| !file.contains('\n'));
-    files
 }

@@ -57,7 +57,10 @@ pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> Read {
 /// Reads a file whose content is at hand already.
 pub(crate) fn reread(input: &Input, scope: &str, folders: &Folders, bytes: Vec<u8>) -> Read {
     let source = Source::new(&input.shown, bytes).scoped(scope);
-    let source = Arc::new(source.kustomized(folders.is_kustomized(input)));
+    let source = source
+        .kustomized(folders.is_kustomized(input))
+        .patched(folders.targets(input));
+    let source = Arc::new(source);
     let documents = parse(&source);
     sort_out(input, source, documents, folders.is_patch(input))
 }

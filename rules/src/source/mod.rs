@@ -37,6 +37,15 @@ pub enum Encoding {
     Utf16,
 }
 
+/// What a kustomization changes of the objects that it lists: those of a kind, of a name, or all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The kind; `None` for any.
+    pub kind: Option<String>,
+    /// The name; `None` for any.
+    pub name: Option<String>,
+}
+
 /// The text of one file.
 #[derive(Debug)]
 pub struct Source {
@@ -48,6 +57,7 @@ pub struct Source {
     /// Offsets of bytes that are no UTF-8; they stand as `?` in the text.
     invalid: Vec<usize>,
     kustomized: bool,
+    targets: Vec<Target>,
     lines: OnceLock<LineIndex>,
     parts: OnceLock<Vec<Range<usize>>>,
 }
@@ -72,6 +82,7 @@ impl Source {
             encoding,
             invalid,
             kustomized: false,
+            targets: Vec::new(),
             lines: OnceLock::new(),
             parts: OnceLock::new(),
         }
@@ -102,6 +113,20 @@ impl Source {
     pub fn kustomized(mut self, kustomized: bool) -> Source {
         self.kustomized = kustomized;
         self
+    }
+
+    /// Says which of the file's objects a kustomization patches.
+    #[must_use]
+    pub fn patched(mut self, targets: &[Target]) -> Source {
+        self.targets = targets.to_vec();
+        self
+    }
+
+    /// Whether a kustomization patches the objects of a kind and name.
+    pub(crate) fn is_patched(&self, kind: &str, name: &str) -> bool {
+        let fits = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w == is);
+        let mut targets = self.targets.iter();
+        targets.any(|target| fits(&target.kind, kind) && fits(&target.name, name))
     }
 
     /// Whether kustomize completes the file.

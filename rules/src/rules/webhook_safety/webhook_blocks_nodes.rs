@@ -101,6 +101,10 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
+    // A patch may add the selector.
+    if object.awaits_patch() {
+        return;
+    }
     let namespaces = ctx.strings("namespaces");
     for webhook in Webhook::of(object) {
         if !webhook.fails_closed(object.is_partial()) || is_karpenters(&webhook) {

@@ -112,7 +112,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/>
 
 use crate::finding::Severity;
-use crate::index::{Index, Lookup};
+use crate::index::Index;
 use crate::model::admission::{KINDS, OF_NODES, PODS, Resource, Webhook};
 use crate::model::node_labels::{Use, mentions};
 use crate::model::workload::{Template, templates};
@@ -140,6 +140,10 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
+    // A patch may add the selector.
+    if object.awaits_patch() {
+        return;
+    }
     let index = ctx.index();
     for webhook in Webhook::of(object) {
         if !webhook.fails_closed(object.is_partial()) || webhook.is_narrowed() {
@@ -157,7 +161,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         if !pods && !nodes {
             continue;
         }
-        let Lookup::Found(found) = index.find(Kind::SERVICE, namespace, name) else {
+        let Some(found) = index.only(Kind::SERVICE, namespace, name) else {
             continue;
         };
         for backend in backends(found, namespace, index) {

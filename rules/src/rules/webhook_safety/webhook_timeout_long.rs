@@ -120,8 +120,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         } else {
             Some(DEFAULT)
         };
-        // With conditions, or labels that a pod must have, few pods wait.
-        let pods = webhook.is_asked_about(PODS) && !webhook.is_narrowed();
+        // With conditions, or labels that a pod must have, few pods wait; a patch may add them.
+        let narrowed = webhook.is_narrowed() || object.awaits_patch();
+        let pods = webhook.is_asked_about(PODS) && !narrowed;
         let most = ctx.int("seconds");
         let most = if pods {
             most.min(ctx.int("pod-seconds"))
