@@ -162,6 +162,9 @@ fn locate(object: &Object, pointer: &Pointer, key: bool) -> Option<Span> {
 impl Place {
     /// Whether two places are one to who reads of them.
     fn reads_as(&self, other: &Place) -> bool {
+        if self.is_handle_of(other) {
+            return true;
+        }
         let bytes = |place: &Place| {
             let (source, document, span) = place.locate()?;
             Some((source.path().to_owned(), document, span))
@@ -169,6 +172,25 @@ impl Place {
         self.pointer() == other.pointer()
             && self.object().map(Object::id) == other.object().map(Object::id)
             && bytes(self) == bytes(other)
+    }
+
+    /// Whether two places are the same field of the very same object.
+    fn is_handle_of(&self, other: &Place) -> bool {
+        match (self, other) {
+            (
+                Place::Field {
+                    object,
+                    pointer,
+                    key,
+                },
+                Place::Field {
+                    object: other,
+                    pointer: way,
+                    key: named,
+                },
+            ) => object.is_handle_of(other) && pointer == way && key == named,
+            _ => false,
+        }
     }
 }
 
@@ -284,6 +306,15 @@ impl Finding {
             && self.place.reads_as(&other.place)
             && self.related.len() == other.related.len()
             && self.related.iter().zip(&other.related).all(related)
+    }
+
+    /// Whether the places of two findings that read the same are in the very same objects, so that
+    /// one is as good as the other.
+    pub(crate) fn is_as_good_as(&self, other: &Finding) -> bool {
+        self.place.is_handle_of(&other.place)
+            && self.related.len() == other.related.len()
+            && (self.related.iter().zip(&other.related))
+                .all(|(a, b)| a.place.is_handle_of(&b.place))
     }
 
     /// A name for the finding that survives edits elsewhere in the file: 16 hexadecimal digits

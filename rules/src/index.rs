@@ -6,7 +6,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::views::{Change, Parts, Views};
+use crate::model::views::{Change, Parts, Views, Wholes};
 use crate::object::{Kind, Object};
 use crate::trace::{self, Topic, Touched, topic};
 
@@ -124,7 +124,7 @@ impl Index {
     /// Adds an object. Patches and fragments are kept, but no lookup finds them.
     pub fn apply(&mut self, object: Object) {
         self.change(Change::Come, &object, &mut Touched::unwanted());
-        self.views.reset();
+        self.views.wholes = Wholes::default();
         self.objects.push(object);
     }
 
@@ -153,10 +153,9 @@ impl Index {
         self.objects.splice(at..at, new.iter().cloned());
         topics.sort_unstable();
         topics.dedup();
-        self.views.forget(&mut topics);
-        let mut landings = std::mem::take(&mut self.views.landings);
-        landings.renew(self, old, new, &mut topics);
-        self.views.landings = landings;
+        let mut wholes = std::mem::take(&mut self.views.wholes);
+        wholes.renew(self, old, new, &mut topics);
+        self.views.wholes = wholes;
         topics.sort_unstable();
         topics.dedup();
         topics

@@ -268,7 +268,8 @@ impl Workspace {
                 whole = true;
                 break;
             };
-            renewed |= !new.findings.is_empty();
+            let mut pairs = new.findings.iter().zip(&opinions[place].findings);
+            renewed |= !pairs.all(|(new, old)| new.is_as_good_as(old));
             let old = std::mem::replace(&mut opinions[place], new);
             let new = &opinions[place];
             if old.topics != new.topics {

@@ -41,6 +41,22 @@ pub(crate) struct Fallbacks {
     by_label: BTreeMap<Pair, BTreeMap<Standing, Object>>,
 }
 
+/// The same pools at the same places.
+impl PartialEq for Fallbacks {
+    fn eq(&self, other: &Fallbacks) -> bool {
+        let alike = |a: &BTreeMap<Standing, Object>, b: &BTreeMap<Standing, Object>| {
+            a.len() == b.len()
+                && a.iter()
+                    .zip(b)
+                    .all(|(a, b)| a.0 == b.0 && a.1.is_handle_of(b.1))
+        };
+        alike(&self.any, &other.any)
+            && self.by_label.len() == other.by_label.len()
+            && (self.by_label.iter().zip(&other.by_label))
+                .all(|(a, b)| a.0 == b.0 && alike(a.1, b.1))
+    }
+}
+
 impl Fallbacks {
     pub(crate) fn new(index: &Index) -> Fallbacks {
         let mut out = Fallbacks::default();

@@ -13,10 +13,10 @@ use crate::index::Index;
 use crate::object::{Kind, Object};
 
 /// What the pools of each class want of the kubelet.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Kubelets(BTreeMap<String, Wish>);
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 enum Wish {
     /// All of them the same; an empty map where nobody sets anything.
     Same(Map<String, Value>),

@@ -25,7 +25,7 @@ use crate::model::selector;
 use crate::model::workload::{Template, replicas, templates};
 use crate::object::Object;
 use crate::settings::Platform;
-use crate::trace::{self, Topic, Touched, topic};
+use crate::trace::{self, Topic, Touched};
 
 pub(crate) use class_pools::{ClassPools, Users};
 pub(crate) use classes::{Classes, class_kind};
@@ -59,11 +59,33 @@ pub(crate) struct Parts {
     classes: OnceLock<Classes>,
     class_pools: OnceLock<ClassPools>,
     resources: OnceLock<Resources>,
+    label_uses: OnceLock<LabelUses>,
+    pub(crate) wholes: Wholes,
+}
+
+/// What is made of many objects at once: when these change, it is made anew, or in part.
+#[derive(Debug, Default)]
+pub(crate) struct Wholes {
     fallbacks: Derived<Fallbacks>,
     kubelets: Derived<Kubelets>,
     recorded: Derived<BTreeSet<String>>,
-    label_uses: OnceLock<LabelUses>,
-    pub(crate) landings: Landings,
+    landings: Landings,
+}
+
+impl Wholes {
+    /// Objects have come and gone, which touches these topics: adds those of what is different now.
+    pub(crate) fn renew(
+        &mut self,
+        index: &Index,
+        old: &[Object],
+        new: &[Object],
+        touched: &mut Vec<Topic>,
+    ) {
+        (self.fallbacks).renew(FALLBACKS, touched, || Fallbacks::new(index));
+        (self.kubelets).renew(KUBELETS, touched, || Kubelets::new(index));
+        (self.recorded).renew(RECORDED, touched, || metrics::recorded(index));
+        self.landings.renew(index, old, new, touched);
+    }
 }
 
 impl Parts {
@@ -87,36 +109,6 @@ impl Parts {
         part(&mut self.class_pools, change, object, touched);
         part(&mut self.resources, change, object, touched);
         part(&mut self.label_uses, change, object, touched);
-    }
-
-    /// Lets go of what rests on these topics, which are in order, and adds the topics of what is
-    /// gone with them.
-    pub(crate) fn forget(&mut self, touched: &mut Vec<Topic>) {
-        loop {
-            let mut gone = Vec::new();
-            let mut note = |about: &str, is_gone: bool| {
-                if is_gone {
-                    gone.push(topic(about, ()));
-                }
-            };
-            note(FALLBACKS, self.fallbacks.forget(touched));
-            note(KUBELETS, self.kubelets.forget(touched));
-            note(RECORDED, self.recorded.forget(touched));
-            if gone.is_empty() {
-                break;
-            }
-            // What was made of these is gone as well.
-            touched.extend(gone);
-            touched.sort_unstable();
-        }
-    }
-
-    /// Lets go of everything that a change cannot be told to.
-    pub(crate) fn reset(&mut self) {
-        self.fallbacks.reset();
-        self.kubelets.reset();
-        self.recorded.reset();
-        self.landings = Landings::default();
     }
 }
 
@@ -188,10 +180,8 @@ impl<'i> Views<'i> {
     }
 
     fn fallbacks(self) -> &'i Fallbacks {
-        let parts = self.index.parts();
-        parts
-            .fallbacks
-            .get(FALLBACKS, || Fallbacks::new(self.index))
+        let fallbacks = &self.index.parts().wholes.fallbacks;
+        fallbacks.get(FALLBACKS, || Fallbacks::new(self.index))
     }
 
     /// A pool of lower weight that takes a pool's pods when that one finds no capacity.
@@ -201,18 +191,22 @@ impl<'i> Views<'i> {
 
     /// What the pools of each class want of the kubelet.
     pub(crate) fn kubelets(self) -> &'i Kubelets {
-        let parts = self.index.parts();
-        parts.kubelets.get(KUBELETS, || Kubelets::new(self.index))
+        let kubelets = &self.index.parts().wholes.kubelets;
+        kubelets.get(KUBELETS, || Kubelets::new(self.index))
     }
 
     /// Which pools may start nodes for which pods.
     pub(crate) fn places(self, platform: &Platform) -> &'i Places {
-        self.index.parts().landings.places(self.index, platform)
+        self.index
+            .parts()
+            .wholes
+            .landings
+            .places(self.index, platform)
     }
 
     /// The pods that keep a pool's nodes, where the pool is their first choice.
     pub(crate) fn guests_of(self, object: &Object, platform: &Platform) -> Vec<&'i Guest> {
-        let landings = &self.index.parts().landings;
+        let landings = &self.index.parts().wholes.landings;
         landings.guests_of(self.index, object, platform)
     }
 
@@ -223,10 +217,8 @@ impl<'i> Views<'i> {
 
     /// The names of series that recording rules make.
     pub(crate) fn recorded(self) -> &'i BTreeSet<String> {
-        let parts = self.index.parts();
-        parts
-            .recorded
-            .get(RECORDED, || metrics::recorded(self.index))
+        let recorded = &self.index.parts().wholes.recorded;
+        recorded.get(RECORDED, || metrics::recorded(self.index))
     }
 
     /// Node classes and who refers to them.

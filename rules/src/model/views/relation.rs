@@ -230,19 +230,21 @@ impl<T> Derived<T> {
         &self.made.get_or_init(|| trace::record(make)).0
     }
 
-    /// Some objects have changed, which touches these topics, in their order; says whether what
-    /// was made of them is gone.
-    pub(super) fn forget(&mut self, touched: &[Topic]) -> bool {
+    /// Some objects have changed, which touches these topics, in their order: makes it anew if it
+    /// rests on them, and adds its own topic if it is another one then.
+    pub(super) fn renew(&mut self, about: &str, touched: &mut Vec<Topic>, make: impl FnOnce() -> T)
+    where
+        T: PartialEq,
+    {
         let rests = |topics: &[Topic]| touched.iter().any(|t| topics.binary_search(t).is_ok());
-        let gone = self.made.get().is_some_and(|(_, topics)| rests(topics));
-        if gone {
-            self.made = OnceLock::new();
+        if let Some((old, topics)) = self.made.get_mut()
+            && rests(topics)
+        {
+            let (new, now) = trace::record(make);
+            if new != *old {
+                touched.push(topic(about, ()));
+            }
+            (*old, *topics) = (new, now);
         }
-        gone
-    }
-
-    /// Anything may have changed.
-    pub(super) fn reset(&mut self) {
-        self.made = OnceLock::new();
     }
 }
