@@ -55,11 +55,13 @@ impl Excerpt {
     /// The lines around `marks`, each cut at `width` characters.
     pub(crate) fn new(source: &Source, marks: &[Mark], width: usize, unicode: bool) -> Excerpt {
         let index = source.lines();
-        let last = index.len() - 1;
+        // What follows the last line's end is no line.
+        let ended = source.text().ends_with('\n');
+        let last = (index.len() - 1).saturating_sub(usize::from(ended));
         let mut numbers = BTreeSet::new();
         for mark in marks {
             let line = index.line_of(mark.span.start);
-            numbers.extend(line.saturating_sub(CONTEXT)..=(line + CONTEXT).min(last));
+            numbers.extend(line.saturating_sub(CONTEXT)..=(line + CONTEXT).min(last).max(line));
         }
         let name = printable(source.path(), false).into_owned();
         let mut excerpt = Excerpt {
@@ -273,6 +275,6 @@ mod tests {
     fn escapes_do_not_reach_the_terminal() {
         let source = Source::from_text("a.yaml", "a: \"\u{1b}[31mred\u{202e}\"\r\n");
         let excerpt = Excerpt::new(&source, &[mark(3, 8)], 80, false);
-        assert_eq!(excerpt.text, "a: \"?[31mred?\"\n\n");
+        assert_eq!(excerpt.text, "a: \"?[31mred?\"\n");
     }
 }

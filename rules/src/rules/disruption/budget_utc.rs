@@ -219,7 +219,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 let written = shown(node.text().unwrap_or_default());
                 ctx.report(
                     node,
-                    format!("`{written}` counts in UTC, but a comment here speaks of `{word}`"),
+                    format!(
+                        "`{written}` counts in UTC, but a comment here speaks of `{}`",
+                        shown(&word)
+                    ),
                 )
                 .help("write the hours in UTC; with `platform.timezone` set gpulint shows both");
             }
@@ -359,15 +362,22 @@ fn remarks(object: &Object, list: &Node<'_>) -> Vec<String> {
 }
 
 /// The word by which a comment speaks of local time, and whether it is a zone.
-fn local_word(remark: &str) -> Option<(&'static str, bool)> {
-    let lower = remark.to_lowercase();
-    let zone = ZONES.iter().find(|zone| has_word(remark, &[zone]));
-    let word = LOCAL_WORDS.iter().find(|word| lower.contains(**word));
-    match (zone, word) {
-        (Some(zone), _) => Some((zone, true)),
-        (None, Some(word)) => Some((word, false)),
-        (None, None) => None,
+fn local_word(remark: &str) -> Option<(String, bool)> {
+    if let Some(zone) = ZONES.iter().find(|zone| has_word(remark, &[zone])) {
+        return Some(((*zone).to_owned(), true));
     }
+    let lower = remark.to_lowercase();
+    let at = LOCAL_WORDS.iter().find_map(|word| lower.find(word))?;
+    // To the end of the last word: `hours`, `근무시간`.
+    let letter = |c: &char| c.is_alphanumeric();
+    let blank = |c: &char| *c == ' ';
+    let mut rest = lower[at..].chars().peekable();
+    let mut said: String = std::iter::from_fn(|| rest.next_if(letter)).collect();
+    if said.is_ascii() && rest.next_if(blank).is_some() {
+        said.push(' ');
+        said.extend(std::iter::from_fn(|| rest.next_if(letter)));
+    }
+    Some((said, false))
 }
 
 fn has_word(text: &str, words: &[&str]) -> bool {

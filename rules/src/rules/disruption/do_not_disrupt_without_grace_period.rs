@@ -180,8 +180,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .drifting()
             .set(&period, json!(in_hours(wanted))),
     );
-    for guest in concerned.iter().take(3) {
+    // A workload with several templates is one guest for each.
+    let mut shown: Vec<&Object> = Vec::new();
+    for guest in &concerned {
         let object = &guest.workload;
+        if shown.len() == 3 || shown.iter().any(|o| o.is_handle_of(object)) {
+            continue;
+        }
+        shown.push(object);
         let place = object.path(&["metadata", "name"]);
         let label = if guest.protected {
             "its pods run here and are never evicted"
