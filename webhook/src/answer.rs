@@ -1,11 +1,11 @@
 //! The decision: which findings deny, which warn, and in what words.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use gpulint_rules::{Authority, Engine, Finding, Index, Kind, Object};
-use serde_json::Value;
-use serde_json::value::RawValue;
+use gpulint_rules::{Authority, Engine, Index, Kind};
 
+use crate::judge::{Found, Identity, Judge, Judgement, Verdict};
 use crate::kinds;
 use crate::wire::{Cause, Details, Request, Response, ReviewIn, ReviewOut, Status};
 
@@ -123,16 +123,25 @@ pub fn answer(
     circumstances: Circumstances,
     body: &[u8],
 ) -> Result<Answer, ReviewError> {
+    answer_by(Judge::new(engine, index), circumstances, body)
+}
+
+/// As [`answer()`], by a judge who may remember.
+pub(crate) fn answer_by(
+    judge: Judge<'_>,
+    circumstances: Circumstances,
+    body: &[u8],
+) -> Result<Answer, ReviewError> {
     let request = request(body)?;
-    let mut verdict = respond(engine, index, circumstances, &request);
-    verdict.response.uid.clone_from(&request.uid);
+    let mut ruling = respond(judge, circumstances, &request);
+    ruling.response.uid.clone_from(&request.uid);
     Ok(Answer {
-        body: sent(verdict.response)?,
+        body: sent(ruling.response)?,
         operation: operation(&request),
         kind: kind(&request),
-        decision: verdict.decision,
-        rules: verdict.rules,
-        unsynced: verdict.unsynced,
+        decision: ruling.decision,
+        rules: ruling.rules,
+        unsynced: ruling.unsynced,
     })
 }
 
@@ -218,43 +227,18 @@ fn is_karpenter(request: &Request<'_>) -> bool {
         .is_some_and(|(_, account)| account == "karpenter")
 }
 
-/// Whether a controller made the object from one that was judged itself. To deny a Pod would not
-/// stop its Deployment; it would only keep what runs already from being replaced.
-pub(crate) fn is_derived(object: &Object) -> bool {
-    let owners = object.path(&["metadata", "ownerReferences"]);
-    owners.items().any(|owner| {
-        let group = owner
-            .get("apiVersion")
-            .text()
-            .map(|v| match v.split_once('/') {
-                Some((group, _)) => group,
-                None => "",
-            });
-        let kind = owner.get("kind").text();
-        owner.get("controller").bool() == Some(true)
-            && kinds::judged()
-                .iter()
-                .any(|k| Some(k.group) == group && Some(k.kind) == kind)
-    })
-}
-
-/// Whether the object is being deleted: what is left is to let its finalizers go.
-pub(crate) fn is_going(object: &Object) -> bool {
-    object.path(&["metadata", "deletionTimestamp"]).exists()
-}
-
 /// What is decided, before it is written.
-struct Verdict {
+struct Ruling {
     response: Response,
     decision: Decision,
     rules: Vec<&'static str>,
     unsynced: bool,
 }
 
-impl Verdict {
+impl Ruling {
     /// Allowed without being judged.
-    fn allowed(decision: Decision, warning: Option<String>) -> Verdict {
-        Verdict {
+    fn allowed(decision: Decision, warning: Option<String>) -> Ruling {
+        Ruling {
             response: Response {
                 allowed: true,
                 warnings: warning.into_iter().collect(),
@@ -267,47 +251,43 @@ impl Verdict {
     }
 }
 
-fn respond(
-    engine: &Engine,
-    index: &Index,
-    circumstances: Circumstances,
-    request: &Request<'_>,
-) -> Verdict {
-    if is_exempt(engine, request) {
-        return Verdict::allowed(Decision::Exempt, None);
+fn respond(judge: Judge<'_>, circumstances: Circumstances, request: &Request<'_>) -> Ruling {
+    if is_exempt(judge.engine, request) {
+        return Ruling::allowed(Decision::Exempt, None);
     }
-    let Some(object) = parse(request.object, request) else {
-        let warning = "gpulint: this is no Kubernetes object with apiVersion and kind; not judged";
-        return Verdict::allowed(Decision::Unparsable, Some(warning.to_owned()));
+    let judgement = judge.judge(request.object, request);
+    let findings = match &judgement.verdict {
+        Verdict::NoObject => {
+            let warning =
+                "gpulint: this is no Kubernetes object with apiVersion and kind; not judged";
+            return Ruling::allowed(Decision::Unparsable, Some(warning.to_owned()));
+        }
+        Verdict::Exempt => return Ruling::allowed(Decision::Exempt, None),
+        Verdict::UnknownKind => {
+            let name = if judgement.group.is_empty() {
+                judgement.kind.clone()
+            } else {
+                format!("{}.{}", judgement.kind, judgement.group)
+            };
+            let warning = cut(&format!(
+                "gpulint: no rule knows the kind {name}; not judged"
+            ));
+            return Ruling::allowed(Decision::UnknownKind, Some(warning));
+        }
+        Verdict::Found(findings) => findings,
     };
-    if is_derived(&object) || is_going(&object) {
-        return Verdict::allowed(Decision::Exempt, None);
-    }
-    let id = object.id();
-    if !kinds::is_judged(&id.group, &id.kind) {
-        let name = if id.group.is_empty() {
-            id.kind.clone()
-        } else {
-            format!("{}.{}", id.kind, id.group)
-        };
-        let warning = cut(&format!(
-            "gpulint: no rule knows the kind {name}; not judged"
-        ));
-        return Verdict::allowed(Decision::UnknownKind, Some(warning));
-    }
-    let findings = judge(engine, index, &object);
-    let mut old = match (request.operation.as_str(), request.old_object) {
-        ("UPDATE", Some(_)) if !findings.is_empty() => parse(request.old_object, request)
-            .map(|old| counts(&judge(engine, index, &old)))
-            .unwrap_or_default(),
-        _ => BTreeMap::new(),
+    let before = match request.operation.as_str() {
+        "UPDATE" if !findings.is_empty() => judge.judge(request.old_object, request),
+        _ => Arc::default(),
     };
+    let mut old = counts(before.found());
+    let engine = judge.engine;
     let webhook = &engine.settings().webhook;
     let (mut denied, mut warned, mut passed) = (Vec::new(), Vec::new(), Vec::new());
-    for finding in &findings {
+    for finding in findings {
         // What the old object had already cannot deny: an update must not be held up by what it
         // does not make worse.
-        let had = old.get_mut(&identity(finding)).is_some_and(|n| {
+        let had = old.get_mut(&finding.identity()).is_some_and(|n| {
             let had = *n > 0;
             *n = n.saturating_sub(1);
             had
@@ -324,7 +304,8 @@ fn respond(
             warned.push(finding);
         }
     }
-    let unsynced = circumstances.watched && !kinds::knows_what_is_read(index, &id.group, &id.kind);
+    let (group, kind) = (&judgement.group, &judgement.kind);
+    let unsynced = circumstances.watched && !kinds::knows_what_is_read(judge.index, group, kind);
     let mut response = Response {
         allowed: denied.is_empty(),
         warnings: warnings(&warned, unsynced),
@@ -346,83 +327,42 @@ fn respond(
         (true, true) => Decision::Allowed,
     };
     if decision == Decision::Denied {
-        response.status = Some(status(&object, request, &denied));
+        response.status = Some(status(&judgement, request, &denied));
     }
-    Verdict {
+    Ruling {
         response,
         decision,
-        rules: denied.iter().chain(&warned).map(|f| f.rule.id).collect(),
+        rules: denied.iter().chain(&warned).map(|f| f.rule).collect(),
         unsynced,
     }
 }
 
 /// The rule ids, each once, in the order of the findings.
-fn ids(findings: &[&Finding]) -> String {
+fn ids(findings: &[&Found]) -> String {
     let mut ids: Vec<&str> = Vec::new();
     for finding in findings {
-        if !ids.contains(&finding.rule.id) {
-            ids.push(finding.rule.id);
+        if !ids.contains(&finding.rule) {
+            ids.push(finding.rule);
         }
     }
     ids.join(",")
 }
 
-/// The object with the request's namespace and name where it does not say them itself.
-pub(crate) fn parse(raw: Option<&RawValue>, request: &Request<'_>) -> Option<Object> {
-    let mut value: Value = serde_json::from_str(raw?.get()).ok()?;
-    if let Some(root) = value.as_object_mut() {
-        let metadata = root
-            .entry("metadata")
-            .or_insert_with(|| Value::Object(serde_json::Map::new()));
-        if let (Some(metadata), Some(namespace)) = (metadata.as_object_mut(), &request.namespace)
-            && !namespace.is_empty()
-        {
-            metadata
-                .entry("namespace")
-                .or_insert_with(|| Value::String(namespace.clone()));
-        }
-    }
-    Object::from_json(&value)
-}
-
-fn judge(engine: &Engine, index: &Index, object: &Object) -> Vec<Finding> {
-    engine.review_object(object, index).findings
-}
-
-/// What makes two findings the same one: the rule, the place, the words. Places in lists have no
-/// number: an item that is put before others makes none of them worse.
-pub(crate) fn identity(finding: &Finding) -> (&'static str, String, String) {
-    let field = finding.place.pointer().map(ToString::to_string);
-    let field = field.unwrap_or_default();
-    let is_number = |step: &&str| !step.is_empty() && step.bytes().all(|b| b.is_ascii_digit());
-    let steps: Vec<&str> = field.split('/').filter(|step| !is_number(step)).collect();
-    (finding.rule.id, steps.join("/"), finding.message.clone())
-}
-
-fn counts(findings: &[Finding]) -> BTreeMap<(&'static str, String, String), usize> {
+fn counts(findings: &[Found]) -> BTreeMap<Identity<'_>, usize> {
     let mut counts = BTreeMap::new();
     for finding in findings {
-        *counts.entry(identity(finding)).or_insert(0) += 1;
+        *counts.entry(finding.identity()).or_insert(0) += 1;
     }
     counts
 }
 
-fn field(finding: &Finding) -> String {
-    finding
-        .place
-        .pointer()
-        .map(gpulint_rules::Pointer::field)
-        .unwrap_or_default()
-}
-
 /// The lines of a denial: as the API server's own validation prints them.
-fn status(object: &Object, request: &Request<'_>, denied: &[&Finding]) -> Status {
-    let id = object.id();
+fn status(judgement: &Judgement, request: &Request<'_>, denied: &[&Found]) -> Status {
     let causes: Vec<Cause> = denied
         .iter()
         .map(|finding| Cause {
             reason: "FieldValueInvalid",
-            field: field(finding),
+            field: finding.field.clone(),
             message: cause(finding),
         })
         .collect();
@@ -441,20 +381,20 @@ fn status(object: &Object, request: &Request<'_>, denied: &[&Finding]) -> Status
         reason: "Invalid",
         message: lines.join("\n"),
         details: Details {
-            name: if id.name.is_empty() {
+            name: if judgement.name.is_empty() {
                 request.name.clone()
             } else {
-                id.name.clone()
+                judgement.name.clone()
             },
-            group: id.group.clone(),
-            kind: id.kind.clone(),
+            group: judgement.group.clone(),
+            kind: judgement.kind.clone(),
             causes,
         },
     }
 }
 
-fn cause(finding: &Finding) -> String {
-    let mut text = format!("gpulint {}: {}", finding.rule.id, finding.message);
+fn cause(finding: &Found) -> String {
+    let mut text = format!("gpulint {}: {}", finding.rule, finding.message);
     if let Some(help) = &finding.help {
         text.push_str("; ");
         text.push_str(help);
@@ -467,13 +407,13 @@ const UNSYNCED: &str =
     "gpulint: the cluster's objects are not all known yet; rules about them kept silent";
 
 /// Warnings within Kubernetes' limits; what does not fit is counted in the last one.
-fn warnings(findings: &[&Finding], unsynced: bool) -> Vec<String> {
+fn warnings(findings: &[&Found], unsynced: bool) -> Vec<String> {
     const TAIL: usize = 64;
     let mut out: Vec<String> = Vec::new();
     out.extend(unsynced.then(|| UNSYNCED.to_owned()));
     let mut length: usize = out.iter().map(String::len).sum();
     for (at, finding) in findings.iter().enumerate() {
-        let text = cut(&format!("gpulint {}: {}", finding.rule.id, finding.message));
+        let text = cut(&format!("gpulint {}: {}", finding.rule, finding.message));
         if length + text.len() + TAIL > WARNINGS_LENGTH {
             out.push(format!("gpulint: {} more findings", findings.len() - at));
             break;

@@ -17,8 +17,9 @@ use gpulint_rules::{Index, Kind, Object};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::answer::is_derived;
+use crate::judge::is_derived;
 use crate::kinds;
+use crate::memory::Numbered;
 use crate::metrics::Metrics;
 
 pub(crate) use feed::feed;
@@ -57,7 +58,7 @@ struct Kept {
 /// The known objects, and the snapshot that requests read.
 pub(crate) struct Cache {
     kinds: Mutex<BTreeMap<Kind, Known>>,
-    index: ArcSwap<Index>,
+    index: ArcSwap<Numbered<Index>>,
     changed: Notify,
     metrics: Arc<Metrics>,
     fed: bool,
@@ -76,7 +77,10 @@ impl Cache {
         let kinds = if fed { kinds::read() } else { &[] };
         Cache {
             kinds: Mutex::new(kinds.iter().map(|k| (*k, Known::default())).collect()),
-            index: ArcSwap::from_pointee(Index::new(false)),
+            index: ArcSwap::from_pointee(Numbered {
+                number: 0,
+                value: Index::new(false),
+            }),
             changed: Notify::new(),
             metrics,
             fed,
@@ -88,8 +92,8 @@ impl Cache {
         self.fed
     }
 
-    /// The snapshot.
-    pub(crate) fn index(&self) -> Arc<Index> {
+    /// The snapshot, and which one it is.
+    pub(crate) fn index(&self) -> Arc<Numbered<Index>> {
         self.index.load_full()
     }
 
@@ -98,7 +102,7 @@ impl Cache {
     pub(crate) fn unsynced(&self) -> Vec<Kind> {
         let index = self.index.load();
         let kinds = self.lock();
-        let waiting = kinds.keys().filter(|kind| !index.knows(**kind));
+        let waiting = kinds.keys().filter(|kind| !index.value.knows(**kind));
         waiting.copied().collect()
     }
 
@@ -239,7 +243,12 @@ impl Cache {
         };
         // Made here, so that no request waits for it.
         index.views().make();
-        self.index.store(Arc::new(index));
+        // Nobody else makes one at the same time.
+        let number = self.index.load().number + 1;
+        self.index.store(Arc::new(Numbered {
+            number,
+            value: index,
+        }));
         for (kind, objects, synced) in counts {
             self.metrics.cached(kind, objects, synced);
         }
@@ -286,7 +295,7 @@ mod tests {
 
     fn find(cache: &Cache, name: &str) -> &'static str {
         cache.snapshot();
-        match cache.index().find(Kind::NODE_POOL, "default", name) {
+        match cache.index().value.find(Kind::NODE_POOL, "default", name) {
             Lookup::Found(_) => "found",
             Lookup::Missing => "missing",
             Lookup::Unknown => "unknown",
@@ -312,7 +321,10 @@ mod tests {
         assert_eq!(find(&cache, "a"), "found");
         assert_eq!(find(&cache, "b"), "missing");
         assert!(!cache.unsynced().contains(&Kind::NODE_POOL));
-        assert!(!cache.index().is_complete(), "other kinds are not known");
+        assert!(
+            !cache.index().value.is_complete(),
+            "other kinds are not known"
+        );
     }
 
     #[test]
@@ -344,7 +356,7 @@ mod tests {
             cache.absent(kind);
         }
         assert_eq!(find(&cache, "a"), "missing");
-        assert!(cache.index().is_complete());
+        assert!(cache.index().value.is_complete());
     }
 
     #[test]

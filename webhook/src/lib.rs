@@ -7,10 +7,12 @@
 mod answer;
 mod cache;
 mod certificates;
+mod judge;
 pub mod kinds;
 mod limits;
 pub mod logs;
 pub mod manifests;
+mod memory;
 mod metrics;
 mod mutate;
 mod register;

@@ -48,6 +48,11 @@ struct Task {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct By {
+    by: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfRule {
     rule: &'static str,
 }
@@ -107,6 +112,8 @@ pub(crate) struct Metrics {
     connections: Gauge,
     findings: Family<OfRule, Counter>,
     unsynced: Counter,
+    judgements: [Counter; 2],
+    remembered: Gauge,
     objects: Family<OfKind, Gauge>,
     synced: Family<OfKind, Gauge>,
     rebuilds: Counter,
@@ -127,6 +134,8 @@ impl Metrics {
             connections: Gauge::default(),
             findings: Family::default(),
             unsynced: Counter::default(),
+            judgements: Default::default(),
+            remembered: Gauge::default(),
             objects: Family::default(),
             synced: Family::default(),
             rebuilds: Counter::default(),
@@ -170,6 +179,19 @@ impl Metrics {
             "Reviews in which rules kept silent because the objects they read were not all known",
             metrics.unsynced.clone(),
         );
+        let judgements: Family<By, Counter> = Family::default();
+        registry.register(
+            "judgements",
+            "Objects judged, by the rules or from memory",
+            judgements.clone(),
+        );
+        let by = |by| judgements.get_or_create(&By { by }).clone();
+        let judgements = [by("rules"), by("memory")];
+        registry.register(
+            "judgements_remembered",
+            "Judgements in the memory",
+            metrics.remembered.clone(),
+        );
         registry.register(
             "cache_objects",
             "Objects kept, by kind",
@@ -208,6 +230,7 @@ impl Metrics {
         }
         Metrics {
             registry,
+            judgements,
             ..metrics
         }
     }
@@ -265,6 +288,17 @@ impl Metrics {
         let count = i64::try_from(objects).unwrap_or(i64::MAX);
         self.objects.get_or_create(&labels).set(count);
         self.synced.get_or_create(&labels).set(i64::from(synced));
+    }
+
+    /// An object was judged: by the rules, or from memory.
+    pub(crate) fn judged(&self, remembered: bool) {
+        self.judgements[usize::from(remembered)].inc();
+    }
+
+    /// So many judgements are remembered.
+    pub(crate) fn remembers(&self, count: usize) {
+        self.remembered
+            .set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn rebuilt(&self) {

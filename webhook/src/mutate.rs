@@ -13,10 +13,8 @@ use gpulint_rules::fix::value;
 use gpulint_rules::{Engine, Finding, Fix, Index, Object, Operation, Safety};
 use serde_json::Value;
 
-use crate::answer::{
-    Answer, Decision, ReviewError, identity, is_derived, is_exempt, is_going, kind, operation,
-    parse, request, sent,
-};
+use crate::answer::{Answer, Decision, ReviewError, is_exempt, kind, operation, request, sent};
+use crate::judge::{Judge, Verdict, object, place};
 use crate::wire::{Request, Response};
 
 /// More fixes than this on one object, and something goes in circles.
@@ -35,6 +33,11 @@ const FIXED: [&str; 4] = [
 /// # Errors
 /// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
 pub fn mutate(engine: &Engine, index: &Index, body: &[u8]) -> Result<Answer, ReviewError> {
+    mutate_by(Judge::new(engine, index), body)
+}
+
+/// As [`mutate()`], by a judge who may remember.
+pub(crate) fn mutate_by(judge: Judge<'_>, body: &[u8]) -> Result<Answer, ReviewError> {
     let request = request(body)?;
     let mut response = Response {
         uid: request.uid.clone(),
@@ -43,9 +46,9 @@ pub fn mutate(engine: &Engine, index: &Index, body: &[u8]) -> Result<Answer, Rev
     };
     let mut decision = Decision::Allowed;
     let mut rules = Vec::new();
-    if is_exempt(engine, &request) {
+    if is_exempt(judge.engine, &request) {
         decision = Decision::Exempt;
-    } else if let Some(repair) = repair(engine, index, &request) {
+    } else if let Some(repair) = repair(judge, &request) {
         response.patch = Some(STANDARD.encode(serde_json::to_vec(&repair.operations)?));
         response.patch_type = Some("JSONPatch");
         decision = Decision::Patched;
@@ -69,18 +72,20 @@ struct Repair {
     rules: Vec<&'static str>,
 }
 
-fn repair(engine: &Engine, index: &Index, request: &Request<'_>) -> Option<Repair> {
+fn repair(judge: Judge<'_>, request: &Request<'_>) -> Option<Repair> {
+    let (engine, index) = (judge.engine, judge.index);
     let webhook = &engine.settings().webhook;
     if !webhook.mutate && webhook.mutate_rules.is_empty() {
         return None;
     }
-    let mut object = parse(request.object, request)?;
-    if is_going(&object) || is_derived(&object) {
+    // Nearly every object ends here, before it is held as a value to patch.
+    let judgement = judge.judge(request.object, request);
+    let is_judged = matches!(judgement.verdict, Verdict::Found(_));
+    if !is_judged || !judgement.found().iter().any(|found| found.fixable) {
         return None;
     }
     let judge = |object: &Object| engine.review_object(object, index).findings;
-    let mut findings = judge(&object);
-    // Nearly every object ends here, before it is held a second time as a value to patch.
+    let mut findings = judge(&object(request.object, request)?);
     if !findings
         .iter()
         .any(|f| sendable(engine, request, f).is_some())
@@ -89,7 +94,7 @@ fn repair(engine: &Engine, index: &Index, request: &Request<'_>) -> Option<Repai
     }
     let sent: Value = serde_json::from_str(request.object?.get()).ok()?;
     let had: BTreeSet<_> = match request.operation.as_str() {
-        "UPDATE" => parse(request.old_object, request)
+        "UPDATE" => object(request.old_object, request)
             .map(|old| judge(&old).iter().map(identity).collect())
             .unwrap_or_default(),
         _ => BTreeSet::new(),
@@ -121,8 +126,8 @@ fn repair(engine: &Engine, index: &Index, request: &Request<'_>) -> Option<Repai
         repair.operations.extend(fix.operations.iter().cloned());
         repair.rules.push(finding.rule.id);
         patched = after;
-        object = with_request(&patched, request)?;
-        findings = judge(&object);
+        let raw = serde_json::value::to_raw_value(&patched).ok()?;
+        findings = judge(&object(Some(&raw), request)?);
     }
     (!repair.rules.is_empty()).then_some(repair)
 }
@@ -139,10 +144,9 @@ fn sendable<'f>(engine: &Engine, request: &Request<'_>, finding: &'f Finding) ->
     ((safe || named) && !replaces_nodes && fix.creates.is_empty()).then_some(fix)
 }
 
-/// A patched value as the object that the request speaks of.
-fn with_request(value: &Value, request: &Request<'_>) -> Option<Object> {
-    let raw = serde_json::value::to_raw_value(value).ok()?;
-    parse(Some(&raw), request)
+/// What makes two findings the same one, as for the decision.
+fn identity(finding: &Finding) -> (&'static str, String, String) {
+    (finding.rule.id, place(finding), finding.message.clone())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use gpulint_rules::Settings;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn pool(extra: Value) -> Value {
     let mut spec = json!({

@@ -22,6 +22,7 @@ use crate::cache::{Cache, feed};
 use crate::certificates::Lifetimes;
 use crate::limits::Limits;
 use crate::manifests::Install;
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::register::Registration;
 use crate::tls::{Tls, TlsError, TlsFiles, TlsFloor};
@@ -112,6 +113,7 @@ pub enum ServeError {
 pub(crate) struct Shared {
     pub(crate) policy: Policy,
     pub(crate) cache: Arc<Cache>,
+    pub(crate) memory: Memory,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) limits: Limits,
     pub(crate) reviews: Arc<Semaphore>,
@@ -174,6 +176,7 @@ impl Server {
         let shared = Arc::new(Shared {
             policy,
             cache: Arc::new(Cache::new(options.cluster, Arc::clone(&metrics))),
+            memory: Memory::new(Arc::clone(&metrics)),
             limits: options.limits.clone(),
             reviews: Arc::new(Semaphore::new(options.limits.reviews)),
             large: Arc::new(Semaphore::new(options.limits.large)),

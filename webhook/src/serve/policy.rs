@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use gpulint_rules::{Engine, Settings};
 
+use crate::memory::Numbered;
 use crate::metrics::Metrics;
 
 /// Reads the configuration as it is now, flags and today's date included; the error is for people.
@@ -14,7 +15,7 @@ pub type ReadSettings = Arc<dyn Fn() -> Result<Settings, String> + Send + Sync>;
 
 /// The rules in force.
 pub(crate) struct Policy {
-    engine: ArcSwap<Engine>,
+    engine: ArcSwap<Numbered<Engine>>,
     read: ReadSettings,
     /// The file that is watched.
     path: Option<PathBuf>,
@@ -46,15 +47,18 @@ impl Policy {
     ) -> Result<Policy, String> {
         let settings = with_exempt(read()?, &exempt);
         Ok(Policy {
-            engine: ArcSwap::from_pointee(Engine::new(settings)),
+            engine: ArcSwap::from_pointee(Numbered {
+                number: 0,
+                value: Engine::new(settings),
+            }),
             read,
             path,
             exempt,
         })
     }
 
-    /// The engine under the configuration in force.
-    pub(crate) fn engine(&self) -> Arc<Engine> {
+    /// The engine under the configuration in force, and which one it is.
+    pub(crate) fn engine(&self) -> Arc<Numbered<Engine>> {
         self.engine.load_full()
     }
 
@@ -77,7 +81,12 @@ impl Policy {
         match (self.read)() {
             Ok(settings) => {
                 let settings = with_exempt(settings, &self.exempt);
-                self.engine.store(Arc::new(Engine::new(settings)));
+                // Nobody else reads it at the same time.
+                let number = self.engine.load().number + 1;
+                self.engine.store(Arc::new(Numbered {
+                    number,
+                    value: Engine::new(settings),
+                }));
                 if !only_the_day {
                     tracing::info!("the configuration was read again");
                     metrics.reloaded("configuration", true);

@@ -15,10 +15,12 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Shared;
-use crate::answer::{Answer, Circumstances, ReviewError, answer, unjudged};
+use crate::answer::{Answer, Circumstances, ReviewError, answer_by, unjudged};
+use crate::judge::Judge;
 use crate::limits::deadline;
+use crate::memory::Generation;
 use crate::metrics::{CONTENT_TYPE, Failure};
-use crate::mutate::mutate;
+use crate::mutate::mutate_by;
 
 /// A larger body is judged on a thread of its own, where the deadline can leave it behind, and
 /// counts among the large ones; a smaller one takes less time than to hand it over.
@@ -66,19 +68,28 @@ async fn patch_objects(State(shared): State<Arc<Shared>>, request: Request) -> R
     admit(shared, "mutate", request, patch).await
 }
 
-type Judge = fn(&Shared, &[u8]) -> Result<Answer, ReviewError>;
+type Work = fn(&Shared, &[u8]) -> Result<Answer, ReviewError>;
 
 fn judge(shared: &Shared, body: &[u8]) -> Result<Answer, ReviewError> {
     let circumstances = Circumstances {
         live: true,
         watched: shared.cache.is_fed(),
     };
-    let (engine, index) = (shared.policy.engine(), shared.cache.index());
-    answer(&engine, &index, circumstances, body)
+    by(shared, |judge| answer_by(judge, circumstances, body))
 }
 
 fn patch(shared: &Shared, body: &[u8]) -> Result<Answer, ReviewError> {
-    mutate(&shared.policy.engine(), &shared.cache.index(), body)
+    by(shared, |judge| mutate_by(judge, body))
+}
+
+/// Does something with the rules in force and what is known of the cluster now.
+fn by<T>(shared: &Shared, work: impl FnOnce(Judge<'_>) -> T) -> T {
+    let (engine, index) = (shared.policy.engine(), shared.cache.index());
+    let generation = Generation {
+        policy: engine.number,
+        snapshot: index.number,
+    };
+    work(Judge::new(&engine.value, &index.value).remembering(&shared.memory, generation))
 }
 
 /// What every admission request goes through: one of so many at once, read up to a limit,
@@ -88,7 +99,7 @@ async fn admit(
     shared: Arc<Shared>,
     webhook: &'static str,
     request: Request,
-    judge: Judge,
+    judge: Work,
 ) -> Response {
     let began = Instant::now();
     let response = match answered(&shared, webhook, request, judge).await {
@@ -110,7 +121,7 @@ async fn answered(
     shared: &Arc<Shared>,
     webhook: &'static str,
     request: Request,
-    judge: Judge,
+    judge: Work,
 ) -> Result<Answer, Failure> {
     let deadline = tokio::time::Instant::now() + deadline(request.uri().query());
     let permit = Arc::clone(&shared.reviews)
@@ -151,7 +162,7 @@ fn guarded(
     shared: &Shared,
     webhook: &'static str,
     body: &[u8],
-    judge: Judge,
+    judge: Work,
 ) -> Result<Answer, Failure> {
     let judged = catch_unwind(AssertUnwindSafe(|| judge(shared, body)));
     let judged = judged.unwrap_or_else(|_| {
@@ -233,6 +244,7 @@ mod tests {
     use super::*;
     use crate::cache::Cache;
     use crate::limits::Limits;
+    use crate::memory::Memory;
     use crate::metrics::Metrics;
     use crate::serve::policy::Policy;
     use crate::tls::{Tls, TlsFloor};
@@ -243,6 +255,7 @@ mod tests {
         Arc::new(Shared {
             policy: Policy::new(read, None, Vec::new()).unwrap(),
             cache: Arc::new(Cache::new(false, Arc::clone(&metrics))),
+            memory: Memory::new(Arc::clone(&metrics)),
             reviews: Arc::new(Semaphore::new(limits.reviews)),
             large: Arc::new(Semaphore::new(limits.large)),
             tls: Arc::new(Tls::new(TlsFloor::Tls12)),
@@ -268,7 +281,7 @@ mod tests {
             .unwrap()
     }
 
-    async fn ask(shared: &Arc<Shared>, bytes: usize, judge: Judge) -> (StatusCode, String) {
+    async fn ask(shared: &Arc<Shared>, bytes: usize, judge: Work) -> (StatusCode, String) {
         ask_for(shared, bytes, "30s", judge).await
     }
 
@@ -276,7 +289,7 @@ mod tests {
         shared: &Arc<Shared>,
         bytes: usize,
         timeout: &str,
-        judge: Judge,
+        judge: Work,
     ) -> (StatusCode, String) {
         let request = request(review(bytes), timeout);
         let response = admit(Arc::clone(shared), "validate", request, judge).await;
@@ -347,7 +360,7 @@ mod tests {
             large: 5 * INLINE,
             ..Limits::default()
         });
-        let slow: Judge = |shared, body| {
+        let slow: Work = |shared, body| {
             MOST.fetch_max(AT_ONCE.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             wait_for(&GATE);
             std::thread::sleep(Duration::from_millis(20));

@@ -1,0 +1,448 @@
+//! What the rules say of an object: enough to decide by and to answer with, without the object.
+
+use std::sync::Arc;
+
+use gpulint_rules::{Authority, Engine, Finding, Index, Object, Pointer, Severity};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::kinds;
+use crate::memory::{Generation, Memory};
+use crate::wire::Request;
+
+/// Of an object that is stored, what the API server keeps there itself. It says nothing about what
+/// somebody wants, and is different in every request.
+const SERVERS_OWN: [&str; 5] = [
+    "managedFields",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "selfLink",
+];
+
+/// The rules in force and what is known of the cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judge<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) index: &'a Index,
+    memory: Option<(&'a Memory, Generation)>,
+}
+
+/// What is said of an object.
+#[derive(Debug, Default)]
+pub(crate) struct Judgement {
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) verdict: Verdict,
+}
+
+/// Whether it was judged, and what was found.
+#[derive(Debug, Default)]
+pub(crate) enum Verdict {
+    /// It is no Kubernetes object.
+    #[default]
+    NoObject,
+    /// It is being deleted, or a controller made it from one that is judged itself.
+    Exempt,
+    /// No rule knows its kind.
+    UnknownKind,
+    /// What was found, in the order of the rules.
+    Found(Vec<Found>),
+}
+
+/// A finding without its object.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) rule: &'static str,
+    pub(crate) severity: Severity,
+    pub(crate) refused_by: Option<Authority>,
+    pub(crate) awaits: bool,
+    /// There is a fix for it.
+    pub(crate) fixable: bool,
+    /// The field as the API server writes it; empty where it is the whole object.
+    pub(crate) field: String,
+    /// The field without the numbers of list items.
+    place: String,
+    pub(crate) message: String,
+    pub(crate) help: Option<String>,
+}
+
+/// What makes two findings the same one: the rule, the place, the words. Places in lists have no
+/// number: an item that is put before others makes none of them worse.
+pub(crate) type Identity<'a> = (&'static str, &'a str, &'a str);
+
+impl<'a> Judge<'a> {
+    pub(crate) fn new(engine: &'a Engine, index: &'a Index) -> Judge<'a> {
+        Judge {
+            engine,
+            index,
+            memory: None,
+        }
+    }
+
+    /// Asks the memory first. `generation` is that of the rules and the index.
+    pub(crate) fn remembering(self, memory: &'a Memory, generation: Generation) -> Judge<'a> {
+        Judge {
+            memory: Some((memory, generation)),
+            ..self
+        }
+    }
+
+    /// What is said of an object of a request.
+    pub(crate) fn judge(&self, raw: Option<&RawValue>, request: &Request<'_>) -> Arc<Judgement> {
+        let Some(raw) = raw else {
+            return Arc::default();
+        };
+        let Some((memory, generation)) = self.memory else {
+            return match value(raw, request) {
+                Some(value) => self.ask(&value),
+                None => Arc::default(),
+            };
+        };
+        let text = memory.name_of_text(request.namespace.as_deref(), raw.get());
+        if let Some(known) = memory.find(generation, text) {
+            memory.judged(true);
+            return known;
+        }
+        let Some(value) = value(raw, request) else {
+            return Arc::default();
+        };
+        let name = memory.name_of_value(&value);
+        let known = memory.find(generation, name);
+        memory.judged(known.is_some());
+        let judgement = known.unwrap_or_else(|| {
+            let judgement = self.ask(&value);
+            memory.keep(generation, name, &judgement);
+            judgement
+        });
+        memory.keep(generation, text, &judgement);
+        judgement
+    }
+
+    fn ask(&self, value: &Value) -> Arc<Judgement> {
+        let object = Object::from_json(value);
+        let judgement = object.map(|object| Judgement::of(self.engine, self.index, &object));
+        Arc::new(judgement.unwrap_or_default())
+    }
+}
+
+impl Judgement {
+    /// What the rules say of an object.
+    pub(crate) fn of(engine: &Engine, index: &Index, object: &Object) -> Judgement {
+        let id = object.id();
+        let verdict = if is_derived(object) || is_going(object) {
+            Verdict::Exempt
+        } else if !kinds::is_judged(&id.group, &id.kind) {
+            Verdict::UnknownKind
+        } else {
+            let findings = engine.review_object(object, index).findings;
+            Verdict::Found(findings.into_iter().map(Found::from).collect())
+        };
+        Judgement {
+            group: id.group.clone(),
+            kind: id.kind.clone(),
+            name: id.name.clone(),
+            verdict,
+        }
+    }
+
+    /// What was found; nothing where nothing was judged.
+    pub(crate) fn found(&self) -> &[Found] {
+        match &self.verdict {
+            Verdict::Found(found) => found,
+            _ => &[],
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let id = self.group.len() + self.kind.len() + self.name.len();
+        let found = self.found().iter().map(|found| {
+            let help = found.help.as_ref().map_or(0, String::len);
+            let texts = found.field.len() + found.place.len() + found.message.len() + help;
+            size_of::<Found>() + texts
+        });
+        size_of::<Judgement>() + id + found.sum::<usize>()
+    }
+}
+
+impl Found {
+    pub(crate) fn identity(&self) -> Identity<'_> {
+        (self.rule, &self.place, &self.message)
+    }
+}
+
+impl From<Finding> for Found {
+    fn from(finding: Finding) -> Found {
+        let pointer = finding.place.pointer();
+        Found {
+            rule: finding.rule.id,
+            severity: finding.severity,
+            refused_by: finding.refused_by,
+            awaits: finding.awaits,
+            fixable: finding.fix.is_some(),
+            field: pointer.map(Pointer::field).unwrap_or_default(),
+            place: place(&finding),
+            message: finding.message,
+            help: finding.help,
+        }
+    }
+}
+
+/// The field of a finding without the numbers of list items.
+pub(crate) fn place(finding: &Finding) -> String {
+    let field = finding.place.pointer().map(ToString::to_string);
+    let field = field.unwrap_or_default();
+    let is_number = |step: &&str| !step.is_empty() && step.bytes().all(|b| b.is_ascii_digit());
+    let steps: Vec<&str> = field.split('/').filter(|step| !is_number(step)).collect();
+    steps.join("/")
+}
+
+/// An object of a request.
+pub(crate) fn object(raw: Option<&RawValue>, request: &Request<'_>) -> Option<Object> {
+    Object::from_json(&value(raw?, request)?)
+}
+
+/// An object of a request as the rules see it: with the request's namespace where it does not say
+/// one itself, and where it is stored, without what the API server keeps there.
+fn value(raw: &RawValue, request: &Request<'_>) -> Option<Value> {
+    let mut value: Value = serde_json::from_str(raw.get()).ok()?;
+    if let Some(root) = value.as_object_mut() {
+        let mut stored = false;
+        let metadata = root
+            .entry("metadata")
+            .or_insert_with(|| Value::Object(serde_json::Map::new()));
+        if let Some(metadata) = metadata.as_object_mut() {
+            if let Some(namespace) = &request.namespace
+                && !namespace.is_empty()
+            {
+                metadata
+                    .entry("namespace")
+                    .or_insert_with(|| Value::String(namespace.clone()));
+            }
+            if let Some(uid) = metadata.get_mut("uid")
+                && uid.is_string()
+            {
+                // That there is one says where the object comes from.
+                *uid = Value::String("0".to_owned());
+                stored = true;
+                for key in SERVERS_OWN {
+                    metadata.remove(key);
+                }
+            }
+        }
+        if stored {
+            root.remove("status");
+        }
+    }
+    Some(value)
+}
+
+/// Whether a controller made the object from one that was judged itself. To deny a Pod would not
+/// stop its Deployment; it would only keep what runs already from being replaced.
+pub(crate) fn is_derived(object: &Object) -> bool {
+    let owners = object.path(&["metadata", "ownerReferences"]);
+    owners.items().any(|owner| {
+        let group = owner
+            .get("apiVersion")
+            .text()
+            .map(|v| match v.split_once('/') {
+                Some((group, _)) => group,
+                None => "",
+            });
+        let kind = owner.get("kind").text();
+        owner.get("controller").bool() == Some(true)
+            && kinds::judged()
+                .iter()
+                .any(|k| Some(k.group) == group && Some(k.kind) == kind)
+    })
+}
+
+/// Whether the object is being deleted: what is left is to let its finalizers go.
+fn is_going(object: &Object) -> bool {
+    object.path(&["metadata", "deletionTimestamp"]).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use gpulint_rules::{Kind, Settings};
+    use serde_json::json;
+
+    use super::*;
+    use crate::answer::{Circumstances, answer, answer_by};
+    use crate::metrics::Metrics;
+    use crate::mutate::{mutate, mutate_by};
+
+    /// A GPU pool without a taint, as it is stored.
+    fn pool() -> Value {
+        json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": "gpu", "uid": "7e1a", "resourceVersion": "10", "generation": 1,
+                "creationTimestamp": "2026-01-02T03:04:05Z",
+                "managedFields": [{"manager": "kubectl", "operation": "Update"}]},
+            "spec": {"template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+                "requirements": [{"key": "karpenter.k8s.aws/instance-family", "operator": "In",
+                    "values": ["g5", "g6"]}]}}},
+            "status": {"resources": {"cpu": "8"}}})
+    }
+
+    fn review(uid: &str, operation: &str, object: &Value, old: &Value) -> Vec<u8> {
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": uid, "operation": operation, "name": "gpu",
+            "kind": {"group": "karpenter.sh", "version": "v1", "kind": "NodePool"},
+            "object": object, "oldObject": old}})
+        .to_string()
+        .into_bytes()
+    }
+
+    /// A server's state that changes between requests.
+    struct Bench {
+        engine: Engine,
+        index: Index,
+        memory: Memory,
+        metrics: Arc<Metrics>,
+        generation: Generation,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let metrics = Arc::new(Metrics::new());
+            let mut index = Index::new(false);
+            index.know(Kind::EC2_NODE_CLASS);
+            Bench {
+                engine: Engine::new(Settings::default()),
+                index,
+                memory: Memory::new(Arc::clone(&metrics)),
+                metrics,
+                generation: Generation::default(),
+            }
+        }
+
+        /// Answers, by both webhooks and as without a memory; says how often the rules were asked.
+        fn ask(&self, body: &[u8]) -> (String, usize) {
+            let before = self.by_rules();
+            let judge =
+                Judge::new(&self.engine, &self.index).remembering(&self.memory, self.generation);
+            let circumstances = Circumstances::default();
+            let validated = answer_by(judge, circumstances, body).unwrap();
+            let patched = mutate_by(judge, body).unwrap();
+            let fresh = answer(&self.engine, &self.index, circumstances, body).unwrap();
+            assert_eq!(validated.body, fresh.body);
+            assert_eq!(
+                (validated.rules, validated.decision),
+                (fresh.rules, fresh.decision)
+            );
+            let fresh = mutate(&self.engine, &self.index, body).unwrap();
+            assert_eq!(patched.body, fresh.body);
+            let text = String::from_utf8(validated.body).unwrap();
+            (text, self.by_rules() - before)
+        }
+
+        fn by_rules(&self) -> usize {
+            let text = self.metrics.text();
+            let line = "gpulint_judgements_total{by=\"rules\"} ";
+            let line = text.lines().find_map(|l| l.strip_prefix(line));
+            line.unwrap().parse().unwrap()
+        }
+    }
+
+    #[test]
+    fn an_object_that_comes_again_is_not_judged_again() {
+        let bench = Bench::new();
+        let (first, asked) = bench.ask(&review("u-1", "CREATE", &pool(), &Value::Null));
+        assert_eq!(asked, 1);
+        assert!(
+            first.contains("\"u-1\"") && first.contains("\"allowed\":false"),
+            "{first}"
+        );
+        let (again, asked) = bench.ask(&review("u-2", "CREATE", &pool(), &Value::Null));
+        assert_eq!(asked, 0);
+        assert_eq!(again, first.replace("u-1", "u-2"));
+        // The same findings, and another answer: the update makes nothing worse.
+        let (update, asked) = bench.ask(&review("u-3", "UPDATE", &pool(), &pool()));
+        assert_eq!(asked, 0);
+        assert!(update.contains("\"allowed\":true"), "{update}");
+        // What the API server keeps for itself makes no other object of it.
+        let mut touched = pool();
+        touched["metadata"]["resourceVersion"] = "11".into();
+        touched["metadata"]["managedFields"] = json!([]);
+        touched["status"] = json!({"resources": {"cpu": "16"}});
+        assert_eq!(
+            bench
+                .ask(&review("u-4", "UPDATE", &touched, &Value::Null))
+                .1,
+            0
+        );
+    }
+
+    #[test]
+    fn whatever_an_answer_rests_on_is_asked_again_when_it_changes() {
+        let mut bench = Bench::new();
+        let body = review("u-1", "CREATE", &pool(), &Value::Null);
+        let (before, _) = bench.ask(&body);
+        assert!(before.contains("node-class-missing"), "{before}");
+
+        // The cluster.
+        let class = json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+            "metadata": {"name": "gpu"}, "spec": {"role": "gpu"}});
+        bench.index.apply(Object::from_json(&class).unwrap());
+        bench.generation.snapshot += 1;
+        let (with_class, asked) = bench.ask(&body);
+        assert_eq!(asked, 1);
+        assert!(!with_class.contains("node-class-missing"), "{with_class}");
+
+        // The configuration.
+        let mut settings = Settings::default();
+        settings.webhook.deny = None;
+        bench.engine = Engine::new(settings);
+        bench.generation.policy += 1;
+        let (allowed, asked) = bench.ask(&body);
+        assert_eq!(asked, 1);
+        assert!(allowed.contains("\"allowed\":true"), "{allowed}");
+
+        // The day: a suppression ends with it.
+        let mut suppressed = pool();
+        suppressed["metadata"]["annotations"] =
+            json!({"gpulint.dev/allow": "gpu-pool-untainted until=2026-06-30: being moved"});
+        let body = review("u-1", "CREATE", &suppressed, &Value::Null);
+        for (day, silent) in [("2026-06-30", true), ("2026-07-01", false)] {
+            bench.engine = Engine::new(Settings {
+                today: gpulint_rules::date::Date::parse(day),
+                ..Settings::default()
+            });
+            bench.generation.policy += 1;
+            let (answer, asked) = bench.ask(&body);
+            assert_eq!(asked, 1);
+            let said = answer.contains("gpulint gpu-pool-untainted: ");
+            assert_eq!(said, !silent, "{day}: {answer}");
+        }
+
+        // The object, in a word or in an annotation, and the object before it.
+        let mut limited = pool();
+        limited["spec"]["limits"] = json!({"nvidia.com/gpu": 8});
+        let changed = review("u-1", "CREATE", &limited, &Value::Null);
+        assert_eq!(bench.ask(&changed).1, 1);
+        let update = review("u-1", "UPDATE", &pool(), &limited);
+        let (worse, _) = bench.ask(&update);
+        assert!(worse.contains("\"allowed\":false"), "{worse}");
+        let (same, _) = bench.ask(&review("u-1", "UPDATE", &pool(), &pool()));
+        assert!(same.contains("\"allowed\":true"), "{same}");
+    }
+
+    #[test]
+    fn one_object_in_two_namespaces_is_two() {
+        let bench = Bench::new();
+        let object =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}});
+        let body = |namespace: &str| {
+            json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": "u", "operation": "CREATE", "namespace": namespace, "object": object}})
+            .to_string()
+            .into_bytes()
+        };
+        assert_eq!(bench.ask(&body("a")).1, 1);
+        assert_eq!(bench.ask(&body("b")).1, 1);
+        assert_eq!(bench.ask(&body("a")).1, 0);
+    }
+}
