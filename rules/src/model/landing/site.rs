@@ -298,9 +298,15 @@ impl Site {
         wanted: Option<&BTreeSet<&'static str>>,
     ) -> BTreeSet<&'static str> {
         let own = self.requirements.get(CAPACITY_TYPE);
+        // The scheduler is told of none where `reserved` is among them, because no type offers it.
+        let written = match own {
+            Some(_) => None,
+            None => NodePool::new(self.object()).and_then(|pool| pool.capacity_types()),
+        };
         ["spot", "on-demand"]
             .into_iter()
             .filter(|t| own.is_none_or(|own| own.has(t)))
+            .filter(|t| written.as_ref().is_none_or(|written| written.contains(t)))
             .filter(|t| wanted.is_none_or(|wanted| wanted.contains(t)))
             .collect()
     }

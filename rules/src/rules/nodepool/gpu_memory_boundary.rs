@@ -237,7 +237,9 @@ fn bound(item: &Item<'_>, operator: Operator, types: &TypeSet, ctx: &mut Context
         [one] => one.parse::<i64>().ok(),
         _ => None,
     });
-    let Some(bound) = number.filter(|b| is_sold(*b)) else {
+    // `Gt 24575` is how integers say "24 GiB or more".
+    let from = |b: i64| operator == Operator::Gt && b.checked_add(1).is_some_and(is_sold);
+    let Some(bound) = number.filter(|b| is_sold(*b) || from(*b)) else {
         return;
     };
     let missed = |t: &InstanceType| misses(operator, bound, i64::from(t.gpu_memory_mib));
