@@ -237,7 +237,12 @@ impl<'i> Views<'i> {
 
     /// Whether a workload asks for an extended resource.
     pub(crate) fn is_asked_for(self, resource: &str) -> bool {
-        self.resources().0.has(&resource.to_owned())
+        self.resources().asked.has(&resource.to_owned())
+    }
+
+    /// The workloads that ask for EFA.
+    pub(crate) fn asking_for_efa(self) -> &'i [Object] {
+        self.resources().of_efa.get([])
     }
 
     /// Whether a NodePool that the workload chooses protects its nodes as a whole.

@@ -1,21 +1,28 @@
 //! Which resources workloads ask for.
 
 use crate::index::Index;
-use crate::model::gpu::resources_asked;
+use crate::model::gpu::{EFA, resources_asked};
 use crate::model::workload::{WORKLOAD_KINDS, templates};
 use crate::object::Object;
 use crate::trace::Touched;
 
 use super::Kept;
-use super::relation::{Change, Counts};
+use super::relation::{Change, Counts, Relation};
 
 /// The extended resources that some workload asks for.
 #[derive(Debug)]
-pub(super) struct Resources(pub(super) Counts<String>);
+pub(super) struct Resources {
+    pub(super) asked: Counts<String>,
+    /// The workloads that ask for EFA.
+    pub(super) of_efa: Relation<0, Object>,
+}
 
 impl Kept for Resources {
     fn new(index: &Index) -> Resources {
-        let mut out = Resources(Counts::new("resources asked for"));
+        let mut out = Resources {
+            asked: Counts::new("resources asked for"),
+            of_efa: Relation::new("workloads that ask for EFA"),
+        };
         for kind in WORKLOAD_KINDS {
             for object in index.of(*kind) {
                 out.change(Change::Come, object, &mut Touched::unwanted());
@@ -35,7 +42,10 @@ impl Kept for Resources {
         names.sort_unstable();
         names.dedup();
         for name in names {
-            self.0.change(change, name.to_owned(), touched);
+            if name == EFA {
+                self.of_efa.change(change, [], object, touched);
+            }
+            self.asked.change(change, name.to_owned(), touched);
         }
     }
 }

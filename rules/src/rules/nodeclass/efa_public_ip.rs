@@ -57,9 +57,10 @@ use serde_json::json;
 
 use crate::finding::Severity;
 use crate::fix::{Fix, Safety};
-use crate::model::gpu::EFA;
+use crate::model::gpu::{EFA, resources_asked};
+use crate::model::landing::Site;
 use crate::model::node_class::Ec2NodeClass;
-use crate::model::workload::{WORKLOAD_KINDS, with_workloads};
+use crate::model::workload::{WORKLOAD_KINDS, templates, with_workloads};
 use crate::object::{Kind, Object};
 use crate::pointer::Pointer;
 use crate::rule::{Check, Context, Group, Rule, docs};
@@ -98,12 +99,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let several: Option<(String, Object, Pointer)> = if let Some(second) = addressed {
         let message = "an instance with several interfaces gets no public address: it cannot start";
         Some((message.to_owned(), object.clone(), second.pointer()))
-    } else if interfaces.exists() || !index.views().is_asked_for(EFA) {
+    } else if interfaces.exists() {
         None
     } else {
+        let takers = takers(ctx);
         let users = index.views().class_pools().of(object);
         users.with_types().find_map(|(pool, types)| {
             let instance = types.iter().find(|t| t.efa > 1)?.name;
+            takers.iter().find(|taker| taker.is_handle_of(pool))?;
             let message = format!(
                 "{instance} and its like cannot start with a public address where pods ask for EFA"
             );
@@ -132,4 +135,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 .fix(fix);
         }
     }
+}
+
+/// The pools that may start nodes for pods that ask for EFA.
+fn takers<'a>(ctx: &Context<'a>) -> Vec<&'a Object> {
+    let views = ctx.index().views();
+    let workloads = views.asking_for_efa();
+    if workloads.is_empty() {
+        return Vec::new();
+    }
+    let places = views.places(ctx.platform());
+    let templates = workloads.iter().flat_map(templates);
+    let asking = templates.filter(|template| resources_asked(template).contains(&EFA));
+    let sites = asking.filter_map(|template| places.sites_of(&template));
+    sites.flatten().map(Site::object).collect()
 }
