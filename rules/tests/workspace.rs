@@ -314,6 +314,40 @@ fn pods_and_the_pools_they_go_to_are_told_of_each_other() {
 }
 
 #[test]
+fn of_the_pools_of_many_clusters_nobody_knows_who_goes_where() {
+    let pool = |n: usize| {
+        format!(
+            "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: pool-{n}}}\nspec:\n  template:\n    spec:\n      \
+             nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}\n      requirements:\n        \
+             - {{key: karpenter.k8s.aws/instance-family, operator: In, values: [g6]}}\n        \
+             - {{key: karpenter.sh/capacity-type, operator: In, values: [spot]}}\n"
+        )
+    };
+    let run = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: run, namespace: ml}\nspec:\n  template:\n    spec:\n      containers:\n        \
+         - {name: main, image: example.com/a:1, command: [torchrun, train.py], resources: {limits: {nvidia.com/gpu: 1}}}\n";
+    let on_spot = |workspace: &Workspace| {
+        let judged = workspace.judged("run.yaml").unwrap();
+        judged
+            .findings
+            .iter()
+            .any(|f| f.rule.id == "training-on-spot")
+    };
+    let engine = Arc::new(Engine::new(Settings::default()));
+    let most: Vec<String> = (0..500).map(pool).collect();
+    let mut workspace = Workspace::new(false);
+    workspace.set(read("pools.yaml", &most.join("---\n")), &engine);
+    workspace.set(read("run.yaml", run), &engine);
+    assert!(on_spot(&workspace));
+    assert_eq!(
+        workspace.set(read("more.yaml", &pool(500)), &engine),
+        ["run.yaml"]
+    );
+    assert!(!on_spot(&workspace));
+    assert_eq!(workspace.remove("more.yaml"), ["run.yaml"]);
+    assert!(on_spot(&workspace));
+}
+
+#[test]
 fn files_come_and_go() {
     let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: a\nspec:\n  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n";
     let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: gpu\n";
