@@ -14,6 +14,7 @@ use miette::{
 };
 
 use crate::failure::Failure;
+use crate::files::Reason;
 use crate::markdown::wrap;
 use crate::terminal::{Look, printable};
 
@@ -305,8 +306,13 @@ pub(crate) fn in_one_line(summary: &Summary) -> String {
     if summary.suppressed > 0 {
         line.push_str(&format!("; {} suppressed", summary.suppressed));
     }
-    if !summary.skipped.is_empty() {
-        let skipped = summary.skipped.len();
+    // Our own configuration is nothing that a reader would miss.
+    let missed = summary
+        .skipped
+        .iter()
+        .filter(|s| s.reason != Reason::Config);
+    let skipped = missed.count();
+    if skipped > 0 {
         line.push_str(&format!("; {skipped} skipped: see --format json"));
     }
     line

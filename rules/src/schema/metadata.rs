@@ -24,7 +24,7 @@ pub(super) fn check(object: &Object, out: &mut Vec<Violation>) {
         && !is_dns_label(text)
     {
         out.push(
-            Violation::invalid(&namespace, "a namespace is a DNS label")
+            Violation::invalid(&namespace, "a namespace has to be a DNS label")
                 .help("write at most 63 lower-case letters, digits and `-`"),
         );
     }
@@ -89,7 +89,7 @@ fn syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Violation>
         (!is_dns_1035_label(text)).then(|| {
             Violation::invalid(
                 node,
-                "the name of a Service is a DNS label that begins with a letter",
+                "the name of a Service has to be a DNS label that begins with a letter",
             )
             .help("write at most 63 lower-case letters, digits and `-`")
         })
@@ -97,7 +97,7 @@ fn syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Violation>
         (!is_dns_label(text)).then(|| {
             Violation::invalid(
                 node,
-                "the name of a StatefulSet is a DNS label, because its pods are hosts",
+                "the name of a StatefulSet has to be a DNS label, because its pods are hosts",
             )
             .help("write at most 63 lower-case letters, digits and `-`")
         })
@@ -112,7 +112,7 @@ fn syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Violation>
     } else {
         (!is_dns_subdomain(text)).then(|| {
             let kind = &object.id().kind;
-            Violation::invalid(node, format!("the name of a {kind} is a DNS subdomain"))
+            Violation::invalid(node, format!("the name of a {kind} has to be a DNS subdomain"))
                 .help("write at most 253 lower-case letters, digits, `-` and `.`")
         })
     };

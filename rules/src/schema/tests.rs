@@ -104,7 +104,7 @@ fn each_mistake_has_its_place() {
         (
             "metadata: {name: a}",
             "metadata: {name: A}",
-            "/metadata/name the name of a Deployment is a DNS subdomain",
+            "/metadata/name the name of a Deployment has to be a DNS subdomain",
         ),
         (
             "metadata: {name: a}",
