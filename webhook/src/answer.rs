@@ -276,8 +276,11 @@ fn respond(judge: Judge<'_>, circumstances: Circumstances, request: &Request<'_>
         }
         Verdict::Found(findings) => findings,
     };
+    // What the old object had matters only to what would deny.
+    let deny = judge.engine.settings().webhook.deny;
+    let may_deny = deny.is_some_and(|least| findings.iter().any(|f| f.severity >= least));
     let before = match request.operation.as_str() {
-        "UPDATE" if !findings.is_empty() => judge.judge(request.old_object, request),
+        "UPDATE" if may_deny => judge.judge(request.old_object, request),
         _ => Arc::default(),
     };
     let mut old = counts(before.found());
