@@ -146,6 +146,22 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// A node of the object at `root`, reached as the arena's own parents say.
+    pub(crate) fn within(tree: &'a Tree, root: u32, slot: u32) -> Node<'a> {
+        Node {
+            tree,
+            root,
+            slot,
+            way: Way::Direct,
+        }
+    }
+
+    /// The slot of a mapping that [`Node::within`] leads to again.
+    pub(crate) fn direct_mapping(&self) -> Option<u32> {
+        let direct = matches!(self.way, Way::Direct) && self.slot != NONE;
+        (direct && self.tree.slot(self.slot).kind.is_mapping()).then_some(self.slot)
+    }
+
     /// A node whose pointer counts from the document's root.
     pub(crate) fn in_document(tree: &'a Tree, slot: u32) -> Node<'a> {
         Node {

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::catalog::TypeSet;
 use crate::finding::shown;
-use crate::model::class::{self, Classified};
+use crate::model::class::{self, Class, Classified};
 use crate::model::workload::{Template, WORKLOADS, WorkloadKind};
 use crate::node::{Node, Spot};
 use crate::pointer::Pointer;
 use crate::schema::{self, Cursor, Violation};
-use crate::source::{Document, Source, Span, Tree};
+use crate::source::{Document, NONE, Source, Span, Tree};
 
 /// A group and a kind, any version: what a rule matches. Never the kind alone, because other
 /// groups have kinds of the same name.
@@ -170,8 +170,14 @@ struct Data {
     partial: bool,
     fragment: bool,
     template: bool,
+    /// What nearly every rule goes through.
+    frame: Frame,
     /// Instance types of a NodePool, which several rules ask for.
     types: OnceLock<Option<Box<TypeSet>>>,
+    /// Which of the three capacity types a NodePool allows.
+    capacity: OnceLock<Option<[bool; 3]>>,
+    /// What a NodePool says that it is for.
+    purpose: OnceLock<Option<Class>>,
     /// What the API server refuses in it, which several rules report.
     violations: OnceLock<Box<[Violation]>>,
     /// What work it does, which rules ask of it and of what scales or chooses it.
@@ -180,6 +186,39 @@ struct Data {
     workload: Option<&'static WorkloadKind>,
     /// Metadata and spec of its pod templates.
     templates: OnceLock<Box<[(Spot, Spot)]>>,
+}
+
+/// The slots of an object's first maps; `NONE` where they are not written, or only by an alias or
+/// a merge, which have other pointers.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    metadata: u32,
+    spec: u32,
+    /// `spec.template.spec`.
+    inner: u32,
+}
+
+impl Frame {
+    fn of(root: &Node<'_>) -> Frame {
+        let slot = |node: &Node<'_>| node.direct_mapping().unwrap_or(NONE);
+        let spec = root.get("spec");
+        Frame {
+            metadata: slot(&root.get("metadata")),
+            inner: slot(&spec.path(&["template", "spec"])),
+            spec: slot(&spec),
+        }
+    }
+
+    /// How far these slots lead on a way, and what is left of it.
+    fn enter<'n, 's>(&self, names: &'n [&'s str]) -> Option<(u32, &'n [&'s str])> {
+        let (slot, rest) = match names {
+            ["spec", "template", "spec", rest @ ..] if self.inner != NONE => (self.inner, rest),
+            ["spec", rest @ ..] => (self.spec, rest),
+            ["metadata", rest @ ..] => (self.metadata, rest),
+            _ => return None,
+        };
+        (slot != NONE).then_some((slot, rest))
+    }
 }
 
 impl Object {
@@ -256,6 +295,9 @@ impl Object {
             template,
             fragment,
             types: OnceLock::new(),
+            frame: Frame::of(&node),
+            capacity: OnceLock::new(),
+            purpose: OnceLock::new(),
             violations: OnceLock::new(),
             classified: OnceLock::new(),
             tree: Arc::clone(&tree),
@@ -312,13 +354,17 @@ impl Object {
     /// Short for `root().get(name)`.
     #[must_use]
     pub fn get(&self, name: &str) -> Node<'_> {
-        self.root().get(name)
+        self.path(&[name])
     }
 
     /// Short for `root().path(names)`.
     #[must_use]
     pub fn path(&self, names: &[&str]) -> Node<'_> {
-        self.root().path(names)
+        let data = &self.0;
+        match data.frame.enter(names) {
+            Some((slot, rest)) => Node::within(&data.tree, data.root, slot).path(rest),
+            None => self.root().path(names),
+        }
     }
 
     /// An annotation of the object itself.
@@ -416,6 +462,19 @@ impl Object {
             .get_or_init(|| compute().map(Box::new))
             .as_deref()
             .copied()
+    }
+
+    /// Which capacity types a NodePool allows, computed by whoever asks first.
+    pub(crate) fn capacity(
+        &self,
+        compute: impl FnOnce() -> Option<[bool; 3]>,
+    ) -> Option<[bool; 3]> {
+        *self.0.capacity.get_or_init(compute)
+    }
+
+    /// What a NodePool says that it is for, computed by whoever asks first.
+    pub(crate) fn purpose(&self, compute: impl FnOnce() -> Option<Class>) -> Option<Class> {
+        *self.0.purpose.get_or_init(compute)
     }
 
     /// Where it stands among others of its kind: by namespace and name, those of one identity by

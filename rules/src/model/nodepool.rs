@@ -276,6 +276,10 @@ impl<'a> NodePool<'a> {
     /// nothing, or two things.
     #[must_use]
     pub fn purpose(&self) -> Option<Class> {
+        self.object.purpose(|| self.said_purpose())
+    }
+
+    fn said_purpose(&self) -> Option<Class> {
         let mut found: Option<Class> = None;
         let mut signs: Vec<&str> = vec![self.object.name()];
         let labels = self.labels().entries();
@@ -301,26 +305,25 @@ impl<'a> NodePool<'a> {
     /// The capacity types that the pool allows, as far as it says: `None` where it says nothing.
     #[must_use]
     pub fn capacity_types(&self) -> Option<Vec<&'static str>> {
-        // Only this key: several rules ask, and the whole algebra is much more work.
-        let mut all = Requirements::new();
-        for node in self.requirements().items() {
-            if node.get("key").text() == Some(CAPACITY_TYPE)
-                && let Some(spec) = requirement_spec(&node)
-            {
-                all.add(
-                    CAPACITY_TYPE,
-                    Requirement::new(spec.op, &spec.values, spec.min_values),
-                );
-            }
-        }
-        if let Some(value) = self.labels().get(CAPACITY_TYPE).text() {
-            all.add(CAPACITY_TYPE, Requirement::is(value));
-        }
-        let requirement = all.get(CAPACITY_TYPE)?;
+        const ALL: [&str; 3] = ["reserved", "spot", "on-demand"];
+        let allowed = self.object.capacity(|| {
+            // Only this key: several rules ask, and the whole algebra is much more work. What all
+            // requirements together allow, each allows.
+            let requirements = self.requirements().items().filter_map(|node| {
+                let ours = node.get("key").text() == Some(CAPACITY_TYPE);
+                let spec = ours.then(|| requirement_spec(&node))??;
+                Some(Requirement::new(spec.op, &spec.values, spec.min_values))
+            });
+            let label = self.labels().get(CAPACITY_TYPE).text().map(Requirement::is);
+            requirements.chain(label).fold(None, |allowed, one| {
+                let before: [bool; 3] = allowed.unwrap_or([true; 3]);
+                Some(std::array::from_fn(|at| before[at] && one.has(ALL[at])))
+            })
+        })?;
+        let named = ALL.into_iter().zip(allowed);
         Some(
-            ["reserved", "spot", "on-demand"]
-                .into_iter()
-                .filter(|v| requirement.has(v))
+            named
+                .filter_map(|(name, yes)| yes.then_some(name))
                 .collect(),
         )
     }

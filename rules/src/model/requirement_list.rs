@@ -102,7 +102,7 @@ impl<'a> RequirementList<'a> {
         let version = object.id().version.as_str();
         let spec = object.get("spec");
         let (place, spec) = if object.is(Kind::NODE_POOL) && version == "v1" {
-            (Place::Pool, spec.path(&["template", "spec"]))
+            (Place::Pool, object.path(&["spec", "template", "spec"]))
         } else if object.is(Kind::NODE_CLAIM) && version == "v1" {
             (Place::Claim, spec)
         } else if object.is(Kind::NODE_OVERLAY) && version == "v1alpha1" {

@@ -390,6 +390,9 @@ impl Build {
 
     /// Keys are compared after resolution: `true: 1` and `"true": 2` are the same key.
     fn duplicates(&mut self, mapping: u32) {
+        if !self.tree.may_have_key_twice(mapping) {
+            return;
+        }
         let tree = &self.tree;
         let keys = || tree.children(mapping).filter(|c| !tree.is_merge(*c));
         let mut found: Vec<(String, Span, Span)> = Vec::new();

@@ -79,7 +79,7 @@ pub(crate) struct Slot {
 pub(crate) enum Keys {
     /// Each is written once: the first one that fits is the one.
     Once,
-    /// One is written again, and the last one counts.
+    /// One may be written again, and the last one counts.
     Again,
     /// At least one of them merges, and others may be written again.
     Merging,
@@ -316,6 +316,19 @@ impl Tree {
             QUOTED => &self.text[span.start as usize + 1..span.end as usize - 1],
             index => &self.strings[index as usize],
         }
+    }
+
+    /// Whether the signs of a mapping's keys leave it open that one is written twice.
+    pub(crate) fn may_have_key_twice(&self, mapping: u32) -> bool {
+        let sign = |child: u32| self.slot(child).key_sign;
+        let keys = || self.children(mapping).filter(|child| self.has_key(*child));
+        if keys().nth(16).is_none() {
+            let again = |(i, key)| keys().take(i).any(|other| sign(other) == sign(key));
+            return keys().enumerate().any(again);
+        }
+        let mut signs: Vec<u16> = keys().map(sign).collect();
+        signs.sort_unstable();
+        signs.windows(2).any(|pair| pair[0] == pair[1])
     }
 
     /// Whether the signs of two keys leave it open that they are the same.

@@ -157,9 +157,8 @@ fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     }
     images(templates)
         .find(|image| {
-            INFRA_IMAGES
-                .iter()
-                .any(|sign| repository(image).contains(sign))
+            let repository = repository(image);
+            INFRA_IMAGES.iter().any(|sign| repository.contains(sign))
         })
         .map(|image| {
             Classified::new(

@@ -101,11 +101,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
+    let wanted = taints(template);
+    if wanted.is_empty() {
+        return;
+    }
     let Some(pod) = pod(template).filter(|_| !template.spec.get("nodeName").exists()) else {
         return;
     };
     let name = object.title();
-    for (key, resource) in taints(template) {
+    for (key, resource) in wanted {
         let covers = |t: &Toleration| {
             (t.key == key || t.key.is_empty()) && matches!(t.effect.as_str(), "" | "NoSchedule")
         };
