@@ -32,6 +32,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 const SECONDS: u64 = 3;
@@ -49,7 +50,10 @@ fn main() {
     let (servers, clients) = (runtime(), runtime());
     let echo = servers.block_on(echo(&certificate, &key));
     let (gpulint, _stop) = servers.block_on(gpulint(&certificate, &key));
-    for asked in [Asked::Again, Asked::New] {
+    // `-- large` measures the last part alone.
+    let alone = std::env::args().any(|arg| arg == "large");
+    let parts = [Asked::Again, Asked::New];
+    for asked in parts.into_iter().filter(|_| !alone) {
         let bytes = asked.body().len();
         println!("{asked:?}: a review of {bytes} bytes, {SECONDS} s a round, the best of {ROUNDS}");
         for connections in [1, 16, 64] {
@@ -71,6 +75,22 @@ fn main() {
             );
         }
     }
+    beside_large(&clients, &certificate, gpulint);
+}
+
+/// Small requests beside large ones, which must not hold them up.
+fn beside_large(clients: &Runtime, certificate: &str, address: SocketAddr) {
+    let large = async {
+        tokio::join!(
+            load(certificate, address, Asked::Large, 16),
+            load(certificate, address, Asked::Again, 16)
+        )
+    };
+    let ((large_rate, _, large_p99), (rate, p50, p99)) = clients.block_on(large);
+    println!(
+        "Again beside 16 connections with reviews of {} KB ({large_rate:.0}/s, p99 {large_p99:.0} ms): {rate:.0}/s p50 {p50:.2} p99 {p99:.2} ms",
+        Asked::Large.body().len() / 1000
+    );
 }
 
 /// What the requests are about.
@@ -80,29 +100,40 @@ enum Asked {
     Again,
     /// An object that was never there before.
     New,
+    /// One of those with many annotations.
+    Large,
 }
 
 impl Asked {
     fn body(self) -> Bytes {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        static REVIEW: LazyLock<(String, String)> = LazyLock::new(review);
-        let (start, end) = &*REVIEW;
+        static SMALL: LazyLock<(String, String)> = LazyLock::new(|| review(0));
+        static LARGE: LazyLock<(String, String)> = LazyLock::new(|| review(3_000));
+        let (start, end) = match self {
+            Asked::Large => &*LARGE,
+            _ => &*SMALL,
+        };
         let number = match self {
             Asked::Again => 0,
-            Asked::New => NEXT.fetch_add(1, Ordering::Relaxed) + 1,
+            Asked::New | Asked::Large => NEXT.fetch_add(1, Ordering::Relaxed) + 1,
         };
         Bytes::from(format!("{start}{number:010}{end}"))
     }
 }
 
-/// A review of a sound GPU pool, cut where its name ends in a number.
-fn review() -> (String, String) {
+/// A review of a sound GPU pool with so many annotations, cut where its name ends in a number.
+fn review(annotations: usize) -> (String, String) {
+    let mut pool = objects::pool("gpu-NUMBER");
+    for number in 0..annotations {
+        pool["metadata"]["annotations"][format!("example.com/note-{number}")] =
+            "what somebody wanted to remember".into();
+    }
     let review =
         json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "operation": "CREATE", "name": "gpu",
         "kind": {"group": "karpenter.sh", "version": "v1", "kind": "NodePool"},
         "userInfo": {"username": "admin", "groups": ["system:authenticated"]},
-        "object": objects::pool("gpu-NUMBER")}})
+        "object": pool}})
         .to_string();
     let (start, end) = review.split_once("NUMBER").unwrap();
     (start.to_owned(), end.to_owned())

@@ -119,6 +119,9 @@ pub(crate) struct Shared {
     pub(crate) reviews: Arc<Semaphore>,
     /// Bytes of large bodies.
     pub(crate) large: Arc<Semaphore>,
+    /// Threads that judge large bodies: not more than there are cores, so that small ones, which
+    /// take no thread, get their share.
+    pub(crate) threads: Arc<Semaphore>,
     pub(crate) tls: Arc<Tls>,
     draining: AtomicBool,
 }
@@ -180,6 +183,7 @@ impl Server {
             limits: options.limits.clone(),
             reviews: Arc::new(Semaphore::new(options.limits.reviews)),
             large: Arc::new(Semaphore::new(options.limits.large)),
+            threads: Arc::new(Semaphore::new(cores())),
             tls: Arc::new(Tls::new(options.tls_floor)),
             draining: AtomicBool::new(false),
             metrics,
@@ -248,6 +252,11 @@ impl Server {
         self.tasks.shutdown().await;
         tracing::info!("ended");
     }
+}
+
+/// How many threads can work at once; at least two, so that one that is slow is not all there is.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, |n| n.get().max(2))
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {

@@ -144,10 +144,14 @@ async fn answered(
     if body.len() <= INLINE {
         return guarded(shared, webhook, &body, judge);
     }
+    let thread = Arc::clone(&shared.threads).acquire_owned();
+    let thread = tokio::time::timeout_at(deadline, thread)
+        .await
+        .map_err(|_| Failure::Deadline)?;
     let shared = Arc::clone(shared);
-    // The permit goes along: work that is left behind still counts as work.
+    // The permits go along: work that is left behind still counts as work.
     let work = tokio::task::spawn_blocking(move || {
-        let _kept = (permit, held, room);
+        let _kept = (permit, held, room, thread);
         guarded(&shared, webhook, &body, judge)
     });
     match tokio::time::timeout_at(deadline, work).await {
@@ -258,6 +262,7 @@ mod tests {
             memory: Memory::new(Arc::clone(&metrics)),
             reviews: Arc::new(Semaphore::new(limits.reviews)),
             large: Arc::new(Semaphore::new(limits.large)),
+            threads: Arc::new(Semaphore::new(2)),
             tls: Arc::new(Tls::new(TlsFloor::Tls12)),
             draining: AtomicBool::new(false),
             limits,
@@ -349,6 +354,37 @@ mod tests {
         assert_eq!(free(), shared.limits.reviews - 1);
         GATE.store(true, Ordering::SeqCst);
         until("its place is free", || free() == shared.limits.reviews).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn large_bodies_take_turns_on_as_many_threads_as_there_are_cores() {
+        static GATE: AtomicBool = AtomicBool::new(false);
+        static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
+        let shared = shared(Limits::default());
+        let slow: Work = |shared, body| {
+            let others = AT_ONCE.fetch_add(1, Ordering::SeqCst);
+            assert!(others < 2);
+            wait_for(&GATE);
+            std::thread::sleep(Duration::from_millis(5));
+            AT_ONCE.fetch_sub(1, Ordering::SeqCst);
+            judge(shared, body)
+        };
+        let large = [2; 6].map(|size| {
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move { ask(&shared, size * INLINE, slow).await })
+        });
+        until("two are judged", || AT_ONCE.load(Ordering::SeqCst) == 2).await;
+        assert_eq!(ask(&shared, 0, judge).await.0, StatusCode::OK);
+        // One that does not get its turn is left to the policy in time.
+        let late = ask_for(&shared, 2 * INLINE, "1s", judge).await;
+        assert_eq!(late.0, StatusCode::GATEWAY_TIMEOUT);
+        GATE.store(true, Ordering::SeqCst);
+        for answer in large {
+            let (status, body) = answer.await.unwrap();
+            assert_eq!(status, StatusCode::OK);
+            assert!(!body.contains("defect"), "{body}");
+        }
+        assert_eq!(shared.threads.available_permits(), 2);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
