@@ -112,8 +112,11 @@ fn syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Violation>
     } else {
         (!is_dns_subdomain(text)).then(|| {
             let kind = &object.id().kind;
-            Violation::invalid(node, format!("the name of a {kind} has to be a DNS subdomain"))
-                .help("write at most 253 lower-case letters, digits, `-` and `.`")
+            Violation::invalid(
+                node,
+                format!("the name of a {kind} has to be a DNS subdomain"),
+            )
+            .help("write at most 253 lower-case letters, digits, `-` and `.`")
         })
     };
     out.extend(violation);
