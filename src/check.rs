@@ -173,7 +173,9 @@ impl Checked {
             }
         }
         summary.skipped.sort();
-        let mut findings: Vec<Finding> = Vec::new();
+        // There may be hundreds of thousands: a list that grows is copied, and half empty at the end.
+        let count = judged.iter().flatten().map(|judged| judged.findings.len());
+        let mut findings: Vec<Finding> = Vec::with_capacity(count.sum());
         let mut failed = false;
         for (at, judged) in judged.into_iter().enumerate() {
             let Some(judged) = judged else { continue };

@@ -26,10 +26,10 @@ const BLOCK: usize = 4096;
 
 impl LineIndex {
     pub(crate) fn new(text: &str) -> LineIndex {
-        // Manifests have about as many lines as this; a guess saves copies.
-        let mut starts = Vec::with_capacity(text.len() / 24 + 2);
+        let breaks = || memchr::memchr_iter(b'\n', text.as_bytes());
+        let mut starts = Vec::with_capacity(breaks().count() + 1);
         starts.push(0);
-        starts.extend(memchr::memchr_iter(b'\n', text.as_bytes()).map(|i| i as u32 + 1));
+        starts.extend(breaks().map(|i| i as u32 + 1));
         let ascii = text.is_ascii();
         let mut counted = Vec::new();
         if !ascii {
