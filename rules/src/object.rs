@@ -283,7 +283,9 @@ impl Object {
             name,
         };
         let fragment = is_fragment(&id, &node);
-        let template = origin.is_some() && is_pod_template(&id, &node);
+        let template = origin
+            .as_ref()
+            .is_some_and(|origin| is_pod_template(&id, &node, origin.source.path()));
         let patch = metadata.get("$patch").exists() || node.get("$patch").exists();
         Some(Object(Arc::new(Data {
             workload: WORKLOADS.iter().find(|row| id.is(row.kind)),
@@ -535,13 +537,15 @@ fn is_fragment(id: &ObjectId, root: &Node<'_>) -> bool {
 }
 
 /// A Pod in a file that Spark completes with image, command and name before it asks the API server.
-fn is_pod_template(id: &ObjectId, root: &Node<'_>) -> bool {
+fn is_pod_template(id: &ObjectId, root: &Node<'_>, path: &str) -> bool {
     if !id.is(Kind::POD) {
         return false;
     }
     let mut containers = root.path(&["spec", "containers"]).items();
-    if id.name.is_empty() && root.path(&["spec", "containers"]).is_absent() {
-        return root.get("spec").is_mapping();
+    if root.path(&["spec", "containers"]).is_absent() {
+        let file = path.rsplit('/').next().unwrap_or_default();
+        let called = id.name.is_empty() || file.to_ascii_lowercase().contains("template");
+        return called && root.get("spec").is_mapping();
     }
     containers.any(|container| {
         let name = container.get("name");
