@@ -17,6 +17,8 @@ mod drain;
 mod fake;
 #[path = "webhook/in_cluster.rs"]
 mod in_cluster;
+#[path = "webhook/load.rs"]
+mod load;
 #[path = "webhook/manifests.rs"]
 mod manifests;
 #[path = "webhook/mutation.rs"]
