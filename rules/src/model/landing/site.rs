@@ -1,6 +1,7 @@
 //! The pools' side: which take pending pods, as the scheduler reads them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
 use crate::model::pod::pod;
@@ -21,7 +22,7 @@ pub(crate) struct Site {
     pub(super) pool: Pool,
     pub(super) requirements: Requirements,
     /// What it says but for its name and weight.
-    kind: String,
+    kind: Arc<str>,
 }
 
 /// The pools that take pending pods. Each has a number for as long as it is here.
@@ -35,6 +36,8 @@ pub(super) struct Sites {
     /// Of each number, where it stands among the others.
     ranks: Vec<usize>,
     by_name: BTreeMap<String, Vec<usize>>,
+    /// What the kinds say, each once.
+    texts: HashSet<Arc<str>>,
     /// Those that differ in name and weight alone stand together.
     pub(super) kinds: Vec<Vec<usize>>,
     /// For each label of one's own the kinds that have it: pods that select it can go to no other.
@@ -116,7 +119,12 @@ impl Sites {
                             self.all.push(None);
                             self.all.len() - 1
                         });
-                        self.all[at] = Some(Site::new(object, pool));
+                        let mut site = Site::new(object, pool);
+                        match self.texts.get(&site.kind) {
+                            Some(text) => site.kind = Arc::clone(text),
+                            None => _ = self.texts.insert(Arc::clone(&site.kind)),
+                        }
+                        self.all[at] = Some(site);
                         shift.come.push(at);
                         at
                     }
@@ -151,6 +159,7 @@ impl Sites {
 
     /// Says who stands where.
     fn arrange(&mut self, pools: &[Object]) {
+        self.texts.retain(|text| Arc::strong_count(text) > 1);
         self.ranks = vec![0; self.all.len()];
         self.by_name.clear();
         self.kinds.clear();
@@ -258,7 +267,7 @@ impl Site {
         Site {
             object: object.clone(),
             requirements: pool_requirements(&pool),
-            kind: format!("{nameless:?}"),
+            kind: Arc::from(format!("{nameless:?}")),
             pool,
         }
     }
