@@ -325,6 +325,16 @@ impl Places {
         gone: &[(usize, String)],
     ) -> Option<Row> {
         let sites = self.sites();
+        let is_gone = |at: &usize| gone.binary_search_by_key(at, |(gone, _)| *gone).is_ok();
+        let concerned: Vec<usize> = (come.iter().copied())
+            .filter(|at| sites.concerns(*at, &asked.alternatives))
+            .collect();
+        if let Some(row) = row
+            && concerned.is_empty()
+            && !row.iter().any(is_gone)
+        {
+            return None;
+        }
         let few =
             sites.len() <= MAX_SITES || sites.candidates(&asked.alternatives, MAX_SITES).is_some();
         let row = match (row, few) {
@@ -336,10 +346,9 @@ impl Places {
             }
             (Some(row), true) => row,
         };
-        let is_gone = |at: &usize| gone.binary_search_by_key(at, |(gone, _)| *gone).is_ok();
         let mut new: Vec<usize> = row.iter().copied().filter(|at| !is_gone(at)).collect();
         let left = new.len();
-        new.extend(come.iter().filter(|at| self.admits_at(asked, **at)));
+        new.extend((concerned.into_iter()).filter(|at| self.admits_at(asked, *at)));
         if left == row.len() && new.len() == left {
             return None;
         }

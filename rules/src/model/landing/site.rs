@@ -214,10 +214,7 @@ impl Sites {
     pub(super) fn kinds_for(&self, alternatives: &[Requirements]) -> Option<BTreeSet<usize>> {
         let mut out = BTreeSet::new();
         for asked in alternatives {
-            let mut own = asked.iter().filter(|(key, wanted)| {
-                !is_well_known(key) && !wanted.complement && !wanted.values.is_empty()
-            });
-            let (key, wanted) = own.next()?;
+            let (key, wanted) = own_label(asked)?;
             if let Some(labelled) = self.labels.get(key) {
                 let of_value = |value: &String| labelled.by_value.get(value);
                 out.extend(wanted.values.iter().filter_map(of_value).flatten());
@@ -238,9 +235,38 @@ impl Sites {
         Some(out)
     }
 
+    /// Whether a site is among those to ask about a pod, as by [`Sites::named`] and
+    /// [`Sites::kinds_for`].
+    pub(super) fn concerns(&self, at: usize, alternatives: &[Requirements]) -> bool {
+        let Some(site) = self.get(at) else {
+            return false;
+        };
+        let name = |asked: &Requirements| asked.get(POOL).is_some_and(|wanted| !wanted.complement);
+        let named = alternatives.iter().all(name);
+        alternatives.iter().any(|asked| {
+            if named {
+                let wanted = asked.get(POOL);
+                return wanted.is_some_and(|wanted| wanted.values.contains(&site.pool.name));
+            }
+            own_label(asked).is_none_or(|(key, wanted)| {
+                let has = |own: &Requirement| {
+                    own.complement || wanted.values.iter().any(|value| own.values.contains(value))
+                };
+                site.requirements.get(key).is_some_and(has)
+            })
+        })
+    }
+
     pub(super) fn weight(&self, site: usize) -> i64 {
         self.get(site).map_or(0, Site::weight)
     }
+}
+
+/// The first label of one's own of which these take some values only.
+fn own_label(asked: &Requirements) -> Option<(&str, &Requirement)> {
+    asked.iter().find(|(key, wanted)| {
+        !is_well_known(key) && !wanted.complement && !wanted.values.is_empty()
+    })
 }
 
 fn label(labels: &mut BTreeMap<String, Labelled>, kind: usize, requirements: &Requirements) {

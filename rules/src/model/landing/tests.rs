@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::places::{Places, key};
+use super::site::alternatives;
 use crate::index::Index;
 use crate::model::pod::pod;
 use crate::model::scheduling::Pod;
@@ -97,7 +98,22 @@ fn rows_are_what_each_site_says_by_itself() {
     let rows = places.rows(&asked);
     for (pod, row) in pods.iter().zip(&rows) {
         assert_eq!(row.as_deref(), Some(&places.one_by_one(pod)[..]), "{pod:?}");
+        // Those that admit a pod are among those that concern it.
+        let alternatives = alternatives(pod);
+        let concerns = |at: &usize| places.sites().concerns(*at, &alternatives);
+        assert!(
+            row.iter().flat_map(|row| row.iter()).all(concerns),
+            "{pod:?}"
+        );
     }
+    let concerned = |pod: &Pod| {
+        let alternatives = alternatives(pod);
+        let all = places.sites().iter().map(|(at, _)| at);
+        all.filter(|at| places.sites().concerns(*at, &alternatives))
+            .count()
+    };
+    let counts: Vec<usize> = pods.iter().map(concerned).collect();
+    assert_eq!(counts, [8, 4, 5, 2, 0, 1, 1, 0, 8, 8, 8, 8, 8, 8]);
     let sizes: Vec<usize> = rows.iter().flatten().map(|row| row.len()).collect();
     assert!(
         sizes.contains(&0) && sizes.contains(&1) && sizes.contains(&8),
