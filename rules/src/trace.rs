@@ -9,6 +9,7 @@
 //! [`record`] reads it, and no finding depends on it.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A question to the index, hashed.
@@ -71,6 +72,49 @@ impl Drop for Outer {
     fn drop(&mut self) {
         LISTENING.set(self.listening);
         ASKED.set(std::mem::take(&mut self.asked));
+    }
+}
+
+/// Who rests on which topics.
+#[derive(Debug)]
+pub(crate) struct Askers<T>(HashMap<Topic, Vec<T>>);
+
+impl<T> Default for Askers<T> {
+    fn default() -> Self {
+        Askers(HashMap::new())
+    }
+}
+
+impl<T: Copy + Ord> Askers<T> {
+    pub(crate) fn note(&mut self, topics: &[Topic], who: T) {
+        for topic in topics {
+            self.0.entry(*topic).or_default().push(who);
+        }
+    }
+
+    /// Forgets that some rest on these.
+    pub(crate) fn forget<'t>(
+        &mut self,
+        topics: impl IntoIterator<Item = &'t Topic>,
+        who: impl Fn(&T) -> bool,
+    ) {
+        for topic in topics {
+            if let Some(askers) = self.0.get_mut(topic) {
+                askers.retain(|asker| !who(asker));
+                if askers.is_empty() {
+                    self.0.remove(topic);
+                }
+            }
+        }
+    }
+
+    /// Those who rest on one of these: each once, in order.
+    pub(crate) fn of(&self, topics: &[Topic]) -> Vec<T> {
+        let askers = topics.iter().filter_map(|topic| self.0.get(topic));
+        let mut out: Vec<T> = askers.flatten().copied().collect();
+        out.sort_unstable();
+        out.dedup();
+        out
     }
 }
 

@@ -6,14 +6,14 @@
 //! findings of every file are those that a run over all files would give.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::engine::{Engine, File, Judged, Opinion};
 use crate::finding::Finding;
 use crate::index::Index;
 use crate::object::Object;
-use crate::trace::Topic;
+use crate::trace::{Askers, Topic};
 
 /// Files, judged, and kept so.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Workspace {
     files: BTreeMap<Arc<str>, usize>,
     /// By the numbers in `files`; the place of a file that is gone is used again.
     kept: Vec<Option<Kept>>,
-    asked: HashMap<Topic, Vec<Asker>>,
+    asked: Askers<Asker>,
 }
 
 /// A file with what is known of it.
@@ -52,7 +52,7 @@ impl Workspace {
             index: Index::live(complete),
             files: BTreeMap::new(),
             kept: Vec::new(),
-            asked: HashMap::new(),
+            asked: Askers::default(),
         }
     }
 
@@ -160,19 +160,9 @@ impl Workspace {
             .flatten()
             .flat_map(|opinion| opinion.topics.iter().copied())
             .collect();
-        for topic in topics {
-            self.unask(topic, |asker| asker.file as usize == at);
-        }
+        let of_file = |asker: &Asker| asker.file as usize == at;
+        self.asked.forget(&topics, of_file);
         Some(old)
-    }
-
-    fn unask(&mut self, topic: Topic, of: impl Fn(&Asker) -> bool) {
-        if let Some(askers) = self.asked.get_mut(&topic) {
-            askers.retain(|asker| !of(asker));
-            if askers.is_empty() {
-                self.asked.remove(&topic);
-            }
-        }
     }
 
     /// Judges files from the ground up.
@@ -200,28 +190,17 @@ impl Workspace {
     }
 
     fn remember(&mut self, opinion: &Opinion, asker: Asker) {
-        for topic in &opinion.topics {
-            self.asked.entry(*topic).or_default().push(asker);
-        }
+        self.asked.note(&opinion.topics, asker);
     }
 
     fn forget(&mut self, opinion: &Opinion, asker: Asker) {
-        for topic in &opinion.topics {
-            self.unask(*topic, |other| *other == asker);
-        }
+        self.asked.forget(&opinion.topics, |other| *other == asker);
     }
 
     /// Judges again what rests on these topics, but for the file that was judged just now.
     fn judge_touched(&mut self, touched: &[Topic], but: Option<usize>) -> Vec<String> {
-        let mut askers: Vec<Asker> = touched
-            .iter()
-            .filter_map(|topic| self.asked.get(topic))
-            .flatten()
-            .filter(|asker| Some(asker.file as usize) != but)
-            .copied()
-            .collect();
-        askers.sort_unstable();
-        askers.dedup();
+        let mut askers = self.asked.of(touched);
+        askers.retain(|asker| Some(asker.file as usize) != but);
         let mut changed = Vec::new();
         for of_file in askers.chunk_by(|a, b| a.file == b.file) {
             let at = of_file[0].file as usize;
@@ -273,12 +252,8 @@ impl Workspace {
             let old = std::mem::replace(&mut opinions[place], new);
             let new = &opinions[place];
             if old.topics != new.topics {
-                for topic in &old.topics {
-                    self.unask(*topic, |other| other == one);
-                }
-                for topic in &new.topics {
-                    self.asked.entry(*topic).or_default().push(*one);
-                }
+                self.asked.forget(&old.topics, |other| other == one);
+                self.asked.note(&new.topics, *one);
             }
         }
         if whole {

@@ -2,21 +2,21 @@
 
 use std::collections::HashMap;
 
-use crate::trace::Topic;
+use crate::trace::{Askers, Topic};
 
 /// Answers by the address of the object that they are about. Who keeps one keeps the object too, so
 /// that no other object gets its address.
 #[derive(Debug)]
 pub(crate) struct Woven<T> {
     answers: HashMap<usize, (T, Vec<Topic>)>,
-    resting: HashMap<Topic, Vec<usize>>,
+    resting: Askers<usize>,
 }
 
 impl<T> Default for Woven<T> {
     fn default() -> Self {
         Woven {
             answers: HashMap::new(),
-            resting: HashMap::new(),
+            resting: Askers::default(),
         }
     }
 }
@@ -29,33 +29,20 @@ impl<T> Woven<T> {
     /// Keeps an answer in the place of an earlier one.
     pub(crate) fn put(&mut self, about: usize, answer: T, topics: Vec<Topic>) {
         self.take(about);
-        for topic in &topics {
-            self.resting.entry(*topic).or_default().push(about);
-        }
+        self.resting.note(&topics, about);
         self.answers.insert(about, (answer, topics));
     }
 
     /// Forgets an answer.
     pub(crate) fn take(&mut self, about: usize) -> Option<T> {
         let (answer, topics) = self.answers.remove(&about)?;
-        for topic in topics {
-            if let Some(resting) = self.resting.get_mut(&topic) {
-                resting.retain(|other| *other != about);
-                if resting.is_empty() {
-                    self.resting.remove(&topic);
-                }
-            }
-        }
+        self.resting.forget(&topics, |other| *other == about);
         Some(answer)
     }
 
     /// What the answers are about that rest on one of these.
     pub(crate) fn resting_on(&self, topics: &[Topic]) -> Vec<usize> {
-        let resting = topics.iter().filter_map(|topic| self.resting.get(topic));
-        let mut out: Vec<usize> = resting.flatten().copied().collect();
-        out.sort_unstable();
-        out.dedup();
-        out
+        self.resting.of(topics)
     }
 }
 
