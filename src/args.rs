@@ -12,12 +12,7 @@ use gpulint_rules::{Severity, Version};
 /// Finds what would waste GPUs, strand pods or lose training work in Karpenter, KEDA and
 /// Kubernetes manifests, before it is applied.
 #[derive(Debug, Parser)]
-#[command(
-    name = "gpulint",
-    version,
-    max_term_width = 100,
-    arg_required_else_help = true
-)]
+#[command(name = "gpulint", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 nothing found, 1 findings, 2 it could not do its work.")]
 pub(crate) struct Args {
     /// What to do.
@@ -85,12 +80,7 @@ pub(crate) struct CheckArgs {
 
     /// How to report: text, concise (one line a finding) or json; with =FILE into a file.
     /// May be given several times, once without =FILE
-    #[arg(
-        long = "format",
-        short = 'f',
-        value_name = "FORMAT[=FILE]",
-        default_value = "text"
-    )]
+    #[arg(long = "format", short = 'f', value_name = "FORMAT[=FILE]", default_value = "text")]
     pub(crate) formats: Vec<Format>,
 
     /// The lowest severity that makes the exit code 1 [default: warning]
@@ -263,11 +253,8 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    const ALL: [(&'static str, Style); 3] = [
-        ("text", Style::Text),
-        ("concise", Style::Concise),
-        ("json", Style::Json),
-    ];
+    const ALL: [(&'static str, Style); 3] =
+        [("text", Style::Text), ("concise", Style::Concise), ("json", Style::Json)];
 }
 
 /// A report format and where it goes.
@@ -290,10 +277,7 @@ impl FromStr for Format {
         };
         let style = Style::ALL.iter().find(|(known, _)| *known == name);
         match style {
-            Some((_, style)) => Ok(Format {
-                style: *style,
-                file,
-            }),
+            Some((_, style)) => Ok(Format { style: *style, file }),
             None => Err("the formats are text, concise and json".to_owned()),
         }
     }

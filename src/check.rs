@@ -25,11 +25,8 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, Failure> {
     let mut scopes = Scopes::for_check(args)?;
     let mut found = files::find(&args.paths, &args.stdin_filename);
     let inputs = scope(&mut found, &mut scopes);
-    let engines: Vec<Engine> = scopes
-        .finish()?
-        .iter()
-        .map(|scope| Engine::new(scope.settings.clone()))
-        .collect();
+    let engines: Vec<Engine> =
+        scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
     let mut set = Set::read(inputs, &engines, !args.quiet);
     let judged = judge(&set);
     let checked = match safety(args) {
@@ -45,11 +42,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, Failure> {
             output::to_stdout(|out| fixed.diff(&set, out))?;
             write(&checked.report, args, color, Output::Taken)?;
             if !args.quiet {
-                say(&format!(
-                    "{} would be fixed: {}",
-                    fixed.count(),
-                    checked.summary()
-                ));
+                say(&format!("{} would be fixed: {}", fixed.count(), checked.summary()));
             }
             checked
         }
@@ -80,11 +73,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, Failure> {
 
 /// Which fixes are to be applied, if any.
 fn safety(args: &CheckArgs) -> Option<Safety> {
-    if args.unsafe_fixes {
-        Some(Safety::Unsafe)
-    } else {
-        (args.fix || args.diff).then_some(Safety::Safe)
-    }
+    if args.unsafe_fixes { Some(Safety::Unsafe) } else { (args.fix || args.diff).then_some(Safety::Safe) }
 }
 
 fn judge(set: &Set<'_>) -> Vec<Option<Judged>> {
@@ -157,10 +146,7 @@ struct Checked {
 
 impl Checked {
     fn new(set: &Set<'_>, judged: Vec<Option<Judged>>, found: Found) -> Checked {
-        let mut summary = Summary {
-            skipped: found.skipped,
-            ..Summary::default()
-        };
+        let mut summary = Summary { skipped: found.skipped, ..Summary::default() };
         let mut errors = found.errors;
         let mut broken = 0;
         for read in &set.reads {
@@ -186,11 +172,7 @@ impl Checked {
         }
         summary.count(&findings);
         Checked {
-            report: Report {
-                summary,
-                findings,
-                refused: std::collections::BTreeMap::new(),
-            },
+            report: Report { summary, findings, refused: std::collections::BTreeMap::new() },
             failed,
             broken,
             errors,
@@ -220,9 +202,7 @@ impl Checked {
             }
             more => format!(" ({} skipped: see --format json)", more.len()),
         };
-        Some(format!(
-            "no Kubernetes object found{skipped}; --allow-empty makes this a success"
-        ))
+        Some(format!("no Kubernetes object found{skipped}; --allow-empty makes this a success"))
     }
 }
 

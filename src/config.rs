@@ -125,10 +125,7 @@ impl Scopes {
 
     fn new(args: &RuleArgs, flags: Flags) -> Result<Scopes, Failure> {
         let mut scopes = Scopes {
-            list: vec![Scope {
-                folder: None,
-                settings: flags.over(Settings::default()),
-            }],
+            list: vec![Scope { folder: None, settings: flags.over(Settings::default()) }],
             by_folder: HashMap::new(),
             fixed: None,
             errors: Vec::new(),
@@ -229,7 +226,5 @@ pub(crate) fn settings(args: &RuleArgs) -> Result<Settings, Failure> {
 #[cfg(feature = "webhook")]
 pub(crate) fn nearest() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
-    here.ancestors()
-        .map(|folder| folder.join(NAME))
-        .find(|path| path.is_file())
+    here.ancestors().map(|folder| folder.join(NAME)).find(|path| path.is_file())
 }

@@ -91,12 +91,7 @@ fn list() -> String {
             out.push_str(&format!("{name}: {about}\n"));
             group = Some(rule.group);
         }
-        out.push_str(&format!(
-            "  {:width$}  {:7}  {}\n",
-            rule.id,
-            rule.severity.name(),
-            rule.summary()
-        ));
+        out.push_str(&format!("  {:width$}  {:7}  {}\n", rule.id, rule.severity.name(), rule.summary()));
     }
     out.push_str("\n`gpulint explain RULE` prints a rule's manual: why, what to write, examples\n");
     out
@@ -104,10 +99,7 @@ fn list() -> String {
 
 fn describe(rule: &Rule) -> Value {
     let kinds = |kinds: &[gpulint_rules::Kind]| -> Vec<Value> {
-        kinds
-            .iter()
-            .map(|k| json!({"group": k.group, "kind": k.kind}))
-            .collect()
+        kinds.iter().map(|k| json!({"group": k.group, "kind": k.kind})).collect()
     };
     let params: Vec<Value> = rule
         .params
@@ -150,11 +142,7 @@ mod tests {
     /// everything else fits.
     #[test]
     fn every_page_fits_a_terminal_of_80_columns() {
-        let look = Look {
-            color: false,
-            unicode: true,
-            width: 80,
-        };
+        let look = Look { color: false, unicode: true, width: 80 };
         let mut wrong = Vec::new();
         for rule in RULES {
             for line in markdown::render(&page(rule), look).lines() {

@@ -67,11 +67,7 @@ pub(crate) fn fix(set: &mut Set<'_>, mut plans: Plans, most: Safety) -> Fixed {
                 continue;
             }
             let before = set.rewrite(at, plan.text);
-            let change = fixed.changes.entry(at).or_insert(Change {
-                before,
-                source,
-                fixes: 0,
-            });
+            let change = fixed.changes.entry(at).or_insert(Change { before, source, fixes: 0 });
             change.fixes += plan.fixes;
             changed.insert(at);
         }
@@ -170,11 +166,7 @@ impl Fixed {
             let input = &set.inputs[at].input;
             let text = set.source(at).cloned();
             let new = text.as_ref().map_or("", |source| source.text());
-            let outcome = if input.stdin {
-                Ok(())
-            } else {
-                replace(&input.path, change.source.text(), new)
-            };
+            let outcome = if input.stdin { Ok(()) } else { replace(&input.path, change.source.text(), new) };
             match outcome {
                 Ok(()) => {
                     self.changes.insert(at, change);
@@ -194,9 +186,8 @@ impl Fixed {
             let new = set.source(*at).map_or("", |source| source.text());
             let name = printable(&set.inputs[*at].input.shown, false);
             // Fixes change few lines of files that may be long.
-            let diff = TextDiff::configure()
-                .algorithm(Algorithm::Patience)
-                .diff_lines(change.source.text(), new);
+            let diff =
+                TextDiff::configure().algorithm(Algorithm::Patience).diff_lines(change.source.text(), new);
             let mut unified = diff.unified_diff();
             write!(out, "{}", unified.context_radius(3).header(&name, &name))?;
         }
@@ -226,10 +217,7 @@ fn replace(path: &Path, old: &str, new: &str) -> io::Result<()> {
 }
 
 fn write_new(beside: &Path, target: &Path, text: &str) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(beside)?;
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(beside)?;
     file.set_permissions(fs::metadata(target)?.permissions())?;
     file.write_all(text.as_bytes())?;
     file.sync_all()

@@ -10,12 +10,7 @@ pub(crate) const CODE: &str = "  ";
 /// Renders Markdown as rules use it: paragraphs, headings, lists, fenced code.
 pub(crate) fn render(markdown: &str, look: Look) -> String {
     let width = look.width.min(80);
-    let mut page = Page {
-        out: String::new(),
-        paragraph: String::new(),
-        hang: 0,
-        width,
-    };
+    let mut page = Page { out: String::new(), paragraph: String::new(), hang: 0, width };
     let mut code = false;
     for line in markdown.lines() {
         if line.trim_start().starts_with("```") {
@@ -113,19 +108,13 @@ mod tests {
     use super::{render, wrap};
     use crate::terminal::Look;
 
-    const LOOK: Look = Look {
-        color: false,
-        unicode: true,
-        width: 80,
-    };
+    const LOOK: Look = Look { color: false, unicode: true, width: 80 };
 
     #[test]
     fn paragraphs_wrap_and_code_does_not() {
         let long = "word ".repeat(40);
-        let page = render(
-            &format!("Title.\n\n# Why\n{long}\n- a\n- b\n\n```yaml,bad\na:  1\n\nb: 2\n```\n"),
-            LOOK,
-        );
+        let page =
+            render(&format!("Title.\n\n# Why\n{long}\n- a\n- b\n\n```yaml,bad\na:  1\n\nb: 2\n```\n"), LOOK);
         assert!(page.lines().all(|line| line.chars().count() <= 80));
         assert!(page.starts_with("Title.\n\nWhy\nword word"));
         assert!(page.ends_with("- a\n- b\n\n  a:  1\n\n  b: 2\n"), "{page}");

@@ -7,16 +7,12 @@ use std::path::Path;
 use crate::failure::Failure;
 
 /// Writes to standard output through one buffer.
-pub(crate) fn to_stdout(
-    write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> Result<(), Failure> {
     through(io::stdout().lock(), write)
 }
 
 /// Writes to standard error through one buffer.
-pub(crate) fn to_stderr(
-    write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+pub(crate) fn to_stderr(write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> Result<(), Failure> {
     through(io::stderr().lock(), write)
 }
 
@@ -32,10 +28,7 @@ pub(crate) fn to_file(
     })
 }
 
-fn through(
-    to: impl Write,
-    write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+fn through(to: impl Write, write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut buffer = BufWriter::with_capacity(64 * 1024, to);
     write(&mut buffer)?;
     buffer.flush()?;

@@ -28,10 +28,7 @@ impl Progress {
                 while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(wait) {
                     wait = Duration::from_millis(100);
                     drawn = true;
-                    draw(&format!(
-                        "{} of {total} files",
-                        count.load(Ordering::Relaxed)
-                    ));
+                    draw(&format!("{} of {total} files", count.load(Ordering::Relaxed)));
                 }
                 if drawn {
                     draw("");

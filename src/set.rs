@@ -44,12 +44,7 @@ impl<'e> Set<'e> {
                 read
             })
             .collect();
-        Set {
-            inputs,
-            reads,
-            engines,
-            folders,
-        }
+        Set { inputs, reads, engines, folders }
     }
 
     /// The rules of an input.
@@ -94,11 +89,7 @@ impl<'e> Set<'e> {
     }
 
     /// Judges the inputs, or only some of them; one answer for each input.
-    pub(crate) fn judge(
-        &self,
-        index: &Index,
-        only: Option<&BTreeSet<usize>>,
-    ) -> Vec<Option<Judged>> {
+    pub(crate) fn judge(&self, index: &Index, only: Option<&BTreeSet<usize>>) -> Vec<Option<Judged>> {
         self.reads
             .par_iter()
             .enumerate()

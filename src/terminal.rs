@@ -38,11 +38,7 @@ impl Look {
 
     /// For a report that goes into a file.
     pub(crate) fn of_file(color: Color) -> Look {
-        Look {
-            color: color == Color::Always,
-            unicode: speaks_unicode(),
-            width: WIDTH,
-        }
+        Look { color: color == Color::Always, unicode: speaks_unicode(), width: WIDTH }
     }
 }
 
@@ -60,10 +56,8 @@ fn speaks_unicode() -> bool {
     if cfg!(windows) {
         return true;
     }
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .filter_map(std::env::var_os)
-        .find(|value| !value.is_empty());
+    let locale =
+        ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
     locale.is_some_and(|value| {
         let value = value.to_string_lossy().to_ascii_lowercase();
         value.contains("utf-8") || value.contains("utf8")

@@ -10,9 +10,7 @@ use gpulint_webhook::manifests::{self, Install};
 use gpulint_webhook::serve::{self, Certificates, Options};
 use gpulint_webhook::{Lifetimes, Limits, Registration, TlsFiles, TlsFloor};
 
-use crate::args::webhook::{
-    LogStyle, ManifestsArgs, ServeArgs, TlsMin, WebhookArgs, WebhookCommand,
-};
+use crate::args::webhook::{LogStyle, ManifestsArgs, ServeArgs, TlsMin, WebhookArgs, WebhookCommand};
 use crate::failure::Failure;
 use crate::{config, output};
 
@@ -50,9 +48,7 @@ fn options(args: ServeArgs) -> Options {
             names.extend(args.dns_name);
             Certificates::Own {
                 namespace: namespace.clone(),
-                secret: args
-                    .secret
-                    .unwrap_or_else(|| format!("{name}-certificates")),
+                secret: args.secret.unwrap_or_else(|| format!("{name}-certificates")),
                 names,
                 lifetimes: Lifetimes {
                     ca: args.ca_lifetime,
@@ -82,16 +78,8 @@ fn options(args: ServeArgs) -> Options {
         client_ca: args.client_ca,
         certificates,
         // With a certificate from files, whoever makes it keeps the caBundle as well.
-        registration: own.then(|| Registration {
-            name: args.name.clone(),
-            url: args.url.clone(),
-        }),
-        install: Install {
-            name: args.name,
-            namespace: args.namespace,
-            url: args.url,
-            ..Install::default()
-        },
+        registration: own.then(|| Registration { name: args.name.clone(), url: args.url.clone() }),
+        install: Install { name: args.name, namespace: args.namespace, url: args.url, ..Install::default() },
         read: Arc::new(move || config::settings(&rules).map_err(|e| e.to_string())),
         config,
         cluster: !args.no_cluster,
@@ -139,9 +127,7 @@ fn checked(path: &PathBuf) -> Result<String, Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| Failure::Usage(format!("{name}: {e}")))?;
     match Config::parse(&name, &text) {
         Ok(_) => Ok(text),
-        Err(errors) => Err(Failure::Several(
-            errors.iter().map(ToString::to_string).collect(),
-        )),
+        Err(errors) => Err(Failure::Several(errors.iter().map(ToString::to_string).collect())),
     }
 }
 
@@ -153,10 +139,7 @@ mod tests {
     fn the_host_of_a_url() {
         assert_eq!(host("https://10.0.0.7:8443"), Some("10.0.0.7"));
         assert_eq!(host("https://[::1]:8443/x"), Some("::1"));
-        assert_eq!(
-            host("https://gpulint.example.com"),
-            Some("gpulint.example.com")
-        );
+        assert_eq!(host("https://gpulint.example.com"), Some("gpulint.example.com"));
         assert_eq!(host("nonsense"), None);
     }
 }

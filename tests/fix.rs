@@ -44,10 +44,7 @@ spec:
   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 ";
 
-const SELECT: [&str; 2] = [
-    "--select",
-    "consolidate-after-missing,capacity-type-invalid,gpu-pool-untainted",
-];
+const SELECT: [&str; 2] = ["--select", "consolidate-after-missing,capacity-type-invalid,gpu-pool-untainted"];
 
 fn repaired() -> String {
     SAFE.replace("\"On-Demand\"", "\"on-demand\"") + "    consolidateAfter: 0s\n"
@@ -66,27 +63,17 @@ fn read(folder: &Folder, file: &str) -> String {
 
 #[test]
 fn safe_fixes_are_written_and_nothing_else_is_touched() {
-    let folder = Folder::new()
-        .with("safe.yaml", SAFE)
-        .with("unsafe.yaml", UNSAFE);
+    let folder = Folder::new().with("safe.yaml", SAFE).with("unsafe.yaml", UNSAFE);
     let run = folder.run(&check(&["--fix"])).exits(1);
     assert_eq!(read(&folder, "safe.yaml"), repaired());
     assert_eq!(read(&folder, "unsafe.yaml"), UNSAFE);
     run.prints("2 fixed, 1 left: 1 error in 2 files (2 objects); 1 fixable with --unsafe-fixes\n");
-    folder
-        .run(&check(&["--unsafe-fixes"]))
-        .exits(0)
-        .prints("1 fixed, 0 left: no findings in 2 files");
+    folder.run(&check(&["--unsafe-fixes"])).exits(0).prints("1 fixed, 0 left: no findings in 2 files");
     let tainted = read(&folder, "unsafe.yaml");
-    let taint = "      taints:\n      - key: nvidia.com/gpu\n        value: \"true\"\n        effect: NoSchedule\n";
-    assert_eq!(
-        tainted,
-        UNSAFE.replace("  limits", &format!("{taint}  limits"))
-    );
-    folder
-        .run(&check(&["--unsafe-fixes"]))
-        .exits(0)
-        .prints("0 fixed, 0 left: no findings");
+    let taint =
+        "      taints:\n      - key: nvidia.com/gpu\n        value: \"true\"\n        effect: NoSchedule\n";
+    assert_eq!(tainted, UNSAFE.replace("  limits", &format!("{taint}  limits")));
+    folder.run(&check(&["--unsafe-fixes"])).exits(0).prints("0 fixed, 0 left: no findings");
     let names: Vec<_> = fs::read_dir(&folder.0).unwrap().collect();
     assert_eq!(names.len(), 2, "nothing else is left in the folder");
 }
@@ -153,23 +140,16 @@ fn suppressed_findings_are_not_fixed() {
         "  # gpulint: allow[consolidate-after-missing] the default will do\n  disruption:\n",
     );
     let folder = Folder::new().with("a.yaml", &allowed);
-    folder
-        .run(&check(&["--fix"]))
-        .exits(0)
-        .prints("1 fixed, 0 left");
-    assert_eq!(
-        read(&folder, "a.yaml"),
-        allowed.replace("\"On-Demand\"", "\"on-demand\"")
-    );
+    folder.run(&check(&["--fix"])).exits(0).prints("1 fixed, 0 left");
+    assert_eq!(read(&folder, "a.yaml"), allowed.replace("\"On-Demand\"", "\"on-demand\""));
 }
 
 #[test]
 fn what_cannot_be_edited_is_left_with_the_reason() {
     // The anchor is used once more in its own document.
-    let anchored = SAFE.replace("disruption:\n", "disruption: &d\n").replace(
-        "budgets: [{nodes: 10%}]\n",
-        "budgets: [{nodes: 10%}]\n  copy: *d\n",
-    );
+    let anchored = SAFE
+        .replace("disruption:\n", "disruption: &d\n")
+        .replace("budgets: [{nodes: 10%}]\n", "budgets: [{nodes: 10%}]\n  copy: *d\n");
     let text = format!("{anchored}---\n{SAFE}");
     let folder = Folder::new().with("a.yaml", &text);
     folder
@@ -188,16 +168,10 @@ fn a_list_is_fixed_item_by_item() {
     };
     let list = |text: &str| {
         let text = text.split_once('\n').unwrap().1;
-        format!(
-            "apiVersion: v1\nkind: List\nitems:\n{}",
-            item(text).repeat(40)
-        )
+        format!("apiVersion: v1\nkind: List\nitems:\n{}", item(text).repeat(40))
     };
     let folder = Folder::new().with("a.yaml", list(SAFE));
-    folder
-        .run(&check(&["--fix"]))
-        .exits(0)
-        .prints("80 fixed, 0 left");
+    folder.run(&check(&["--fix"])).exits(0).prints("80 fixed, 0 left");
     assert_eq!(read(&folder, "a.yaml"), list(&repaired()));
 }
 
@@ -235,10 +209,7 @@ fn links_are_followed_and_modes_stay() {
     assert_eq!(fs::read_to_string(&real).unwrap(), repaired());
     let link = fs::symlink_metadata(folder.0.join("link.yaml")).unwrap();
     assert!(link.is_symlink());
-    assert_eq!(
-        fs::metadata(&real).unwrap().permissions().mode() & 0o777,
-        0o640
-    );
+    assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
     // Found twice, it is written once.
     fs::write(&real, SAFE).unwrap();
     folder.run(&check(&["--fix", "link.yaml", "real"])).exits(0);
@@ -256,9 +227,7 @@ fn a_folder_that_cannot_be_written_is_an_error() {
     }
     let run = run_in(&folder.0, &check(&["--fix"]), "");
     restore(&path);
-    run.exits(2)
-        .complains("a/safe.yaml: not fixed: ")
-        .prints("0 fixed, 2 left");
+    run.exits(2).complains("a/safe.yaml: not fixed: ").prints("0 fixed, 2 left");
     assert_eq!(read(&folder, "a/safe.yaml"), SAFE);
 }
 
@@ -297,9 +266,7 @@ fn an_old_set_is_converted_in_one_run() {
     let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/migration/provisioner-pair");
     let text = |when: &str, file: &str| fs::read_to_string(case.join(when).join(file)).unwrap();
     let files = ["class.yaml", "pool.yaml"];
-    let folder = files.iter().fold(Folder::new(), |folder, file| {
-        folder.with(file, text("before", file))
-    });
+    let folder = files.iter().fold(Folder::new(), |folder, file| folder.with(file, text("before", file)));
     let args = ["check", "--select", "migration", "--unsafe-fixes"];
     folder.run(&args).exits(0).prints("3 fixed, 0 left");
     for file in files {
@@ -321,9 +288,7 @@ fn a_review_is_answered_with_the_same_operations() {
             "disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized"}}});
     let review = serde_json::json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
         "request": {"uid": "u", "operation": "CREATE", "object": pool}});
-    let run = folder
-        .run_with(&["review", "--mutate"], &review.to_string())
-        .exits(0);
+    let run = folder.run_with(&["review", "--mutate"], &review.to_string()).exits(0);
     let answer: serde_json::Value = serde_json::from_str(&run.out).unwrap();
     assert_eq!(answer["response"]["allowed"], true);
     assert_eq!(answer["response"]["patchType"], "JSONPatch");

@@ -132,14 +132,8 @@ fn sets_give_what_stands_beside_them() {
 
 #[test]
 fn neither_order_of_files_nor_threads_change_anything() {
-    let forward = check(
-        &["fixtures/practices/000", "fixtures/practices/002"],
-        &["--threads", "1"],
-    );
-    let backward = check(
-        &["fixtures/practices/002", "fixtures/practices/000"],
-        &["--threads", "4"],
-    );
+    let forward = check(&["fixtures/practices/000", "fixtures/practices/002"], &["--threads", "1"]);
+    let backward = check(&["fixtures/practices/002", "fixtures/practices/000"], &["--threads", "4"]);
     let mut a: Vec<&str> = forward.lines().collect();
     let mut b: Vec<&str> = backward.lines().collect();
     a.sort_unstable();
@@ -204,9 +198,7 @@ fn a_review_gives_what_a_file_gives() {
                     "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
                     "request": {"uid": "u", "operation": "CREATE", "object": object.root().to_json()}
                 });
-                let answer =
-                    gpulint_webhook::review(&engine, &index, review.to_string().as_bytes())
-                        .unwrap();
+                let answer = gpulint_webhook::review(&engine, &index, review.to_string().as_bytes()).unwrap();
                 let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
                 let response = &answer["response"];
                 let strings = |v: &serde_json::Value| v.as_str().unwrap().to_owned();
@@ -245,19 +237,12 @@ fn a_review_gives_what_a_file_gives() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
-    assert!(
-        compared > 150 && said > 40,
-        "{compared} objects, {said} findings"
-    );
+    assert!(compared > 150 && said > 40, "{compared} objects, {said} findings");
 }
 
 fn line(rule: &str, message: &str) -> String {
     let text = format!("gpulint {rule}: {message}");
-    if text.chars().count() > 120 {
-        text.chars().take(119).collect()
-    } else {
-        text
-    }
+    if text.chars().count() > 120 { text.chars().take(119).collect() } else { text }
 }
 
 fn count(items: impl Iterator<Item = (bool, String)>) -> BTreeMap<(bool, String), usize> {

@@ -15,10 +15,7 @@ fn the_readme_shows_real_output() {
     while let Some(line) = lines.next() {
         out.push_str(line);
         out.push('\n');
-        let Some(args) = line
-            .strip_prefix("<!-- output: ")
-            .and_then(|l| l.strip_suffix(" -->"))
-        else {
+        let Some(args) = line.strip_prefix("<!-- output: ").and_then(|l| l.strip_suffix(" -->")) else {
             continue;
         };
         assert_eq!(lines.next(), Some("```text"));

@@ -38,12 +38,7 @@ fn main() {
         if n > 0 {
             text.push_str("---\n");
         }
-        write!(
-            text,
-            "{}",
-            GPU_POOL.replace("name: ", &format!("name: p{n}-"))
-        )
-        .unwrap();
+        write!(text, "{}", GPU_POOL.replace("name: ", &format!("name: p{n}-"))).unwrap();
     }
     let source = Arc::new(Source::from_text("pools.yaml", &text));
     let reading = median(9, || {
@@ -57,19 +52,13 @@ fn main() {
 
     let engine = Engine::new(Settings::default());
     let documents = read(&source);
-    let objects: Vec<Object> = documents
-        .iter()
-        .flat_map(|d| Object::from_document(&source, d, false))
-        .collect();
+    let objects: Vec<Object> =
+        documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
     let mut index = Index::new(false);
     for object in &objects {
         index.apply(object.clone());
     }
-    let file = File {
-        source,
-        documents,
-        objects,
-    };
+    let file = File { source, documents, objects };
     let judging = median(9, || {
         std::hint::black_box(engine.check_file(&file, &index));
     });
@@ -99,56 +88,16 @@ const CLASS: &str = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetad
 fn edits(engine: &Engine) {
     let dense = manifests::app(700);
     let dense = [
-        (
-            "Deployment",
-            "app-700.yaml",
-            dense.as_str(),
-            "replicas: 3",
-            "replicas: 1",
-        ),
-        (
-            "NodePool",
-            "app-700.yaml",
-            &dense,
-            "consolidateAfter: 5m",
-            "consolidateAfter: 9m",
-        ),
-        (
-            "NodePool's taint",
-            "app-700.yaml",
-            &dense,
-            "effect: NoSchedule",
-            "effect: NoExecute",
-        ),
-        (
-            "PDB",
-            "app-700.yaml",
-            &dense,
-            "maxUnavailable: 1",
-            "maxUnavailable: 0",
-        ),
+        ("Deployment", "app-700.yaml", dense.as_str(), "replicas: 3", "replicas: 1"),
+        ("NodePool", "app-700.yaml", &dense, "consolidateAfter: 5m", "consolidateAfter: 9m"),
+        ("NodePool's taint", "app-700.yaml", &dense, "effect: NoSchedule", "effect: NoExecute"),
+        ("PDB", "app-700.yaml", &dense, "maxUnavailable: 1", "maxUnavailable: 0"),
     ];
     edits_among("a dense folder", &manifests::app, &dense, engine);
-    let (pool, run, app) = (
-        manifests::cluster(700),
-        manifests::cluster(710),
-        manifests::cluster(702),
-    );
+    let (pool, run, app) = (manifests::cluster(700), manifests::cluster(710), manifests::cluster(702));
     let cluster = [
-        (
-            "Deployment",
-            "app-702.yaml",
-            app.as_str(),
-            "cpu: \"7\"",
-            "cpu: \"5\"",
-        ),
-        (
-            "training run",
-            "app-710.yaml",
-            &run,
-            "cpu: \"7\"",
-            "cpu: \"5\"",
-        ),
+        ("Deployment", "app-702.yaml", app.as_str(), "cpu: \"7\"", "cpu: \"5\""),
+        ("training run", "app-710.yaml", &run, "cpu: \"7\"", "cpu: \"5\""),
         (
             "training run's protection",
             "app-710.yaml",
@@ -156,27 +105,9 @@ fn edits(engine: &Engine) {
             "do-not-disrupt: \"true\"",
             "do-not-disrupt: \"false\"",
         ),
-        (
-            "NodePool",
-            "app-700.yaml",
-            &pool,
-            "consolidateAfter: 5m",
-            "consolidateAfter: 9m",
-        ),
-        (
-            "NodePool's capacity",
-            "app-700.yaml",
-            &pool,
-            "values: [on-demand]",
-            "values: [spot]",
-        ),
-        (
-            "NodePool's weight",
-            "app-700.yaml",
-            &pool,
-            "weight: 2",
-            "weight: 9",
-        ),
+        ("NodePool", "app-700.yaml", &pool, "consolidateAfter: 5m", "consolidateAfter: 9m"),
+        ("NodePool's capacity", "app-700.yaml", &pool, "values: [on-demand]", "values: [spot]"),
+        ("NodePool's weight", "app-700.yaml", &pool, "weight: 2", "weight: 9"),
         (
             "NodePool's grace period",
             "app-700.yaml",
@@ -184,20 +115,8 @@ fn edits(engine: &Engine) {
             "terminationGracePeriod: 48h",
             "terminationGracePeriod: 10s",
         ),
-        (
-            "PDB",
-            "app-702.yaml",
-            &app,
-            "maxUnavailable: 1",
-            "maxUnavailable: 0",
-        ),
-        (
-            "HPA",
-            "app-702.yaml",
-            &app,
-            "maxReplicas: 9",
-            "maxReplicas: 1",
-        ),
+        ("PDB", "app-702.yaml", &app, "maxUnavailable: 1", "maxUnavailable: 0"),
+        ("HPA", "app-702.yaml", &app, "maxReplicas: 9", "maxReplicas: 1"),
     ];
     edits_among("a cluster", &manifests::cluster, &cluster, engine);
 }
@@ -206,29 +125,14 @@ fn edits(engine: &Engine) {
 type Edit<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
 const CLASS_EDITS: [Edit<'_>; 2] = [
-    (
-        "EC2NodeClass",
-        "class.yaml",
-        CLASS,
-        "role: nodes",
-        "role: others",
-    ),
-    (
-        "EC2NodeClass's name",
-        "class.yaml",
-        CLASS,
-        "name: gpu",
-        "name: cpu",
-    ),
+    ("EC2NodeClass", "class.yaml", CLASS, "role: nodes", "role: others"),
+    ("EC2NodeClass's name", "class.yaml", CLASS, "name: gpu", "name: cpu"),
 ];
 
 fn edits_among(what: &str, file: &dyn Fn(usize) -> String, edits: &[Edit<'_>], engine: &Engine) {
     let read = |path: &str, text: &str| File::read(Source::from_text(path, text));
     for complete in [false, true] {
-        let engine = &Arc::new(Engine::new(Settings {
-            complete,
-            ..engine.settings().clone()
-        }));
+        let engine = &Arc::new(Engine::new(Settings { complete, ..engine.settings().clone() }));
         let mut workspace = Workspace::new(complete);
         let start = Instant::now();
         workspace.open(
@@ -249,9 +153,7 @@ fn edits_among(what: &str, file: &dyn Fn(usize) -> String, edits: &[Edit<'_>], e
                 let text = if turn % 2 == 1 { &other } else { *text };
                 changed = changed.max(workspace.set(read(path, text), engine).len());
             });
-            println!(
-                "  one changed {name}: {editing:?}; findings of {changed} other files changed"
-            );
+            println!("  one changed {name}: {editing:?}; findings of {changed} other files changed");
         }
     }
 }

@@ -18,11 +18,7 @@ const FAMILIES: [&str; 8] = ["g5", "g6", "g6e", "p4d", "p5", "c7i", "m7i", "r7i"
 pub(crate) fn pool(n: usize, out: &mut String) {
     let family = FAMILIES[n % 8];
     let other = FAMILIES[(n / 8) % 8];
-    let capacity = if n.is_multiple_of(3) {
-        "spot"
-    } else {
-        "on-demand"
-    };
+    let capacity = if n.is_multiple_of(3) { "spot" } else { "on-demand" };
     write!(
         out,
         "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: pool-{n}\nspec:\n  template:\n    spec:\n      \
@@ -89,10 +85,7 @@ pub(crate) fn cluster(file: usize) -> String {
             String::new()
         };
         let (taint, gpus) = match FAMILIES[n % 8].starts_with(['g', 'p']) {
-            true => (
-                "      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]\n",
-                ", nvidia.com/gpu: 64",
-            ),
+            true => ("      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]\n", ", nvidia.com/gpu: 64"),
             false => ("", ""),
         };
         write!(
@@ -121,10 +114,7 @@ pub(crate) fn cluster(file: usize) -> String {
         false => "",
     };
     let selector = match file % 4 {
-        1 => format!(
-            "      nodeSelector: {{example.com/team: team-{}}}\n",
-            file % 5
-        ),
+        1 => format!("      nodeSelector: {{example.com/team: team-{}}}\n", file % 5),
         _ => String::new(),
     };
     let gpu = match file.is_multiple_of(2) {
@@ -181,11 +171,7 @@ fn main() {
     for file in 0..count {
         let folder = root.join(format!("team-{}", file % 40));
         fs::create_dir_all(&folder).unwrap();
-        let text = if mode == "cluster" {
-            cluster(file)
-        } else {
-            app(file)
-        };
+        let text = if mode == "cluster" { cluster(file) } else { app(file) };
         fs::write(folder.join(format!("app-{file}.yaml")), text).unwrap();
     }
 }

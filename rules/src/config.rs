@@ -98,10 +98,7 @@ impl Config {
             overrides: self
                 .overrides
                 .iter()
-                .map(|o| Override {
-                    rules: o.rules.resolve(),
-                    ..o.matches.clone()
-                })
+                .map(|o| Override { rules: o.rules.resolve(), ..o.matches.clone() })
                 .collect(),
             ignore_paths: self.ignore.clone(),
             webhook: self.webhook.clone(),

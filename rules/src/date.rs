@@ -28,14 +28,9 @@ impl Date {
             part.bytes().all(|b| b.is_ascii_digit()).then_some(())?;
             part.parse::<u32>().ok()
         };
-        let date = Date {
-            year: i32::try_from(number(0..4)?).ok()?,
-            month: number(5..7)?,
-            day: number(8..10)?,
-        };
-        let month = u8::try_from(date.month)
-            .ok()
-            .filter(|m| (1..=12).contains(m))?;
+        let date =
+            Date { year: i32::try_from(number(0..4)?).ok()?, month: number(5..7)?, day: number(8..10)? };
+        let month = u8::try_from(date.month).ok().filter(|m| (1..=12).contains(m))?;
         let last = days_in_month(i64::from(date.year), month);
         (1..=u32::from(last)).contains(&date.day).then_some(date)
     }
@@ -44,11 +39,7 @@ impl Date {
     #[must_use]
     pub fn from_unix_seconds(seconds: i64) -> Date {
         let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
-        Date {
-            year: i32::try_from(year).unwrap_or(i32::MAX),
-            month: u32::from(month),
-            day: u32::from(day),
-        }
+        Date { year: i32::try_from(year).unwrap_or(i32::MAX), month: u32::from(month), day: u32::from(day) }
     }
 }
 
@@ -200,28 +191,14 @@ mod tests {
             ("T", false, false),
             ("", false, false),
         ] {
-            assert_eq!(
-                (is_go_moment(text), is_stored_moment(text)),
-                (read, stored),
-                "{text}"
-            );
+            assert_eq!((is_go_moment(text), is_stored_moment(text)), (read, stored), "{text}");
         }
     }
 
     #[test]
     fn dates_are_read_and_counted() {
-        assert_eq!(
-            Date::parse("2024-02-29").map(|d| d.to_string()).as_deref(),
-            Some("2024-02-29")
-        );
-        for text in [
-            "2023-02-29",
-            "2024-13-01",
-            "2024-1-1",
-            "2024-00-10",
-            "+024-01-01",
-            "2024-01-00",
-        ] {
+        assert_eq!(Date::parse("2024-02-29").map(|d| d.to_string()).as_deref(), Some("2024-02-29"));
+        for text in ["2023-02-29", "2024-13-01", "2024-1-1", "2024-00-10", "+024-01-01", "2024-01-00"] {
             assert_eq!(Date::parse(text), None, "{text}");
         }
         for (seconds, text) in [

@@ -54,12 +54,7 @@ impl Engine {
                 }
             }
         }
-        Engine {
-            settings,
-            rules,
-            by_kind,
-            any,
-        }
+        Engine { settings, rules, by_kind, any }
     }
 
     /// The configuration.
@@ -146,21 +141,12 @@ impl Engine {
     pub(crate) fn opinion(&self, rule: usize, object: &Object, index: &Index) -> Option<Opinion> {
         let mut findings = Vec::new();
         let (leans, topics) = trace::record(|| self.ask(rule, object, index, &mut findings));
-        (!leans).then_some(Opinion {
-            rule,
-            leans,
-            topics,
-            findings,
-        })
+        (!leans).then_some(Opinion { rule, leans, topics, findings })
     }
 
     /// What the reader has to say of a document.
     #[must_use]
-    pub fn check_document(
-        &self,
-        source: &std::sync::Arc<Source>,
-        document: &Document,
-    ) -> Vec<Finding> {
+    pub fn check_document(&self, source: &std::sync::Arc<Source>, document: &Document) -> Vec<Finding> {
         document
             .problems
             .iter()
@@ -177,17 +163,15 @@ impl Engine {
                     object: None,
                     span,
                 };
-                let mut finding =
-                    self.reader_finding(id, place(problem.span), problem.message.clone())?;
+                let mut finding = self.reader_finding(id, place(problem.span), problem.message.clone())?;
                 if let Some(other) = problem.other {
                     let message = match problem.kind {
                         ProblemKind::DuplicateKey => "first written here",
                         _ => "the anchor is here",
                     };
-                    finding.related.push(crate::finding::Related {
-                        place: place(other),
-                        message: message.to_owned(),
-                    });
+                    finding
+                        .related
+                        .push(crate::finding::Related { place: place(other), message: message.to_owned() });
                 }
                 finding.help = Some(
                     match problem.kind {
@@ -196,9 +180,7 @@ impl Engine {
                             "a lenient reader keeps the later value, a strict one refuses; remove one"
                         }
                         ProblemKind::Limit => "split the document, or write it without the anchors",
-                        ProblemKind::TextAfterEnd => {
-                            "begin the next document with `---`, or remove the text"
-                        }
+                        ProblemKind::TextAfterEnd => "begin the next document with `---`, or remove the text",
                     }
                     .to_owned(),
                 );
@@ -208,19 +190,11 @@ impl Engine {
     }
 
     /// A finding of a rule that is no check of an object; `None` where the rule is off there.
-    pub(crate) fn reader_finding(
-        &self,
-        id: &str,
-        place: Place,
-        message: String,
-    ) -> Option<Finding> {
+    pub(crate) fn reader_finding(&self, id: &str, place: Place, message: String) -> Option<Finding> {
         let (rule, set, overridden) = self.rules.iter().find(|(r, _, _)| r.id == id)?;
         let path = place.locate().map(|(s, _, _)| s.scope().to_owned());
-        let own = if *overridden {
-            self.settings.rule(rule, path.as_deref(), place.object())
-        } else {
-            set.clone()
-        };
+        let own =
+            if *overridden { self.settings.rule(rule, path.as_deref(), place.object()) } else { set.clone() };
         if own.enabled == Some(false) {
             return None;
         }
@@ -248,11 +222,7 @@ impl Engine {
     /// Judges a file: its documents' problems, its objects, and its suppressions.
     #[must_use]
     pub fn check_file(&self, file: &File, index: &Index) -> Judged {
-        let findings = file
-            .objects
-            .iter()
-            .flat_map(|object| self.check_object(object, index))
-            .collect();
+        let findings = file.objects.iter().flat_map(|object| self.check_object(object, index)).collect();
         self.finish_file(file, findings)
     }
 
@@ -261,11 +231,8 @@ impl Engine {
     /// those of [`Engine::check_object`] for every object of the file.
     #[must_use]
     pub fn finish_file(&self, file: &File, findings: Vec<Finding>) -> Judged {
-        let mut all: Vec<Finding> = file
-            .documents
-            .iter()
-            .flat_map(|document| self.check_document(&file.source, document))
-            .collect();
+        let mut all: Vec<Finding> =
+            file.documents.iter().flat_map(|document| self.check_document(&file.source, document)).collect();
         all.extend(findings);
         let mut judged = suppress::apply(self, all, std::slice::from_ref(file), &file.objects);
         sort(&mut judged.findings);
@@ -302,15 +269,9 @@ impl File {
     pub fn read(source: Source) -> File {
         let source = std::sync::Arc::new(source);
         let documents = crate::source::read(&source);
-        let objects = documents
-            .iter()
-            .flat_map(|document| Object::from_document(&source, document, false))
-            .collect();
-        File {
-            source,
-            documents,
-            objects,
-        }
+        let objects =
+            documents.iter().flat_map(|document| Object::from_document(&source, document, false)).collect();
+        File { source, documents, objects }
     }
 }
 
@@ -326,10 +287,7 @@ pub struct Judged {
 /// Sorts by file, place and rule.
 pub fn sort(findings: &mut [Finding]) {
     findings.sort_by_cached_key(|f| {
-        let place = f
-            .place
-            .locate()
-            .map(|(s, d, span)| (s.path().to_owned(), d, span.start));
+        let place = f.place.locate().map(|(s, d, span)| (s.path().to_owned(), d, span.start));
         (place, f.rule.group, f.rule.id, f.message.clone())
     });
 }

@@ -66,11 +66,7 @@ impl Place {
     /// The place of a node.
     #[must_use]
     pub fn of(object: &Object, node: &Node<'_>) -> Place {
-        Place::Field {
-            object: object.clone(),
-            pointer: node.pointer(),
-            key: false,
-        }
+        Place::Field { object: object.clone(), pointer: node.pointer(), key: false }
     }
 
     /// The object, if there is one.
@@ -96,17 +92,8 @@ impl Place {
     #[must_use]
     pub fn locate(&self) -> Option<(&Arc<Source>, u32, Span)> {
         match self {
-            Place::Text {
-                source,
-                document,
-                span,
-                ..
-            } => Some((source, *document, *span)),
-            Place::Field {
-                object,
-                pointer,
-                key,
-            } => {
+            Place::Text { source, document, span, .. } => Some((source, *document, *span)),
+            Place::Field { object, pointer, key } => {
                 let origin = object.origin()?;
                 let span = locate(object, pointer, *key)?;
                 Some((&origin.source, origin.document, span))
@@ -178,16 +165,8 @@ impl Place {
     fn is_handle_of(&self, other: &Place) -> bool {
         match (self, other) {
             (
-                Place::Field {
-                    object,
-                    pointer,
-                    key,
-                },
-                Place::Field {
-                    object: other,
-                    pointer: way,
-                    key: named,
-                },
+                Place::Field { object, pointer, key },
+                Place::Field { object: other, pointer: way, key: named },
             ) => object.is_handle_of(other) && pointer == way && key == named,
             _ => false,
         }
@@ -266,16 +245,8 @@ impl Finding {
     }
 
     /// Adds another place.
-    pub fn related(
-        &mut self,
-        object: &Object,
-        node: &Node<'_>,
-        message: impl Into<String>,
-    ) -> &mut Finding {
-        self.related.push(Related {
-            place: Place::of(object, node),
-            message: message.into(),
-        });
+    pub fn related(&mut self, object: &Object, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
+        self.related.push(Related { place: Place::of(object, node), message: message.into() });
         self
     }
 
@@ -294,8 +265,7 @@ impl Finding {
     /// Whether two findings are one to who reads them: the same words of the same places.
     #[must_use]
     pub fn reads_as(&self, other: &Finding) -> bool {
-        let related =
-            |(a, b): (&Related, &Related)| a.message == b.message && a.place.reads_as(&b.place);
+        let related = |(a, b): (&Related, &Related)| a.message == b.message && a.place.reads_as(&b.place);
         self.rule.id == other.rule.id
             && self.severity == other.severity
             && self.refused_by == other.refused_by
@@ -313,8 +283,7 @@ impl Finding {
     pub(crate) fn is_as_good_as(&self, other: &Finding) -> bool {
         self.place.is_handle_of(&other.place)
             && self.related.len() == other.related.len()
-            && (self.related.iter().zip(&other.related))
-                .all(|(a, b)| a.place.is_handle_of(&b.place))
+            && (self.related.iter().zip(&other.related)).all(|(a, b)| a.place.is_handle_of(&b.place))
     }
 
     /// A name for the finding that survives edits elsewhere in the file: 16 hexadecimal digits
@@ -324,9 +293,7 @@ impl Finding {
         let mut hash = Fnv::new();
         hash.write(self.rule.id);
         match &self.place {
-            Place::Field {
-                object, pointer, ..
-            } => {
+            Place::Field { object, pointer, .. } => {
                 let id = object.id();
                 hash.write(&id.group);
                 hash.write(&id.kind);
@@ -356,10 +323,7 @@ impl Finding {
             Place::Text { source, span, .. } => {
                 hash.write(source.path());
                 let text = source.text();
-                hash.write(
-                    text.get(span.start as usize..span.end as usize)
-                        .unwrap_or_default(),
-                );
+                hash.write(text.get(span.start as usize..span.end as usize).unwrap_or_default());
                 hash.write(&self.message);
             }
         }
@@ -390,11 +354,8 @@ pub(crate) fn shown(text: &str) -> std::borrow::Cow<'_, str> {
     if one_line && text.chars().count() <= LONGEST {
         return text.into();
     }
-    let mut short: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(LONGEST - 1)
-        .collect();
+    let mut short: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST - 1).collect();
     short.push('…');
     short.into()
 }

@@ -113,23 +113,13 @@ impl Fix {
     /// A fix without operations yet.
     #[must_use]
     pub fn new(title: impl Into<String>, safety: Safety) -> Fix {
-        Fix {
-            title: title.into(),
-            safety,
-            operations: Vec::new(),
-            drifts: false,
-            creates: Vec::new(),
-        }
+        Fix { title: title.into(), safety, operations: Vec::new(), drifts: false, creates: Vec::new() }
     }
 
     /// The title, and what the fix does to the nodes of a live object.
     #[must_use]
     pub fn heading(&self) -> String {
-        if self.drifts {
-            format!("{} ({REPLACES})", self.title)
-        } else {
-            self.title.clone()
-        }
+        if self.drifts { format!("{} ({REPLACES})", self.title) } else { self.title.clone() }
     }
 
     /// Marks the fix as one that replaces nodes of a live pool.
@@ -146,10 +136,7 @@ impl Fix {
             self.add_absent(node, value);
         } else {
             let path = node.pointer().to_string();
-            self.operations.push(Operation::Test {
-                path: path.clone(),
-                value: node.to_json(),
-            });
+            self.operations.push(Operation::Test { path: path.clone(), value: node.to_json() });
             self.operations.push(Operation::Replace { path, value });
         }
         self
@@ -171,10 +158,7 @@ impl Fix {
     #[must_use]
     pub fn remove(mut self, node: &Node<'_>) -> Fix {
         let path = node.pointer().to_string();
-        self.operations.push(Operation::Test {
-            path: path.clone(),
-            value: node.to_json(),
-        });
+        self.operations.push(Operation::Test { path: path.clone(), value: node.to_json() });
         self.operations.push(Operation::Remove { path });
         self
     }
@@ -185,10 +169,7 @@ impl Fix {
     pub fn relocate(mut self, from: &Node<'_>, to: &Node<'_>) -> Fix {
         let source = from.pointer().to_string();
         let target = to.pointer();
-        self.operations.push(Operation::Test {
-            path: source.clone(),
-            value: from.to_json(),
-        });
+        self.operations.push(Operation::Test { path: source.clone(), value: from.to_json() });
         if let Some((_, above)) = target.steps().split_last() {
             let written = to.written_depth(target.steps().len());
             if written < above.len() {
@@ -196,10 +177,7 @@ impl Fix {
                 self.add_below(above, written, empty);
             }
         }
-        self.operations.push(Operation::Move {
-            from: source,
-            path: target.to_string(),
-        });
+        self.operations.push(Operation::Move { from: source, path: target.to_string() });
         self
     }
 
@@ -219,9 +197,6 @@ impl Fix {
             value = Value::Object(map);
         }
         let path = Pointer::from_steps(steps[..first].iter().cloned());
-        self.operations.push(Operation::Add {
-            path: path.to_string(),
-            value,
-        });
+        self.operations.push(Operation::Add { path: path.to_string(), value });
     }
 }

@@ -91,19 +91,12 @@ impl Index {
     /// An empty index; `complete` says that what is not in it does not exist.
     #[must_use]
     pub fn new(complete: bool) -> Index {
-        Index {
-            complete,
-            ..Index::default()
-        }
+        Index { complete, ..Index::default() }
     }
 
     /// An empty index of which objects will be replaced.
     pub(crate) fn live(complete: bool) -> Index {
-        Index {
-            complete,
-            live: true,
-            ..Index::default()
-        }
+        Index { complete, live: true, ..Index::default() }
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -215,10 +208,7 @@ impl Index {
             let Some(names) = by_name.get_mut(id.namespace_or_default()) else {
                 continue;
             };
-            if names
-                .get_mut(&id.name)
-                .is_some_and(|same| same.take(object))
-            {
+            if names.get_mut(&id.name).is_some_and(|same| same.take(object)) {
                 names.remove(&id.name);
             }
         }
@@ -254,10 +244,7 @@ impl Index {
 
     fn by_name(&self, group: &str, kind: &str) -> Option<&ByName> {
         let groups = self.kinds.get(kind)?;
-        groups
-            .iter()
-            .find(|(g, _)| g == group)
-            .map(|(_, by_name)| by_name)
+        groups.iter().find(|(g, _)| g == group).map(|(_, by_name)| by_name)
     }
 
     /// Every object, in the order it was applied.

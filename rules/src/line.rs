@@ -78,11 +78,7 @@ mod tests {
     fn what_quotes_do_not_explain_loses_its_end() {
         let text = format!("{} `{}`", "a".repeat(112), "b".repeat(60));
         assert_eq!(fit(&text), format!("{}…", "a".repeat(112)));
-        for text in [
-            "`".repeat(300),
-            "x".repeat(300),
-            format!("`{}", "x".repeat(300)),
-        ] {
+        for text in ["`".repeat(300), "x".repeat(300), format!("`{}", "x".repeat(300))] {
             assert!(fit(&text).chars().count() <= LINE, "{text}");
         }
     }

@@ -84,21 +84,14 @@ impl Near {
 impl Way {
     fn far(above: u32, steps: &[u8], more: &str) -> Way {
         let steps = [steps, more.as_bytes(), &[END]].concat();
-        Way::Far(Far {
-            above,
-            steps: steps.into(),
-        })
+        Way::Far(Far { above, steps: steps.into() })
     }
 
     /// One step further; `slot` is where a direct way has led.
     fn push(&mut self, slot: u32, step: &str) {
         match self {
             Way::Direct => {
-                let mut near = Near {
-                    above: slot,
-                    len: 0,
-                    steps: [0; Near::ROOM],
-                };
+                let mut near = Near { above: slot, len: 0, steps: [0; Near::ROOM] };
                 *self = match near.push(step) {
                     true => Way::Near(near),
                     false => Way::far(slot, &[], step),
@@ -138,22 +131,12 @@ pub enum Shape {
 
 impl<'a> Node<'a> {
     pub(crate) fn new(tree: &'a Tree, root: u32) -> Node<'a> {
-        Node {
-            tree,
-            root,
-            slot: root,
-            way: Way::Direct,
-        }
+        Node { tree, root, slot: root, way: Way::Direct }
     }
 
     /// A node of the object at `root`, reached as the arena's own parents say.
     pub(crate) fn within(tree: &'a Tree, root: u32, slot: u32) -> Node<'a> {
-        Node {
-            tree,
-            root,
-            slot,
-            way: Way::Direct,
-        }
+        Node { tree, root, slot, way: Way::Direct }
     }
 
     /// The slot of a mapping that [`Node::within`] leads to again.
@@ -164,31 +147,17 @@ impl<'a> Node<'a> {
 
     /// A node whose pointer counts from the document's root.
     pub(crate) fn in_document(tree: &'a Tree, slot: u32) -> Node<'a> {
-        Node {
-            tree,
-            root: 0,
-            slot,
-            way: Way::Direct,
-        }
+        Node { tree, root: 0, slot, way: Way::Direct }
     }
 
     /// Where the node is in its tree.
     pub(crate) fn spot(&self) -> Spot {
-        Spot {
-            root: self.root,
-            slot: self.slot,
-            way: self.way.clone(),
-        }
+        Spot { root: self.root, slot: self.slot, way: self.way.clone() }
     }
 
     /// The node of this tree that was at a spot.
     pub(crate) fn at_spot(tree: &'a Tree, spot: &Spot) -> Node<'a> {
-        Node {
-            tree,
-            root: spot.root,
-            slot: spot.slot,
-            way: spot.way.clone(),
-        }
+        Node { tree, root: spot.root, slot: spot.slot, way: spot.way.clone() }
     }
 
     /// What shape the node has.
@@ -282,12 +251,7 @@ impl<'a> Node<'a> {
     fn below(&self, step: &str) -> Node<'a> {
         let mut way = self.way.clone();
         way.push(self.slot, step);
-        Node {
-            tree: self.tree,
-            root: self.root,
-            slot: NONE,
-            way,
-        }
+        Node { tree: self.tree, root: self.root, slot: NONE, way }
     }
 
     /// Several [`Node::get`]s in a row.
@@ -347,11 +311,7 @@ impl<'a> Node<'a> {
     /// The items of a list; none where the node is no list.
     pub fn items(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let sequence = self.is_sequence();
-        let children = if sequence {
-            Some(self.tree.children(self.target()))
-        } else {
-            None
-        };
+        let children = if sequence { Some(self.tree.children(self.target())) } else { None };
         let this = self.clone();
         children
             .into_iter()
@@ -388,19 +348,12 @@ impl<'a> Node<'a> {
             way = self.way.clone();
             way.push(self.slot, &step());
         }
-        Node {
-            tree: self.tree,
-            root: self.root,
-            slot: at,
-            way,
-        }
+        Node { tree: self.tree, root: self.root, slot: at, way }
     }
 
     /// Whether the arena's parents lead from a child of this node to it.
     fn is_direct(&self, merged: bool) -> bool {
-        matches!(self.way, Way::Direct)
-            && !merged
-            && self.tree.slot(self.slot).kind != SlotKind::Alias
+        matches!(self.way, Way::Direct) && !merged && self.tree.slot(self.slot).kind != SlotKind::Alias
     }
 
     /// The value of a scalar; `None` for collections and absent nodes.
@@ -432,9 +385,7 @@ impl<'a> Node<'a> {
     #[must_use]
     pub fn quantity_text(&self) -> Option<Cow<'a, str>> {
         match self.scalar()? {
-            Scalar::Str(text) if !(self.tree.unsure && is_placeholder(text)) => {
-                Some(Cow::Borrowed(text))
-            }
+            Scalar::Str(text) if !(self.tree.unsure && is_placeholder(text)) => Some(Cow::Borrowed(text)),
             Scalar::Int(n) => Some(Cow::Owned(n.to_string())),
             Scalar::UInt(n) => Some(Cow::Owned(n.to_string())),
             Scalar::Float(n) => Some(Cow::Owned(n.to_string())),
@@ -478,11 +429,7 @@ impl<'a> Node<'a> {
         while at != self.root && at != NONE {
             let slot = self.tree.slot(at);
             if !self.tree.has_key(at) {
-                let index = self
-                    .tree
-                    .children(slot.parent)
-                    .position(|c| c == at)
-                    .unwrap_or_default();
+                let index = self.tree.children(slot.parent).position(|c| c == at).unwrap_or_default();
                 steps.push(index.to_string());
             } else {
                 steps.push(self.tree.key_name(at).to_owned());
@@ -536,12 +483,9 @@ impl<'a> Node<'a> {
     pub fn to_json(&self) -> Value {
         match self.shape() {
             Shape::Absent => Value::Null,
-            Shape::Mapping => Value::Object(
-                self.entries()
-                    .into_iter()
-                    .map(|(k, n)| (k.to_owned(), n.to_json()))
-                    .collect(),
-            ),
+            Shape::Mapping => {
+                Value::Object(self.entries().into_iter().map(|(k, n)| (k.to_owned(), n.to_json())).collect())
+            }
             Shape::Sequence => Value::Array(self.items().map(|n| n.to_json()).collect()),
             Shape::Scalar => match self.scalar() {
                 Some(Scalar::Bool(b)) => Value::Bool(b),
@@ -568,9 +512,9 @@ fn holds_placeholder(tree: &Tree, at: u32) -> bool {
         SlotKind::Mapping | SlotKind::FlowMapping => tree
             .children(at)
             .any(|child| is_placeholder(tree.key_name(child)) || holds_placeholder(tree, child)),
-        SlotKind::Sequence | SlotKind::FlowSequence => tree
-            .children(at)
-            .any(|child| holds_placeholder(tree, child)),
+        SlotKind::Sequence | SlotKind::FlowSequence => {
+            tree.children(at).any(|child| holds_placeholder(tree, child))
+        }
         _ => matches!(tree.scalar(at), Some(Scalar::Str(text)) if is_placeholder(text)),
     }
 }
@@ -578,11 +522,7 @@ fn holds_placeholder(tree: &Tree, at: u32) -> bool {
 /// JSON as Go writes it has no `1.0`: a float without a fraction is a whole number.
 fn whole_or_float(n: f64) -> Value {
     #[allow(clippy::cast_possible_truncation)]
-    if n.fract() == 0.0 && n.abs() < 9e15 {
-        Value::from(n as i64)
-    } else {
-        Value::from(n)
-    }
+    if n.fract() == 0.0 && n.abs() < 9e15 { Value::from(n as i64) } else { Value::from(n) }
 }
 
 #[cfg(test)]
@@ -602,14 +542,8 @@ mod tests {
             (root.path(&["a", long, "d"]), &["a", long, "d"]),
             (root.path(&["", "", "x", ""]), &["", "", "x", ""]),
             (root.path(&["x", "a\0b", "y"]), &["x", "a\0b", "y"]),
-            (
-                root.path(&["a", "b"]).index(7).get("x"),
-                &["a", "b", "7", "x"],
-            ),
-            (
-                root.path(&["x", "y"]).index(0).get("z"),
-                &["x", "y", "0", "z"],
-            ),
+            (root.path(&["a", "b"]).index(7).get("x"), &["a", "b", "7", "x"]),
+            (root.path(&["x", "y"]).index(0).get("z"), &["x", "y", "0", "z"]),
             (root.path(&["ä", "öü"]), &["ä", "öü"]),
         ];
         for (node, steps) in cases {

@@ -73,8 +73,7 @@ impl Kind {
     /// KEDA's TriggerAuthentication.
     pub const TRIGGER_AUTHENTICATION: Kind = Kind::new("keda.sh", "TriggerAuthentication");
     /// KEDA's ClusterTriggerAuthentication.
-    pub const CLUSTER_TRIGGER_AUTHENTICATION: Kind =
-        Kind::new("keda.sh", "ClusterTriggerAuthentication");
+    pub const CLUSTER_TRIGGER_AUTHENTICATION: Kind = Kind::new("keda.sh", "ClusterTriggerAuthentication");
     /// ResourceClaim of dynamic resource allocation.
     pub const RESOURCE_CLAIM: Kind = Kind::new("resource.k8s.io", "ResourceClaim");
     /// ResourceClaimTemplate of dynamic resource allocation.
@@ -82,15 +81,11 @@ impl Kind {
     /// DeviceClass of dynamic resource allocation.
     pub const DEVICE_CLASS: Kind = Kind::new("resource.k8s.io", "DeviceClass");
     /// ValidatingWebhookConfiguration.
-    pub const VALIDATING_WEBHOOK_CONFIGURATION: Kind = Kind::new(
-        "admissionregistration.k8s.io",
-        "ValidatingWebhookConfiguration",
-    );
+    pub const VALIDATING_WEBHOOK_CONFIGURATION: Kind =
+        Kind::new("admissionregistration.k8s.io", "ValidatingWebhookConfiguration");
     /// MutatingWebhookConfiguration.
-    pub const MUTATING_WEBHOOK_CONFIGURATION: Kind = Kind::new(
-        "admissionregistration.k8s.io",
-        "MutatingWebhookConfiguration",
-    );
+    pub const MUTATING_WEBHOOK_CONFIGURATION: Kind =
+        Kind::new("admissionregistration.k8s.io", "MutatingWebhookConfiguration");
     /// The Provisioner of Karpenter before v0.33.
     pub const PROVISIONER: Kind = Kind::new("karpenter.sh", "Provisioner");
     /// The AWSNodeTemplate of Karpenter before v0.33.
@@ -99,11 +94,7 @@ impl Kind {
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.group.is_empty() {
-            f.write_str(self.kind)
-        } else {
-            write!(f, "{}.{}", self.kind, self.group)
-        }
+        if self.group.is_empty() { f.write_str(self.kind) } else { write!(f, "{}.{}", self.kind, self.group) }
     }
 }
 
@@ -126,11 +117,7 @@ impl ObjectId {
     /// `karpenter.sh/v1`, or `v1` for the core group.
     #[must_use]
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() {
-            self.version.clone()
-        } else {
-            format!("{}/{}", self.group, self.version)
-        }
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
     /// Whether group and kind are these.
@@ -235,11 +222,7 @@ impl Object {
         let Some(tree) = &document.tree else {
             return Vec::new();
         };
-        let origin = Origin {
-            source: Arc::clone(source),
-            document: document.number,
-            span: document.span,
-        };
+        let origin = Origin { source: Arc::clone(source), document: document.number, span: document.span };
         let root = Node::new(tree, 0);
         let items = root.get("items");
         let is_list = root.get("kind").text().is_some_and(|k| k.ends_with("List"));
@@ -251,18 +234,11 @@ impl Object {
             return tree
                 .children(tree.resolve(sequence))
                 .filter_map(|item| {
-                    Object::read(
-                        Arc::clone(tree),
-                        tree.resolve(item),
-                        Some(origin.clone()),
-                        partial,
-                    )
+                    Object::read(Arc::clone(tree), tree.resolve(item), Some(origin.clone()), partial)
                 })
                 .collect();
         }
-        Object::read(Arc::clone(tree), 0, Some(origin), partial)
-            .into_iter()
-            .collect()
+        Object::read(Arc::clone(tree), 0, Some(origin), partial).into_iter().collect()
     }
 
     fn read(tree: Arc<Tree>, root: u32, origin: Option<Origin>, partial: bool) -> Option<Object> {
@@ -272,9 +248,8 @@ impl Object {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let metadata = node.get("metadata");
         let text = |n: Node<'_>| n.quantity_text().map(|t| t.into_owned());
-        let name = text(metadata.get("name"))
-            .or_else(|| text(metadata.get("generateName")))
-            .unwrap_or_default();
+        let name =
+            text(metadata.get("name")).or_else(|| text(metadata.get("generateName"))).unwrap_or_default();
         let id = ObjectId {
             group: group.to_owned(),
             version: version.to_owned(),
@@ -283,9 +258,8 @@ impl Object {
             name,
         };
         let fragment = is_fragment(&id, &node);
-        let template = origin
-            .as_ref()
-            .is_some_and(|origin| is_pod_template(&id, &node, origin.source.path()));
+        let template =
+            origin.as_ref().is_some_and(|origin| is_pod_template(&id, &node, origin.source.path()));
         let patch = metadata.get("$patch").exists() || node.get("$patch").exists();
         Some(Object(Arc::new(Data {
             workload: WORKLOADS.iter().find(|row| id.is(row.kind)),
@@ -391,8 +365,7 @@ impl Object {
     #[must_use]
     pub fn awaits_patch(&self) -> bool {
         let id = &self.0.id;
-        self.origin()
-            .is_some_and(|o| o.source.is_patched(&id.kind, &id.name))
+        self.origin().is_some_and(|o| o.source.is_patched(&id.kind, &id.name))
     }
 
     /// Whether the object is no patch, but lacks its very body.
@@ -416,16 +389,12 @@ impl Object {
 
     /// What the API server refuses in it, computed by whoever asks first.
     pub(crate) fn violations(&self) -> &[Violation] {
-        self.0
-            .violations
-            .get_or_init(|| schema::check(self).into_boxed_slice())
+        self.0.violations.get_or_init(|| schema::check(self).into_boxed_slice())
     }
 
     /// What work it does, computed by whoever asks first.
     pub(crate) fn classified(&self) -> &Classified {
-        self.0
-            .classified
-            .get_or_init(|| Box::new(class::make(self)))
+        self.0.classified.get_or_init(|| Box::new(class::make(self)))
     }
 
     /// The row of its kind among those that carry pod templates.
@@ -434,22 +403,13 @@ impl Object {
     }
 
     /// Its pod templates, found by whoever asks first.
-    pub(crate) fn templates<'a>(
-        &'a self,
-        find: impl FnOnce() -> Vec<Template<'a>>,
-    ) -> Vec<Template<'a>> {
+    pub(crate) fn templates<'a>(&'a self, find: impl FnOnce() -> Vec<Template<'a>>) -> Vec<Template<'a>> {
         let spots = self.0.templates.get_or_init(|| {
             let found = find().into_iter();
             found.map(|t| (t.metadata.spot(), t.spec.spot())).collect()
         });
         let node = |spot| Node::at_spot(&self.0.tree, spot);
-        spots
-            .iter()
-            .map(|(metadata, spec)| Template {
-                metadata: node(metadata),
-                spec: node(spec),
-            })
-            .collect()
+        spots.iter().map(|(metadata, spec)| Template { metadata: node(metadata), spec: node(spec) }).collect()
     }
 
     /// The object as an instance of its schema.
@@ -459,18 +419,11 @@ impl Object {
 
     /// The instance types of a NodePool, computed by whoever asks first.
     pub(crate) fn types(&self, compute: impl FnOnce() -> Option<TypeSet>) -> Option<TypeSet> {
-        self.0
-            .types
-            .get_or_init(|| compute().map(Box::new))
-            .as_deref()
-            .copied()
+        self.0.types.get_or_init(|| compute().map(Box::new)).as_deref().copied()
     }
 
     /// Which capacity types a NodePool allows, computed by whoever asks first.
-    pub(crate) fn capacity(
-        &self,
-        compute: impl FnOnce() -> Option<[bool; 3]>,
-    ) -> Option<[bool; 3]> {
+    pub(crate) fn capacity(&self, compute: impl FnOnce() -> Option<[bool; 3]>) -> Option<[bool; 3]> {
         *self.0.capacity.get_or_init(compute)
     }
 
@@ -484,12 +437,7 @@ impl Object {
     pub(crate) fn order(&self) -> impl Ord + '_ {
         let id = &self.0.id;
         let place = self.origin().map(|o| (o.source.path(), o.document));
-        (
-            id.namespace_or_default(),
-            id.name.as_str(),
-            place,
-            self.0.root,
-        )
+        (id.namespace_or_default(), id.name.as_str(), place, self.0.root)
     }
 
     /// Whether this is another handle of the very same object.
@@ -549,9 +497,6 @@ fn is_pod_template(id: &ObjectId, root: &Node<'_>, path: &str) -> bool {
     }
     containers.any(|container| {
         let name = container.get("name");
-        container.get("image").is_absent()
-            && name
-                .text()
-                .is_some_and(|n| n.starts_with("spark-kubernetes-"))
+        container.get("image").is_absent() && name.text().is_some_and(|n| n.starts_with("spark-kubernetes-"))
     })
 }

@@ -18,9 +18,7 @@ impl Pointer {
 
     /// A pointer from unescaped steps.
     pub fn from_steps<S: Into<String>>(steps: impl IntoIterator<Item = S>) -> Pointer {
-        Pointer {
-            steps: steps.into_iter().map(Into::into).collect(),
-        }
+        Pointer { steps: steps.into_iter().map(Into::into).collect() }
     }
 
     /// Parses `/spec/limits/nvidia.com~1gpu`. `None` where text is no pointer.
@@ -30,10 +28,7 @@ impl Pointer {
             return Some(Pointer::root());
         }
         let rest = text.strip_prefix('/')?;
-        Some(Pointer::from_steps(
-            rest.split('/')
-                .map(|s| s.replace("~1", "/").replace("~0", "~")),
-        ))
+        Some(Pointer::from_steps(rest.split('/').map(|s| s.replace("~1", "/").replace("~0", "~"))))
     }
 
     /// The unescaped steps.
@@ -55,9 +50,7 @@ impl Pointer {
     pub fn field(&self) -> String {
         let mut out = String::new();
         for step in &self.steps {
-            let plain = step
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+            let plain = step.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
             let number = !step.is_empty() && step.bytes().all(|b| b.is_ascii_digit());
             if number || !plain {
                 out.push('[');

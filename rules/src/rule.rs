@@ -230,11 +230,7 @@ impl std::fmt::Debug for Rule {
 pub const fn docs(source: &'static str) -> &'static str {
     let bytes = source.as_bytes();
     let mut at = 0;
-    while at + 3 <= bytes.len()
-        && bytes[at] == b'/'
-        && bytes[at + 1] == b'/'
-        && bytes[at + 2] == b'!'
-    {
+    while at + 3 <= bytes.len() && bytes[at] == b'/' && bytes[at + 1] == b'/' && bytes[at + 2] == b'!' {
         while at < bytes.len() && bytes[at] != b'\n' {
             at += 1;
         }
@@ -332,18 +328,15 @@ impl<'a> Context<'a> {
             return self.discarded.insert(finding);
         }
         self.findings.push(finding);
-        self.findings
-            .last_mut()
-            .expect("a finding was pushed just now")
+        self.findings.last_mut().expect("a finding was pushed just now")
     }
 
     /// Whether another rule judges this object.
     #[must_use]
     pub(crate) fn is_on(&self, id: &str) -> bool {
         let path = self.object.origin().map(|o| o.source.scope());
-        find_rule(id).is_some_and(|rule| {
-            self.settings.rule(rule, path, Some(self.object)).enabled != Some(false)
-        })
+        find_rule(id)
+            .is_some_and(|rule| self.settings.rule(rule, path, Some(self.object)).enabled != Some(false))
     }
 
     /// Where earlier rules, or one of them, have claimed that somebody refuses this object.

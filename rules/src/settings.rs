@@ -35,9 +35,7 @@ impl Version {
         let version = Version::new(number(parts.next())?, number(parts.next())?);
         match parts.next() {
             None => Some(version),
-            patch => number(patch)
-                .filter(|_| parts.next().is_none())
-                .map(|_| version),
+            patch => number(patch).filter(|_| parts.next().is_none()).map(|_| version),
         }
     }
 }
@@ -299,11 +297,8 @@ impl Settings {
                 settings = set.over(&settings);
             }
         }
-        let named = |names: &[String]| {
-            names
-                .iter()
-                .any(|n| n == rule.id || n == rule.group.name() || n == "all")
-        };
+        let named =
+            |names: &[String]| names.iter().any(|n| n == rule.id || n == rule.group.name() || n == "all");
         if (!self.select.is_empty() && !named(&self.select)) || named(&self.ignore_rules) {
             settings.enabled = Some(false);
         }

@@ -29,9 +29,7 @@ pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Opti
 pub(crate) fn is_within(word: &str, other: &str, most: usize) -> bool {
     let letters = |text: &str| text.chars().take(MAX_LENGTH + 1).collect::<Vec<char>>();
     let (a, b) = (letters(word), letters(other));
-    a.len().max(b.len()) <= MAX_LENGTH
-        && a.len().abs_diff(b.len()) <= most
-        && distance(&a, &b) <= most
+    a.len().max(b.len()) <= MAX_LENGTH && a.len().abs_diff(b.len()) <= most && distance(&a, &b) <= most
 }
 
 /// Longer words are nobody's slip, and the distance is quadratic.
@@ -66,11 +64,7 @@ mod tests {
         assert!(is_within("m7i.lrage", "m7i.large", 1));
         assert!(is_within("", "ab", 2));
         assert!(!is_within("abc", "xyz", 2));
-        assert!(!is_within(
-            &"a".repeat(1_000_000),
-            &"a".repeat(1_000_000),
-            3
-        ));
+        assert!(!is_within(&"a".repeat(1_000_000), &"a".repeat(1_000_000), 3));
     }
 
     #[test]

@@ -26,12 +26,7 @@ use grammar::{Entry, Said, short};
 pub const ANNOTATION: &str = "gpulint.dev/allow";
 
 /// Takes away what is suppressed, and reports suppressions that are unused, unknown or expired.
-pub(crate) fn apply(
-    engine: &Engine,
-    findings: Vec<Finding>,
-    files: &[File],
-    objects: &[Object],
-) -> Judged {
+pub(crate) fn apply(engine: &Engine, findings: Vec<Finding>, files: &[File], objects: &[Object]) -> Judged {
     let mut judged = Judged::default();
     if !engine.settings().suppressions {
         judged.findings = findings;
@@ -131,10 +126,7 @@ impl<'e> Suppressions<'e> {
         let mut held: BTreeMap<u32, Held<'_>> = BTreeMap::new();
         for object in &file.objects {
             if let Some(origin) = object.origin() {
-                held.entry(origin.document)
-                    .or_default()
-                    .objects
-                    .push(object);
+                held.entry(origin.document).or_default().objects.push(object);
             }
         }
         let lines = covered_lines(&comments);
@@ -149,10 +141,7 @@ impl<'e> Suppressions<'e> {
                 source: Arc::clone(&file.source),
                 document: number,
                 object: object.clone(),
-                span: Span::new(
-                    comment.start + at.start as u32,
-                    comment.start + at.end as u32,
-                ),
+                span: Span::new(comment.start + at.start as u32, comment.start + at.end as u32),
             };
             let cover = Cover::Line(source, line);
             let whole = comment.document.tree.is_some();
@@ -179,9 +168,7 @@ impl<'e> Suppressions<'e> {
         said.entries.retain(|entry| {
             let id = &text[entry.id.clone()];
             let group = find_rule(id).map(|r| r.group.name());
-            let refused = forbidden
-                .iter()
-                .any(|f| f == id || Some(f.as_str()) == group);
+            let refused = forbidden.iter().any(|f| f == id || Some(f.as_str()) == group);
             if refused {
                 said.faults.push(grammar::Fault {
                     at: entry.id.clone(),
@@ -194,9 +181,7 @@ impl<'e> Suppressions<'e> {
         let cover = Cover::Object(std::ptr::from_ref(object.id()));
         let engine = self.engine;
         let path = object.origin().map(|o| o.source.scope());
-        self.read(&said, text, cover, place, |rule| {
-            ran(engine, rule, path, Some(object))
-        });
+        self.read(&said, text, cover, place, |rule| ran(engine, rule, path, Some(object)));
     }
 
     /// Takes in what one comment or annotation says.
@@ -216,21 +201,11 @@ impl<'e> Suppressions<'e> {
         let today = self.engine.settings().today;
         let mut ended: Option<&Range<usize>> = None;
         self.read += 1;
-        for Entry {
-            id,
-            until,
-            reasoned,
-        } in &said.entries
-        {
+        for Entry { id, until, reasoned } in &said.entries {
             let rule = match known(&text[id.clone()]) {
                 Ok(rule) => rule,
                 Err((message, help)) => {
-                    self.report(
-                        "suppression-invalid",
-                        place(id.clone()),
-                        message,
-                        Some(help),
-                    );
+                    self.report("suppression-invalid", place(id.clone()), message, Some(help));
                     continue;
                 }
             };
@@ -268,10 +243,7 @@ impl<'e> Suppressions<'e> {
         if finding.rule.group == Group::Suppression || self.slots.is_empty() {
             return false;
         }
-        let object = finding
-            .place
-            .object()
-            .map(|o| Cover::Object(std::ptr::from_ref(o.id())));
+        let object = finding.place.object().map(|o| Cover::Object(std::ptr::from_ref(o.id())));
         let line = match finding.place.locate() {
             Some((source, _, span)) if self.files.contains(&Arc::as_ptr(source)) => {
                 let line = source.lines().line_of(span.start);
@@ -327,11 +299,10 @@ impl Held<'_> {
             return ran(engine, rule, Some(path), None);
         }
         let objects = &self.objects;
-        *self.ran.entry(rule.id).or_insert_with(|| {
-            objects
-                .iter()
-                .any(|object| ran(engine, rule, Some(path), Some(object)))
-        })
+        *self
+            .ran
+            .entry(rule.id)
+            .or_insert_with(|| objects.iter().any(|object| ran(engine, rule, Some(path), Some(object))))
     }
 }
 
@@ -339,8 +310,7 @@ impl Held<'_> {
 /// that may be elsewhere.
 fn ran(engine: &Engine, rule: &Rule, path: Option<&str>, object: Option<&Object>) -> bool {
     let settings = engine.settings();
-    (rule.reads.is_empty() || settings.complete)
-        && settings.rule(rule, path, object).enabled != Some(false)
+    (rule.reads.is_empty() || settings.complete) && settings.rule(rule, path, object).enabled != Some(false)
 }
 
 /// The comments of a file that speak to gpulint, in the order of the text.
@@ -378,9 +348,7 @@ fn covered_lines(comments: &[Comment<'_>]) -> Vec<usize> {
     for at in (0..comments.len()).rev() {
         if comments[at].alone {
             let next = comments[at].line + 1;
-            let stacked = comments
-                .get(at + 1)
-                .is_some_and(|c| c.alone && c.line == next);
+            let stacked = comments.get(at + 1).is_some_and(|c| c.alone && c.line == next);
             lines[at] = if stacked { lines[at + 1] } else { next };
         }
     }
@@ -395,15 +363,11 @@ fn known(id: &str) -> Result<&'static Rule, (String, String)> {
             "repair the suppression, or set the rule in the configuration".to_owned(),
         )),
         Some(rule) => Ok(rule),
-        None if id == "all" || Group::ALL.iter().any(|g| g.name() == id) => Err((
-            format!("`{id}` is no rule"),
-            "name each rule that is to be suppressed".to_owned(),
-        )),
+        None if id == "all" || Group::ALL.iter().any(|g| g.name() == id) => {
+            Err((format!("`{id}` is no rule"), "name each rule that is to be suppressed".to_owned()))
+        }
         None => {
-            let ids = RULES
-                .iter()
-                .filter(|r| r.group != Group::Suppression)
-                .map(|r| r.id);
+            let ids = RULES.iter().filter(|r| r.group != Group::Suppression).map(|r| r.id);
             let help = match suggest::nearest(id, ids) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "`gpulint rules` lists the rules".to_owned(),

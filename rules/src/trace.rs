@@ -61,10 +61,7 @@ struct Outer {
 
 impl Outer {
     fn begin(listening: bool) -> Outer {
-        Outer {
-            listening: LISTENING.replace(listening),
-            asked: ASKED.take(),
-        }
+        Outer { listening: LISTENING.replace(listening), asked: ASKED.take() }
     }
 }
 

@@ -129,12 +129,7 @@ impl Workspace {
 
     /// Gives a file its number; it is not judged yet.
     fn put(&mut self, path: &str, file: File, engine: Arc<Engine>) -> usize {
-        let kept = Some(Kept {
-            file,
-            engine,
-            opinions: Vec::new(),
-            judged: Judged::default(),
-        });
+        let kept = Some(Kept { file, engine, opinions: Vec::new(), judged: Judged::default() });
         let at = match self.files.entry(Arc::from(path)) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(free) => {
@@ -154,12 +149,8 @@ impl Workspace {
     fn take(&mut self, path: &str) -> Option<Kept> {
         let at = *self.files.get(path)?;
         let old = self.kept[at].take()?;
-        let topics: BTreeSet<Topic> = old
-            .opinions
-            .iter()
-            .flatten()
-            .flat_map(|opinion| opinion.topics.iter().copied())
-            .collect();
+        let topics: BTreeSet<Topic> =
+            old.opinions.iter().flatten().flat_map(|opinion| opinion.topics.iter().copied()).collect();
         let of_file = |asker: &Asker| asker.file as usize == at;
         self.asked.forget(&topics, of_file);
         Some(old)
@@ -279,12 +270,8 @@ impl Workspace {
 impl Kept {
     /// Puts together what the rules said, the reader has to say, and suppressions take away.
     fn finish(&mut self) {
-        let findings = self
-            .opinions
-            .iter()
-            .flatten()
-            .flat_map(|opinion| opinion.findings.iter().cloned())
-            .collect();
+        let findings =
+            self.opinions.iter().flatten().flat_map(|opinion| opinion.findings.iter().cloned()).collect();
         self.judged = self.engine.finish_file(&self.file, findings);
     }
 }
@@ -301,9 +288,5 @@ fn same(a: &[Finding], b: &[Finding]) -> bool {
 
 fn asker(file: usize, object: usize, rule: usize) -> Asker {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Asker {
-        file: number(file),
-        object: number(object),
-        rule: number(rule),
-    }
+    Asker { file: number(file), object: number(object), rule: number(rule) }
 }

@@ -16,9 +16,7 @@ use gpulint_rules::model::budget::{Calendar, Reason, Week};
 use gpulint_rules::model::drift::replaces_nodes;
 use gpulint_rules::model::nodepool::NodePool;
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{
-    Check, Engine, Finding, Index, Object, RULES, Refused, Rule, Safety, Settings,
-};
+use gpulint_rules::{Check, Engine, Finding, Index, Object, RULES, Refused, Rule, Safety, Settings};
 
 use walk::{children, yaml_below};
 
@@ -26,19 +24,14 @@ use walk::{children, yaml_below};
 fn lint(text: &str, select: Option<&Rule>) -> Vec<Finding> {
     let source = Arc::new(Source::from_text("example.yaml", text));
     let documents = read(&source);
-    let objects: Vec<Object> = documents
-        .iter()
-        .flat_map(|d| Object::from_document(&source, d, false))
-        .collect();
+    let objects: Vec<Object> =
+        documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
     let mut index = Index::new(false);
     for object in &objects {
         index.apply(object.clone());
     }
     // What the configuration says of the platform, a fixture may say in its first line.
-    let platform = text
-        .lines()
-        .next()
-        .and_then(|l| l.strip_prefix("# platform:"));
+    let platform = text.lines().next().and_then(|l| l.strip_prefix("# platform:"));
     let platform = platform.map(|rest| {
         let config = Config::parse("gpulint.yaml", &format!("platform:{rest}\n"));
         config.expect("the platform is one").resolve().platform
@@ -53,11 +46,7 @@ fn lint(text: &str, select: Option<&Rule>) -> Vec<Finding> {
         today: Date::parse("2026-01-01"),
         ..Settings::default()
     });
-    let file = File {
-        source,
-        documents,
-        objects,
-    };
+    let file = File { source, documents, objects };
     let mut findings = engine.check_file(&file, &index).findings;
     sort(&mut findings);
     findings
@@ -76,11 +65,7 @@ fn examples(rule: &Rule) -> Vec<Example> {
         let week = (line == "```week").then_some("week");
         if let Some(kind) = line.strip_prefix("```yaml,").or(week) {
             open = true;
-            out.push(Example {
-                kind: kind.to_owned(),
-                text: String::new(),
-                line: number + 1,
-            });
+            out.push(Example { kind: kind.to_owned(), text: String::new(), line: number + 1 });
         } else if line.starts_with("```") {
             open = false;
         } else if open && let Some(example) = out.last_mut() {
@@ -95,9 +80,7 @@ fn examples(rule: &Rule) -> Vec<Example> {
 fn week(text: &str) -> Option<String> {
     let source = Arc::new(Source::from_text("example.yaml", text));
     let documents = read(&source);
-    let objects = documents
-        .iter()
-        .flat_map(|d| Object::from_document(&source, d, false));
+    let objects = documents.iter().flat_map(|d| Object::from_document(&source, d, false));
     for object in objects {
         if let Some(pool) = NodePool::new(&object) {
             let budgets = pool.budgets()?;
@@ -163,8 +146,7 @@ fn every_example_is_what_its_manual_says() {
                         let object = own[0].place.object().expect("a fix is of an object");
                         let mut value = object.root().to_json();
                         let patch: json_patch::Patch =
-                            serde_json::from_value(serde_json::to_value(&fix.operations).unwrap())
-                                .unwrap();
+                            serde_json::from_value(serde_json::to_value(&fix.operations).unwrap()).unwrap();
                         if let Err(error) = json_patch::patch(&mut value, &patch) {
                             wrong.push(format!("{place}: the fix does not apply: {error}"));
                         }
@@ -238,9 +220,7 @@ fn every_manual_has_its_parts() {
             .collect();
         headings.dedup();
         let fixed = ["Why", "Fix", "Bad", "Good", "References"];
-        if !fixed.iter().all(|f| headings.contains(f))
-            || headings.iter().any(|h| !fixed.contains(h))
-        {
+        if !fixed.iter().all(|f| headings.contains(f)) || headings.iter().any(|h| !fixed.contains(h)) {
             wrong.push(format!("{}: headings {headings:?}", rule.id));
         }
         let summary = manual.lines().next().unwrap_or_default();
@@ -257,15 +237,10 @@ fn every_manual_has_its_parts() {
         }
         for param in rule.params {
             if !manual.contains(param.name) {
-                wrong.push(format!(
-                    "{}: parameter {} is not explained",
-                    rule.id, param.name
-                ));
+                wrong.push(format!("{}: parameter {} is not explained", rule.id, param.name));
             }
         }
-        if matches!(rule.check, Check::Reader) != rule.kinds.is_empty()
-            && rule.id != "duplicate-object"
-        {
+        if matches!(rule.check, Check::Reader) != rule.kinds.is_empty() && rule.id != "duplicate-object" {
             wrong.push(format!("{}: kinds and check do not agree", rule.id));
         }
     }
@@ -281,9 +256,7 @@ fn the_table_is_sorted_and_ids_are_unique() {
     assert_eq!(ids, sorted);
     for rule in RULES {
         assert!(
-            rule.id
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'),
+            rule.id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'),
             "{}",
             rule.id
         );
@@ -296,16 +269,8 @@ fn the_table_is_sorted_and_ids_are_unique() {
             .find(|p| p.is_file())
             .unwrap_or_else(|| panic!("no file {file}"));
         let text = std::fs::read_to_string(found).unwrap();
-        assert!(
-            text.starts_with(rule.docs),
-            "{}: docs of another file",
-            rule.id
-        );
-        assert!(
-            text.contains(&format!("id: \"{}\"", rule.id)),
-            "{}",
-            rule.id
-        );
+        assert!(text.starts_with(rule.docs), "{}: docs of another file", rule.id);
+        assert!(text.contains(&format!("id: \"{}\"", rule.id)), "{}", rule.id);
     }
 }
 
@@ -341,10 +306,7 @@ fn fixtures_give_what_stands_beside_them() {
                     out.push_str(&format!("  help: {help}\n"));
                 }
                 if finding.message.chars().count() > 120
-                    || finding
-                        .help
-                        .as_ref()
-                        .is_some_and(|h| h.chars().count() > 120)
+                    || finding.help.as_ref().is_some_and(|h| h.chars().count() > 120)
                 {
                     wrong.push(format!("{}: over 120 characters", path.display()));
                 }
@@ -372,11 +334,7 @@ fn fixtures_give_what_stands_beside_them() {
 /// A finding as far as it must not come again.
 fn name_of(finding: &Finding) -> (&'static str, String, String) {
     let pointer = finding.place.pointer().map(ToString::to_string);
-    (
-        finding.rule.id,
-        pointer.unwrap_or_default(),
-        finding.message.clone(),
-    )
+    (finding.rule.id, pointer.unwrap_or_default(), finding.message.clone())
 }
 
 /// What is wrong with the fixes that a text's findings offer, each made on its own.
@@ -408,9 +366,7 @@ fn wrong_fixes(place: &str, text: &str, rule: &Rule, tried: &mut usize) -> Vec<S
         // What is refused has no nodes.
         if finding.refused_by.is_none() && replaces_nodes(&before, &patched) != fix.drifts {
             let drifts = if fix.drifts { "" } else { "not " };
-            say(format!(
-                "the fix is {drifts}marked as one that replaces nodes"
-            ));
+            say(format!("the fix is {drifts}marked as one that replaces nodes"));
         }
         let edits = match edits(object, fix) {
             Ok(edits) => edits,
@@ -422,16 +378,10 @@ fn wrong_fixes(place: &str, text: &str, rule: &Rule, tried: &mut usize) -> Vec<S
         };
         let new = rewritten(text, &edits).expect("edits are in order");
         let mut meant = values(text);
-        let at = meant
-            .iter()
-            .position(|v| *v == before)
-            .expect("it is one of them");
+        let at = meant.iter().position(|v| *v == before).expect("it is one of them");
         meant[at] = patched;
         for created in &fix.creates {
-            assert!(
-                values(&new).contains(created),
-                "{place}: {created} is not there"
-            );
+            assert!(values(&new).contains(created), "{place}: {created} is not there");
             meant.push(created.clone());
         }
         let is = values(&new);
@@ -450,10 +400,7 @@ fn wrong_fixes(place: &str, text: &str, rule: &Rule, tried: &mut usize) -> Vec<S
                 let same_object = other.place.object().is_some_and(|o| o.id() == id);
                 let advice = other.severity == gpulint_rules::Severity::Info;
                 if same_object && !advice && !all.contains(&name_of(&other)) {
-                    say(format!(
-                        "its fix brings {}: {}",
-                        other.rule.id, other.message
-                    ));
+                    say(format!("its fix brings {}: {}", other.rule.id, other.message));
                 }
             }
         }
@@ -482,12 +429,7 @@ fn every_fix_does_in_text_what_it_does_to_the_value() {
             wrong.extend(wrong_fixes(&place, &text, rule, &mut tried));
             // And with the line ends of another system.
             let crlf = text.replace('\n', "\r\n");
-            wrong.extend(wrong_fixes(
-                &format!("{place} CRLF"),
-                &crlf,
-                rule,
-                &mut tried,
-            ));
+            wrong.extend(wrong_fixes(&format!("{place} CRLF"), &crlf, rule, &mut tried));
         }
     }
     assert!(tried > 50, "{tried} fixes");

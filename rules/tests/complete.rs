@@ -62,13 +62,7 @@ fn lint_with(
     let engine = Engine::new(Settings {
         select: vec![rule.to_owned()],
         complete,
-        rules: BTreeMap::from([(
-            rule.to_owned(),
-            RuleSettings {
-                params,
-                ..RuleSettings::default()
-            },
-        )]),
+        rules: BTreeMap::from([(rule.to_owned(), RuleSettings { params, ..RuleSettings::default() })]),
         ..Settings::default()
     });
     objects
@@ -90,16 +84,9 @@ fn reserved_capacity_alone_wants_a_fallback() {
     );
     let quiet = [
         // A pool of lower weight takes over.
-        vec![
-            reserved,
-            pool("later", 10, &[family(), capacity(&["on-demand"])]),
-            class(),
-        ],
+        vec![reserved, pool("later", 10, &[family(), capacity(&["on-demand"])]), class()],
         // Training waits for its block.
-        vec![
-            pool("training", 50, &[family(), capacity(&["reserved"])]),
-            class(),
-        ],
+        vec![pool("training", 50, &[family(), capacity(&["reserved"])]), class()],
         // And so does whoever names the block.
         vec![
             pool(
@@ -113,17 +100,10 @@ fn reserved_capacity_alone_wants_a_fallback() {
             ),
             class(),
         ],
-        vec![
-            pool("gpu", 50, &[family(), capacity(&["reserved", "on-demand"])]),
-            class(),
-        ],
+        vec![pool("gpu", 50, &[family(), capacity(&["reserved", "on-demand"])]), class()],
     ];
     for objects in &quiet {
-        assert_eq!(
-            lint(objects, RULE, true),
-            Vec::<String>::new(),
-            "{objects:#?}"
-        );
+        assert_eq!(lint(objects, RULE, true), Vec::<String>::new(), "{objects:#?}");
     }
 }
 
@@ -132,15 +112,10 @@ fn nobody_selects_a_value_that_karpenter_makes_up() {
     const RULE: &str = "requirement-key-lookalike";
     let team = json!({"key": "example.com/team", "operator": "Exists"});
     let own = pool("gpu", 50, &[family(), team]);
-    assert_eq!(
-        lint(std::slice::from_ref(&own), RULE, false),
-        Vec::<String>::new()
-    );
+    assert_eq!(lint(std::slice::from_ref(&own), RULE, false), Vec::<String>::new());
     assert_eq!(
         lint(std::slice::from_ref(&own), RULE, true),
-        [
-            "warning no workload selects `example.com/team`, so each node gets a random number for it"
-        ]
+        ["warning no workload selects `example.com/team`, so each node gets a random number for it"]
     );
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},

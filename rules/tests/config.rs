@@ -20,15 +20,7 @@ fn settings(text: &str) -> gpulint_rules::Settings {
 #[test]
 fn an_empty_file_is_the_default() {
     let default = format!("{:?}", gpulint_rules::Settings::default());
-    for text in [
-        "",
-        "\n",
-        "# nothing yet\n",
-        "---\n",
-        "{}\n",
-        "~\n",
-        "rules:\nplatform:\n",
-    ] {
+    for text in ["", "\n", "# nothing yet\n", "---\n", "{}\n", "~\n", "rules:\nplatform:\n"] {
         assert_eq!(format!("{:?}", settings(text)), default, "{text:?}");
     }
 }
@@ -65,20 +57,14 @@ webhook:
     assert_eq!(settings.rules["yaml-syntax"].severity, Some(Severity::Info));
     assert_eq!(settings.rules["yaml-duplicate-key"].enabled, Some(false));
     let limit = &settings.rules["yaml-limit-exceeded"];
-    assert_eq!(
-        (limit.enabled, limit.severity),
-        (Some(false), Some(Severity::Warning))
-    );
+    assert_eq!((limit.enabled, limit.severity), (Some(false), Some(Severity::Warning)));
     assert_eq!(settings.rules.len(), 3);
     let first = &settings.overrides[0];
     assert!(first.paths.matches("dev/a/b.yaml") && !first.paths.matches("prod/b.yaml"));
     assert!(first.namespaces.matches("sandbox-1") && first.names.matches("a"));
     assert_eq!(first.kinds, ["Pod"]);
     assert_eq!(first.rules["yaml-syntax"].enabled, Some(false));
-    assert_eq!(
-        settings.overrides[1].rules["yaml-syntax"].enabled,
-        Some(true)
-    );
+    assert_eq!(settings.overrides[1].rules["yaml-syntax"].enabled, Some(true));
     assert!(settings.ignore_paths.matches("vendor/x.yaml"));
     let webhook = &settings.webhook;
     assert_eq!((webhook.deny, webhook.warn), (None, Some(Severity::Error)));
@@ -113,74 +99,41 @@ overrides:
     );
     let set = |id: &str| (settings.rules[id].enabled, settings.rules[id].severity);
     assert_eq!(set("yaml-syntax"), (Some(true), Some(Severity::Error)));
-    assert_eq!(
-        set("yaml-duplicate-key"),
-        (Some(true), Some(Severity::Info))
-    );
+    assert_eq!(set("yaml-duplicate-key"), (Some(true), Some(Severity::Info)));
     assert_eq!(set("yaml-limit-exceeded"), (Some(false), None));
     assert!(!settings.rules.contains_key("gpu-pool-untainted"));
     let rules = &settings.overrides[0].rules;
     assert_eq!(rules["yaml-syntax"].enabled, Some(false));
-    assert_eq!(
-        rules["yaml-limit-exceeded"].severity,
-        Some(Severity::Warning)
-    );
+    assert_eq!(rules["yaml-limit-exceeded"].severity, Some(Severity::Warning));
     assert_eq!(rules["yaml-limit-exceeded"].enabled, Some(true));
 }
 
 #[test]
 fn errors_have_places_and_suggestions() {
     for (text, expected) in [
-        (
-            "fail_on: error\n",
-            "1:1: unknown key `fail_on`; did you mean `fail-on`?",
-        ),
+        ("fail_on: error\n", "1:1: unknown key `fail_on`; did you mean `fail-on`?"),
         ("xyzzy: 1\n", "1:1: unknown key `xyzzy`"),
         (
             "fail-on: eror\n",
             "1:10: expected `error`, `warning`, `info` or `never`, found `eror`; did you mean `error`?",
         ),
-        (
-            "fail-on: off\n",
-            "1:10: expected `error`, `warning`, `info` or `never`, found `off`",
-        ),
-        (
-            "platform: {karpenter: new}\n",
-            "1:23: expected a version such as \"1.14\", found `new`",
-        ),
-        (
-            "platform: {karpenter: 1}\n",
-            "1:23: expected a version such as \"1.14\", found `1`",
-        ),
+        ("fail-on: off\n", "1:10: expected `error`, `warning`, `info` or `never`, found `off`"),
+        ("platform: {karpenter: new}\n", "1:23: expected a version such as \"1.14\", found `new`"),
+        ("platform: {karpenter: 1}\n", "1:23: expected a version such as \"1.14\", found `1`"),
         (
             "platform: {kubernets: 1.34}\n",
             "1:12: unknown key `kubernets` of `platform`; did you mean `kubernetes`?",
         ),
-        (
-            "platform: {eks: maybe}\n",
-            "1:17: expected `true` or `false`, found `maybe`",
-        ),
-        (
-            "platform: {region: 5}\n",
-            "1:20: expected a string, found `5`",
-        ),
+        ("platform: {eks: maybe}\n", "1:17: expected `true` or `false`, found `maybe`"),
+        ("platform: {region: 5}\n", "1:20: expected a string, found `5`"),
         (
             "platform: {timezone: asia/seoul}\n",
             "1:22: there is no time zone `asia/seoul`; did you mean `Asia/Seoul`?",
         ),
         ("platform: eks\n", "1:11: expected a map, found `eks`"),
-        (
-            "rules: {yaml-sintax: off}\n",
-            "1:9: unknown rule `yaml-sintax`; did you mean `yaml-syntax`?",
-        ),
-        (
-            "rules: {manifst: off}\n",
-            "1:9: unknown rule `manifst`; did you mean `manifest`?",
-        ),
-        (
-            "rules: [yaml-syntax]\n",
-            "1:8: expected a map of rules, found a list",
-        ),
+        ("rules: {yaml-sintax: off}\n", "1:9: unknown rule `yaml-sintax`; did you mean `yaml-syntax`?"),
+        ("rules: {manifst: off}\n", "1:9: unknown rule `manifst`; did you mean `manifest`?"),
+        ("rules: [yaml-syntax]\n", "1:8: expected a map of rules, found a list"),
         (
             "rules:\n  yaml-syntax: warn\n",
             "2:16: expected `off`, `on`, `error`, `warning`, `info` or a map, found `warn`",
@@ -197,49 +150,25 @@ fn errors_have_places_and_suggestions() {
             "rules:\n  yaml-syntax: {sevrity: error}\n",
             "2:17: unknown key `sevrity` of `yaml-syntax`; did you mean `severity`?",
         ),
-        (
-            "overrides: {rules: {}}\n",
-            "1:12: expected a list, found a map",
-        ),
-        (
-            "overrides: [{paths: [a]}]\n",
-            "1:13: the override has no `rules`",
-        ),
+        ("overrides: {rules: {}}\n", "1:12: expected a list, found a map"),
+        ("overrides: [{paths: [a]}]\n", "1:13: the override has no `rules`"),
         (
             "overrides: [{path: [a], rules: {}}]\n",
             "1:14: unknown key `path` of an override; did you mean `paths`?",
         ),
-        (
-            "overrides: [{paths: a, rules: {}}]\n",
-            "1:21: expected a list, found `a`",
-        ),
+        ("overrides: [{paths: a, rules: {}}]\n", "1:21: expected a list, found `a`"),
         ("overrides: [x]\n", "1:13: expected a map, found `x`"),
-        (
-            "ignore: [\"a[\"]\n",
-            "1:10: bad glob `a[`: unclosed character class; missing ']'",
-        ),
+        ("ignore: [\"a[\"]\n", "1:10: bad glob `a[`: unclosed character class; missing ']'"),
         ("ignore: [é, 1]\n", "1:13: expected a string, found `1`"),
-        (
-            "webhook: {mutat: safe}\n",
-            "1:11: unknown key `mutat` of `webhook`; did you mean `mutate`?",
-        ),
+        ("webhook: {mutat: safe}\n", "1:11: unknown key `mutat` of `webhook`; did you mean `mutate`?"),
         (
             "webhook: {mutate: saef}\n",
             "1:19: expected `safe`, `off` or a list of rules, found `saef`; did you mean `safe`?",
         ),
-        (
-            "webhook: {mutate: [yaml-sytax]}\n",
-            "1:20: unknown rule `yaml-sytax`; did you mean `yaml-syntax`?",
-        ),
-        (
-            "webhook: {deny: {a: 1}}\n",
-            "1:17: expected `error`, `warning`, `info` or `off`, found a map",
-        ),
+        ("webhook: {mutate: [yaml-sytax]}\n", "1:20: unknown rule `yaml-sytax`; did you mean `yaml-syntax`?"),
+        ("webhook: {deny: {a: 1}}\n", "1:17: expected `error`, `warning`, `info` or `off`, found a map"),
         ("fail-on: error\nfail-on: info\n", "2:1: duplicate key"),
-        (
-            "fail-on: error\n---\nrules: {}\n",
-            "2:1: a configuration is one document; this is a second one",
-        ),
+        ("fail-on: error\n---\nrules: {}\n", "2:1: a configuration is one document; this is a second one"),
         ("- a\n", "1:1: expected a map, found a list"),
     ] {
         let found = errors(text);
@@ -268,21 +197,12 @@ fn all_errors_come_at_once_in_the_order_of_the_text() {
 
 #[test]
 fn any_text_is_an_answer() {
-    for text in [
-        "\0",
-        "*a",
-        "&a [*a]",
-        "? [a]\n: b",
-        "<<: {fail-on: info}",
-        "\u{FEFF}fail-on: x",
-        "ignore: *x",
-    ] {
+    for text in
+        ["\0", "*a", "&a [*a]", "? [a]\n: b", "<<: {fail-on: info}", "\u{FEFF}fail-on: x", "ignore: *x"]
+    {
         let _ = Config::parse("gpulint.yaml", text);
     }
-    assert_eq!(
-        settings("<<: {fail-on: info}\n").fail_on,
-        Some(Severity::Info)
-    );
+    assert_eq!(settings("<<: {fail-on: info}\n").fail_on, Some(Severity::Info));
 }
 
 #[test]

@@ -61,10 +61,7 @@ fn overlay(requirement: Value) -> Value {
 
 fn pool_with(requirement: Value) -> Value {
     let mut pool = pool();
-    pool["spec"]["template"]["spec"]["requirements"]
-        .as_array_mut()
-        .unwrap()
-        .push(requirement);
+    pool["spec"]["template"]["spec"]["requirements"].as_array_mut().unwrap().push(requirement);
     pool
 }
 
@@ -84,10 +81,7 @@ fn lint(object: &Value, platform: Platform) -> Vec<Finding> {
     let object = Object::from_json(object).unwrap();
     let mut index = Index::new(false);
     index.apply(object.clone());
-    let settings = Settings {
-        platform,
-        ..Settings::default()
-    };
+    let settings = Settings { platform, ..Settings::default() };
     Engine::new(settings).check_object(&object, &index)
 }
 
@@ -102,37 +96,22 @@ struct Table {
 
 impl Table {
     fn new(row: &'static str, rule: &'static str) -> Table {
-        Table {
-            row,
-            rule,
-            platform: Platform::default(),
-            seen: 0,
-            wrong: Vec::new(),
-        }
+        Table { row, rule, platform: Platform::default(), seen: 0, wrong: Vec::new() }
     }
 
     fn case(&mut self, name: &str, object: &Value, verdict: Verdict) {
         self.seen += 1;
         let findings = lint(object, self.platform.clone());
-        let by = |authority: Authority| {
-            findings
-                .iter()
-                .filter(move |f| f.refused_by == Some(authority))
-        };
+        let by = |authority: Authority| findings.iter().filter(move |f| f.refused_by == Some(authority));
         let own = by(Authority::Karpenter).any(|f| f.rule.id == self.rule);
         let fine = match verdict {
             Refused => own && by(Authority::ApiServer).count() == 0,
             Taken => findings.iter().all(|f| f.refused_by.is_none()),
         };
         if !fine {
-            let claims: Vec<String> = findings
-                .iter()
-                .map(|f| format!("{} {:?}: {}", f.rule.id, f.refused_by, f.message))
-                .collect();
-            self.wrong.push(format!(
-                "{} {}: {name} should be {verdict:?}: {claims:?}",
-                self.row, self.rule
-            ));
+            let claims: Vec<String> =
+                findings.iter().map(|f| format!("{} {:?}: {}", f.rule.id, f.refused_by, f.message)).collect();
+            self.wrong.push(format!("{} {}: {name} should be {verdict:?}: {claims:?}", self.row, self.rule));
         }
     }
 
@@ -243,10 +222,7 @@ fn keys() -> usize {
         ("karpenter.k8s.aws/instance-tenancy", Taken),
         ("karpenter.k8s.aws/instance-capability-flex", Taken),
         ("karpenter.k8s.aws/capacity-reservation-type", Taken),
-        (
-            "karpenter.k8s.aws/capacity-reservation-interruptible",
-            Taken,
-        ),
+        ("karpenter.k8s.aws/capacity-reservation-interruptible", Taken),
         ("karpenter.k8s.aws/placement-group-partition", Taken),
         ("eks.amazonaws.com/compute-type", Taken),
         ("example.com/team", Taken),
@@ -280,11 +256,7 @@ fn keys() -> usize {
         ("", Refused),
         (long_name.as_str(), Refused),
     ] {
-        let value = if key == "karpenter.sh/capacity-type" {
-            "on-demand"
-        } else {
-            "m7i"
-        };
+        let value = if key == "karpenter.sh/capacity-type" { "on-demand" } else { "m7i" };
         table.case(key, &pool_with_label(key, value), verdict);
     }
     seen += table.finish();
@@ -362,31 +334,21 @@ fn values() -> usize {
     for operator in ["In", "NotIn"] {
         let mut table = Table::new("1.6 requirements", "requirement-value-syntax");
         for (value, verdict) in cases {
-            let requirement =
-                json!({"key": "example.com/a", "operator": operator, "values": [value]});
-            table.case(
-                &format!("{operator} [{value}]"),
-                &pool_with(requirement),
-                verdict,
-            );
+            let requirement = json!({"key": "example.com/a", "operator": operator, "values": [value]});
+            table.case(&format!("{operator} [{value}]"), &pool_with(requirement), verdict);
         }
         seen += table.finish();
     }
     let mut table = Table::new("1.2 rule 7", "requirement-value-syntax");
-    for (value, verdict) in [
-        ("4", Taken),
-        ("007", Taken),
-        ("0", Taken),
-        ("+5", Refused),
-        ("-0", Refused),
-    ] {
+    for (value, verdict) in [("4", Taken), ("007", Taken), ("0", Taken), ("+5", Refused), ("-0", Refused)] {
         let requirement = json!({"key": "example.com/a", "operator": "Gt", "values": [value]});
         table.case(&format!("Gt [{value}]"), &pool_with(requirement), verdict);
     }
     seen += table.finish();
     let mut table = Table::new("1.4 NodeOverlay", "requirement-value-syntax");
     for (value, verdict) in [("m7i", Taken), ("m 7", Refused)] {
-        let requirement = json!({"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": [value]});
+        let requirement =
+            json!({"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": [value]});
         table.case(value, &overlay(requirement), verdict);
     }
     seen + table.finish()
@@ -419,16 +381,11 @@ fn capacity_types() -> usize {
         }
         table.case(&name, &pool_with(requirement), verdict);
     }
-    table.case(
-        "a label: nobody looks at it",
-        &pool_with_label("karpenter.sh/capacity-type", "Spot"),
-        Taken,
-    );
+    table.case("a label: nobody looks at it", &pool_with_label("karpenter.sh/capacity-type", "Spot"), Taken);
     let mut seen = table.finish();
     let mut table = Table::new("1.9, since 1.5", "capacity-type-invalid");
     table.platform.karpenter = Version::new(1, 4);
-    let requirement =
-        json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["Spot"]});
+    let requirement = json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["Spot"]});
     table.case("1.4", &pool_with(requirement), Taken);
     seen += table.finish();
     seen
@@ -438,34 +395,13 @@ fn capacity_types() -> usize {
 fn taints() -> usize {
     let mut table = Table::new("1.6 taints", "taint-invalid");
     let taint = |key: &str, effect: &str| json!({"key": key, "effect": effect});
-    let valued =
-        |value: &str| json!({"key": "example.com/a", "effect": "NoSchedule", "value": value});
+    let valued = |value: &str| json!({"key": "example.com/a", "effect": "NoSchedule", "value": value});
     let none = json!([]);
     for (name, taints, startup, verdict) in [
-        (
-            "one",
-            json!([taint("a", "NoSchedule")]),
-            none.clone(),
-            Taken,
-        ),
-        (
-            "other effect",
-            json!([taint("a", "NoSchedule"), taint("a", "NoExecute")]),
-            none.clone(),
-            Taken,
-        ),
-        (
-            "other key",
-            json!([taint("a", "NoSchedule"), taint("b", "NoSchedule")]),
-            none.clone(),
-            Taken,
-        ),
-        (
-            "other effect at start",
-            json!([taint("a", "NoSchedule")]),
-            json!([taint("a", "NoExecute")]),
-            Taken,
-        ),
+        ("one", json!([taint("a", "NoSchedule")]), none.clone(), Taken),
+        ("other effect", json!([taint("a", "NoSchedule"), taint("a", "NoExecute")]), none.clone(), Taken),
+        ("other key", json!([taint("a", "NoSchedule"), taint("b", "NoSchedule")]), none.clone(), Taken),
+        ("other effect at start", json!([taint("a", "NoSchedule")]), json!([taint("a", "NoExecute")]), Taken),
         (
             "a taint of Karpenter's",
             json!([taint("karpenter.sh/capacity-type", "NoSchedule")]),
@@ -473,61 +409,16 @@ fn taints() -> usize {
             Taken,
         ),
         ("a value", json!([valued("b")]), none.clone(), Taken),
-        (
-            "63 characters",
-            json!([valued(&"v".repeat(63))]),
-            none.clone(),
-            Taken,
-        ),
+        ("63 characters", json!([valued(&"v".repeat(63))]), none.clone(), Taken),
         // The API server takes it and so does Karpenter; no Node can have it.
-        (
-            "a value with a domain",
-            json!([valued("a/b")]),
-            none.clone(),
-            Taken,
-        ),
-        (
-            "twice",
-            json!([taint("a", "NoSchedule"), taint("a", "NoSchedule")]),
-            none.clone(),
-            Refused,
-        ),
-        (
-            "twice, other value",
-            json!([valued("a"), valued("b")]),
-            none.clone(),
-            Refused,
-        ),
-        (
-            "twice at start",
-            none.clone(),
-            json!([taint("a", "NoExecute"), taint("a", "NoExecute")]),
-            Refused,
-        ),
-        (
-            "over both lists",
-            json!([taint("a", "NoSchedule")]),
-            json!([taint("a", "NoSchedule")]),
-            Refused,
-        ),
-        (
-            "64 characters",
-            json!([valued(&"v".repeat(64))]),
-            none.clone(),
-            Refused,
-        ),
-        (
-            "a long key",
-            json!([taint(&"k".repeat(64), "NoSchedule")]),
-            none.clone(),
-            Refused,
-        ),
-        (
-            "a long domain",
-            json!([taint(&format!("{}/k", "d".repeat(254)), "NoSchedule")]),
-            none,
-            Refused,
-        ),
+        ("a value with a domain", json!([valued("a/b")]), none.clone(), Taken),
+        ("twice", json!([taint("a", "NoSchedule"), taint("a", "NoSchedule")]), none.clone(), Refused),
+        ("twice, other value", json!([valued("a"), valued("b")]), none.clone(), Refused),
+        ("twice at start", none.clone(), json!([taint("a", "NoExecute"), taint("a", "NoExecute")]), Refused),
+        ("over both lists", json!([taint("a", "NoSchedule")]), json!([taint("a", "NoSchedule")]), Refused),
+        ("64 characters", json!([valued(&"v".repeat(64))]), none.clone(), Refused),
+        ("a long key", json!([taint(&"k".repeat(64), "NoSchedule")]), none.clone(), Refused),
+        ("a long domain", json!([taint(&format!("{}/k", "d".repeat(254)), "NoSchedule")]), none, Refused),
     ] {
         let mut pool = pool();
         pool["spec"]["template"]["spec"]["taints"] = taints;
@@ -606,11 +497,7 @@ fn tenancies() -> usize {
         ("NotIn", json!(["host"]), Taken),
     ] {
         let requirement = json!({"key": TENANCY, "operator": operator, "values": values});
-        table.case(
-            &format!("{operator} {values}"),
-            &pool_with(requirement),
-            verdict,
-        );
+        table.case(&format!("{operator} {values}"), &pool_with(requirement), verdict);
     }
     seen + table.finish()
 }
@@ -631,11 +518,7 @@ fn classes() -> usize {
         (34, "windows2025@latest", Refused),
     ] {
         table.platform.kubernetes = Version::new(1, kubernetes);
-        table.case(
-            &format!("{alias} on 1.{kubernetes}"),
-            &terms(alias),
-            verdict,
-        );
+        table.case(&format!("{alias} on 1.{kubernetes}"), &terms(alias), verdict);
     }
     let mut seen = table.finish();
 
@@ -655,31 +538,16 @@ fn classes() -> usize {
     let soft = json!({"memory.available": "5%"});
     for (kubelet, verdict) in [
         (json!({"maxPods": 110}), Taken),
-        (
-            json!({"evictionSoft": soft, "evictionSoftGracePeriod": {"memory.available": "90s"}}),
-            Taken,
-        ),
+        (json!({"evictionSoft": soft, "evictionSoftGracePeriod": {"memory.available": "90s"}}), Taken),
         (json!({"kubeReserved": {"cpu": "100m"}}), Taken),
-        (
-            json!({"imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80}),
-            Taken,
-        ),
+        (json!({"imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80}), Taken),
         (json!({"evictionSoft": soft}), Refused),
-        (
-            json!({"evictionSoftGracePeriod": {"memory.available": "90s"}}),
-            Refused,
-        ),
-        (
-            json!({"evictionSoft": soft, "evictionSoftGracePeriod": {"memory.available": "soon"}}),
-            Refused,
-        ),
+        (json!({"evictionSoftGracePeriod": {"memory.available": "90s"}}), Refused),
+        (json!({"evictionSoft": soft, "evictionSoftGracePeriod": {"memory.available": "soon"}}), Refused),
         (json!({"evictionHard": {"memory.free": "5%"}}), Refused),
         (json!({"kubeReserved": {"gpu": "1"}}), Refused),
         (json!({"systemReserved": {"cpu": "-100m"}}), Refused),
-        (
-            json!({"imageGCHighThresholdPercent": 80, "imageGCLowThresholdPercent": 80}),
-            Refused,
-        ),
+        (json!({"imageGCHighThresholdPercent": 80, "imageGCLowThresholdPercent": 80}), Refused),
     ] {
         let name = kubelet.to_string();
         table.case(&name, &class_with("kubelet", kubelet), verdict);

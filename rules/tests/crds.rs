@@ -14,37 +14,12 @@ use serde_yaml::Value;
 const KINDS: &[(&str, &str, &str, &str)] = &[
     ("karpenter.sh", "v1", "NodePool", "karpenter.sh_nodepools"),
     ("karpenter.sh", "v1", "NodeClaim", "karpenter.sh_nodeclaims"),
-    (
-        "karpenter.sh",
-        "v1alpha1",
-        "NodeOverlay",
-        "karpenter.sh_nodeoverlays",
-    ),
-    (
-        "karpenter.k8s.aws",
-        "v1",
-        "EC2NodeClass",
-        "karpenter.k8s.aws_ec2nodeclasses",
-    ),
-    (
-        "keda.sh",
-        "v1alpha1",
-        "ScaledObject",
-        "keda.sh_scaledobjects",
-    ),
+    ("karpenter.sh", "v1alpha1", "NodeOverlay", "karpenter.sh_nodeoverlays"),
+    ("karpenter.k8s.aws", "v1", "EC2NodeClass", "karpenter.k8s.aws_ec2nodeclasses"),
+    ("keda.sh", "v1alpha1", "ScaledObject", "keda.sh_scaledobjects"),
     ("keda.sh", "v1alpha1", "ScaledJob", "keda.sh_scaledjobs"),
-    (
-        "keda.sh",
-        "v1alpha1",
-        "TriggerAuthentication",
-        "keda.sh_triggerauthentications",
-    ),
-    (
-        "keda.sh",
-        "v1alpha1",
-        "TriggerAuthentication",
-        "keda.sh_clustertriggerauthentications",
-    ),
+    ("keda.sh", "v1alpha1", "TriggerAuthentication", "keda.sh_triggerauthentications"),
+    ("keda.sh", "v1alpha1", "TriggerAuthentication", "keda.sh_clustertriggerauthentications"),
 ];
 
 /// What differs on purpose: the end of a path, what differs there, and why.
@@ -54,11 +29,7 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
         "maxLength, pattern",
         "keywords for texts on a list say nothing: the API server takes any values",
     ),
-    (
-        ".spec.replicas",
-        "maximum",
-        "the scale subresource reads 32 bits, and refuses what has more",
-    ),
+    (".spec.replicas", "maximum", "the scale subresource reads 32 bits, and refuses what has more"),
 ];
 
 /// Words that say nothing about what is accepted, or that are said by others: CEL by named rules,
@@ -99,12 +70,7 @@ fn walk(schema: &Value, path: &str, out: &mut Paths, ends: &mut BTreeSet<String>
         words.insert(key.to_owned(), value);
     }
     out.insert(path.to_owned(), words);
-    for (name, field) in map
-        .get("properties")
-        .and_then(Value::as_mapping)
-        .into_iter()
-        .flatten()
-    {
+    for (name, field) in map.get("properties").and_then(Value::as_mapping).into_iter().flatten() {
         let name = name.as_str().unwrap();
         if path.is_empty() && name != "spec" {
             continue;
@@ -134,17 +100,8 @@ fn our_schemas_are_those_of_the_definitions() {
     let mut differences = Vec::new();
     let mut used = BTreeSet::new();
     for (group, version, kind, file) in KINDS {
-        let ours = read(
-            &ours_at
-                .join(group)
-                .join(version)
-                .join(format!("{kind}.yaml")),
-        );
-        let definition = read(
-            &PathBuf::from(&assets)
-                .join("crds")
-                .join(format!("{file}.yaml")),
-        );
+        let ours = read(&ours_at.join(group).join(version).join(format!("{kind}.yaml")));
+        let definition = read(&PathBuf::from(&assets).join("crds").join(format!("{file}.yaml")));
         let versions = definition["spec"]["versions"].as_sequence().unwrap();
         let theirs = versions
             .iter()
@@ -153,12 +110,7 @@ fn our_schemas_are_those_of_the_definitions() {
         let (mut a, mut b) = (Paths::new(), Paths::new());
         let mut ends = BTreeSet::new();
         walk(&ours, "", &mut a, &mut ends);
-        walk(
-            &theirs["schema"]["openAPIV3Schema"],
-            "",
-            &mut b,
-            &mut BTreeSet::new(),
-        );
+        walk(&theirs["schema"]["openAPIV3Schema"], "", &mut b, &mut BTreeSet::new());
         let paths: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
         let mut compared = 0;
         for path in paths {
@@ -183,9 +135,8 @@ fn our_schemas_are_those_of_the_definitions() {
             if difference.is_empty() {
                 continue;
             }
-            let explained = EXPLAINED
-                .iter()
-                .position(|(end, what, _)| path.ends_with(end) && difference == *what);
+            let explained =
+                EXPLAINED.iter().position(|(end, what, _)| path.ends_with(end) && difference == *what);
             match explained {
                 Some(at) => {
                     used.insert(at);

@@ -18,10 +18,7 @@ const HEAD: &str = "apiVersion: v1\nkind: Pod\n";
 
 fn objects(path: &str, text: &str) -> Vec<Object> {
     let source = Arc::new(Source::from_text(path, text));
-    read(&source)
-        .iter()
-        .flat_map(|document| Object::from_document(&source, document, false))
-        .collect()
+    read(&source).iter().flat_map(|document| Object::from_document(&source, document, false)).collect()
 }
 
 fn fix(operations: Value) -> Fix {
@@ -30,18 +27,14 @@ fn fix(operations: Value) -> Fix {
         let text = |name: &str| operation[name].as_str().unwrap().to_owned();
         let value = operation["value"].clone();
         let path = text("path");
-        fix.operations
-            .push(match operation["op"].as_str().unwrap() {
-                "test" => Operation::Test { path, value },
-                "add" => Operation::Add { path, value },
-                "replace" => Operation::Replace { path, value },
-                "remove" => Operation::Remove { path },
-                "move" => Operation::Move {
-                    from: text("from"),
-                    path,
-                },
-                other => panic!("{other}"),
-            });
+        fix.operations.push(match operation["op"].as_str().unwrap() {
+            "test" => Operation::Test { path, value },
+            "add" => Operation::Add { path, value },
+            "replace" => Operation::Replace { path, value },
+            "remove" => Operation::Remove { path },
+            "move" => Operation::Move { from: text("from"), path },
+            other => panic!("{other}"),
+        });
     }
     fix
 }
@@ -112,11 +105,7 @@ fn add_a_member() {
         json!([{"op": "add", "path": "/spec/b", "value": {"c": ["x,y"]}}]),
         "spec: {a: 1, b: {c: [\"x,y\"]}}\n",
     );
-    case(
-        "spec: { a: 1 }\n",
-        json!([{"op": "add", "path": "/spec/b", "value": 2}]),
-        "spec: { a: 1, b: 2 }\n",
-    );
+    case("spec: { a: 1 }\n", json!([{"op": "add", "path": "/spec/b", "value": 2}]), "spec: { a: 1, b: 2 }\n");
     case(
         "spec: {} # none\n",
         json!([{"op": "add", "path": "/spec/b", "value": 2}]),
@@ -147,11 +136,7 @@ fn add_a_member() {
         json!([{"op": "add", "path": "/spec/c", "value": 1}]),
         "spec:\n  a:\n    b: 1\n    # - deeper\n  c: 1\n  # here\nmore: 1\n",
     );
-    case(
-        "spec:\n",
-        json!([{"op": "add", "path": "/spec", "value": {"a": 1}}]),
-        "spec:\n  a: 1\n",
-    );
+    case("spec:\n", json!([{"op": "add", "path": "/spec", "value": {"a": 1}}]), "spec:\n  a: 1\n");
     case(
         "spec: # why\n",
         json!([{"op": "add", "path": "/spec", "value": {"a": 1}}]),
@@ -187,16 +172,8 @@ fn add_an_item() {
         json!([{"op": "add", "path": "/list/1", "value": {"k": 1, "l": 2}}]),
         "list:\n-   key: b\n    x: 1\n-   k: 1\n    l: 2\n",
     );
-    case(
-        "list: [b, c]\n",
-        json!([{"op": "add", "path": "/list/0", "value": "a"}]),
-        "list: [a, b, c]\n",
-    );
-    case(
-        "list: [b,c]\n",
-        json!([{"op": "add", "path": "/list/-", "value": "a"}]),
-        "list: [b,c,a]\n",
-    );
+    case("list: [b, c]\n", json!([{"op": "add", "path": "/list/0", "value": "a"}]), "list: [a, b, c]\n");
+    case("list: [b,c]\n", json!([{"op": "add", "path": "/list/-", "value": "a"}]), "list: [b,c,a]\n");
     case(
         "list: [\"b\"]\n",
         json!([{"op": "add", "path": "/list/-", "value": "a"}]),
@@ -231,51 +208,19 @@ fn add_an_item() {
 
 #[test]
 fn replace_a_value() {
-    case(
-        "a: 1   # one\n",
-        json!([{"op": "replace", "path": "/a", "value": 2}]),
-        "a: 2   # one\n",
-    );
-    case(
-        "a:    x\n",
-        json!([{"op": "replace", "path": "/a", "value": "z"}]),
-        "a:    z\n",
-    );
-    case(
-        "a: 'x'\n",
-        json!([{"op": "replace", "path": "/a", "value": "it's"}]),
-        "a: 'it''s'\n",
-    );
-    case(
-        "a: \"x\"\n",
-        json!([{"op": "replace", "path": "/a", "value": "z"}]),
-        "a: \"z\"\n",
-    );
-    case(
-        "a: \"5\"\n",
-        json!([{"op": "replace", "path": "/a", "value": 5}]),
-        "a: 5\n",
-    );
-    case(
-        "a: x\n",
-        json!([{"op": "replace", "path": "/a", "value": "5"}]),
-        "a: \"5\"\n",
-    );
-    case(
-        "a:\nb: 1\n",
-        json!([{"op": "replace", "path": "/a", "value": "x"}]),
-        "a: x\nb: 1\n",
-    );
+    case("a: 1   # one\n", json!([{"op": "replace", "path": "/a", "value": 2}]), "a: 2   # one\n");
+    case("a:    x\n", json!([{"op": "replace", "path": "/a", "value": "z"}]), "a:    z\n");
+    case("a: 'x'\n", json!([{"op": "replace", "path": "/a", "value": "it's"}]), "a: 'it''s'\n");
+    case("a: \"x\"\n", json!([{"op": "replace", "path": "/a", "value": "z"}]), "a: \"z\"\n");
+    case("a: \"5\"\n", json!([{"op": "replace", "path": "/a", "value": 5}]), "a: 5\n");
+    case("a: x\n", json!([{"op": "replace", "path": "/a", "value": "5"}]), "a: \"5\"\n");
+    case("a:\nb: 1\n", json!([{"op": "replace", "path": "/a", "value": "x"}]), "a: x\nb: 1\n");
     case(
         "a: {b: 1, c: x}\n",
         json!([{"op": "replace", "path": "/a/c", "value": [1]}]),
         "a: {b: 1, c: [1]}\n",
     );
-    case(
-        "a: {b: , c: x}\n",
-        json!([{"op": "replace", "path": "/a/b", "value": 1}]),
-        "a: {b: 1, c: x}\n",
-    );
+    case("a: {b: , c: x}\n", json!([{"op": "replace", "path": "/a/b", "value": 1}]), "a: {b: 1, c: x}\n");
     case(
         "a: # why\n  b: 1 # b\nc: 1\n",
         json!([{"op": "replace", "path": "/a", "value": "x"}]),
@@ -296,26 +241,10 @@ fn replace_a_value() {
         json!([{"op": "replace", "path": "/a", "value": true}]),
         "a: true\n\nc: 1\n",
     );
-    case(
-        "a: x\n  y # c\nb: 1\n",
-        json!([{"op": "replace", "path": "/a", "value": "z"}]),
-        "a: z # c\nb: 1\n",
-    );
-    case(
-        "a:\n  x # c\nb: 1\n",
-        json!([{"op": "replace", "path": "/a", "value": "z"}]),
-        "a: z # c\nb: 1\n",
-    );
-    case(
-        "a: !!str 5\n",
-        json!([{"op": "replace", "path": "/a", "value": 6}]),
-        "a: 6\n",
-    );
-    case(
-        "a: &x 5\n",
-        json!([{"op": "replace", "path": "/a", "value": 6}]),
-        "a: 6\n",
-    );
+    case("a: x\n  y # c\nb: 1\n", json!([{"op": "replace", "path": "/a", "value": "z"}]), "a: z # c\nb: 1\n");
+    case("a:\n  x # c\nb: 1\n", json!([{"op": "replace", "path": "/a", "value": "z"}]), "a: z # c\nb: 1\n");
+    case("a: !!str 5\n", json!([{"op": "replace", "path": "/a", "value": 6}]), "a: 6\n");
+    case("a: &x 5\n", json!([{"op": "replace", "path": "/a", "value": 6}]), "a: 6\n");
     case(
         "l:\n- a: 1\n  b: 2\n- c\n",
         json!([{"op": "replace", "path": "/l/0", "value": "x"}]),
@@ -331,11 +260,7 @@ fn replace_a_value() {
         json!([{"op": "replace", "path": "/l/0", "value": {"b": 2}}]),
         "l:\n- b: 2\n- c\n",
     );
-    case(
-        "l: [a, 'b']\n",
-        json!([{"op": "replace", "path": "/l/1", "value": "c"}]),
-        "l: [a, 'c']\n",
-    );
+    case("l: [a, 'b']\n", json!([{"op": "replace", "path": "/l/1", "value": "c"}]), "l: [a, 'c']\n");
 }
 
 #[test]
@@ -345,61 +270,21 @@ fn remove_an_entry() {
         json!([{"op": "remove", "path": "/b"}]),
         "a: 1\n\n# c\nc: 3\n",
     );
-    case(
-        "a:\n  b: 1\n",
-        json!([{"op": "remove", "path": "/a/b"}]),
-        "a: {}\n",
-    );
-    case(
-        "a: # why\n  - b\nc: 1\n",
-        json!([{"op": "remove", "path": "/a/0"}]),
-        "a: [] # why\nc: 1\n",
-    );
-    case(
-        "a:\n- b: 1\n  c: 2\n",
-        json!([{"op": "remove", "path": "/a/0/b"}]),
-        "a:\n- c: 2\n",
-    );
+    case("a:\n  b: 1\n", json!([{"op": "remove", "path": "/a/b"}]), "a: {}\n");
+    case("a: # why\n  - b\nc: 1\n", json!([{"op": "remove", "path": "/a/0"}]), "a: [] # why\nc: 1\n");
+    case("a:\n- b: 1\n  c: 2\n", json!([{"op": "remove", "path": "/a/0/b"}]), "a:\n- c: 2\n");
     case(
         "a:\n- b: 1\n  # about c\n  c: 2\n",
         json!([{"op": "remove", "path": "/a/0/b"}]),
         "a:\n- # about c\n  c: 2\n",
     );
-    case(
-        "a:\n  - x\n  # y\n  - y\n  - z\n",
-        json!([{"op": "remove", "path": "/a/1"}]),
-        "a:\n  - x\n  - z\n",
-    );
-    case(
-        "a:\n- - x\n  - y\n",
-        json!([{"op": "remove", "path": "/a/0/0"}]),
-        "a:\n- - y\n",
-    );
-    case(
-        "a: {b: 1, c: 2, d: 3}\n",
-        json!([{"op": "remove", "path": "/a/b"}]),
-        "a: {c: 2, d: 3}\n",
-    );
-    case(
-        "a: {b: 1, c: 2, d: 3}\n",
-        json!([{"op": "remove", "path": "/a/c"}]),
-        "a: {b: 1, d: 3}\n",
-    );
-    case(
-        "a: {b: 1, c: 2, d: 3}\n",
-        json!([{"op": "remove", "path": "/a/d"}]),
-        "a: {b: 1, c: 2}\n",
-    );
-    case(
-        "a: [b, c, ]\n",
-        json!([{"op": "remove", "path": "/a/1"}]),
-        "a: [b, ]\n",
-    );
-    case(
-        "a: {b: 1}\n",
-        json!([{"op": "remove", "path": "/a/b"}]),
-        "a: {}\n",
-    );
+    case("a:\n  - x\n  # y\n  - y\n  - z\n", json!([{"op": "remove", "path": "/a/1"}]), "a:\n  - x\n  - z\n");
+    case("a:\n- - x\n  - y\n", json!([{"op": "remove", "path": "/a/0/0"}]), "a:\n- - y\n");
+    case("a: {b: 1, c: 2, d: 3}\n", json!([{"op": "remove", "path": "/a/b"}]), "a: {c: 2, d: 3}\n");
+    case("a: {b: 1, c: 2, d: 3}\n", json!([{"op": "remove", "path": "/a/c"}]), "a: {b: 1, d: 3}\n");
+    case("a: {b: 1, c: 2, d: 3}\n", json!([{"op": "remove", "path": "/a/d"}]), "a: {b: 1, c: 2}\n");
+    case("a: [b, c, ]\n", json!([{"op": "remove", "path": "/a/1"}]), "a: [b, ]\n");
+    case("a: {b: 1}\n", json!([{"op": "remove", "path": "/a/b"}]), "a: {}\n");
     case(
         "a: {\n  b: 1, # one\n  c: 2, # two\n  d: 3 # three\n}\n",
         json!([{"op": "remove", "path": "/a/c"}]),
@@ -410,11 +295,7 @@ fn remove_an_entry() {
         json!([{"op": "remove", "path": "/a/c"}]),
         "a: {\n  b: 1 # one\n}\n",
     );
-    case(
-        "a:\n  b: |\n    text\n\n  c: 1\n",
-        json!([{"op": "remove", "path": "/a/b"}]),
-        "a:\n\n  c: 1\n",
-    );
+    case("a:\n  b: |\n    text\n\n  c: 1\n", json!([{"op": "remove", "path": "/a/b"}]), "a:\n\n  c: 1\n");
     case(
         "a:\n  b:\n    c: 1\n    # deeper\n  d: 1\n",
         json!([{"op": "remove", "path": "/a/b"}]),
@@ -497,9 +378,7 @@ fn json_stays_json() {
         r#"{"apiVersion":"v1","kind":"Pod","spec":{"a":["y"],"b":true}}"#,
     );
     let mut creates = fix(json!([]));
-    creates
-        .creates
-        .push(json!({"apiVersion": "v1", "kind": "Pod"}));
+    creates.creates.push(json!({"apiVersion": "v1", "kind": "Pod"}));
     assert!(edited("a.json", pretty, 0, &creates).is_err());
 }
 
@@ -510,10 +389,7 @@ fn what_something_else_reads_is_refused() {
     assert_eq!(set("/a/b"), Refused::Anchor("a.b".to_owned()));
     assert_eq!(set("/c/b"), Refused::Alias("c.b".to_owned()));
     assert_eq!(set("/d/b"), Refused::Merge("d.b".to_owned()));
-    assert!(matches!(
-        refused(text, json!([{"op": "remove", "path": "/a"}])),
-        Refused::Anchor(_)
-    ));
+    assert!(matches!(refused(text, json!([{"op": "remove", "path": "/a"}])), Refused::Anchor(_)));
     // An alias itself is only a value, and what stands beside a merge as well.
     case(
         text,
@@ -525,10 +401,7 @@ fn what_something_else_reads_is_refused() {
         json!([{"op": "replace", "path": "/d/e", "value": 2}]),
         "a: &x\n  b: 1\nc: *x\nd:\n  <<: *x\n  e: 2\n",
     );
-    let explicit = refused(
-        "? a\n: b\n",
-        json!([{"op": "replace", "path": "/a", "value": 2}]),
-    );
+    let explicit = refused("? a\n: b\n", json!([{"op": "replace", "path": "/a", "value": 2}]));
     assert_eq!(explicit, Refused::Layout("a".to_owned()));
     assert!(matches!(
         refused("a: 1\n", json!([{"op": "test", "path": "/a", "value": 2}])),
@@ -546,12 +419,7 @@ fn an_item_that_ends_in_kept_lines_ends_there() {
     assert_eq!(new, text.replace("|+\n      text", "x"));
     // Blank lines behind an item would become part of the text that is its last entry now.
     let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: A\n  a: |+\n    text\n  b: 1\n\n\n- apiVersion: v1\n  kind: B\n";
-    let refused = edited(
-        "a.yaml",
-        text,
-        0,
-        &fix(json!([{"op": "remove", "path": "/b"}])),
-    );
+    let refused = edited("a.yaml", text, 0, &fix(json!([{"op": "remove", "path": "/b"}])));
     assert_eq!(refused, Err(Refused::Reads));
 }
 
@@ -561,32 +429,16 @@ fn other_documents_and_items_stay() {
     let mut set = fix(json!([{"op": "add", "path": "/x", "value": {"z": [1]}}]));
     let new = |number: usize, fix: &Fix| edited("a.yaml", text, number, fix).unwrap();
     let x = "x:\n  z:\n    - 1";
-    assert_eq!(
-        new(0, &set),
-        text.replace("kind: A\n", &format!("kind: A\n{x}\n"))
-    );
-    assert_eq!(
-        new(1, &set),
-        text.replace("kind: B\n", "kind: B\n  x:\n    z:\n    - 1\n")
-    );
-    assert_eq!(
-        new(2, &set),
-        text.replace("v1\n...", "v1\n  x:\n    z:\n    - 1\n...")
-    );
+    assert_eq!(new(0, &set), text.replace("kind: A\n", &format!("kind: A\n{x}\n")));
+    assert_eq!(new(1, &set), text.replace("kind: B\n", "kind: B\n  x:\n    z:\n    - 1\n"));
+    assert_eq!(new(2, &set), text.replace("v1\n...", "v1\n  x:\n    z:\n    - 1\n..."));
     assert_eq!(new(3, &set), format!("{text}\n{x}"));
-    set.creates
-        .push(json!({"apiVersion": "v1", "kind": "New", "spec": {"a": "b"}}));
+    set.creates.push(json!({"apiVersion": "v1", "kind": "New", "spec": {"a": "b"}}));
     assert_eq!(
         new(0, &set),
-        text.replace(
-            "kind: A\n",
-            &format!("kind: A\n{x}\n---\napiVersion: v1\nkind: New\nspec:\n  a: b\n")
-        )
+        text.replace("kind: A\n", &format!("kind: A\n{x}\n---\napiVersion: v1\nkind: New\nspec:\n  a: b\n"))
     );
-    assert_eq!(
-        new(3, &set),
-        format!("{text}\n{x}\n---\napiVersion: v1\nkind: New\nspec:\n  a: b")
-    );
+    assert_eq!(new(3, &set), format!("{text}\n{x}\n---\napiVersion: v1\nkind: New\nspec:\n  a: b"));
 }
 
 /// The law on random documents and patches.
@@ -620,10 +472,8 @@ mod law {
         }
     }
 
-    const KEYS: [&str; 14] = [
-        "a", "b", "c", "spec", "x.y/z", "\"q\"", "'s'", "on", "0777", "key", "values", "d e", "é",
-        "limits",
-    ];
+    const KEYS: [&str; 14] =
+        ["a", "b", "c", "spec", "x.y/z", "\"q\"", "'s'", "on", "0777", "key", "values", "d e", "é", "limits"];
     const PLAIN: [&str; 22] = [
         "x",
         "1",
@@ -800,12 +650,9 @@ mod law {
                 }
                 2 if self.dice.one_in(3) => {
                     let deeper = " ".repeat(column + 2);
-                    let text = self
-                        .dice
-                        .pick(&["one@two", "'one@two'", "\"one@@two\"", "@one"]);
+                    let text = self.dice.pick(&["one@two", "'one@two'", "\"one@@two\"", "@one"]);
                     self.out.push(' ');
-                    self.out
-                        .push_str(&text.replace('@', &format!("\n{deeper}")));
+                    self.out.push_str(&text.replace('@', &format!("\n{deeper}")));
                     self.line_end();
                 }
                 3 | 4 if depth > 0 => {
@@ -848,8 +695,7 @@ mod law {
             let pad = self.dice.one_in(3) && !lines;
             for at in 0..count {
                 if lines {
-                    self.out
-                        .push_str(self.dice.pick(&["\n", "\n", " # c\n", "\n\n"]));
+                    self.out.push_str(self.dice.pick(&["\n", "\n", " # c\n", "\n\n"]));
                     self.indent(column + 2);
                     if self.dice.one_in(6) {
                         self.out.push_str("# note\n");
@@ -887,8 +733,7 @@ mod law {
                     self.out.push_str(text);
                 }
                 if at + 1 < count || self.dice.one_in(6) {
-                    self.out
-                        .push_str(if self.dice.one_in(9) { " ," } else { "," });
+                    self.out.push_str(if self.dice.one_in(9) { " ," } else { "," });
                 }
             }
             if lines {
@@ -907,12 +752,7 @@ mod law {
     }
 
     fn object_text(dice: &mut Dice, column: usize) -> String {
-        let mut writer = Writer {
-            dice,
-            out: String::new(),
-            anchors: Vec::new(),
-            left: 24,
-        };
+        let mut writer = Writer { dice, out: String::new(), anchors: Vec::new(), left: 24 };
         let early = writer.dice.one_in(2);
         let head = |writer: &mut Writer<'_>| {
             for line in ["apiVersion: v1", "kind: Pod"] {
@@ -987,17 +827,12 @@ mod law {
             2 => json!(dice.roll(1000) as i64 - 500),
             3 => json!(0.25),
             4 | 5 => json!(dice.pick(&TEXTS)),
-            6 => Value::Array(
-                (0..dice.roll(4))
-                    .map(|_| random_value(dice, depth - 1))
-                    .collect(),
-            ),
+            6 => Value::Array((0..dice.roll(4)).map(|_| random_value(dice, depth - 1)).collect()),
             _ => Value::Object(
                 (0..dice.roll(4))
                     .map(|_| {
-                        let key = dice.pick(&[
-                            "a", "b", "key", "on", "1", "x y", "x.y/z", "", "é", "#", "<<", "a: b",
-                        ]);
+                        let key = dice
+                            .pick(&["a", "b", "key", "on", "1", "x y", "x.y/z", "", "é", "#", "<<", "a: b"]);
                         (key.to_owned(), random_value(dice, depth - 1))
                     })
                     .collect(),
@@ -1050,27 +885,13 @@ mod law {
         let mut now = value.clone();
         for _ in 0..1 + dice.roll(3) {
             let operation = match dice.roll(5) {
-                0 => Operation::Add {
-                    path: random_target(dice, &now),
-                    value: random_value(dice, 3),
-                },
-                1 => Operation::Replace {
-                    path: random_place(dice, &now),
-                    value: random_value(dice, 2),
-                },
-                2 => Operation::Remove {
-                    path: random_place(dice, &now),
-                },
-                3 => Operation::Move {
-                    from: random_place(dice, &now),
-                    path: random_target(dice, &now),
-                },
+                0 => Operation::Add { path: random_target(dice, &now), value: random_value(dice, 3) },
+                1 => Operation::Replace { path: random_place(dice, &now), value: random_value(dice, 2) },
+                2 => Operation::Remove { path: random_place(dice, &now) },
+                3 => Operation::Move { from: random_place(dice, &now), path: random_target(dice, &now) },
                 _ => {
                     let path = random_place(dice, &now);
-                    Operation::Test {
-                        value: now.pointer(&path).cloned().unwrap(),
-                        path,
-                    }
+                    Operation::Test { value: now.pointer(&path).cloned().unwrap(), path }
                 }
             };
             let mut next = fix.clone();
@@ -1081,8 +902,7 @@ mod law {
             }
         }
         if dice.one_in(12) {
-            fix.creates
-                .push(json!({"apiVersion": "v1", "kind": "Pod", "spec": random_value(dice, 2)}));
+            fix.creates.push(json!({"apiVersion": "v1", "kind": "Pod", "spec": random_value(dice, 2)}));
         }
         fix
     }
@@ -1109,9 +929,7 @@ mod law {
         let text = random_text(&mut dice);
         let found = objects("a.yaml", &text);
         let source = Source::from_text("a.yaml", &text);
-        let broken = read(&source)
-            .iter()
-            .any(|d| d.tree.is_none() || !d.problems.is_empty());
+        let broken = read(&source).iter().any(|d| d.tree.is_none() || !d.problems.is_empty());
         if found.is_empty() || broken {
             counts.unreadable += 1;
             return;
@@ -1136,19 +954,13 @@ mod law {
         let new = rewritten(text, &edits).expect("edits are in order");
         let values = |text: &str| -> Vec<Value> {
             let source = Source::from_text("a.yaml", text);
-            read(&source)
-                .iter()
-                .map(|d| d.root().map_or(Value::Null, |r| r.to_json()))
-                .collect()
+            read(&source).iter().map(|d| d.root().map_or(Value::Null, |r| r.to_json())).collect()
         };
         let mut meant = values(text);
         let document = object.origin().unwrap().document as usize;
         let before = object.root().to_json();
         let after = value::apply(&before, fix).expect("the editor applied it");
-        let first = found
-            .iter()
-            .position(|o| o.origin().unwrap().document as usize == document)
-            .unwrap();
+        let first = found.iter().position(|o| o.origin().unwrap().document as usize == document).unwrap();
         if meant[document]["kind"] == "List" {
             meant[document]["items"][number - first] = after;
         } else {
@@ -1189,15 +1001,8 @@ mod law {
         );
         outcome.unwrap();
         // What nothing else reads can nearly always be edited.
-        let read_elsewhere = counts
-            .refused
-            .get("read elsewhere")
-            .copied()
-            .unwrap_or_default();
-        assert!(
-            tried < 100 || (refused - read_elsewhere) * 20 < tried,
-            "too many are refused"
-        );
+        let read_elsewhere = counts.refused.get("read elsewhere").copied().unwrap_or_default();
+        assert!(tried < 100 || (refused - read_elsewhere) * 20 < tried, "too many are refused");
         assert!(counts.unreadable < tried, "too few texts are read");
     }
 }

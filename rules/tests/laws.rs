@@ -97,20 +97,14 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 fn check(bytes: &[u8], settings: Settings) -> Vec<String> {
     let source = Arc::new(Source::new("x.yaml", bytes.to_vec()));
     let documents = read(&source);
-    let objects: Vec<Object> = documents
-        .iter()
-        .flat_map(|d| Object::from_document(&source, d, false))
-        .collect();
+    let objects: Vec<Object> =
+        documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
     let mut index = Index::new(settings.complete);
     for object in &objects {
         index.apply(object.clone());
     }
     let engine = Engine::new(settings);
-    let file = File {
-        source,
-        documents,
-        objects,
-    };
+    let file = File { source, documents, objects };
     let mut findings = engine.check_file(&file, &index).findings;
     sort(&mut findings);
     findings
@@ -227,12 +221,7 @@ fn a_scalars_span_is_its_text() {
                 && !written.contains('\\')
             {
                 let bare = written.trim_matches(|c| c == '"' || c == '\'');
-                assert_eq!(
-                    bare,
-                    value.trim_end_matches('\n'),
-                    "{} {pointer}",
-                    path.display()
-                );
+                assert_eq!(bare, value.trim_end_matches('\n'), "{} {pointer}", path.display());
                 seen += 1;
             }
         }

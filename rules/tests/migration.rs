@@ -25,11 +25,7 @@ type Files = BTreeMap<String, String>;
 /// What the rules of the migration group find in a set.
 fn findings(files: &Files) -> Vec<Finding> {
     let engine = Engine::new(Settings {
-        select: RULES
-            .iter()
-            .filter(|r| r.group == Group::Migration)
-            .map(|r| r.id.to_owned())
-            .collect(),
+        select: RULES.iter().filter(|r| r.group == Group::Migration).map(|r| r.id.to_owned()).collect(),
         ..Settings::default()
     });
     let mut index = Index::new(false);
@@ -38,24 +34,16 @@ fn findings(files: &Files) -> Vec<Finding> {
         .map(|(name, text)| {
             let source = Arc::new(Source::from_text(name.as_str(), text.as_str()));
             let documents = read(&source);
-            let objects: Vec<Object> = documents
-                .iter()
-                .flat_map(|d| Object::from_document(&source, d, false))
-                .collect();
+            let objects: Vec<Object> =
+                documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
             for object in &objects {
                 index.apply(object.clone());
             }
-            File {
-                source,
-                documents,
-                objects,
-            }
+            File { source, documents, objects }
         })
         .collect();
-    let mut out: Vec<Finding> = files
-        .iter()
-        .flat_map(|file| engine.check_file(file, &index).findings)
-        .collect();
+    let mut out: Vec<Finding> =
+        files.iter().flat_map(|file| engine.check_file(file, &index).findings).collect();
     sort(&mut out);
     out
 }
@@ -64,9 +52,7 @@ fn findings(files: &Files) -> Vec<Finding> {
 fn migrated(mut files: Files) -> Files {
     for _ in 0..200 {
         let found = findings(&files);
-        let Some((object, fix)) = found
-            .iter()
-            .find_map(|f| Some((f.place.object()?, f.fix.as_ref()?)))
+        let Some((object, fix)) = found.iter().find_map(|f| Some((f.place.object()?, f.fix.as_ref()?)))
         else {
             return files;
         };
@@ -112,17 +98,12 @@ fn old_sets_become_current_ones() {
             .into_iter()
             .map(|path| {
                 let text = std::fs::read_to_string(&path).unwrap();
-                (
-                    path.file_name().unwrap().to_string_lossy().into_owned(),
-                    text,
-                )
+                (path.file_name().unwrap().to_string_lossy().into_owned(), text)
             })
             .collect();
         let after = migrated(before);
-        let mut expected: Vec<(PathBuf, String)> = after
-            .iter()
-            .map(|(file, text)| (case.join("after").join(file), text.clone()))
-            .collect();
+        let mut expected: Vec<(PathBuf, String)> =
+            after.iter().map(|(file, text)| (case.join("after").join(file), text.clone())).collect();
         expected.push((case.join("left.out"), left(&after)));
         for (path, text) in expected {
             if update {

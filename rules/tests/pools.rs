@@ -43,12 +43,7 @@ fn engines() -> [Engine; 3] {
         timezone: Some("Asia/Seoul".to_owned()),
         ..Platform::default()
     };
-    [
-        settings(Platform::default(), false),
-        settings(old, false),
-        settings(remote, true),
-    ]
-    .map(Engine::new)
+    [settings(Platform::default(), false), settings(old, false), settings(remote, true)].map(Engine::new)
 }
 
 fn index_of(objects: &[Object], engine: &Engine) -> Index {
@@ -62,15 +57,8 @@ fn index_of(objects: &[Object], engine: &Engine) -> Index {
 fn file_of(text: &str) -> File {
     let source = Arc::new(Source::from_text("pool.yaml", text));
     let documents = read(&source);
-    let objects = documents
-        .iter()
-        .flat_map(|d| Object::from_document(&source, d, false))
-        .collect();
-    File {
-        source,
-        documents,
-        objects,
-    }
+    let objects = documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
+    File { source, documents, objects }
 }
 
 fn lint(text: &str, engine: &Engine) -> Vec<Finding> {
@@ -123,11 +111,7 @@ fn wrong_fix(text: &str, finding: &Finding) -> Option<String> {
     let Some(new) = rewritten(text, &edits) else {
         return Some("edits are out of order".to_owned());
     };
-    let is: Vec<Value> = file_of(&new)
-        .objects
-        .iter()
-        .map(|o| o.root().to_json())
-        .collect();
+    let is: Vec<Value> = file_of(&new).objects.iter().map(|o| o.root().to_json()).collect();
     let there = is.iter().any(|i| value::same(i, &patched));
     (!there).then(|| format!("the text is not the patched value:\n{new}"))
 }
@@ -149,27 +133,18 @@ fn pools_of_all_sorts_are_judged() {
                 if let Some(fault) = fault {
                     wrong.push(format!("{seed}: {}: {fault}", told(finding)));
                 }
-                safe += usize::from(
-                    finding
-                        .fix
-                        .as_ref()
-                        .is_some_and(|f| f.safety == Safety::Safe),
-                );
+                safe += usize::from(finding.fix.as_ref().is_some_and(|f| f.safety == Safety::Safe));
             }
             let Some(objects) = &objects else {
                 continue;
             };
             // The reader's findings, and those on comments, are the text's alone.
             let of_objects = |f: &&Finding| !matches!(f.rule.check, Check::Reader);
-            let from_text: BTreeSet<String> =
-                findings.iter().filter(of_objects).map(told).collect();
+            let from_text: BTreeSet<String> = findings.iter().filter(of_objects).map(told).collect();
             let objects: Vec<Object> = objects.iter().filter_map(Object::from_json).collect();
             let index = index_of(&objects, engine);
-            let from_wire: BTreeSet<String> = objects
-                .iter()
-                .flat_map(|o| engine.check_object(o, &index))
-                .map(|f| told(&f))
-                .collect();
+            let from_wire: BTreeSet<String> =
+                objects.iter().flat_map(|o| engine.check_object(o, &index)).map(|f| told(&f)).collect();
             let differ: Vec<&String> = from_text.symmetric_difference(&from_wire).collect();
             if !differ.is_empty() {
                 wrong.push(format!("{seed}: text and wire differ: {differ:#?}"));

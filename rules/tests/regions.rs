@@ -36,13 +36,8 @@ fn lint(object: &Value, region: Option<&str>, today: &str) -> Vec<String> {
     let mut index = Index::new(false);
     index.apply(object.clone());
     let settings = Settings {
-        platform: Platform {
-            region: region.map(str::to_owned),
-            ..Platform::default()
-        },
-        select: ["requirement-value-unknown", "requirements-match-nothing"]
-            .map(str::to_owned)
-            .to_vec(),
+        platform: Platform { region: region.map(str::to_owned), ..Platform::default() },
+        select: ["requirement-value-unknown", "requirements-match-nothing"].map(str::to_owned).to_vec(),
         today: Date::parse(today),
         ..Settings::default()
     };
@@ -78,11 +73,7 @@ fn a_value_that_the_region_lacks_is_a_note() {
     );
     assert_eq!(found, [expected]);
     for region in [Some(with), None, Some("mars-north-1")] {
-        assert_eq!(
-            lint(&both, region, "2026-12-01"),
-            Vec::<String>::new(),
-            "{region:?}"
-        );
+        assert_eq!(lint(&both, region, "2026-12-01"), Vec::<String>::new(), "{region:?}");
     }
     // What is excluded need not be there.
     let excluded = pool(&[(FAMILY, "NotIn", &["p5en"])]);
@@ -140,10 +131,7 @@ fn zones_lie_in_the_region() {
 
 #[test]
 fn an_old_catalogue_proves_little() {
-    let object = pool(&[
-        (FAMILY, "In", &["g6"]),
-        ("karpenter.k8s.aws/instance-gpu-name", "In", &["h100"]),
-    ]);
+    let object = pool(&[(FAMILY, "In", &["g6"]), ("karpenter.k8s.aws/instance-gpu-name", "In", &["h100"])]);
     for (today, severity) in [("2026-12-01", "error "), ("2027-12-01", "warning ")] {
         let found = lint(&object, None, today);
         assert_eq!(found.len(), 1, "{found:?}");

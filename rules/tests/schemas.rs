@@ -25,10 +25,7 @@ struct Types {
 impl Types {
     fn add<T: JsonSchema + Resource>(&mut self) {
         self.generator.subschema_for::<T>();
-        self.roots.insert(
-            format!("{}/{}", T::API_VERSION, T::KIND),
-            T::schema_name().into_owned(),
-        );
+        self.roots.insert(format!("{}/{}", T::API_VERSION, T::KIND), T::schema_name().into_owned());
     }
 }
 
@@ -72,10 +69,8 @@ fn references(value: &Value, out: &mut Vec<String>) {
 
 /// One line a type, so that a reader can take one without parsing the others.
 fn generate() -> String {
-    let mut types = Types {
-        generator: SchemaSettings::draft2020_12().into_generator(),
-        roots: BTreeMap::new(),
-    };
+    let mut types =
+        Types { generator: SchemaSettings::draft2020_12().into_generator(), roots: BTreeMap::new() };
     types.add::<core::v1::Pod>();
     types.add::<core::v1::Service>();
     types.add::<apps::v1::Deployment>();
@@ -115,10 +110,7 @@ fn generate() -> String {
     // Nobody writes a status by hand, and the server ignores one on create.
     for root in types.roots.values() {
         let fields = definitions.get_mut(root).unwrap();
-        fields["properties"]
-            .as_object_mut()
-            .unwrap()
-            .remove("status");
+        fields["properties"].as_object_mut().unwrap().remove("status");
     }
     let mut used = BTreeSet::new();
     let mut queue: Vec<String> = types.roots.into_values().collect();
@@ -143,9 +135,6 @@ fn core_schemas_are_what_k8s_openapi_says() {
         std::fs::write(&file, &made).unwrap();
     }
     let held = std::fs::read_to_string(&file).unwrap();
-    assert!(
-        held == made,
-        "UPDATE=1 cargo test -p gpulint-rules --test schemas writes it"
-    );
+    assert!(held == made, "UPDATE=1 cargo test -p gpulint-rules --test schemas writes it");
     serde_json::from_str::<Value>(&held).unwrap();
 }

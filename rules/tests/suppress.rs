@@ -10,25 +10,16 @@ use gpulint_rules::{Engine, File, Index, Object, Place, Settings};
 fn run_with(settings: Settings, text: &str) -> (Vec<String>, usize) {
     let source = Arc::new(Source::from_text("a.yaml", text));
     let documents = read(&source);
-    let objects: Vec<Object> = documents
-        .iter()
-        .flat_map(|d| Object::from_document(&source, d, false))
-        .collect();
+    let objects: Vec<Object> =
+        documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
     let mut index = Index::new(settings.complete);
     for object in &objects {
         index.apply(object.clone());
     }
-    let file = File {
-        source: Arc::clone(&source),
-        documents,
-        objects,
-    };
+    let file = File { source: Arc::clone(&source), documents, objects };
     let judged = Engine::new(settings).check_file(&file, &index);
     // Most texts here are too short to give reasons: their absence has tests of its own.
-    let reasons = judged
-        .findings
-        .iter()
-        .filter(|f| f.rule.id != "suppression-without-reason");
+    let reasons = judged.findings.iter().filter(|f| f.rule.id != "suppression-without-reason");
     let lines = reasons.map(|f| {
         let (source, _, span) = f.place.locate().expect("a place");
         let at = source.lines().position(source.text(), span.start);
@@ -45,10 +36,7 @@ fn run_with(settings: Settings, text: &str) -> (Vec<String>, usize) {
 }
 
 fn today(text: &str) -> Settings {
-    Settings {
-        today: Date::parse(text),
-        ..Settings::default()
-    }
+    Settings { today: Date::parse(text), ..Settings::default() }
 }
 
 fn run(text: &str) -> (Vec<String>, usize) {
@@ -86,9 +74,12 @@ fn a_comment_covers_no_other_line() {
         let (findings, suppressed) = run(&map(data));
         assert_eq!(suppressed, 0, "{data}");
         assert_eq!(findings.len(), 2, "{findings:?}");
-        assert!(findings.iter().any(|f| f.ends_with(
-            "suppression-unused yaml-duplicate-key suppression of `yaml-duplicate-key` suppresses nothing"
-        )), "{findings:?}");
+        assert!(
+            findings.iter().any(|f| f.ends_with(
+                "suppression-unused yaml-duplicate-key suppression of `yaml-duplicate-key` suppresses nothing"
+            )),
+            "{findings:?}"
+        );
     }
 }
 
@@ -106,16 +97,11 @@ fn stacked_comments_cover_the_same_line() {
 
 #[test]
 fn what_has_ended_covers_nothing() {
-    let text = map(
-        "  a: x\n  a: y # gpulint: allow[yaml-duplicate-key, yaml-syntax] until=2025-12-31 why\n",
-    );
+    let text = map("  a: x\n  a: y # gpulint: allow[yaml-duplicate-key, yaml-syntax] until=2025-12-31 why\n");
     let (findings, suppressed) = run(&text);
     assert_eq!(suppressed, 0);
     assert_eq!(findings.len(), 2, "{findings:?}");
-    assert_eq!(
-        findings[1],
-        "6:64 suppression-expired 2025-12-31 suppression ended on 2025-12-31"
-    );
+    assert_eq!(findings[1], "6:64 suppression-expired 2025-12-31 suppression ended on 2025-12-31");
     let (findings, suppressed) = run_with(Settings::default(), &text);
     assert_eq!(suppressed, 1, "without a date nothing ends");
     assert_eq!(findings.len(), 1, "{findings:?}");
@@ -128,35 +114,17 @@ fn what_cannot_be_understood_is_said() {
             "allow[yaml-duplicate-keys]",
             "6:25 suppression-invalid yaml-duplicate-keys unknown rule `yaml-duplicate-keys`",
         ),
-        (
-            "allow[all]",
-            "6:25 suppression-invalid all `all` is no rule",
-        ),
-        (
-            "allow[manifest]",
-            "6:25 suppression-invalid manifest `manifest` is no rule",
-        ),
+        ("allow[all]", "6:25 suppression-invalid all `all` is no rule"),
+        ("allow[manifest]", "6:25 suppression-invalid manifest `manifest` is no rule"),
         (
             "allow[suppression-unused]",
             "6:25 suppression-invalid suppression-unused `suppression-unused` cannot be suppressed",
         ),
         ("allow[]", "6:24 suppression-invalid [] no rule is named"),
-        (
-            "allow yaml-syntax",
-            "6:19 suppression-invalid allow missing `[` after `allow`",
-        ),
-        (
-            "allow[yaml-syntax why",
-            "6:24 suppression-invalid [yaml-syntax why missing `]` after the rules",
-        ),
-        (
-            "ignore[yaml-syntax]",
-            "6:19 suppression-invalid ignore expected `allow[rule-id]` after `gpulint:`",
-        ),
-        (
-            "allow[yaml-syntax] until=tomorrow",
-            "6:44 suppression-invalid tomorrow `tomorrow` is no date",
-        ),
+        ("allow yaml-syntax", "6:19 suppression-invalid allow missing `[` after `allow`"),
+        ("allow[yaml-syntax why", "6:24 suppression-invalid [yaml-syntax why missing `]` after the rules"),
+        ("ignore[yaml-syntax]", "6:19 suppression-invalid ignore expected `allow[rule-id]` after `gpulint:`"),
+        ("allow[yaml-syntax] until=tomorrow", "6:44 suppression-invalid tomorrow `tomorrow` is no date"),
     ] {
         let (findings, suppressed) = run(&map(&format!("  a: x\n  b: y # gpulint: {comment}\n")));
         assert_eq!(findings, [expected]);
@@ -169,29 +137,17 @@ fn an_unknown_rule_has_a_suggestion_and_the_others_count() {
     let text = map("  a: x\n  a: y # gpulint: allow[yaml-sintax, yaml-duplicate-key]\n");
     let source = Arc::new(Source::from_text("a.yaml", &text));
     let documents = read(&source);
-    let file = File {
-        source,
-        documents,
-        objects: Vec::new(),
-    };
+    let file = File { source, documents, objects: Vec::new() };
     let judged = Engine::new(Settings::default()).check_file(&file, &Index::new(false));
     assert_eq!(judged.suppressed, 1);
-    assert_eq!(
-        judged.findings[0].help.as_deref(),
-        Some("did you mean `yaml-syntax`?")
-    );
+    assert_eq!(judged.findings[0].help.as_deref(), Some("did you mean `yaml-syntax`?"));
 }
 
 #[test]
 fn nothing_counts_where_suppressions_are_off() {
-    let settings = Settings {
-        suppressions: false,
-        ..today("2026-01-01")
-    };
-    let (findings, suppressed) = run_with(
-        settings,
-        &map("  a: x\n  a: y # gpulint: allow[yaml-duplicate-key, nope]\n"),
-    );
+    let settings = Settings { suppressions: false, ..today("2026-01-01") };
+    let (findings, suppressed) =
+        run_with(settings, &map("  a: x\n  a: y # gpulint: allow[yaml-duplicate-key, nope]\n"));
     assert_eq!(suppressed, 0);
     assert_eq!(findings.len(), 1, "{findings:?}");
 }
@@ -207,10 +163,7 @@ fn rules_that_did_not_run_are_not_unused() {
     settings.select = vec!["yaml-syntax".to_owned(), "suppression".to_owned()];
     assert_eq!(run_with(settings, &text).0, NONE);
     let mut settings = today("2026-01-01");
-    let off = RuleSettings {
-        enabled: Some(false),
-        ..RuleSettings::default()
-    };
+    let off = RuleSettings { enabled: Some(false), ..RuleSettings::default() };
     settings.rules.insert("suppression-unused".to_owned(), off);
     assert_eq!(run_with(settings, &text).0, NONE);
     let (findings, _) = run("a: 1 # gpulint: allow[yaml-duplicate-key]\nb: [\n");
@@ -237,10 +190,7 @@ spec:
 }
 
 fn only(rules: &[&str]) -> Settings {
-    Settings {
-        select: rules.iter().map(|r| (*r).to_owned()).collect(),
-        ..today("2026-01-01")
-    }
+    Settings { select: rules.iter().map(|r| (*r).to_owned()).collect(), ..today("2026-01-01") }
 }
 
 #[test]
@@ -255,10 +205,8 @@ fn an_annotation_covers_its_object() {
     let twin = format!("{text}---\n{}", pool("\"gpu-pool-untainted: no\""));
     let (findings, suppressed) = run_with(settings(), &twin);
     assert_eq!((findings.len(), suppressed), (1, 1), "{findings:?}");
-    let (findings, suppressed) = run_with(
-        settings(),
-        &pool("\"karpenter-legacy-api until=2025-01-31: soon; nope; yaml-syntax\""),
-    );
+    let (findings, suppressed) =
+        run_with(settings(), &pool("\"karpenter-legacy-api until=2025-01-31: soon; nope; yaml-syntax\""));
     assert_eq!(suppressed, 0);
     let hygiene: Vec<&str> = findings
         .iter()
@@ -276,10 +224,7 @@ fn an_annotation_may_be_forbidden_or_of_another_type() {
     assert_eq!((findings.len(), suppressed), (2, 0), "{findings:?}");
     let (findings, _) = run_with(only(&["suppression"]), &pool("5"));
     assert_eq!(findings.len(), 1);
-    assert!(
-        findings[0].ends_with("`gpulint.dev/allow` is no string"),
-        "{findings:?}"
-    );
+    assert!(findings[0].ends_with("`gpulint.dev/allow` is no string"), "{findings:?}");
     let (findings, _) = run_with(only(&["suppression"]), &pool("${ALLOW}"));
     assert_eq!(findings, NONE);
 }
@@ -298,10 +243,7 @@ fn the_annotation_counts_in_a_review_too() {
     assert_eq!(judged.findings.len(), 1);
     assert_eq!(judged.findings[0].rule.id, "suppression-invalid");
     let place: &Place = &judged.findings[0].place;
-    assert_eq!(
-        place.pointer().unwrap().to_string(),
-        "/metadata/annotations/gpulint.dev~1allow"
-    );
+    assert_eq!(place.pointer().unwrap().to_string(), "/metadata/annotations/gpulint.dev~1allow");
 }
 
 #[test]

@@ -31,11 +31,7 @@ struct Row {
 }
 
 fn row(minor: u32, rule: &'static str, manifest: String) -> Row {
-    Row {
-        minor,
-        rule,
-        manifest,
-    }
+    Row { minor, rule, manifest }
 }
 
 fn pool_of(group: &str, kind: &str, spec: &str, requirement: &str) -> String {
@@ -50,10 +46,7 @@ fn pool(spec: &str, requirement: &str) -> String {
 }
 
 fn label(key: &str, value: &str) -> String {
-    pool(
-        "",
-        &format!("{{key: {key}, operator: In, values: ['{value}']}}"),
-    )
+    pool("", &format!("{{key: {key}, operator: In, values: ['{value}']}}"))
 }
 
 fn class(spec: &str) -> String {
@@ -85,28 +78,15 @@ fn rows() -> Vec<Row> {
     const FIELD: &str = "field-needs-newer-version";
     const KEY: &str = "requirement-key-restricted";
     let aws = |name: &str, value: &str| label(&format!("karpenter.k8s.aws/{name}"), value);
-    let nic =
-        "networkInterfaces: [{networkCardIndex: 0, deviceIndex: 0, interfaceType: interface}]";
+    let nic = "networkInterfaces: [{networkCardIndex: 0, deviceIndex: 0, interfaceType: interface}]";
     let gte = "{key: karpenter.k8s.aws/instance-cpu, operator: Gte, values: ['4']}";
     let lte = "{key: karpenter.k8s.aws/instance-cpu, operator: Lte, values: ['4']}";
     vec![
-        row(
-            1,
-            KEY,
-            aws("instance-cpu-sustained-clock-speed-mhz", "3500"),
-        ),
+        row(1, KEY, aws("instance-cpu-sustained-clock-speed-mhz", "3500")),
         row(3, FIELD, label("karpenter.sh/capacity-type", "reserved")),
-        row(
-            3,
-            FIELD,
-            class("capacityReservationSelectorTerms: [{id: cr-0123}]"),
-        ),
+        row(3, FIELD, class("capacityReservationSelectorTerms: [{id: cr-0123}]")),
         row(3, KEY, aws("capacity-reservation-id", "cr-0123")),
-        row(
-            4,
-            FIELD,
-            class_by("[{ssmParameter: /a/b}]", "amiFamily: AL2023"),
-        ),
+        row(4, FIELD, class_by("[{ssmParameter: /a/b}]", "amiFamily: AL2023")),
         row(
             5,
             FIELD,
@@ -119,22 +99,14 @@ fn rows() -> Vec<Row> {
         row(7, KEY, aws("instance-capability-flex", "false")),
         row(8, FIELD, pool("replicas: 2", "")),
         row(8, FIELD, class("ipPrefixCount: 1")),
-        row(
-            8,
-            FIELD,
-            class("capacityReservationSelectorTerms: [{instanceMatchCriteria: open}]"),
-        ),
+        row(8, FIELD, class("capacityReservationSelectorTerms: [{instanceMatchCriteria: open}]")),
         row(9, FIELD, pool("", gte)),
         row(9, FIELD, pool("", lte)),
         row(9, FIELD, overlay(gte)),
         row(9, KEY, aws("instance-tenancy", "dedicated")),
         row(9, KEY, label("example.kubernetes.io/team", "a")),
         row(9, KEY, label("example.k8s.io/team", "a")),
-        row(
-            9,
-            FIELD,
-            class_by("[{id: ami-0123}]", "amiFamily: Windows2025"),
-        ),
+        row(9, FIELD, class_by("[{id: ami-0123}]", "amiFamily: Windows2025")),
         row(9, FIELD, class_by("[{alias: windows2025@latest}]", "")),
         row(10, KEY, aws("capacity-reservation-interruptible", "true")),
         row(11, FIELD, class(nic)),
@@ -143,25 +115,10 @@ fn rows() -> Vec<Row> {
         row(11, KEY, aws("placement-group-partition", "1")),
         row(12, "do-not-disrupt-invalid-value", pod("4h")),
         row(13, FIELD, class("connectionTracking: {udpTimeout: 30}")),
-        row(
-            13,
-            FIELD,
-            class("cpuOptions: {nestedVirtualization: enabled}"),
-        ),
-        row(
-            14,
-            FIELD,
-            pool(
-                "disruption: {consolidationPolicy: Balanced, consolidateAfter: 0s}",
-                "",
-            ),
-        ),
+        row(13, FIELD, class("cpuOptions: {nestedVirtualization: enabled}")),
+        row(14, FIELD, pool("disruption: {consolidationPolicy: Balanced, consolidateAfter: 0s}", "")),
         row(15, KEY, aws("nitro-sandbox", "true")),
-        row(
-            15,
-            "unknown-field",
-            class("kubelet: {shutdownGracePeriod: 30s}"),
-        ),
+        row(15, "unknown-field", class("kubelet: {shutdownGracePeriod: 30s}")),
     ]
 }
 
@@ -169,18 +126,13 @@ fn rows() -> Vec<Row> {
 fn said(manifest: &str, minor: u32) -> Vec<(&'static str, String)> {
     let engine = Engine::new(Settings {
         select: RULES.iter().map(|rule| (*rule).to_owned()).collect(),
-        platform: Platform {
-            karpenter: Version::new(1, minor),
-            ..Platform::default()
-        },
+        platform: Platform { karpenter: Version::new(1, minor), ..Platform::default() },
         ..Settings::default()
     });
     let source = Arc::new(Source::from_text("a.yaml", manifest));
     let documents = read(&source);
-    let objects: Vec<Object> = documents
-        .iter()
-        .flat_map(|d| Object::from_document(&source, d, false))
-        .collect();
+    let objects: Vec<Object> =
+        documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
     assert_eq!(objects.len(), 1, "{manifest}");
     let mut index = Index::new(false);
     index.apply(objects[0].clone());
@@ -195,12 +147,7 @@ fn said(manifest: &str, minor: u32) -> Vec<(&'static str, String)> {
 #[test]
 fn a_feature_is_new_in_its_version() {
     let mut wrong = Vec::new();
-    for Row {
-        minor,
-        rule,
-        manifest,
-    } in rows()
-    {
+    for Row { minor, rule, manifest } in rows() {
         let before = said(&manifest, minor - 1);
         if before.len() != 1 || before[0].0 != rule {
             wrong.push(format!("1.{} on\n{manifest}says {before:?}", minor - 1));
@@ -217,10 +164,7 @@ fn a_feature_is_new_in_its_version() {
 #[test]
 fn other_providers_have_versions_of_their_own() {
     let gte = "{key: example.k8s.io/team, operator: Gte, values: ['4']}";
-    for (group, kind) in [
-        ("eks.amazonaws.com", "NodeClass"),
-        ("karpenter.azure.com", "AKSNodeClass"),
-    ] {
+    for (group, kind) in [("eks.amazonaws.com", "NodeClass"), ("karpenter.azure.com", "AKSNodeClass")] {
         let pool = pool_of(group, kind, "replicas: 2", gte);
         assert_eq!(said(&pool, 3), [], "{group}");
     }
@@ -242,10 +186,7 @@ fn text_around_a_duration_is_refused_from_1_4_on() {
             return pool(&format!("disruption: {{consolidateAfter: {text}}}"), "");
         }
         let pool = pool("", "");
-        pool.replace(
-            "spec:\n      node",
-            &format!("spec:\n      {field}: {text}\n      node"),
-        )
+        pool.replace("spec:\n      node", &format!("spec:\n      {field}: {text}\n      node"))
     };
     for (field, text, before) in [
         ("consolidateAfter", "1hr", Some("crashes-karpenter")),
@@ -260,16 +201,10 @@ fn text_around_a_duration_is_refused_from_1_4_on() {
         ("terminationGracePeriod", "1hr", Some("invalid-value")),
     ] {
         let manifest = with(field, text);
-        let rules =
-            |minor| -> Vec<&str> { said(&manifest, minor).into_iter().map(|s| s.0).collect() };
+        let rules = |minor| -> Vec<&str> { said(&manifest, minor).into_iter().map(|s| s.0).collect() };
         assert_eq!(rules(3), Vec::from_iter(before), "{field}: {text}");
         assert_eq!(rules(4), ["invalid-value"], "{field}: {text}");
     }
-    let auto_mode = pool_of(
-        "eks.amazonaws.com",
-        "NodeClass",
-        "disruption: {consolidateAfter: 1hr}",
-        "",
-    );
+    let auto_mode = pool_of("eks.amazonaws.com", "NodeClass", "disruption: {consolidateAfter: 1hr}", "");
     assert_eq!(said(&auto_mode, 3)[0].0, "invalid-value");
 }

@@ -22,10 +22,7 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, most: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % most.max(1)
     }
 
@@ -71,11 +68,8 @@ fn pool(dice: &mut Dice) -> String {
     let weight = dice.below(3);
     let labels = dice.one(&["", "team: x", "team: y"]);
     let period = dice.one(&["", "10s", "1h", "48h"]);
-    let period = if period.is_empty() {
-        String::new()
-    } else {
-        format!("      terminationGracePeriod: {period}\n")
-    };
+    let period =
+        if period.is_empty() { String::new() } else { format!("      terminationGracePeriod: {period}\n") };
     let expire = dice.one(&["720h", "Never"]);
     let taints = dice.one(&["", "{key: nvidia.com/gpu, effect: NoSchedule}"]);
     let family = dice.one(&["g5", "g6", "c7i", "{{ .Values.family }}"]);
@@ -90,11 +84,8 @@ fn pool(dice: &mut Dice) -> String {
 }
 
 fn workload(dice: &mut Dice) -> String {
-    let (kind, api) = *dice.one(&[
-        ("Deployment", "apps/v1"),
-        ("StatefulSet", "apps/v1"),
-        ("Job", "batch/v1"),
-    ]);
+    let (kind, api) =
+        *dice.one(&[("Deployment", "apps/v1"), ("StatefulSet", "apps/v1"), ("Job", "batch/v1")]);
     let name = dice.one(&["one", "two", "three", "four"]);
     let replicas = dice.below(4);
     let replicas = match kind {
@@ -139,18 +130,12 @@ fn place(place: &Place) -> String {
         .locate()
         .map(|(source, document, span)| (source.path().to_owned(), document, span.start, span.end));
     let pointer = place.pointer().map(ToString::to_string);
-    format!(
-        "{at:?} {pointer:?} {:?}",
-        place.object().map(|o| o.id().clone())
-    )
+    format!("{at:?} {pointer:?} {:?}", place.object().map(|o| o.id().clone()))
 }
 
 fn line(finding: &Finding) -> String {
-    let related: Vec<String> = finding
-        .related
-        .iter()
-        .map(|r| format!("{} {}", r.message, place(&r.place)))
-        .collect();
+    let related: Vec<String> =
+        finding.related.iter().map(|r| format!("{} {}", r.message, place(&r.place))).collect();
     format!(
         "{} {:?} {:?} {} | {} | {:?} | {:?} | {related:?}",
         finding.rule.id,
@@ -180,18 +165,13 @@ fn afresh(texts: &BTreeMap<String, String>, engine: &Engine) -> BTreeMap<String,
     for object in files.iter().flat_map(|file| &file.objects) {
         index.apply(object.clone());
     }
-    let said = files
-        .iter()
-        .map(|file| shown(&engine.check_file(file, &index)));
+    let said = files.iter().map(|file| shown(&engine.check_file(file, &index)));
     texts.keys().cloned().zip(said).collect()
 }
 
 /// Another text in the place of one: documents swapped, lines lost, doubled, or taken from others.
 fn edited(text: &str, documents: &[String], dice: &mut Dice) -> String {
-    let mut parts: Vec<String> = cut(text)
-        .into_iter()
-        .map(|part| text[part].to_owned())
-        .collect();
+    let mut parts: Vec<String> = cut(text).into_iter().map(|part| text[part].to_owned()).collect();
     let at = dice.below(parts.len());
     match dice.below(8) {
         0 => parts.push(dice.one(documents).clone()),
@@ -206,10 +186,7 @@ fn edited(text: &str, documents: &[String], dice: &mut Dice) -> String {
             let line = dice.below(lines.len());
             let written = lines.get(line).copied().unwrap_or_default();
             let key = written.split(':').next().unwrap_or_default();
-            let theirs: Vec<&str> = other
-                .lines()
-                .filter(|l| l.split(':').next() == Some(key))
-                .collect();
+            let theirs: Vec<&str> = other.lines().filter(|l| l.split(':').next() == Some(key)).collect();
             match dice.below(3) {
                 _ if !theirs.is_empty() && line < lines.len() => lines[line] = *dice.one(&theirs),
                 0 if line < lines.len() => {
@@ -230,28 +207,16 @@ fn edited(text: &str, documents: &[String], dice: &mut Dice) -> String {
 
 fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
     let mut dice = Dice(seed);
-    let settings = Settings {
-        complete,
-        ..Settings::default()
-    };
+    let settings = Settings { complete, ..Settings::default() };
     let engine = Arc::new(Engine::new(settings));
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
     let mut workspace = Workspace::new(complete);
-    let paths: Vec<String> = (0..24)
-        .map(|n| format!("folder-{}/file-{n}.yaml", n % 5))
-        .collect();
+    let paths: Vec<String> = (0..24).map(|n| format!("folder-{}/file-{n}.yaml", n % 5)).collect();
     for path in &paths[..12] {
-        let text = (0..4)
-            .map(|_| dice.one(documents).clone())
-            .collect::<Vec<_>>()
-            .join("\n---\n");
+        let text = (0..4).map(|_| dice.one(documents).clone()).collect::<Vec<_>>().join("\n---\n");
         texts.insert(path.clone(), text);
     }
-    workspace.open(
-        texts
-            .iter()
-            .map(|(path, text)| (read(path, text), Arc::clone(&engine))),
-    );
+    workspace.open(texts.iter().map(|(path, text)| (read(path, text), Arc::clone(&engine))));
     let mut before = afresh(&texts, &engine);
     let mut others = 0;
     for step in 0..steps {
@@ -260,11 +225,7 @@ fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
             texts.remove(&path);
             workspace.remove(&path)
         } else {
-            let text = edited(
-                texts.get(&path).map_or("", String::as_str),
-                documents,
-                &mut dice,
-            );
+            let text = edited(texts.get(&path).map_or("", String::as_str), documents, &mut dice);
             texts.insert(path.clone(), text.clone());
             workspace.set(read(&path, &text), &engine)
         };
@@ -279,18 +240,11 @@ fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
             .filter(|(other, said)| **other != path && before.get(*other) != Some(said))
             .map(|(path, _)| path)
             .collect();
-        assert_eq!(
-            told.iter().collect::<BTreeSet<_>>(),
-            different,
-            "step {step}, seed {seed}"
-        );
+        assert_eq!(told.iter().collect::<BTreeSet<_>>(), different, "step {step}, seed {seed}");
         others += different.len();
         before = now;
     }
-    assert!(
-        others > steps / 20,
-        "edits do change what is said of other files"
-    );
+    assert!(others > steps / 20, "edits do change what is said of other files");
 }
 
 fn steps() -> usize {
@@ -327,10 +281,7 @@ fn of_the_pools_of_many_clusters_nobody_knows_who_goes_where() {
          - {name: main, image: example.com/a:1, command: [torchrun, train.py], resources: {limits: {nvidia.com/gpu: 1}}}\n";
     let on_spot = |workspace: &Workspace| {
         let judged = workspace.judged("run.yaml").unwrap();
-        judged
-            .findings
-            .iter()
-            .any(|f| f.rule.id == "training-on-spot")
+        judged.findings.iter().any(|f| f.rule.id == "training-on-spot")
     };
     let engine = Arc::new(Engine::new(Settings::default()));
     let most: Vec<String> = (0..500).map(pool).collect();
@@ -338,10 +289,7 @@ fn of_the_pools_of_many_clusters_nobody_knows_who_goes_where() {
     workspace.set(read("pools.yaml", &most.join("---\n")), &engine);
     workspace.set(read("run.yaml", run), &engine);
     assert!(on_spot(&workspace));
-    assert_eq!(
-        workspace.set(read("more.yaml", &pool(500)), &engine),
-        ["run.yaml"]
-    );
+    assert_eq!(workspace.set(read("more.yaml", &pool(500)), &engine), ["run.yaml"]);
     assert!(!on_spot(&workspace));
     assert_eq!(workspace.remove("more.yaml"), ["run.yaml"]);
     assert!(on_spot(&workspace));
@@ -353,32 +301,17 @@ fn files_come_and_go() {
     let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: gpu\n";
     let missing = |workspace: &Workspace| {
         let judged = workspace.judged("pool.yaml").unwrap();
-        judged
-            .findings
-            .iter()
-            .any(|f| f.rule.id == "node-class-missing")
+        judged.findings.iter().any(|f| f.rule.id == "node-class-missing")
     };
-    let settings = Settings {
-        complete: true,
-        ..Settings::default()
-    };
+    let settings = Settings { complete: true, ..Settings::default() };
     let engine = Arc::new(Engine::new(settings));
     let mut workspace = Workspace::new(true);
-    assert_eq!(
-        workspace.set(read("pool.yaml", pool), &engine),
-        [] as [&str; 0]
-    );
+    assert_eq!(workspace.set(read("pool.yaml", pool), &engine), [] as [&str; 0]);
     assert!(missing(&workspace));
-    assert_eq!(
-        workspace.set(read("class.yaml", class), &engine),
-        ["pool.yaml"]
-    );
+    assert_eq!(workspace.set(read("class.yaml", class), &engine), ["pool.yaml"]);
     assert!(!missing(&workspace));
     let moved = format!("\n{class}");
-    assert_eq!(
-        workspace.set(read("class.yaml", &moved), &engine),
-        [] as [&str; 0]
-    );
+    assert_eq!(workspace.set(read("class.yaml", &moved), &engine), [] as [&str; 0]);
     assert_eq!(workspace.remove("class.yaml"), ["pool.yaml"]);
     assert!(missing(&workspace));
     assert_eq!(workspace.remove("class.yaml"), [] as [&str; 0]);

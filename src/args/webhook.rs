@@ -123,12 +123,7 @@ pub(crate) struct ServeArgs {
     pub(crate) log_format: LogStyle,
 
     /// What is logged, such as `info` or `gpulint_webhook=debug`
-    #[arg(
-        long,
-        env = "GPULINT_LOG",
-        default_value = "info",
-        value_name = "FILTER"
-    )]
+    #[arg(long, env = "GPULINT_LOG", default_value = "info", value_name = "FILTER")]
     pub(crate) log: String,
 
     /// Configuration, platform and rules.
@@ -227,16 +222,7 @@ mod tests {
     fn times_have_a_unit() {
         assert_eq!(duration("90d"), Ok(Duration::from_secs(90 * 86_400)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        for wrong in [
-            "",
-            "5",
-            "s",
-            "-5s",
-            "5w",
-            "99999999999999999999s",
-            "99999999d",
-            "٣s",
-        ] {
+        for wrong in ["", "5", "s", "-5s", "5w", "99999999999999999999s", "99999999d", "٣s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
     }

@@ -37,9 +37,7 @@ impl Folders {
                     folders.charts.insert(folder.to_owned());
                 }
                 if let Some(kustomization) = Kustomization::read(folder) {
-                    folders
-                        .kustomizations
-                        .insert(folder.to_owned(), kustomization);
+                    folders.kustomizations.insert(folder.to_owned(), kustomization);
                 }
             }
         }
@@ -121,8 +119,7 @@ impl Folders {
         let named = named.is_some_and(|rest| rest.is_empty() || rest.ends_with(['-', '_', '.']));
         let beside = |folder: &Path| self.kustomizations.contains_key(folder);
         named && beside(folder)
-            || folder.file_name().is_some_and(|name| name == "patches")
-                && folder.parent().is_some_and(beside)
+            || folder.file_name().is_some_and(|name| name == "patches") && folder.parent().is_some_and(beside)
     }
 
     /// Whether kustomize completes the file.

@@ -9,8 +9,7 @@ use gpulint_rules::source::{self, Source, Target};
 use super::absolute;
 
 /// The names that kustomize knows.
-pub(super) const KUSTOMIZATIONS: [&str; 3] =
-    ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+pub(super) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// A kustomization, with the paths in it made absolute.
 #[derive(Debug, Default)]
@@ -85,8 +84,7 @@ impl Kustomization {
         }
         for replacement in root.get("replacements").items() {
             let targets = replacement.get("targets").items();
-            self.targets
-                .extend(targets.map(|target| selected(&target.get("select"))));
+            self.targets.extend(targets.map(|target| selected(&target.get("select"))));
         }
     }
 }
@@ -98,10 +96,7 @@ fn selected(target: &Node<'_>) -> Target {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
         (!text.is_empty() && text.chars().all(is_plain)).then(|| text.to_owned())
     };
-    Target {
-        kind: plain("kind"),
-        name: plain("name"),
-    }
+    Target { kind: plain("kind"), name: plain("name") }
 }
 
 /// The objects that patches of a file name.
@@ -116,10 +111,7 @@ fn named(source: Source) -> Vec<Target> {
     let roots = documents.iter().filter_map(|document| document.root());
     let targets = roots.filter_map(|root| {
         let text = |node: Node<'_>| node.text().map(str::to_owned);
-        Some(Target {
-            kind: Some(text(root.get("kind"))?),
-            name: text(root.path(&["metadata", "name"])),
-        })
+        Some(Target { kind: Some(text(root.get("kind"))?), name: text(root.path(&["metadata", "name"])) })
     });
     targets.collect()
 }

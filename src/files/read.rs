@@ -57,9 +57,7 @@ pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> Read {
 /// Reads a file whose content is at hand already.
 pub(crate) fn reread(input: &Input, scope: &str, folders: &Folders, bytes: Vec<u8>) -> Read {
     let source = Source::new(&input.shown, bytes).scoped(scope);
-    let source = source
-        .kustomized(folders.is_kustomized(input))
-        .patched(folders.targets(input));
+    let source = source.kustomized(folders.is_kustomized(input)).patched(folders.targets(input));
     let source = Arc::new(source);
     let documents = parse(&source);
     sort_out(input, source, documents, folders.is_patch(input))
@@ -72,26 +70,15 @@ fn speaks_of_kubernetes(text: &str) -> bool {
 }
 
 fn failed(input: &Input, error: &io::Error) -> Read {
-    Read {
-        error: Some(format!("{}: {error}", input.shown)),
-        ..Read::default()
-    }
+    Read { error: Some(format!("{}: {error}", input.shown)), ..Read::default() }
 }
 
 fn skip(input: &Input, reason: Reason) -> Read {
-    Read {
-        skipped: vec![skipped(input, None, reason, false)],
-        ..Read::default()
-    }
+    Read { skipped: vec![skipped(input, None, reason, false)], ..Read::default() }
 }
 
 fn skipped(input: &Input, document: Option<u32>, reason: Reason, partial: bool) -> Skipped {
-    Skipped {
-        file: input.shown.clone(),
-        document,
-        reason,
-        partial,
-    }
+    Skipped { file: input.shown.clone(), document, reason, partial }
 }
 
 /// The content; `None` where it is past the limit.
@@ -148,17 +135,12 @@ fn is_binary(bytes: &[u8], input: &Input) -> bool {
     if !sample.contains(&0) {
         return false;
     }
-    let control = sample
-        .iter()
-        .filter(|b| **b < 0x20 && !matches!(b, b'\n' | b'\r' | b'\t'))
-        .count();
+    let control = sample.iter().filter(|b| **b < 0x20 && !matches!(b, b'\n' | b'\r' | b'\t')).count();
     !input.stdin && !has_manifest_name(input) || control * 10 > sample.len()
 }
 
 fn has_manifest_name(input: &Input) -> bool {
-    [".yaml", ".yml", ".json"]
-        .iter()
-        .any(|e| input.shown.ends_with(e))
+    [".yaml", ".yml", ".json"].iter().any(|e| input.shown.ends_with(e))
 }
 
 /// Data and settings of other programs, often JSON with comments: not ours to judge, not even
@@ -192,9 +174,7 @@ fn parse(source: &Source) -> Vec<Document> {
         .into_par_iter()
         .map(|group| {
             let parts = group.into_iter();
-            parts
-                .flat_map(|part| source::parse_part(source, part))
-                .collect()
+            parts.flat_map(|part| source::parse_part(source, part)).collect()
         })
         .collect();
     source::number(parsed.into_iter())
@@ -217,8 +197,7 @@ fn sort_out(input: &Input, source: Arc<Source>, documents: Vec<Document>, patch:
                 read.skipped.push(skipped(input, number, reason, false));
             }
             Content::Broken if !*ours => {
-                read.skipped
-                    .push(skipped(input, number, Reason::Foreign, false));
+                read.skipped.push(skipped(input, number, Reason::Foreign, false));
             }
             Content::Broken => {
                 read.manifest = true;
@@ -227,11 +206,7 @@ fn sort_out(input: &Input, source: Arc<Source>, documents: Vec<Document>, patch:
             Content::Objects(found) => {
                 if patch || found.iter().any(is_patch) {
                     let template = !patch && found.iter().any(Object::is_pod_template);
-                    let reason = if template {
-                        Reason::PodTemplate
-                    } else {
-                        Reason::KustomizePatch
-                    };
+                    let reason = if template { Reason::PodTemplate } else { Reason::KustomizePatch };
                     read.skipped.push(skipped(input, number, reason, true));
                 } else {
                     read.manifest = true;
@@ -244,11 +219,7 @@ fn sort_out(input: &Input, source: Arc<Source>, documents: Vec<Document>, patch:
     if !read.manifest {
         whole_file(&mut read.skipped);
     }
-    read.file = (!kept.is_empty()).then_some(File {
-        source,
-        documents: kept,
-        objects,
-    });
+    read.file = (!kept.is_empty()).then_some(File { source, documents: kept, objects });
     read
 }
 
@@ -279,10 +250,7 @@ fn content(source: &Arc<Source>, document: &Document, patch: bool) -> Content {
     let Some(root) = document.root() else {
         let span = document.span;
         let text = source.text().get(span.start as usize..span.end as usize);
-        let syntax = document
-            .problems
-            .iter()
-            .any(|p| p.kind == ProblemKind::Syntax);
+        let syntax = document.problems.iter().any(|p| p.kind == ProblemKind::Syntax);
         return if syntax && text.is_some_and(|t| t.contains("{{")) {
             Content::Other(Reason::HelmTemplate)
         } else {
@@ -304,8 +272,7 @@ fn content(source: &Arc<Source>, document: &Document, patch: bool) -> Content {
     }
     // `builtin` is how kustomize's own transformers and generators are named.
     let kustomize = |o: &Object| {
-        o.id().group == "kustomize.config.k8s.io"
-            || o.id().group.is_empty() && o.id().version == "builtin"
+        o.id().group == "kustomize.config.k8s.io" || o.id().group.is_empty() && o.id().version == "builtin"
     };
     if objects.iter().all(kustomize) {
         return Content::Other(Reason::Kustomization);

@@ -60,9 +60,7 @@ pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> Found {
                 found.skip(path, Reason::NotAFile);
             }
             Err(error) if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => {
-                found
-                    .errors
-                    .push(format!("{}: {}", shown(path), reason(&error)));
+                found.errors.push(format!("{}: {}", shown(path), reason(&error)));
                 found.skip(path, Reason::DanglingLink);
             }
             Err(error) => found.errors.push(format!("{}: {error}", shown(path))),
@@ -77,23 +75,12 @@ pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> Found {
 
 impl Found {
     fn skip(&mut self, path: &Path, reason: Reason) {
-        self.skipped.push(Skipped {
-            file: shown(path),
-            document: None,
-            reason,
-            partial: false,
-        });
+        self.skipped.push(Skipped { file: shown(path), document: None, reason, partial: false });
     }
 }
 
 fn input(path: &Path, named: bool) -> Input {
-    Input {
-        shown: shown(path),
-        path: path.to_owned(),
-        absolute: absolute(path),
-        named,
-        stdin: false,
-    }
+    Input { shown: shown(path), path: path.to_owned(), absolute: absolute(path), named, stdin: false }
 }
 
 /// Reads a folder; says whether there was a link to a file in it.
@@ -147,18 +134,12 @@ fn walk(root: &Path, found: &mut Found) -> bool {
 
 /// Nobody types `./` before what stands in the current folder.
 fn plain<'a>(root: &Path, path: &'a Path) -> &'a Path {
-    if root == Path::new(".") {
-        path.strip_prefix(".").unwrap_or(path)
-    } else {
-        path
-    }
+    if root == Path::new(".") { path.strip_prefix(".").unwrap_or(path) } else { path }
 }
 
 fn is_manifest_name(path: &Path) -> bool {
     path.extension().is_some_and(|extension| {
-        ["yaml", "yml", "json"]
-            .iter()
-            .any(|known| extension.eq_ignore_ascii_case(known))
+        ["yaml", "yml", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known))
     })
 }
 

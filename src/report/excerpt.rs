@@ -64,30 +64,15 @@ impl Excerpt {
             numbers.extend(line.saturating_sub(CONTEXT)..=(line + CONTEXT).min(last).max(line));
         }
         let name = printable(source.path(), false).into_owned();
-        let mut excerpt = Excerpt {
-            name,
-            text: String::new(),
-            lines: Vec::new(),
-            labels: Vec::new(),
-        };
+        let mut excerpt = Excerpt { name, text: String::new(), lines: Vec::new(), labels: Vec::new() };
         for number in numbers {
-            let here: Vec<&Mark> = marks
-                .iter()
-                .filter(|m| index.line_of(m.span.start) == number)
-                .collect();
+            let here: Vec<&Mark> = marks.iter().filter(|m| index.line_of(m.span.start) == number).collect();
             excerpt.push(source, number, &here, width, unicode);
         }
         excerpt
     }
 
-    fn push(
-        &mut self,
-        source: &Source,
-        number: usize,
-        marks: &[&Mark],
-        width: usize,
-        unicode: bool,
-    ) {
+    fn push(&mut self, source: &Source, number: usize, marks: &[&Mark], width: usize, unicode: bool) {
         let text = source.text();
         let from = source.lines().start_of(number, text) as usize;
         let to = source.lines().start_of(number + 1, text) as usize;
@@ -96,11 +81,7 @@ impl Excerpt {
         let first = marks.iter().map(|m| m.span.start as usize).min();
         let (shown, before, after) = window(line, first.map(|at| at - from), width);
 
-        let (dots, strange) = if unicode {
-            ("…", '\u{FFFD}')
-        } else {
-            ("...", '?')
-        };
+        let (dots, strange) = if unicode { ("…", '\u{FFFD}') } else { ("...", '?') };
         let start = self.text.len();
         self.lines.push(Line { start, number });
         if before {
@@ -132,10 +113,7 @@ impl Excerpt {
             let column = source.lines().position(text, mark.span.start).column;
             self.labels.push(Label {
                 span: (start, end.saturating_sub(start)).into(),
-                text: mark
-                    .text
-                    .as_deref()
-                    .map(|t| printable(t, false).into_owned()),
+                text: mark.text.as_deref().map(|t| printable(t, false).into_owned()),
                 primary: mark.primary,
                 column: column as usize - 1,
             });
@@ -145,11 +123,8 @@ impl Excerpt {
     /// The labels, in the order of the text, as miette draws them.
     pub(crate) fn labels(&self) -> impl Iterator<Item = LabeledSpan> + '_ {
         self.labels.iter().map(|label| {
-            let make = if label.primary {
-                LabeledSpan::new_primary_with_span
-            } else {
-                LabeledSpan::new_with_span
-            };
+            let make =
+                if label.primary { LabeledSpan::new_primary_with_span } else { LabeledSpan::new_with_span };
             make(label.text.clone(), label.span)
         })
     }
@@ -174,10 +149,7 @@ fn window(line: &str, label: Option<usize>, width: usize) -> (std::ops::Range<us
         Some(_) => nth_back(width / 3).unwrap_or(0),
         None => 0,
     };
-    let end = line[start..]
-        .char_indices()
-        .nth(width)
-        .map_or(line.len(), |(i, _)| start + i);
+    let end = line[start..].char_indices().nth(width).map_or(line.len(), |(i, _)| start + i);
     (start..end, start > 0, end < line.len())
 }
 
@@ -210,10 +182,7 @@ impl SourceCode for Excerpt {
             }
         }
         let start = self.lines[first].start;
-        let end = self
-            .lines
-            .get(last + 1)
-            .map_or(self.text.len(), |l| l.start);
+        let end = self.lines.get(last + 1).map_or(self.text.len(), |l| l.start);
         // Asked for no context, miette wants the place for its header.
         let column = if before == 0 && after == 0 {
             let label = self.labels.iter().find(|l| l.span == *span);
@@ -240,11 +209,7 @@ mod tests {
     use super::{Excerpt, Mark, window};
 
     fn mark(start: u32, end: u32) -> Mark {
-        Mark {
-            span: Span::new(start, end),
-            text: None,
-            primary: true,
-        }
+        Mark { span: Span::new(start, end), text: None, primary: true }
     }
 
     #[test]

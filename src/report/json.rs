@@ -137,10 +137,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), Failure>
     let summary = &report.summary;
     let root = Root {
         version: 1,
-        tool: Tool {
-            name: "gpulint",
-            version: env!("CARGO_PKG_VERSION"),
-        },
+        tool: Tool { name: "gpulint", version: env!("CARGO_PKG_VERSION") },
         summary: Summary {
             files: summary.files,
             objects: summary.objects,
@@ -211,11 +208,7 @@ fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
         }),
         week: finding.week.as_deref().map(|week| Week {
             reasons: week.reasons.iter().map(|r| r.name()).collect(),
-            days: week
-                .hours
-                .iter()
-                .map(|day| day.iter().map(|hour| hour.letter()).collect())
-                .collect(),
+            days: week.hours.iter().map(|day| day.iter().map(|hour| hour.letter()).collect()).collect(),
             timezone: week.zone.as_ref().map(|zone| zone.name.as_str()),
         }),
     }
@@ -227,10 +220,7 @@ fn edits(finding: &Finding, fix: &gpulint_rules::Fix) -> Vec<Edit> {
         return Vec::new();
     };
     let edits = text::edits(object, fix).unwrap_or_default();
-    let edit = |edit: text::Edit| Edit {
-        range: range(source, edit.span),
-        text: edit.text,
-    };
+    let edit = |edit: text::Edit| Edit { range: range(source, edit.span), text: edit.text };
     edits.into_iter().map(edit).collect()
 }
 
@@ -244,16 +234,9 @@ fn file_of(place: &Place) -> Option<&str> {
 fn range(source: &Source, span: Span) -> Range {
     let point = |at: u32| {
         let position = source.lines().position(source.text(), at);
-        Point {
-            line: position.line,
-            column: position.column,
-            offset: source.disk_offset(at),
-        }
+        Point { line: position.line, column: position.column, offset: source.disk_offset(at) }
     };
-    Range {
-        start: point(span.start),
-        end: point(span.end),
-    }
+    Range { start: point(span.start), end: point(span.end) }
 }
 
 fn change(operation: &Operation) -> Change<'_> {
@@ -264,10 +247,5 @@ fn change(operation: &Operation) -> Change<'_> {
         Operation::Remove { path } => ("remove", None, path, None),
         Operation::Move { from, path } => ("move", Some(from.as_str()), path, None),
     };
-    Change {
-        op,
-        from,
-        path,
-        value,
-    }
+    Change { op, from, path, value }
 }

@@ -9,8 +9,7 @@ use gpulint_rules::model::budget::{DAYS, Week};
 use gpulint_rules::source::Source;
 use gpulint_rules::{Finding, Safety, Severity};
 use miette::{
-    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode, ThemeCharacters,
-    ThemeStyles,
+    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode, ThemeCharacters, ThemeStyles,
 };
 
 use crate::failure::Failure;
@@ -25,12 +24,7 @@ use super::{Report, Summary};
 const GUTTER: usize = 12;
 
 /// Writes the findings, and the summary where it is wanted.
-pub(crate) fn write(
-    out: &mut dyn Write,
-    report: &Report,
-    look: Look,
-    summary: bool,
-) -> Result<(), Failure> {
+pub(crate) fn write(out: &mut dyn Write, report: &Report, look: Look, summary: bool) -> Result<(), Failure> {
     let drawer = Drawer::new(look);
     let mut text = String::new();
     for (at, finding) in report.findings.iter().enumerate() {
@@ -54,26 +48,13 @@ impl Drawer {
         Drawer {
             look,
             theme: GraphicalTheme {
-                characters: if look.unicode {
-                    ThemeCharacters::unicode()
-                } else {
-                    ThemeCharacters::ascii()
-                },
-                styles: if look.color {
-                    ThemeStyles::ansi()
-                } else {
-                    ThemeStyles::none()
-                },
+                characters: if look.unicode { ThemeCharacters::unicode() } else { ThemeCharacters::ascii() },
+                styles: if look.color { ThemeStyles::ansi() } else { ThemeStyles::none() },
             },
         }
     }
 
-    fn finding(
-        &self,
-        out: &mut String,
-        finding: &Finding,
-        refused: Option<&String>,
-    ) -> Result<(), Failure> {
+    fn finding(&self, out: &mut String, finding: &Finding, refused: Option<&String>) -> Result<(), Failure> {
         use fmt::Write as _;
         let styles = &self.theme.styles;
         let style = match finding.severity {
@@ -88,25 +69,15 @@ impl Drawer {
 
         let mut others: Vec<(Arc<Source>, Vec<Mark>)> = Vec::new();
         if let Some((source, _, span)) = finding.place.locate() {
-            let mut marks = vec![Mark {
-                span,
-                text: None,
-                primary: true,
-            }];
+            let mut marks = vec![Mark { span, text: None, primary: true }];
             for related in &finding.related {
                 let Some((other, _, span)) = related.place.locate() else {
                     continue;
                 };
-                let mark = Mark {
-                    span,
-                    text: Some(related.message.clone()),
-                    primary: false,
-                };
+                let mark = Mark { span, text: Some(related.message.clone()), primary: false };
                 if Arc::ptr_eq(other, source) {
                     marks.push(mark);
-                } else if let Some((_, known)) =
-                    others.iter_mut().find(|(s, _)| Arc::ptr_eq(s, other))
-                {
+                } else if let Some((_, known)) = others.iter_mut().find(|(s, _)| Arc::ptr_eq(s, other)) {
                     known.push(mark);
                 } else {
                     others.push((Arc::clone(other), vec![mark]));
@@ -128,11 +99,7 @@ impl Drawer {
                 Safety::Safe => "safe",
                 Safety::Unsafe => "unsafe",
             };
-            let nodes = if fix.drifts {
-                format!(", {REPLACES}")
-            } else {
-                String::new()
-            };
+            let nodes = if fix.drifts { format!(", {REPLACES}") } else { String::new() };
             self.line(out, "fix", &format!("{} ({safety}{nodes})", fix.title))?;
         }
         if let Some(reason) = refused {
@@ -208,9 +175,7 @@ impl Drawer {
         let mut out = String::new();
         let mut rest = row;
         while let Some(letter) = rest.chars().next() {
-            let run = rest
-                .find(|c: char| c != letter && c != ' ')
-                .unwrap_or(rest.len());
+            let run = rest.find(|c: char| c != letter && c != ' ').unwrap_or(rest.len());
             let (same, after) = rest.split_at(run);
             let style = match letter {
                 '#' | '/' => styles.error,
@@ -269,48 +234,31 @@ pub(crate) fn in_one_line(summary: &Summary) -> String {
         let s = if n == 1 { "" } else { "s" };
         format!("{n} {what}{s}")
     };
-    let found: Vec<String> = [
-        (summary.errors, "error"),
-        (summary.warnings, "warning"),
-        (summary.infos, "info"),
-    ]
-    .into_iter()
-    .filter(|(n, _)| *n > 0)
-    .map(|(n, what)| count(n, what))
-    .collect();
-    let mut line = if found.is_empty() {
-        "no findings".to_owned()
-    } else {
-        found.join(", ")
-    };
-    line.push_str(&format!(
-        " in {} ({})",
-        count(summary.files, "file"),
-        count(summary.objects, "object")
-    ));
+    let found: Vec<String> =
+        [(summary.errors, "error"), (summary.warnings, "warning"), (summary.infos, "info")]
+            .into_iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, what)| count(n, what))
+            .collect();
+    let mut line = if found.is_empty() { "no findings".to_owned() } else { found.join(", ") };
+    line.push_str(&format!(" in {} ({})", count(summary.files, "file"), count(summary.objects, "object")));
     if let Some(fixed) = summary.fixed {
         let left = summary.errors + summary.warnings + summary.infos;
         line.insert_str(0, &format!("{fixed} fixed, {left} left: "));
     }
-    match (
-        summary.safely_fixable,
-        summary.fixable - summary.safely_fixable,
-    ) {
+    match (summary.safely_fixable, summary.fixable - summary.safely_fixable) {
         (0, 0) => {}
         (safe, 0) => line.push_str(&format!("; {safe} fixable with --fix")),
         (0, more) => line.push_str(&format!("; {more} fixable with --unsafe-fixes")),
-        (safe, more) => line.push_str(&format!(
-            "; {safe} fixable with --fix, {more} more with --unsafe-fixes"
-        )),
+        (safe, more) => {
+            line.push_str(&format!("; {safe} fixable with --fix, {more} more with --unsafe-fixes"))
+        }
     }
     if summary.suppressed > 0 {
         line.push_str(&format!("; {} suppressed", summary.suppressed));
     }
     // Our own configuration is nothing that a reader would miss.
-    let missed = summary
-        .skipped
-        .iter()
-        .filter(|s| s.reason != Reason::Config);
+    let missed = summary.skipped.iter().filter(|s| s.reason != Reason::Config);
     let skipped = missed.count();
     if skipped > 0 {
         line.push_str(&format!("; {skipped} skipped: see --format json"));
@@ -324,18 +272,11 @@ mod tests {
 
     #[test]
     fn the_summary_counts_in_words() {
-        let mut summary = Summary {
-            files: 2,
-            objects: 5,
-            ..Summary::default()
-        };
+        let mut summary = Summary { files: 2, objects: 5, ..Summary::default() };
         assert_eq!(in_one_line(&summary), "no findings in 2 files (5 objects)");
         summary.errors = 3;
         summary.warnings = 1;
         summary.files = 1;
-        assert_eq!(
-            in_one_line(&summary),
-            "3 errors, 1 warning in 1 file (5 objects)"
-        );
+        assert_eq!(in_one_line(&summary), "3 errors, 1 warning in 1 file (5 objects)");
     }
 }

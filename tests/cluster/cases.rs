@@ -38,10 +38,7 @@ pub(crate) struct Claim {
 impl Claim {
     /// Says that somebody who was asked refuses the object.
     pub(crate) fn claims_refusal(&self) -> bool {
-        matches!(
-            self.refused_by,
-            Some(Authority::ApiServer | Authority::KedaAdmission)
-        )
+        matches!(self.refused_by, Some(Authority::ApiServer | Authority::KedaAdmission))
     }
 }
 
@@ -49,17 +46,13 @@ impl Claim {
 pub(crate) fn claims(engine: &Engine, case: &Case) -> Vec<Claim> {
     let source = Arc::new(Source::from_text("case.yaml", &case.text));
     let documents = read(&source);
-    let objects: Vec<Object> = documents
-        .iter()
-        .flat_map(|d| Object::from_document(&source, d, false))
-        .collect();
+    let objects: Vec<Object> =
+        documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
     let mut index = Index::new(false);
     for object in &objects {
         index.apply(object.clone());
     }
-    let of_text = documents
-        .iter()
-        .flat_map(|d| engine.check_document(&source, d));
+    let of_text = documents.iter().flat_map(|d| engine.check_document(&source, d));
     let of_objects = objects.iter().flat_map(|o| engine.check_object(o, &index));
     of_text
         .chain(of_objects)
@@ -75,11 +68,7 @@ pub(crate) fn claims(engine: &Engine, case: &Case) -> Vec<Claim> {
 
 /// gpulint as a user has it without any configuration.
 pub(crate) fn engine() -> Engine {
-    Engine::new(Settings {
-        complete: false,
-        suppressions: false,
-        ..Settings::default()
-    })
+    Engine::new(Settings { complete: false, suppressions: false, ..Settings::default() })
 }
 
 /// Every document below a folder that is one object or a list of them, in the order of the paths.
@@ -87,20 +76,14 @@ pub(crate) fn documents(root: &Path, folder: &Path) -> Vec<Case> {
     let mut paths = Vec::new();
     manifests_below(folder, &mut paths);
     paths.sort();
-    paths
-        .iter()
-        .flat_map(|path| read_file(root, path))
-        .collect()
+    paths.iter().flat_map(|path| read_file(root, path)).collect()
 }
 
 fn manifests_below(folder: &Path, out: &mut Vec<PathBuf>) {
     let entries = walk::children(folder);
     // Patches and templates are no objects yet.
     let foreign = ["kustomization.yaml", "Chart.yaml"];
-    if entries
-        .iter()
-        .any(|path| foreign.iter().any(|f| path.ends_with(f)))
-    {
+    if entries.iter().any(|path| foreign.iter().any(|f| path.ends_with(f))) {
         return;
     }
     for path in entries {
@@ -124,10 +107,8 @@ fn read_file(root: &Path, path: &Path) -> Vec<Case> {
         let part = &text[range];
         let source = Arc::new(Source::from_text(&name, part));
         let documents = read(&source);
-        let objects: Vec<Object> = documents
-            .iter()
-            .flat_map(|d| Object::from_document(&source, d, false))
-            .collect();
+        let objects: Vec<Object> =
+            documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
         for (item, object) in objects.iter().enumerate() {
             // A patch of a patch's own language is no object.
             if part.contains("$patch:") {
@@ -140,17 +121,9 @@ fn read_file(root: &Path, path: &Path) -> Vec<Case> {
                 class: "written".to_owned(),
                 id: object.id().clone(),
                 // An item of a list is sent for itself, as a client does that applies a list.
-                media: if alone && !is_list {
-                    "application/yaml"
-                } else {
-                    "application/json"
-                },
+                media: if alone && !is_list { "application/yaml" } else { "application/json" },
                 unexpanded: object.root().has_unknown() || has_placeholder_key(&object.root()),
-                text: if alone && !is_list {
-                    part.to_owned()
-                } else {
-                    object.root().to_json().to_string()
-                },
+                text: if alone && !is_list { part.to_owned() } else { object.root().to_json().to_string() },
             });
         }
     }
@@ -160,20 +133,14 @@ fn read_file(root: &Path, path: &Path) -> Vec<Case> {
 /// Whether a key is filled in later.
 fn has_placeholder_key(node: &Node<'_>) -> bool {
     node.items().any(|item| has_placeholder_key(&item))
-        || node
-            .entries()
-            .iter()
-            .any(|(key, value)| is_placeholder(key) || has_placeholder_key(value))
+        || node.entries().iter().any(|(key, value)| is_placeholder(key) || has_placeholder_key(value))
 }
 
 /// The object of a case as a value.
 pub(crate) fn value(case: &Case) -> Option<Value> {
     let source = Arc::new(Source::from_text("case.yaml", &case.text));
     let documents = read(&source);
-    let object = documents
-        .iter()
-        .flat_map(|d| Object::from_document(&source, d, false))
-        .next()?;
+    let object = documents.iter().flat_map(|d| Object::from_document(&source, d, false)).next()?;
     Some(object.root().to_json())
 }
 

@@ -28,9 +28,7 @@ impl Authority {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "gpulint tests");
+        params.distinguished_name.push(DnType::CommonName, "gpulint tests");
         let certificate = params.self_signed(&key).expect("a certificate");
         Authority {
             pem: certificate.pem(),
@@ -61,9 +59,6 @@ impl Authority {
         let mut params = CertificateParams::new(names).expect("names of a certificate");
         params.extended_key_usages = vec![purpose];
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
-        Pair {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
-        }
+        Pair { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 }

@@ -23,17 +23,13 @@ pub(crate) struct Difference {
 
 impl Difference {
     fn covers(&self, disagreement: &Disagreement) -> bool {
-        let part = |wanted: &Option<String>, text: &str| {
-            wanted.as_ref().is_none_or(|w| text.contains(w.as_str()))
-        };
+        let part =
+            |wanted: &Option<String>, text: &str| wanted.as_ref().is_none_or(|w| text.contains(w.as_str()));
         self.kind.as_ref().is_none_or(|k| *k == disagreement.kind)
             && self.class.as_ref().is_none_or(|c| *c == disagreement.class)
             && part(&self.case, &disagreement.name)
             && part(&self.server, &disagreement.server)
-            && self
-                .rule
-                .as_ref()
-                .is_none_or(|rule| disagreement.false_claims.iter().any(|c| c == rule))
+            && self.rule.as_ref().is_none_or(|rule| disagreement.false_claims.iter().any(|c| c == rule))
     }
 }
 
@@ -55,11 +51,7 @@ impl Differences {
                 .map(|entry| {
                     let text = |key: &str| entry[key].as_str().map(str::to_owned);
                     let known = ["kind", "class", "case", "server", "rule", "reason"];
-                    let keys: Vec<&String> = entry
-                        .as_object()
-                        .into_iter()
-                        .flat_map(|m| m.keys())
-                        .collect();
+                    let keys: Vec<&String> = entry.as_object().into_iter().flat_map(|m| m.keys()).collect();
                     assert!(
                         keys.iter().all(|k| known.contains(&k.as_str())) && keys.len() > 1,
                         "{}: {entry}",

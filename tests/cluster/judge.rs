@@ -13,16 +13,10 @@ use crate::places;
 use crate::server::Cluster;
 
 /// Admission that depends on what else is in the cluster; an object is judged for itself.
-const OF_THE_CLUSTER: [&str; 4] = [
-    "NamespaceLifecycle",
-    "PodSecurity",
-    "Priority",
-    "RuntimeClass",
-];
+const OF_THE_CLUSTER: [&str; 4] = ["NamespaceLifecycle", "PodSecurity", "Priority", "RuntimeClass"];
 
 /// Versions that 1.34 knows and serves only where it is told to.
-const ALSO_SERVED: &str =
-    "--runtime-config=resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true";
+const ALSO_SERVED: &str = "--runtime-config=resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true";
 
 /// A server that is asked and stores nothing.
 pub(crate) struct Judge {
@@ -69,20 +63,12 @@ impl Field {
             // The scale subresource writes a dot before the first step.
             other => other.strip_prefix('.').unwrap_or(other),
         };
-        Field {
-            path: path.replace('[', ".").replace(']', "").replace("..", "."),
-            indices,
-            missing: false,
-        }
+        Field { path: path.replace('[', ".").replace(']', "").replace("..", "."), indices, missing: false }
     }
 
     /// The field of a pointer.
     pub(crate) fn of(pointer: &Pointer) -> Field {
-        Field {
-            path: pointer.steps().join("."),
-            indices: true,
-            missing: false,
-        }
+        Field { path: pointer.steps().join("."), indices: true, missing: false }
     }
 
     /// Whether it is refused for not being there.
@@ -99,9 +85,8 @@ impl Field {
             let kept: Vec<&str> = steps.filter(|s| s.parse::<u32>().is_err()).collect();
             kept.join(".")
         };
-        let below = |a: &str, b: &str| {
-            b.is_empty() || (a.starts_with(b) && a.as_bytes().get(b.len()) == Some(&b'.'))
-        };
+        let below =
+            |a: &str, b: &str| b.is_empty() || (a.starts_with(b) && a.as_bytes().get(b.len()) == Some(&b'.'));
         if ours == self.path {
             Some(Meeting::Exact)
         } else if below(&ours, &self.path) {
@@ -124,11 +109,7 @@ fn map_of(path: &str) -> &str {
 
 impl std::fmt::Display for Field {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.path.is_empty() {
-            "(root)"
-        } else {
-            &self.path
-        })
+        f.write_str(if self.path.is_empty() { "(root)" } else { &self.path })
     }
 }
 
@@ -167,21 +148,12 @@ impl Judge {
                     continue;
                 }
                 served.insert(
-                    (
-                        group.clone(),
-                        version.clone(),
-                        text(&resource["kind"]).to_owned(),
-                    ),
+                    (group.clone(), version.clone(), text(&resource["kind"]).to_owned()),
                     (plural.to_owned(), resource["namespaced"] == true),
                 );
             }
         }
-        Some(Judge {
-            _keda: keda,
-            cluster,
-            served,
-            groups,
-        })
+        Some(Judge { _keda: keda, cluster, served, groups })
     }
 
     /// Asks whether an object, written like this, would be accepted.
@@ -200,11 +172,7 @@ impl Judge {
             Some(name) if is_path_segment(name) => name,
             _ => "default",
         };
-        let folder = if *namespaced {
-            format!("/namespaces/{namespace}")
-        } else {
-            String::new()
-        };
+        let folder = if *namespaced { format!("/namespaces/{namespace}") } else { String::new() };
         let path = format!("{root}{folder}/{plural}?dryRun=All&fieldValidation=Strict");
         let Some((code, answer)) = self.post(&path, media, body).await else {
             // It breaks off when it panics over an object (kube-apiserver 1.34 does over some Jobs): not accepted either.
@@ -217,24 +185,13 @@ impl Judge {
         if code == 201 || code == 200 {
             return Verdict::Accepted;
         }
-        assert!(
-            (400..500).contains(&code) && code != 404,
-            "{path}: {code} {answer}\n{body}"
-        );
-        let templates = if id.kind == "StatefulSet" {
-            claim_templates(body)
-        } else {
-            0
-        };
+        assert!((400..500).contains(&code) && code != 404, "{path}: {code} {answer}\n{body}");
+        let templates = if id.kind == "StatefulSet" { claim_templates(body) } else { 0 };
         // The server names the fields of its own version, which nests what v1beta1 writes beside the name.
         let flat = id.group == "resource.k8s.io" && id.version == "v1beta1";
         let place = |path: &str| {
             let path = places::as_written(&places::of_template(path, templates));
-            if flat {
-                path.replace(".exactly.", ".")
-            } else {
-                path
-            }
+            if flat { path.replace(".exactly.", ".") } else { path }
         };
         Verdict::Refused(refusal(&answer, place))
     }
@@ -257,10 +214,7 @@ impl Judge {
         }
         Verdict::Refused(Refusal {
             by: Authority::ApiServer,
-            message: format!(
-                "no matches for kind {} in version {}/{}",
-                id.kind, id.group, id.version
-            ),
+            message: format!("no matches for kind {} in version {}/{}", id.kind, id.group, id.version),
             fields: vec![Field::named("apiVersion", true)],
         })
     }
@@ -269,9 +223,7 @@ impl Judge {
 fn is_path_segment(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 63
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 /// How many volumes a StatefulSet gets from templates of claims.
@@ -288,11 +240,7 @@ fn refusal(status: &Value, place: impl Fn(&str) -> String) -> Refusal {
     let message = text(&status["message"]).to_owned();
     if message.starts_with("admission webhook") {
         // KEDA's webhooks answer with a sentence.
-        return Refusal {
-            by: Authority::KedaAdmission,
-            message,
-            fields: Vec::new(),
-        };
+        return Refusal { by: Authority::KedaAdmission, message, fields: Vec::new() };
     }
     let causes = &status["details"]["causes"];
     let all: Vec<&str> = array(causes).map(|cause| text(&cause["field"])).collect();
@@ -300,8 +248,7 @@ fn refusal(status: &Value, place: impl Fn(&str) -> String) -> Refusal {
         .filter(|cause| {
             // That the schema's errors came first, and that what they hit cannot be read, are no reasons of their own.
             let message = text(&cause["message"]);
-            !message.contains("some validation rules were not checked")
-                && !message.contains("accessor error")
+            !message.contains("some validation rules were not checked") && !message.contains("accessor error")
         })
         .filter_map(|cause| Some((cause["field"].as_str()?, text(&cause["message"]))))
         .filter(|(path, message)| !places::is_echo(path, message, &all))
@@ -313,11 +260,7 @@ fn refusal(status: &Value, place: impl Fn(&str) -> String) -> Refusal {
     if fields.is_empty() {
         fields = decoded_fields(&message);
     }
-    Refusal {
-        by: Authority::ApiServer,
-        message,
-        fields,
-    }
+    Refusal { by: Authority::ApiServer, message, fields }
 }
 
 /// The fields of a decoding error, which comes as one sentence.
@@ -326,21 +269,14 @@ fn decoded_fields(message: &str) -> Vec<Field> {
         LazyLock::new(|| Regex::new(r#"(?:unknown|duplicate) field "([^"]*)""#).unwrap());
     static TYPE: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"into Go struct field [A-Za-z0-9]+\.(\S+) of type").unwrap());
-    let strict = STRICT
-        .captures_iter(message)
-        .map(|c| Field::named(&c[1], true));
+    let strict = STRICT.captures_iter(message).map(|c| Field::named(&c[1], true));
     let typed = TYPE.captures_iter(message).map(|c| {
         let path = &c[1];
         // The metadata of a custom resource is decoded for itself, and its fields are named without it.
-        let whole = ["metadata", "spec", "webhooks"].iter().any(|part| {
-            path.strip_prefix(part)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        });
-        if whole {
-            Field::named(path, false)
-        } else {
-            Field::named(&format!("metadata.{path}"), false)
-        }
+        let whole = ["metadata", "spec", "webhooks"]
+            .iter()
+            .any(|part| path.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')));
+        if whole { Field::named(path, false) } else { Field::named(&format!("metadata.{path}"), false) }
     });
     strict.chain(typed).collect()
 }

@@ -13,10 +13,7 @@ const KINDS: [(&str, &str); 4] = [
     ("ScaledObject", "scaledobjects"),
     ("ScaledJob", "scaledjobs"),
     ("TriggerAuthentication", "triggerauthentications"),
-    (
-        "ClusterTriggerAuthentication",
-        "clustertriggerauthentications",
-    ),
+    ("ClusterTriggerAuthentication", "clustertriggerauthentications"),
 ];
 
 /// The webhooks, registered at a server. Dropping the value ends them.
@@ -54,11 +51,7 @@ impl Keda {
             if listens(&mut process, port).await {
                 break (process, port);
             }
-            assert!(
-                tries < 3,
-                "KEDA's webhooks do not come up\n{}",
-                process.last_words()
-            );
+            assert!(tries < 3, "KEDA's webhooks do not come up\n{}", process.last_words());
         };
         let keda = Keda { _process: process };
         keda.register(cluster, port).await;

@@ -11,12 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::cases::{Case, case};
 
 /// All mutants of one object, one change each. `keep` says which to take, by number.
-pub(crate) fn mutants(
-    name: &str,
-    id: &ObjectId,
-    seed: &Value,
-    keep: impl Fn(usize) -> bool,
-) -> Vec<Case> {
+pub(crate) fn mutants(name: &str, id: &ObjectId, seed: &Value, keep: impl Fn(usize) -> bool) -> Vec<Case> {
     let mut changes = Vec::new();
     walk(seed, &mut Vec::new(), &mut changes);
     changes
@@ -28,12 +23,7 @@ pub(crate) fn mutants(
             change.apply(&mut value);
             let id = identity(id, &value);
             let place = change.path.join(".");
-            case(
-                format!("{name} {} at {place}", change.class),
-                change.class,
-                &id,
-                &value,
-            )
+            case(format!("{name} {} at {place}", change.class), change.class, &id, &value)
         })
         .collect()
 }
@@ -55,8 +45,8 @@ pub(crate) fn written_mutants(path: &Path, name: &str, id: &ObjectId, seed: &Val
         .map(|entry| {
             let breaks = entry["breaks"].as_str().unwrap_or_default();
             let place = || format!("{}: {breaks}", path.display());
-            let patch: json_patch::Patch = serde_json::from_value(entry["patch"].clone())
-                .unwrap_or_else(|e| panic!("{}: {e}", place()));
+            let patch: json_patch::Patch =
+                serde_json::from_value(entry["patch"].clone()).unwrap_or_else(|e| panic!("{}: {e}", place()));
             let mut value = seed.clone();
             json_patch::patch(&mut value, &patch).unwrap_or_else(|e| panic!("{}: {e}", place()));
             let id = identity(id, &value);
@@ -132,13 +122,7 @@ impl Change {
             (Edit::Rename(new), Value::Object(map)) => {
                 *map = std::mem::take(map)
                     .into_iter()
-                    .map(|(key, value)| {
-                        if key == *last {
-                            (new.clone(), value)
-                        } else {
-                            (key, value)
-                        }
-                    })
+                    .map(|(key, value)| if key == *last { (new.clone(), value) } else { (key, value) })
                     .collect::<Map<String, Value>>();
             }
             _ => {}
@@ -152,11 +136,7 @@ fn walk(value: &Value, path: &mut Vec<String>, out: &mut Vec<Change>) {
         return;
     }
     let mut add = |class, edit| {
-        out.push(Change {
-            class,
-            path: path.clone(),
-            edit,
-        });
+        out.push(Change { class, path: path.clone(), edit });
     };
     if !path.is_empty() {
         add("drop", Edit::Remove);
@@ -223,13 +203,7 @@ fn replacements(value: &Value) -> Vec<(&'static str, Value)> {
             out.push(("word-for-number", json!("seven")));
             out.push(("bool-for-number", json!(true)));
             out.push(("map-for-number", json!({"a": 1})));
-            for wrong in [
-                json!(-1),
-                json!(0),
-                json!(1.5),
-                json!(100_001),
-                json!(3_000_000_000_u64),
-            ] {
+            for wrong in [json!(-1), json!(0), json!(1.5), json!(100_001), json!(3_000_000_000_u64)] {
                 out.push(("other-number", wrong));
             }
         }

@@ -11,47 +11,23 @@ use regex::Regex;
 /// What the server writes, and what a manifest writes.
 const SPELLINGS: &[(&str, &str)] = &[
     (r"template\.(labels|annotations)$", "template.metadata.$1"),
-    (
-        r"\.volumeMounts\.(subPath|subPathExpr|mountPropagation|recursiveReadOnly)$",
-        ".volumeMounts",
-    ),
-    (
-        r"\.downwardAPI\.(fieldRef|resourceFieldRef|path|mode)(\..*)?$",
-        ".downwardAPI",
-    ),
+    (r"\.volumeMounts\.(subPath|subPathExpr|mountPropagation|recursiveReadOnly)$", ".volumeMounts"),
+    (r"\.downwardAPI\.(fieldRef|resourceFieldRef|path|mode)(\..*)?$", ".downwardAPI"),
     (r"\.projected\.path$", ".projected"),
-    (
-        r"^metadata\.ownerReferences\..*$",
-        "metadata.ownerReferences",
-    ),
+    (r"^metadata\.ownerReferences\..*$", "metadata.ownerReferences"),
     // What lacks its limit is the request.
     (r"\.resources\.limits$", ".resources"),
     // The quantity stands under `requests`.
     (r"\.resources\[storage\]$", ".resources"),
-    (
-        r"Execution(\[\d+\](\.podAffinityTerm)?)\.namespace$",
-        "Execution$1.namespaces",
-    ),
+    (r"Execution(\[\d+\](\.podAffinityTerm)?)\.namespace$", "Execution$1.namespaces"),
     (
         r"((?:\.topologySpreadConstraints|Execution)\[\d+\](?:\.podAffinityTerm)?)\[(\d+)\]$",
         "$1.matchLabelKeys[$2]",
     ),
-    (
-        r"\.topologySpreadConstraints\[\d+\]\.\{.*\}$",
-        ".topologySpreadConstraints",
-    ),
-    (
-        r"\.resources\.containers\[(\d+)\]\[(.+)\]\.limits$",
-        ".containers[$1].resources.limits[$2]",
-    ),
-    (
-        r"\.securityContext\.shareProcessNamespace$",
-        ".shareProcessNamespace",
-    ),
-    (
-        r"^spec\.LoadBalancerSourceRanges",
-        "spec.loadBalancerSourceRanges",
-    ),
+    (r"\.topologySpreadConstraints\[\d+\]\.\{.*\}$", ".topologySpreadConstraints"),
+    (r"\.resources\.containers\[(\d+)\]\[(.+)\]\.limits$", ".containers[$1].resources.limits[$2]"),
+    (r"\.securityContext\.shareProcessNamespace$", ".shareProcessNamespace"),
+    (r"^spec\.LoadBalancerSourceRanges", "spec.loadBalancerSourceRanges"),
     // The server writes this list itself, from `clusterIP`.
     (r"^spec\.clusterIPs(\[0\])?$", "spec"),
     (r"\.Host(PID|IPC)$", ".host$1"),
@@ -60,10 +36,7 @@ const SPELLINGS: &[(&str, &str)] = &[
 /// A place as a manifest spells it.
 pub(crate) fn as_written(path: &str) -> String {
     static COMPILED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
-        SPELLINGS
-            .iter()
-            .map(|(server, manifest)| (Regex::new(server).unwrap(), *manifest))
-            .collect()
+        SPELLINGS.iter().map(|(server, manifest)| (Regex::new(server).unwrap(), *manifest)).collect()
     });
     let mut path = path.to_owned();
     for (server, manifest) in COMPILED.iter() {
@@ -76,9 +49,7 @@ pub(crate) fn as_written(path: &str) -> String {
 pub(crate) fn of_template(path: &str, templates: usize) -> String {
     static VOLUME: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"^spec\.template\.spec\.volumes\[(\d+)\](.*)$").unwrap());
-    let volume = VOLUME
-        .captures(path)
-        .and_then(|c| Some((c[1].parse::<usize>().ok()?, c[2].to_owned())));
+    let volume = VOLUME.captures(path).and_then(|c| Some((c[1].parse::<usize>().ok()?, c[2].to_owned())));
     match volume {
         Some((number, _)) if number < templates => format!("spec.volumeClaimTemplates[{number}]"),
         Some((number, rest)) => {
@@ -124,23 +95,14 @@ fn places_are_spelled_as_manifests_spell_them() {
     for (server, manifest) in [
         ("spec.template.labels", "spec.template.metadata.labels"),
         ("spec.containers[0].name", "spec.containers[0].name"),
-        (
-            "spec.resources.containers[1][memory].limits",
-            "spec.containers[1].resources.limits[memory]",
-        ),
+        ("spec.resources.containers[1][memory].limits", "spec.containers[1].resources.limits[memory]"),
         ("spec.clusterIPs[0]", "spec"),
     ] {
         assert_eq!(as_written(server), manifest);
     }
     for (server, written) in [
-        (
-            "spec.template.spec.volumes[1].name",
-            "spec.template.spec.volumes[0].name",
-        ),
-        (
-            "spec.template.spec.volumes[0].name",
-            "spec.volumeClaimTemplates[0]",
-        ),
+        ("spec.template.spec.volumes[1].name", "spec.template.spec.volumes[0].name"),
+        ("spec.template.spec.volumes[0].name", "spec.volumeClaimTemplates[0]"),
         ("spec.replicas", "spec.replicas"),
     ] {
         assert_eq!(of_template(server, 1), written);

@@ -36,12 +36,7 @@ impl Process {
             .stderr(Stdio::null())
             .spawn()
             .expect("sh is there");
-        Process {
-            name: name.to_owned(),
-            child,
-            watchdog,
-            log,
-        }
+        Process { name: name.to_owned(), child, watchdog, log }
     }
 
     /// Whether it has ended by itself.
@@ -56,9 +51,7 @@ impl Process {
 
     /// Asks it to end: SIGTERM.
     pub(crate) fn terminate(&self) {
-        let sent = Command::new("kill")
-            .args(["-TERM", &self.id().to_string()])
-            .status();
+        let sent = Command::new("kill").args(["-TERM", &self.id().to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()));
     }
 
@@ -76,11 +69,7 @@ impl Process {
     pub(crate) fn last_words(&self) -> String {
         let text = self.said();
         let lines: Vec<&str> = text.lines().collect();
-        format!(
-            "{}:\n{}",
-            self.name,
-            lines[lines.len().saturating_sub(20)..].join("\n")
-        )
+        format!("{}:\n{}", self.name, lines[lines.len().saturating_sub(20)..].join("\n"))
     }
 }
 

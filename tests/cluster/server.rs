@@ -124,10 +124,7 @@ impl Cluster {
             .arg(write("accounts.key", &accounts.serialize_pem()))
             .args(["--service-account-issuer", "https://kubernetes.default.svc"])
             .arg("--token-auth-file")
-            .arg(write(
-                "tokens.csv",
-                &format!("{token},admin,admin,\"system:masters\"\n"),
-            ))
+            .arg(write("tokens.csv", &format!("{token},admin,admin,\"system:masters\"\n")))
             .args(["--authorization-mode", "RBAC"])
             .arg("--allow-privileged")
             .args(["--disable-admission-plugins", &disabled.join(",")])
@@ -141,24 +138,11 @@ impl Cluster {
         while get(&client, "/readyz").await != 200 {
             let ended = api_server.ended() || etcd.ended();
             if ended || Instant::now() > until {
-                return Err(format!(
-                    "{}\n{}",
-                    etcd.last_words(),
-                    api_server.last_words()
-                ));
+                return Err(format!("{}\n{}", etcd.last_words(), api_server.last_words()));
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        Ok(Cluster {
-            api_server,
-            command,
-            _etcd: etcd,
-            authority,
-            folder,
-            url,
-            token,
-            client,
-        })
+        Ok(Cluster { api_server, command, _etcd: etcd, authority, folder, url, token, client })
     }
 
     async fn install_crds(&self, folder: &Path) {
@@ -217,10 +201,7 @@ impl Cluster {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         self.api_server = Process::start("kube-apiserver", &self.folder, command);
-        self.until("the API server is back", async || {
-            get(&self.client, "/readyz").await == 200
-        })
-        .await;
+        self.until("the API server is back", async || get(&self.client, "/readyz").await == 200).await;
     }
 
     /// Everything that the API server said since it was started last.
@@ -276,13 +257,7 @@ impl Cluster {
     }
 
     /// Sends a request: the status code, and the answer.
-    pub(crate) async fn send(
-        &self,
-        method: &str,
-        path: &str,
-        media: &str,
-        body: Vec<u8>,
-    ) -> (u16, Value) {
+    pub(crate) async fn send(&self, method: &str, path: &str, media: &str, body: Vec<u8>) -> (u16, Value) {
         let (code, _, answer) = self.send_for_warnings(method, path, media, body).await;
         (code, answer)
     }
@@ -337,18 +312,15 @@ impl Drop for Cluster {
 fn folder() -> PathBuf {
     static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("cluster-{}-{number}", std::process::id()));
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cluster-{}-{number}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("the build's folder can be written");
     folder
 }
 
 fn folder_name(folder: &Path) -> String {
-    folder
-        .file_name()
-        .map(|n| n.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn client(url: &str, authority: &Authority, token: &str) -> kube::Client {

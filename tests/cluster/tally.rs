@@ -14,10 +14,7 @@ use crate::judge::{Meeting, Verdict};
 use crate::verdicts::{Judged, Outcome};
 
 /// The kinds that must be judged often: this many refused, and as many accepted.
-const WELL_JUDGED: (&[&str], usize) = (
-    &["NodePool", "EC2NodeClass", "ScaledObject", "Deployment"],
-    100,
-);
+const WELL_JUDGED: (&[&str], usize) = (&["NodePool", "EC2NodeClass", "ScaledObject", "Deployment"], 100);
 
 /// A case on which gpulint and the server do not agree.
 pub(crate) struct Disagreement {
@@ -76,11 +73,7 @@ impl Tally {
         let outcome = judged.outcome();
         if matches!(outcome, Outcome::NotCompared) {
             let served = !matches!(judged.verdict, Verdict::Unserved);
-            let kinds = if served {
-                &mut self.unjudged
-            } else {
-                &mut self.unserved
-            };
+            let kinds = if served { &mut self.unjudged } else { &mut self.unserved };
             *kinds.entry(kind).or_default() += 1;
             return;
         }
@@ -100,10 +93,7 @@ impl Tally {
             }
             Outcome::NotCompared => return,
         };
-        let false_claims = judged
-            .claims
-            .iter()
-            .filter(|c| accepted && c.claims_refusal());
+        let false_claims = judged.claims.iter().filter(|c| accepted && c.claims_refusal());
         let disagreement = Disagreement {
             kind,
             sort,
@@ -137,22 +127,17 @@ impl Tally {
             sum.listed += count.listed;
         }
         table.push_str(&row("all", &sum));
-        for (what, kinds) in [
-            ("served by nobody", &self.unserved),
-            ("refused, and not judged by gpulint", &self.unjudged),
-        ] {
-            let kinds: Vec<String> = kinds
-                .iter()
-                .map(|(kind, n)| format!("{kind} {n}"))
-                .collect();
+        for (what, kinds) in
+            [("served by nobody", &self.unserved), ("refused, and not judged by gpulint", &self.unjudged)]
+        {
+            let kinds: Vec<String> = kinds.iter().map(|(kind, n)| format!("{kind} {n}")).collect();
             let _ = writeln!(table, "{what}: {}", kinds.join(", "));
         }
         // Not through the test runner, which would keep it to itself.
         let _ = write!(std::io::stderr(), "{table}");
 
-        self.disagreements.sort_by(|a, b| {
-            (&a.kind, a.sort, &a.class, &a.name).cmp(&(&b.kind, b.sort, &b.class, &b.name))
-        });
+        self.disagreements
+            .sort_by(|a, b| (&a.kind, a.sort, &a.class, &a.name).cmp(&(&b.kind, b.sort, &b.class, &b.name)));
         write_report(path, &table, &self.disagreements);
         let report = std::env::var("VERDICTS").is_ok_and(|v| v == "report");
         assert!(
@@ -162,10 +147,7 @@ impl Tally {
         );
         if whole && !report {
             for kind in WELL_JUDGED.0 {
-                let count = self
-                    .kinds
-                    .get(*kind)
-                    .map_or((0, 0), |c| (c.refused, c.accepted));
+                let count = self.kinds.get(*kind).map_or((0, 0), |c| (c.refused, c.accepted));
                 assert!(
                     count.0 >= WELL_JUDGED.1 && count.1 >= WELL_JUDGED.1,
                     "{kind}: {} refused and {} accepted; {} of each are wanted",
@@ -183,17 +165,10 @@ impl Tally {
             "{} disagreements, see {}\n{}",
             self.disagreements.len(),
             path.display(),
-            self.disagreements
-                .iter()
-                .take(10)
-                .map(brief)
-                .collect::<String>()
+            self.disagreements.iter().take(10).map(brief).collect::<String>()
         );
         let unused = self.differences.unused();
-        assert!(
-            unused.is_empty() || !whole,
-            "entries of differences.yaml that nothing needs: {unused:#?}"
-        );
+        assert!(unused.is_empty() || !whole, "entries of differences.yaml that nothing needs: {unused:#?}");
     }
 }
 
@@ -221,10 +196,7 @@ fn ours(claims: &[Claim]) -> String {
     let mut out = String::new();
     for claim in claims {
         let refused_by = claim.refused_by.map_or("-", Authority::name);
-        let field = claim
-            .field
-            .as_ref()
-            .map_or("(text)".to_owned(), ToString::to_string);
+        let field = claim.field.as_ref().map_or("(text)".to_owned(), ToString::to_string);
         let _ = writeln!(
             out,
             "    {}[{}] refused by {refused_by} at {field}: {}",
@@ -257,15 +229,8 @@ fn write_report(path: &Path, table: &str, disagreements: &[Disagreement]) {
         let _ = writeln!(text, "{count:>6} {kind}: {sort}: {class}");
     }
     for d in disagreements {
-        let _ = write!(
-            text,
-            "\n---- {}: {}: {}\n{}{}\n",
-            d.kind,
-            d.sort,
-            d.class,
-            brief(d),
-            d.text.trim_end()
-        );
+        let _ =
+            write!(text, "\n---- {}: {}: {}\n{}{}\n", d.kind, d.sort, d.class, brief(d), d.text.trim_end());
     }
     fs::create_dir_all(path.parent().unwrap_or(path)).expect("target can be written");
     fs::write(path, text).expect("target can be written");

@@ -92,10 +92,7 @@ impl Judged {
 
 /// How well errors meet the fields that the server names: the worst of them, or what is missing.
 fn meeting(refusal: &Refusal, claims: &[Claim]) -> Result<Meeting, &'static str> {
-    let errors: Vec<&Claim> = claims
-        .iter()
-        .filter(|c| c.severity == Severity::Error)
-        .collect();
+    let errors: Vec<&Claim> = claims.iter().filter(|c| c.severity == Severity::Error).collect();
     if errors.is_empty() {
         return Err("refused, and no error");
     }
@@ -155,10 +152,7 @@ async fn the_api_server_and_gpulint_agree() {
         tally.add(judged);
     }
     drop(judge);
-    tally.finish(
-        &root().join("target/cluster/disagreements.txt"),
-        only.is_empty(),
-    );
+    tally.finish(&root().join("target/cluster/disagreements.txt"), only.is_empty());
 }
 
 /// The mutants of a document that was accepted: all of a seed, a few of any other.
@@ -174,9 +168,8 @@ fn mutants_of(judged: &Judged, tally: &mut Tally) -> Vec<Case> {
     };
     // Other mutants of each file.
     let offset = case.name.len();
-    let mut cases = mutants(&case.name, &case.id, &value, |number| {
-        seed || (number + offset).is_multiple_of(SPARSE)
-    });
+    let mut cases =
+        mutants(&case.name, &case.id, &value, |number| seed || (number + offset).is_multiple_of(SPARSE));
     if seed {
         let file = case.name.split('#').next().unwrap_or_default();
         let path = root().join(file);
@@ -215,10 +208,6 @@ async fn ask(judge: &Arc<Judge>, engine: &Arc<Engine>, cases: Vec<Case>) -> Vec<
     cases
         .into_iter()
         .zip(answers)
-        .map(|(case, (_, verdict, claims))| Judged {
-            case,
-            verdict,
-            claims,
-        })
+        .map(|(case, (_, verdict, claims))| Judged { case, verdict, claims })
         .collect()
 }

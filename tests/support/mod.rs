@@ -75,8 +75,7 @@ impl Run {
     /// The JSON report, which must be valid under the schema that the binary prints.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        let report: Value =
-            serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:#?}"));
+        let report: Value = serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:#?}"));
         validate(&report);
         report
     }
@@ -117,9 +116,7 @@ pub(crate) fn validate(report: &Value) {
     let schema = run_in(Path::new("."), &["schema", "diagnostics"], "").exits(0);
     let schema: Value = serde_json::from_str(&schema.out).unwrap();
     let validator = jsonschema::draft202012::new(&schema).unwrap();
-    let errors: Vec<String> = validator
-        .iter_errors(report)
-        .map(|e| format!("{}: {e}", e.instance_path()))
-        .collect();
+    let errors: Vec<String> =
+        validator.iter_errors(report).map(|e| format!("{}: {e}", e.instance_path())).collect();
     assert!(errors.is_empty(), "{errors:#?}\n{report:#}");
 }

@@ -47,11 +47,7 @@ impl Balancer {
                 };
                 let ready: Vec<SocketAddr> = {
                     let known = chosen.lock().unwrap();
-                    known
-                        .iter()
-                        .filter(|b| b.ready)
-                        .map(|b| b.admission)
-                        .collect()
+                    known.iter().filter(|b| b.ready).map(|b| b.admission).collect()
                 };
                 if ready.is_empty() {
                     continue;
@@ -67,11 +63,7 @@ impl Balancer {
                 });
             }
         });
-        Balancer {
-            address,
-            backends,
-            tasks: vec![probe, accept],
-        }
+        Balancer { address, backends, tasks: vec![probe, accept] }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -80,11 +72,7 @@ impl Balancer {
 
     /// One more replica, ready as soon as it says so.
     pub(crate) fn add(&self, admission: SocketAddr, operations: SocketAddr) {
-        self.backends.lock().unwrap().push(Backend {
-            admission,
-            operations,
-            ready: false,
-        });
+        self.backends.lock().unwrap().push(Backend { admission, operations, ready: false });
     }
 }
 

@@ -33,12 +33,7 @@ impl Client {
     /// Trusts the certificates of a PEM text.
     pub(crate) fn new(roots: &str) -> Client {
         let roots = CertificateDer::pem_slice_iter(roots.as_bytes());
-        Client {
-            roots: roots.map(Result::unwrap).collect(),
-            identity: None,
-            http2: true,
-            tls12_alone: false,
-        }
+        Client { roots: roots.map(Result::unwrap).collect(), identity: None, http2: true, tls12_alone: false }
     }
 
     pub(crate) fn http1(mut self) -> Client {
@@ -63,11 +58,7 @@ impl Client {
         for root in &self.roots {
             roots.add(root.clone()).unwrap();
         }
-        let versions = if self.tls12_alone {
-            &[&rustls::version::TLS12][..]
-        } else {
-            rustls::ALL_VERSIONS
-        };
+        let versions = if self.tls12_alone { &[&rustls::version::TLS12][..] } else { rustls::ALL_VERSIONS };
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(versions)
             .unwrap()
@@ -77,9 +68,7 @@ impl Client {
             Some((certificate, key)) => {
                 let chain = CertificateDer::pem_slice_iter(certificate.as_bytes());
                 let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-                builder
-                    .with_client_auth_cert(chain.map(Result::unwrap).collect(), key)
-                    .unwrap()
+                builder.with_client_auth_cert(chain.map(Result::unwrap).collect(), key).unwrap()
             }
         };
         let protocol: &[u8] = if self.http2 { b"h2" } else { b"http/1.1" };
@@ -93,12 +82,8 @@ impl Client {
         let name = ServerName::IpAddress(address.ip().into());
         let connector = TlsConnector::from(Arc::new(self.config()));
         let stream = connector.connect(name, stream).await?;
-        let certificate = stream
-            .get_ref()
-            .1
-            .peer_certificates()
-            .and_then(|chain| chain.first())
-            .map(|leaf| leaf.to_vec());
+        let certificate =
+            stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).map(|leaf| leaf.to_vec());
         let io = TokioIo::new(stream);
         let sender = if self.http2 {
             let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await?;
@@ -109,10 +94,7 @@ impl Client {
             tokio::spawn(connection);
             Sender::One(sender)
         };
-        Ok(Connection {
-            sender,
-            certificate: certificate.unwrap_or_default(),
-        })
+        Ok(Connection { sender, certificate: certificate.unwrap_or_default() })
     }
 }
 
@@ -139,8 +121,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body)
-            .unwrap_or_else(|e| panic!("{e}: {} {:?}", self.code, self.body))
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {} {:?}", self.code, self.body))
     }
 }
 
@@ -155,17 +136,12 @@ impl Connection {
     }
 
     /// With half a minute to answer where the path says nothing else: a machine may stand still for a while.
-    pub(crate) async fn post(
-        &mut self,
-        path: &str,
-        body: impl Into<Bytes>,
-    ) -> Result<Answer, Failed> {
+    pub(crate) async fn post(&mut self, path: &str, body: impl Into<Bytes>) -> Result<Answer, Failed> {
         let path = match path.contains('?') {
             true => path.to_owned(),
             false => format!("{path}?timeout=30s"),
         };
-        self.send("POST", &path, Full::new(body.into()).boxed(), true)
-            .await
+        self.send("POST", &path, Full::new(body.into()).boxed(), true).await
     }
 
     /// `announced`: with the length of the body in the head.
@@ -180,9 +156,7 @@ impl Connection {
             Sender::One(_) => path.to_owned(),
             Sender::Two(_) => format!("https://localhost{path}"),
         });
-        request = request
-            .header("host", "localhost")
-            .header("content-type", "application/json");
+        request = request.header("host", "localhost").header("content-type", "application/json");
         if announced && let Some(length) = hyper::body::Body::size_hint(&body).exact() {
             request = request.header("content-length", length);
         }
@@ -199,10 +173,7 @@ impl Connection {
         };
         Ok(Answer {
             code: response.status().as_u16(),
-            last: response
-                .headers()
-                .get("connection")
-                .is_some_and(|v| v == "close"),
+            last: response.headers().get("connection").is_some_and(|v| v == "close"),
             body: response.into_body().collect().await?.to_bytes(),
         })
     }
@@ -213,9 +184,7 @@ pub(crate) async fn plain(address: SocketAddr, path: &str) -> Result<(u16, Strin
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let request = Request::get(path)
-        .header("host", "localhost")
-        .body(Full::new(Bytes::new()))?;
+    let request = Request::get(path).header("host", "localhost").body(Full::new(Bytes::new()))?;
     let response = sender.send_request(request).await?;
     let code = response.status().as_u16();
     let body = response.into_body().collect().await?.to_bytes();

@@ -62,9 +62,7 @@ async fn sigterm_fails_readiness_first_and_loses_nothing() {
         })
         .collect();
     let counts = || load.iter().map(|(_, n)| n.load(Ordering::Relaxed)).min();
-    server
-        .until("both are under way", async || counts() > Some(10))
-        .await;
+    server.until("both are under way", async || counts() > Some(10)).await;
     terminated.set(Instant::now()).unwrap();
     server.process.terminate();
     let before = counts();
@@ -110,8 +108,7 @@ async fn what_is_open_at_the_end_is_answered() {
         let (send, receive) = futures::channel::mpsc::unbounded::<Bytes>();
         let frames = futures::StreamExt::map(receive, |part| Ok(Frame::data(part)));
         let body = BodyExt::boxed(StreamBody::new(frames));
-        send.unbounded_send(whole.clone().into_bytes()[..20].to_vec().into())
-            .unwrap();
+        send.unbounded_send(whole.clone().into_bytes()[..20].to_vec().into()).unwrap();
         rest.push(send);
         open.push(tokio::spawn(async move {
             let path = "/validate?timeout=30s";
@@ -124,14 +121,9 @@ async fn what_is_open_at_the_end_is_answered() {
         })
         .await;
     server.process.terminate();
-    server
-        .until("nobody else is taken", async || {
-            client.connect(server.admission).await.is_err()
-        })
-        .await;
+    server.until("nobody else is taken", async || client.connect(server.admission).await.is_err()).await;
     for send in rest {
-        send.unbounded_send(whole.clone().into_bytes()[20..].to_vec().into())
-            .unwrap();
+        send.unbounded_send(whole.clone().into_bytes()[20..].to_vec().into()).unwrap();
     }
     for answer in open {
         assert_eq!(answer.await.unwrap().unwrap().code, 200);

@@ -35,9 +35,7 @@ pub(crate) struct Fake {
 }
 
 fn rows() -> impl Iterator<Item = &'static Resource> {
-    kinds::read()
-        .iter()
-        .filter_map(|kind| kinds::resource(*kind))
+    kinds::read().iter().filter_map(|kind| kinds::resource(*kind))
 }
 
 fn key(resource: &Resource) -> (String, String) {
@@ -56,9 +54,7 @@ impl Fake {
             .route("/apis/{group}/{version}/{plural}", get(objects))
             .route("/api/{version}/{plural}", get(core))
             .with_state(Arc::clone(&kinds));
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
-            .await
-            .unwrap();
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await });
         Fake { kinds, url }
@@ -89,14 +85,12 @@ impl Fake {
         let kept = kinds.get_mut(&key(row)).unwrap();
         let mut object = object.clone();
         object["metadata"]["resourceVersion"] = "2".into();
-        kept.objects
-            .retain(|o| o["metadata"]["name"] != object["metadata"]["name"]);
+        kept.objects.retain(|o| o["metadata"]["name"] != object["metadata"]["name"]);
         if event != "DELETED" {
             kept.objects.push(object.clone());
         }
         let line = format!("{}\n", json!({"type": event, "object": object}));
-        kept.watches
-            .retain(|watch| watch.send(Bytes::from(line.clone())).is_ok());
+        kept.watches.retain(|watch| watch.send(Bytes::from(line.clone())).is_ok());
     }
 
     /// Replaces everything by these objects; those of kinds that nobody watches are left out.
@@ -112,8 +106,7 @@ impl Fake {
             let deleted = gone.iter().map(|o| ("DELETED", o));
             for (event, object) in deleted.chain(kept.objects.iter().map(|o| ("ADDED", o))) {
                 let line = format!("{}\n", json!({"type": event, "object": object}));
-                kept.watches
-                    .retain(|watch| watch.send(Bytes::from(line.clone())).is_ok());
+                kept.watches.retain(|watch| watch.send(Bytes::from(line.clone())).is_ok());
             }
         }
     }
@@ -173,18 +166,14 @@ async fn objects(
     if !query.contains_key("watch") {
         // A page at a time, as a real one does.
         let number = |key: &str| query.get(key).and_then(|n| n.parse::<usize>().ok());
-        let from = number("continue")
-            .unwrap_or_default()
-            .min(kept.objects.len());
+        let from = number("continue").unwrap_or_default().min(kept.objects.len());
         let to = (from + number("limit").unwrap_or(usize::MAX / 2)).min(kept.objects.len());
         let mut metadata = json!({"resourceVersion": "1"});
         if to < kept.objects.len() {
             metadata["continue"] = to.to_string().into();
         }
         let items = &kept.objects[from..to];
-        return answer(
-            &json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}),
-        );
+        return answer(&json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}));
     }
     let (sender, receiver) = unbounded_channel();
     kept.watches.push(sender);

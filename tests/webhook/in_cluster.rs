@@ -24,20 +24,14 @@ const MERGE: &str = "application/merge-patch+json";
 async fn cluster() -> Option<Cluster> {
     let cluster = Cluster::start().await?;
     for namespace in ["gpulint", "ml"] {
-        let object =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         make(&cluster, "/api/v1/namespaces", &object).await;
     }
     let class = json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "gpu"},
         "spec": {"role": "gpu-nodes", "amiSelectorTerms": [{"alias": "al2023@v20250701"}],
                  "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "ml"}}],
                  "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "ml"}}]}});
-    make(
-        &cluster,
-        "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
-        &class,
-    )
-    .await;
+    make(&cluster, "/apis/karpenter.k8s.aws/v1/ec2nodeclasses", &class).await;
     Some(cluster)
 }
 
@@ -47,19 +41,11 @@ async fn make(cluster: &Cluster, path: &str, object: &Value) {
 }
 
 async fn post(cluster: &Cluster, path: &str, object: &Value) -> (u16, Value) {
-    cluster
-        .post(path, JSON, object.to_string().into_bytes())
-        .await
+    cluster.post(path, JSON, object.to_string().into_bytes()).await
 }
 
 /// Starts a server that registers itself under the balancer's address, and waits until it is ready.
-async fn serve(
-    cluster: &Cluster,
-    folder: &Folder,
-    name: &str,
-    balancer: &Balancer,
-    more: &[&str],
-) -> Server {
+async fn serve(cluster: &Cluster, folder: &Folder, name: &str, balancer: &Balancer, more: &[&str]) -> Server {
     let url = format!("https://{}", balancer.address());
     let mut args = vec!["--url", &url];
     args.extend(more);
@@ -73,8 +59,7 @@ async fn serve(
 /// and a machine may stand still for longer.
 async fn patient(cluster: &Cluster) {
     for kind in ["validating", "mutating"] {
-        let path =
-            format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
         let patch = json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 30}]);
         let media = "application/json-patch+json";
         let body = patch.to_string().into_bytes();
@@ -86,11 +71,7 @@ async fn patient(cluster: &Cluster) {
 
 /// A new or changed webhook configuration is in force a moment later.
 async fn asked(cluster: &Cluster) {
-    cluster
-        .until("the API server asks the webhook", async || {
-            is_denied(cluster, "probe").await
-        })
-        .await;
+    cluster.until("the API server asks the webhook", async || is_denied(cluster, "probe").await).await;
 }
 
 async fn is_denied(cluster: &Cluster, name: &str) -> bool {
@@ -113,24 +94,14 @@ async fn a_cluster_asks_the_webhook() {
     };
     // What is there before the webhook is.
     make(&cluster, POOLS, &bad_pool("old")).await;
-    make(
-        &cluster,
-        "/apis/apps/v1/namespaces/ml/deployments",
-        &deployment("web"),
-    )
-    .await;
+    make(&cluster, "/apis/apps/v1/namespaces/ml/deployments", &deployment("web")).await;
     let hpa = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": "web", "namespace": "ml"},
         "spec": {"minReplicas": 2, "maxReplicas": 4,
                  "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
                  "metrics": [{"type": "Resource", "resource": {"name": "cpu",
                     "target": {"type": "Utilization", "averageUtilization": 60}}}]}});
-    make(
-        &cluster,
-        "/apis/autoscaling/v2/namespaces/ml/horizontalpodautoscalers",
-        &hpa,
-    )
-    .await;
+    make(&cluster, "/apis/autoscaling/v2/namespaces/ml/horizontalpodautoscalers", &hpa).await;
 
     let folder = Folder::new();
     folder.write("gpulint.yaml", "{}\n");
@@ -158,10 +129,7 @@ async fn a_cluster_asks_the_webhook() {
         .await;
     let metrics = server.metrics().await;
     assert_eq!(
-        metric(
-            &metrics,
-            r#"gpulint_cache_synced{group="keda.sh",kind="ScaledObject"}"#
-        ),
+        metric(&metrics, r#"gpulint_cache_synced{group="keda.sh",kind="ScaledObject"}"#),
         1.0,
         "{metrics}"
     );
@@ -181,41 +149,23 @@ async fn refusals(cluster: &Cluster, folder: &Folder) {
     assert_eq!(details["group"], "karpenter.sh");
     assert_eq!(details["kind"], "NodePool");
     let causes = details["causes"].as_array().unwrap();
-    let taints = causes
-        .iter()
-        .find(|c| c["field"] == "spec.template.spec.taints");
+    let taints = causes.iter().find(|c| c["field"] == "spec.template.spec.taints");
     let message = taints.unwrap()["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("gpulint gpu-pool-untainted: "),
-        "{message}"
-    );
+    assert!(message.starts_with("gpulint gpu-pool-untainted: "), "{message}");
 
     let path = folder.write("bad.json", &bad_pool("bad").to_string());
-    let Some(text) = kubectl(
-        &cluster.kubeconfig(),
-        &["create", "-f", path.to_str().unwrap()],
-    ) else {
+    let Some(text) = kubectl(&cluster.kubeconfig(), &["create", "-f", path.to_str().unwrap()]) else {
         return;
     };
     assert!(text.contains("The NodePool \"bad\" is invalid: "), "{text}");
-    assert!(
-        text.contains("spec.template.spec.taints: gpulint gpu-pool-untainted: "),
-        "{text}"
-    );
+    assert!(text.contains("spec.template.spec.taints: gpulint gpu-pool-untainted: "), "{text}");
 }
 
 /// What kubectl says; `None` where there is no kubectl.
 fn kubectl(kubeconfig: &Path, args: &[&str]) -> Option<String> {
-    let output = Command::new("kubectl")
-        .arg("--kubeconfig")
-        .arg(kubeconfig)
-        .args(args)
-        .output();
+    let output = Command::new("kubectl").arg("--kubeconfig").arg(kubeconfig).args(args).output();
     let Ok(output) = output else {
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: there is no kubectl to see what a person sees"
-        );
+        let _ = writeln!(std::io::stderr(), "skipped: there is no kubectl to see what a person sees");
         return None;
     };
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -234,16 +184,9 @@ async fn passes(cluster: &Cluster) {
     let old = format!("{POOLS}/old");
     let patch = |value: Value| value.to_string().into_bytes();
     let weight = patch(json!({"spec": {"weight": 10}}));
-    let (code, warnings, answer) = cluster
-        .send_for_warnings("PATCH", &old, MERGE, weight)
-        .await;
+    let (code, warnings, answer) = cluster.send_for_warnings("PATCH", &old, MERGE, weight).await;
     assert_eq!(code, 200, "{answer:#}");
-    assert!(
-        warnings
-            .iter()
-            .any(|w| w.contains("gpulint gpu-pool-untainted: ")),
-        "{warnings:?}"
-    );
+    assert!(warnings.iter().any(|w| w.contains("gpulint gpu-pool-untainted: ")), "{warnings:?}");
     // One that does is refused.
     let worse = patch(json!({"spec": {"limits": null}}));
     let (code, answer) = cluster.send("PATCH", &old, MERGE, worse).await;
@@ -251,18 +194,14 @@ async fn passes(cluster: &Cluster) {
     // A class that is not there yet may be the next to be applied.
     let class = json!({"spec": {"template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}}});
     let path = format!("{old}?dryRun=All");
-    let (code, warnings, answer) = cluster
-        .send_for_warnings("PATCH", &path, MERGE, patch(class))
-        .await;
+    let (code, warnings, answer) = cluster.send_for_warnings("PATCH", &path, MERGE, patch(class)).await;
     assert_eq!(code, 200, "{answer:#}");
     let warned = warnings.iter().any(|w| w.contains("node-class-missing"));
     assert!(warned, "{warnings:?}");
 
     // Status and scale are not asked about, and nothing is when an object goes.
     let status = patch(json!({"status": {"resources": {"cpu": "8"}}}));
-    let (code, answer) = cluster
-        .send("PATCH", &format!("{old}/status"), MERGE, status)
-        .await;
+    let (code, answer) = cluster.send("PATCH", &format!("{old}/status"), MERGE, status).await;
     assert_eq!(code, 200, "{answer:#}");
     let scale = patch(json!({"spec": {"replicas": 3}}));
     let path = "/apis/apps/v1/namespaces/ml/deployments/web/scale";
@@ -283,10 +222,7 @@ async fn mutation(cluster: &Cluster, folder: &Folder) {
         "budgets": [{"nodes": "1"}]});
     make(cluster, POOLS, &pool).await;
     let (_, made) = cluster.get(&format!("{POOLS}/repaired")).await;
-    assert_eq!(
-        made["spec"]["disruption"]["consolidateAfter"], "0s",
-        "{made:#}"
-    );
+    assert_eq!(made["spec"]["disruption"]["consolidateAfter"], "0s", "{made:#}");
 
     // A fix that is not safe is sent where the configuration names its rule.
     assert!(is_denied(cluster, "tainted").await);
@@ -302,11 +238,7 @@ async fn mutation(cluster: &Cluster, folder: &Folder) {
     let taints = &made["spec"]["template"]["spec"]["taints"];
     assert_eq!(taints[0]["effect"], "NoSchedule", "{made:#}");
     folder.write("gpulint.yaml", "{}\n");
-    cluster
-        .until("the configuration is read again", async || {
-            is_denied(cluster, "tainted").await
-        })
-        .await;
+    cluster.until("the configuration is read again", async || is_denied(cluster, "tainted").await).await;
 }
 
 /// Rules that know of other objects.
@@ -322,16 +254,8 @@ async fn context(cluster: &Cluster) {
     let path = "/apis/keda.sh/v1alpha1/namespaces/ml/scaledobjects";
     let (code, answer) = post(cluster, path, &scaled("web")).await;
     assert_eq!(code, 422, "{answer:#}");
-    assert!(
-        answer.to_string().contains("keda-hpa-conflict"),
-        "{answer:#}"
-    );
-    make(
-        cluster,
-        "/apis/apps/v1/namespaces/ml/deployments",
-        &deployment("free"),
-    )
-    .await;
+    assert!(answer.to_string().contains("keda-hpa-conflict"), "{answer:#}");
+    make(cluster, "/apis/apps/v1/namespaces/ml/deployments", &deployment("free")).await;
     make(cluster, path, &scaled("free")).await;
 }
 
@@ -376,10 +300,7 @@ async fn what_somebody_takes_away_comes_back() {
     load.phase("the Secret is gone");
     let secret = async || cluster.get(SECRET).await;
     let (_, before) = secret().await;
-    assert_eq!(
-        cluster.send("DELETE", SECRET, JSON, Vec::new()).await.0,
-        200
-    );
+    assert_eq!(cluster.send("DELETE", SECRET, JSON, Vec::new()).await.0, 200);
     first
         .until("there is another Secret", async || {
             let (code, now) = secret().await;
@@ -398,14 +319,9 @@ async fn what_somebody_takes_away_comes_back() {
 
     // So do the webhook configurations. Nobody asks meanwhile, so there is no load.
     for kind in ["validating", "mutating"] {
-        let path =
-            format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
         assert_eq!(cluster.send("DELETE", &path, JSON, Vec::new()).await.0, 200);
-        first
-            .until("there is another configuration", async || {
-                cluster.get(&path).await.0 == 200
-            })
-            .await;
+        first.until("there is another configuration", async || cluster.get(&path).await.0 == 200).await;
     }
     asked(&cluster).await;
 }
@@ -445,11 +361,9 @@ async fn rotation_and_restarts_lose_no_request() {
     asked(&cluster).await;
     let load = Load::start(&cluster, 4);
 
-    let configuration =
-        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/gpulint";
-    let bundle = async || {
-        cluster.get(configuration).await.1["webhooks"][0]["clientConfig"]["caBundle"].to_string()
-    };
+    let configuration = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/gpulint";
+    let bundle =
+        async || cluster.get(configuration).await.1["webhooks"][0]["clientConfig"]["caBundle"].to_string();
     load.phase("rotation");
     let began = Instant::now();
     // One CA, then two, then the second alone.
@@ -459,10 +373,7 @@ async fn rotation_and_restarts_lose_no_request() {
         if bundles.last() != Some(&bundle) {
             bundles.push(bundle);
         }
-        assert!(
-            began.elapsed() < Duration::from_secs(150),
-            "the CA was never changed: {bundles:#?}"
-        );
+        assert!(began.elapsed() < Duration::from_secs(150), "the CA was never changed: {bundles:#?}");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     let [old, both, new] = bundles.try_into().unwrap();
@@ -477,23 +388,13 @@ async fn rotation_and_restarts_lose_no_request() {
     load.phase("the first replica ends");
     // Each replica ends and comes back while the other one serves.
     first.process.terminate();
-    assert_eq!(
-        first.exit_code().await,
-        Some(0),
-        "{}",
-        first.process.last_words()
-    );
+    assert_eq!(first.exit_code().await, Some(0), "{}", first.process.last_words());
     load.phase("the first replica comes back");
     let again = start("first-again").await;
     load.phase("the second replica ends");
     let mut second = second;
     second.process.terminate();
-    assert_eq!(
-        second.exit_code().await,
-        Some(0),
-        "{}",
-        second.process.last_words()
-    );
+    assert_eq!(second.exit_code().await, Some(0), "{}", second.process.last_words());
     load.phase("the first replica is alone");
     tokio::time::sleep(Duration::from_secs(1)).await;
     load.end(&[&first, &again, &second]).await;

@@ -33,15 +33,11 @@ impl Load {
                     }
                     let body = bad_pool(&format!("load-{number}-{count}")).to_string();
                     let sent = clock();
-                    let (code, warnings, _) = cluster
-                        .send_for_warnings("POST", path, "application/json", body.into_bytes())
-                        .await;
+                    let (code, warnings, _) =
+                        cluster.send_for_warnings("POST", path, "application/json", body.into_bytes()).await;
                     if code != 422 {
                         let phase = *phase.lock().unwrap();
-                        lost.push(format!(
-                            "{sent} to {}, {phase}: {code} {warnings:?}",
-                            clock()
-                        ));
+                        lost.push(format!("{sent} to {}, {phase}: {code} {warnings:?}", clock()));
                     }
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
@@ -49,12 +45,7 @@ impl Load {
             })
         });
         let tasks = tasks.collect();
-        Load {
-            cluster: Arc::clone(cluster),
-            phase,
-            end,
-            tasks,
-        }
+        Load { cluster: Arc::clone(cluster), phase, end, tasks }
     }
 
     /// What happens from now on, for the message of a lost request.

@@ -20,19 +20,10 @@ fn gpulint(args: &[&str], stdin: &str) -> (Option<i32>, String, String) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(stdin.as_bytes())
-        .unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (
-        output.status.code(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 fn manifests(args: &[&str]) -> String {
@@ -45,15 +36,7 @@ fn manifests(args: &[&str]) -> String {
 
 /// No rule has anything to say, not even by the way.
 fn assert_clean(text: &str) {
-    let check = [
-        "check",
-        "-",
-        "--complete",
-        "--fail-on",
-        "info",
-        "--format",
-        "concise",
-    ];
+    let check = ["check", "-", "--complete", "--fail-on", "info", "--format", "concise"];
     let (code, found, said) = gpulint(&check, text);
     assert_eq!(code, Some(0), "{found}{said}");
 }
@@ -71,17 +54,8 @@ fn the_manifests_are_the_same_bytes_and_clean() {
     let text = manifests(&[]);
     assert_eq!(text, manifests(&[]));
     assert_clean(&text);
-    assert_clean(&manifests(&[
-        "--karpenter-nodes",
-        "--namespace",
-        "policies",
-        "--name",
-        "guard",
-    ]));
-    let deployment = objects(&text)
-        .into_iter()
-        .find(|o| o["kind"] == "Deployment")
-        .unwrap();
+    assert_clean(&manifests(&["--karpenter-nodes", "--namespace", "policies", "--name", "guard"]));
+    let deployment = objects(&text).into_iter().find(|o| o["kind"] == "Deployment").unwrap();
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(deployment["spec"]["replicas"], 2);
     assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
@@ -91,22 +65,13 @@ fn the_manifests_are_the_same_bytes_and_clean() {
 fn fail_is_refused_where_it_could_keep_nodes_away() {
     let (code, _, said) = gpulint(&["webhook", "manifests", "--fail"], "");
     assert_eq!(code, Some(2));
-    assert!(
-        said.contains("--exclude-kinds") && said.contains("NodeClaim"),
-        "{said}"
-    );
+    assert!(said.contains("--exclude-kinds") && said.contains("NodeClaim"), "{said}");
     let text = manifests(&["--fail", "--exclude-kinds", "Node,NodeClaim,Pod"]);
     let webhooks = objects(&text);
-    let validating = webhooks
-        .iter()
-        .find(|o| o["kind"] == "ValidatingWebhookConfiguration")
-        .unwrap();
+    let validating = webhooks.iter().find(|o| o["kind"] == "ValidatingWebhookConfiguration").unwrap();
     assert_eq!(validating["webhooks"][0]["failurePolicy"], "Fail");
     assert!(!validating.to_string().contains("nodeclaims"));
-    let mutating = webhooks
-        .iter()
-        .find(|o| o["kind"] == "MutatingWebhookConfiguration")
-        .unwrap();
+    let mutating = webhooks.iter().find(|o| o["kind"] == "MutatingWebhookConfiguration").unwrap();
     assert_eq!(mutating["webhooks"][0]["failurePolicy"], "Ignore");
     let (code, _, said) = gpulint(&["webhook", "manifests", "--exclude-kinds", "Podd"], "");
     assert_eq!(code, Some(2), "{said}");
@@ -116,10 +81,7 @@ fn fail_is_refused_where_it_could_keep_nodes_away() {
 fn a_wrong_configuration_is_not_installed() {
     let folder = Folder::new();
     let path = folder.write("gpulint.yaml", "rulez: {}\n");
-    let (code, _, said) = gpulint(
-        &["webhook", "manifests", "--config", path.to_str().unwrap()],
-        "",
-    );
+    let (code, _, said) = gpulint(&["webhook", "manifests", "--config", path.to_str().unwrap()], "");
     assert_eq!(code, Some(2));
     assert!(said.contains("did you mean `rules`?"), "{said}");
 }
@@ -140,9 +102,7 @@ fn path(object: &Value) -> String {
 
 async fn make(cluster: &Cluster, object: &Value, query: &str) {
     let path = format!("{}?fieldValidation=Strict{query}", path(object));
-    let (code, answer) = cluster
-        .post(&path, "application/json", object.to_string().into())
-        .await;
+    let (code, answer) = cluster.post(&path, "application/json", object.to_string().into()).await;
     assert!(code == 201, "{object:#}\n{code} {answer:#}");
 }
 
@@ -156,24 +116,18 @@ async fn the_api_server_takes_them_and_their_rights_are_enough() {
     }
     // The server itself, with the rights of its service account and no more.
     let path = "/api/v1/namespaces/gpulint/serviceaccounts/gpulint/token";
-    let request =
-        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-    let (code, answer) = cluster
-        .post(path, "application/json", request.to_string().into())
-        .await;
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let (code, answer) = cluster.post(path, "application/json", request.to_string().into()).await;
     assert_eq!(code, 201, "{answer:#}");
     let token = answer["status"]["token"].as_str().unwrap();
     let kubeconfig = cluster.kubeconfig_of("gpulint", token);
     let folder = Folder::new();
     let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &[]).await;
     server.ready().await;
-    let (_, secret) = cluster
-        .get("/api/v1/namespaces/gpulint/secrets/gpulint-certificates")
-        .await;
+    let (_, secret) = cluster.get("/api/v1/namespaces/gpulint/secrets/gpulint-certificates").await;
     let authority = secret["data"]["ca.crt"].as_str().unwrap().to_owned();
     for kind in ["validating", "mutating"] {
-        let path =
-            format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
         server
             .until("the caBundle is there", async || {
                 cluster.get(&path).await.1["webhooks"][0]["clientConfig"]["caBundle"] == *authority
@@ -181,10 +135,7 @@ async fn the_api_server_takes_them_and_their_rights_are_enough() {
             .await;
     }
     let said = server.process.said();
-    assert!(
-        !said.contains("orbidden") && !said.contains("ERROR"),
-        "{said}"
-    );
+    assert!(!said.contains("orbidden") && !said.contains("ERROR"), "{said}");
 
     let Some(helm) = helm() else { return };
     for object in objects(&render(&helm, &EVERYTHING)) {
@@ -198,18 +149,14 @@ async fn the_api_server_takes_them_and_their_rights_are_enough() {
 /// As a dry run under another name, where the name is taken.
 async fn make_again(cluster: &Cluster, object: &Value) {
     let mut object = object.clone();
-    object["metadata"]["name"] =
-        format!("{}-again", object["metadata"]["name"].as_str().unwrap()).into();
+    object["metadata"]["name"] = format!("{}-again", object["metadata"]["name"].as_str().unwrap()).into();
     make(cluster, &object, "&dryRun=All").await;
 }
 
 fn helm() -> Option<std::path::PathBuf> {
     let helm = assets()?.join("helm");
     if !helm.exists() {
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: there is no helm in KUBEBUILDER_ASSETS"
-        );
+        let _ = writeln!(std::io::stderr(), "skipped: there is no helm in KUBEBUILDER_ASSETS");
         return None;
     }
     Some(helm)
@@ -237,11 +184,7 @@ fn template(helm: &Path, values: &[&str]) -> std::process::Output {
 
 fn render(helm: &Path, values: &[&str]) -> String {
     let output = template(helm, values);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -280,21 +223,13 @@ fn the_chart_renders_what_the_command_prints() {
         assert_eq!(text, render(&helm, values));
         assert_clean(&text);
         let (printed, rendered) = (by_name(&manifests(args)), by_name(&text));
-        assert_eq!(
-            printed.keys().collect::<Vec<_>>(),
-            rendered.keys().collect::<Vec<_>>()
-        );
+        assert_eq!(printed.keys().collect::<Vec<_>>(), rendered.keys().collect::<Vec<_>>());
         for (key, object) in printed {
             assert_eq!(object, rendered[&key], "{key:?}");
         }
     }
     assert_clean(&render(&helm, &EVERYTHING));
-    for wrong in [
-        "failurePolicy=Fail",
-        "failurePolicy=No",
-        "timeoutSeconds=0",
-        "excludeKinds={Podd}",
-    ] {
+    for wrong in ["failurePolicy=Fail", "failurePolicy=No", "timeoutSeconds=0", "excludeKinds={Podd}"] {
         assert!(!template(&helm, &[wrong]).status.success(), "{wrong}");
     }
 }

@@ -15,14 +15,11 @@ use crate::walk::yaml_below;
 fn patched(engine: &Engine, index: &Index, object: &Value) -> Option<Value> {
     let request = json!({"uid": "u", "operation": "CREATE", "object": object,
         "namespace": object["metadata"]["namespace"]});
-    let body =
-        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let answer = gpulint_webhook::mutate(engine, index, body.to_string().as_bytes()).unwrap();
     let body: Value = serde_json::from_slice(&answer.body).unwrap();
     assert_eq!(body["response"]["allowed"], true);
-    let patch = STANDARD
-        .decode(body["response"]["patch"].as_str()?)
-        .unwrap();
+    let patch = STANDARD.decode(body["response"]["patch"].as_str()?).unwrap();
     let patch: json_patch::Patch = serde_json::from_slice(&patch).unwrap();
     let mut after = object.clone();
     json_patch::patch(&mut after, &patch).unwrap();
@@ -37,11 +34,8 @@ fn a_second_answer_patches_nothing() {
     everything.webhook.exempt_namespaces.clear();
     let mut safe = everything.clone();
     safe.webhook.mutate = true;
-    everything.webhook.mutate_rules = RULES
-        .iter()
-        .filter(|rule| rule.fix.is_some())
-        .map(|rule| rule.id.to_owned())
-        .collect();
+    everything.webhook.mutate_rules =
+        RULES.iter().filter(|rule| rule.fix.is_some()).map(|rule| rule.id.to_owned()).collect();
     let engines = [Engine::new(safe), Engine::new(everything)];
     let (mut asked, mut counts, mut wrong) = (0, [0, 0], Vec::new());
     for path in files {
@@ -68,11 +62,7 @@ fn a_second_answer_patches_nothing() {
                 let id = object.id();
                 for other in &objects {
                     let same = other.id() == id;
-                    let other = if same {
-                        Object::from_json(&after)
-                    } else {
-                        Some(other.clone())
-                    };
+                    let other = if same { Object::from_json(&after) } else { Some(other.clone()) };
                     index.apply(other.unwrap());
                 }
                 if let Some(again) = patched(engine, &index, &after) {

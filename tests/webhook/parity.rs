@@ -19,13 +19,8 @@ use crate::server::{Folder, Server};
 use crate::walk::yaml_below;
 
 /// Rules about text: over the wire there is none.
-const OF_TEXT: [&str; 5] = [
-    "duplicate-object",
-    "yaml-duplicate-key",
-    "yaml-limit-exceeded",
-    "yaml-syntax",
-    "yaml-text-after-end",
-];
+const OF_TEXT: [&str; 5] =
+    ["duplicate-object", "yaml-duplicate-key", "yaml-limit-exceeded", "yaml-syntax", "yaml-text-after-end"];
 
 /// One finding as both sides can say it: of a denial the field and the message, of a warning what fits into it.
 type Said = Vec<String>;
@@ -40,19 +35,12 @@ struct Case {
 
 /// The objects of a file with what `check --complete` says of each under a configuration.
 fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
-    let file = path
-        .strip_prefix(root)
-        .unwrap()
-        .to_string_lossy()
-        .into_owned();
+    let file = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
     let bytes = std::fs::read(path).unwrap();
     let text = String::from_utf8_lossy(&bytes);
     // What a kustomization completes is not whole in its file.
     let folder = path.parent().unwrap();
-    if ["kustomization.yaml", "kustomization.yml"]
-        .iter()
-        .any(|name| folder.join(name).exists())
-    {
+    if ["kustomization.yaml", "kustomization.yml"].iter().any(|name| folder.join(name).exists()) {
         return Vec::new();
     }
     // A comment suppresses in files alone.
@@ -77,10 +65,7 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
         .output()
         .unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    if report["summary"]["skipped"]
-        .as_array()
-        .is_some_and(|s| !s.is_empty())
-    {
+    if report["summary"]["skipped"].as_array().is_some_and(|s| !s.is_empty()) {
         return Vec::new();
     }
     let source = Arc::new(Source::new(&file, bytes));
@@ -98,10 +83,7 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
         objects.into_iter().map(|object| (document.number, object))
     });
     let objects: Vec<(u32, Object)> = objects.collect();
-    let engine = Engine::new(Settings {
-        complete: true,
-        ..Settings::default()
-    });
+    let engine = Engine::new(Settings { complete: true, ..Settings::default() });
     let mut index = Index::new(true);
     for (_, object) in &objects {
         index.apply(object.clone());
@@ -151,12 +133,7 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
             }
             denied.sort();
             warned.sort();
-            Case {
-                file: file.clone(),
-                value: object.root().to_json(),
-                denied,
-                warned,
-            }
+            Case { file: file.clone(), value: object.root().to_json(), denied, warned }
         })
         .collect()
 }
@@ -193,10 +170,7 @@ async fn ask(connection: &mut Connection, value: &Value) -> (Said, Said, bool) {
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u", "operation": "CREATE", "object": value,
         "userInfo": {"username": "somebody"}}});
-    let answer = connection
-        .post("/validate?timeout=30s", review.to_string())
-        .await
-        .unwrap();
+    let answer = connection.post("/validate?timeout=30s", review.to_string()).await.unwrap();
     assert_eq!(answer.code, 200);
     let response = answer.json()["response"].take();
     let strings = |value: &Value, of: &dyn Fn(&Value) -> String| -> Said {
@@ -205,11 +179,7 @@ async fn ask(connection: &mut Connection, value: &Value) -> (Said, Said, bool) {
         out
     };
     let denied = strings(&response["status"]["details"]["causes"], &|cause| {
-        format!(
-            "{}: {}",
-            cause["field"].as_str().unwrap(),
-            cause["message"].as_str().unwrap()
-        )
+        format!("{}: {}", cause["field"].as_str().unwrap(), cause["message"].as_str().unwrap())
     });
     let warned = strings(&response["warnings"], &|w| cut(w.as_str().unwrap()));
     assert_eq!(response["allowed"], denied.is_empty());
@@ -221,9 +191,7 @@ async fn ask(connection: &mut Connection, value: &Value) -> (Said, Said, bool) {
 fn same(causes: &Said, findings: &Said) -> bool {
     causes.len() == findings.len()
         && causes.iter().zip(findings).all(|(cause, finding)| {
-            cause
-                .strip_prefix(finding.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with("; "))
+            cause.strip_prefix(finding.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("; "))
         })
 }
 
@@ -238,20 +206,10 @@ async fn the_wire_says_what_the_command_line_says() {
     // Every namespace is judged, as on the command line.
     let config = folder.write("gpulint.yaml", "webhook: {exempt-namespaces: []}\n");
     let kubeconfig = fake.kubeconfig(&folder);
-    let args = [
-        "--tls-cert",
-        "tls.crt",
-        "--tls-key",
-        "tls.key",
-        "--namespace",
-        "nowhere",
-    ];
+    let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--namespace", "nowhere"];
     let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &args).await;
     server.ready().await;
-    let mut connection = Client::new(authority.pem())
-        .connect(server.admission)
-        .await
-        .unwrap();
+    let mut connection = Client::new(authority.pem()).connect(server.admission).await.unwrap();
     let (mut compared, mut kinds, mut wrong) = (0, BTreeMap::<String, usize>::new(), Vec::new());
     let mut denials = 0;
     let mut holds = false;
@@ -286,17 +244,9 @@ async fn the_wire_says_what_the_command_line_says() {
     }
     println!("compared {compared} objects, {denials} of them denied: {kinds:?}");
     assert!(denials >= 50, "{denials}");
-    assert!(
-        wrong.is_empty(),
-        "{} differ\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n"));
     for kind in ["NodePool", "EC2NodeClass", "ScaledObject", "Deployment"] {
-        assert!(
-            kinds.get(&format!("\"{kind}\"")).is_some_and(|n| *n >= 10),
-            "{kind}: {kinds:?}"
-        );
+        assert!(kinds.get(&format!("\"{kind}\"")).is_some_and(|n| *n >= 10), "{kind}: {kinds:?}");
     }
 }
 

@@ -21,10 +21,7 @@ async fn a_kind_that_is_not_listed_is_not_waited_for_for_ever() {
     let synced = async || metric(&server.metrics().await, line);
     assert!(server.metrics().await.contains(&format!("{line} 0")));
 
-    let mut open = Client::new(authority.pem())
-        .connect(server.admission)
-        .await
-        .unwrap();
+    let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
     let mut ask = async |pool| {
         let answer = open.post("/validate", create(&pool)).await.unwrap();
         answer.json()["response"].clone()
@@ -34,21 +31,13 @@ async fn a_kind_that_is_not_listed_is_not_waited_for_for_ever() {
     assert_eq!(denied["allowed"], false, "{denied}");
     let allowed = ask(good_pool("gpu")).await;
     assert_eq!(allowed["allowed"], true, "{allowed}");
-    assert!(
-        allowed["warnings"].to_string().contains("not all known"),
-        "{allowed}"
-    );
+    assert!(allowed["warnings"].to_string().contains("not all known"), "{allowed}");
     let unsynced = metric(&server.metrics().await, "gpulint_unsynced_reviews_total");
     assert_eq!(unsynced, 2.0);
 
     // It is listed as soon as the API server lists it.
     fake.refuse("ec2nodeclasses", false);
-    server
-        .until("it is listed after all", async || synced().await == 1.0)
-        .await;
+    server.until("it is listed after all", async || synced().await == 1.0).await;
     let known = ask(good_pool("gpu")).await;
-    assert!(
-        !known["warnings"].to_string().contains("not all known"),
-        "{known}"
-    );
+    assert!(!known["warnings"].to_string().contains("not all known"), "{known}");
 }

@@ -28,10 +28,7 @@ pub(crate) fn good_pool(name: &str) -> Value {
 /// A GPU pool without a taint: an error.
 pub(crate) fn bad_pool(name: &str) -> Value {
     let mut pool = good_pool(name);
-    pool["spec"]["template"]["spec"]
-        .as_object_mut()
-        .unwrap()
-        .remove("taints");
+    pool["spec"]["template"]["spec"].as_object_mut().unwrap().remove("taints");
     pool
 }
 

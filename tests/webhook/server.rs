@@ -18,8 +18,8 @@ impl Folder {
     pub(crate) fn new() -> Folder {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("webhook-{}-{number}", std::process::id()));
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("webhook-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Folder(path)
@@ -51,12 +51,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts one, and waits until it listens.
-    pub(crate) async fn start(
-        name: &str,
-        folder: &Path,
-        kubeconfig: Option<&Path>,
-        args: &[&str],
-    ) -> Server {
+    pub(crate) async fn start(name: &str, folder: &Path, kubeconfig: Option<&Path>, args: &[&str]) -> Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpulint"));
         command
             .args(["webhook", "serve"])
@@ -78,18 +73,10 @@ impl Server {
             if let Some(found) = addresses(&process.said()) {
                 break found;
             }
-            assert!(
-                !process.ended() && Instant::now() < until,
-                "{}",
-                process.last_words()
-            );
+            assert!(!process.ended() && Instant::now() < until, "{}", process.last_words());
             tokio::time::sleep(Duration::from_millis(20)).await;
         };
-        Server {
-            process,
-            admission,
-            operations,
-        }
+        Server { process, admission, operations }
     }
 
     /// Waits until it says that it is ready.
@@ -117,11 +104,7 @@ impl Server {
         let until = Instant::now() + Duration::from_secs(120);
         while !holds().await {
             let (_, ready) = plain(self.operations, "/readyz").await.unwrap_or_default();
-            assert!(
-                Instant::now() < until,
-                "waited for: {what}\n{ready}\n{}",
-                self.process.last_words()
-            );
+            assert!(Instant::now() < until, "waited for: {what}\n{ready}\n{}", self.process.last_words());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -18,38 +18,24 @@ use crate::tls::mount;
 /// Memory of a process now, in MiB; `None` where the system does not say.
 fn resident(server: &Server) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.id())).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: f64 = line.trim().trim_end_matches(" kB").parse().ok()?;
     Some(kib / 1024.0)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
-    let seconds = std::env::var("GPULINT_SOAK")
-        .ok()
-        .and_then(|s| s.parse().ok());
+    let seconds = std::env::var("GPULINT_SOAK").ok().and_then(|s| s.parse().ok());
     let whole = Duration::from_secs(seconds.unwrap_or(10));
     let (folder, authority, fake) = (Folder::new(), Authority::new(), Fake::start().await);
     mount(folder.path(), "v0", &authority.issue(&["127.0.0.1"]));
     folder.write("gpulint.yaml", "{}\n");
     fake.hold(&(0..500).map(pod).collect::<Vec<Value>>());
-    let args = [
-        "--tls-cert",
-        "tls.crt",
-        "--tls-key",
-        "tls.key",
-        "--config",
-        "gpulint.yaml",
-    ];
+    let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--config", "gpulint.yaml"];
     let kubeconfig = fake.kubeconfig(&folder);
     let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &args).await;
     server.ready().await;
-    let (end, answered) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(AtomicU64::new(0)),
-    );
+    let (end, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let address = server.admission;
     let clients: Vec<_> = (0..8)
         .map(|number| {
@@ -65,11 +51,7 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
                     let requests = if number < 4 { 10_000 } else { 20 };
                     let mut open = client.connect(address).await.unwrap();
                     for at in 0..requests {
-                        let path = if at % 4 == 0 {
-                            "/mutate?timeout=30s"
-                        } else {
-                            "/validate?timeout=30s"
-                        };
+                        let path = if at % 4 == 0 { "/mutate?timeout=30s" } else { "/validate?timeout=30s" };
                         let answer = open.post(path, bodies[at % 2].clone()).await.unwrap();
                         assert_eq!(answer.code, 200);
                         answered.fetch_add(1, Ordering::Relaxed);
@@ -90,11 +72,7 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
         for number in 0..50 {
             let mut pod = pod(swaps * 7 % 500 + number);
             pod["metadata"]["labels"]["turn"] = swaps.to_string().into();
-            let event = if number % 5 == 0 {
-                "DELETED"
-            } else {
-                "MODIFIED"
-            };
+            let event = if number % 5 == 0 { "DELETED" } else { "MODIFIED" };
             fake.change(event, &pod);
         }
         // So does the configuration, which is wrong at every third time.
@@ -106,11 +84,7 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
                 _ => "rulez: {}\n",
             },
         );
-        mount(
-            folder.path(),
-            &format!("v{swaps}"),
-            &authority.issue(&["127.0.0.1"]),
-        );
+        mount(folder.path(), &format!("v{swaps}"), &authority.issue(&["127.0.0.1"]));
         let old = format!("v{}", swaps.saturating_sub(3));
         let _ = std::fs::remove_dir_all(folder.path().join(old));
         if began.elapsed() > whole / 3 {
@@ -124,10 +98,7 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
         client.await.unwrap();
     }
     let metrics = server.metrics().await;
-    let reloads = metric(
-        &metrics,
-        r#"gpulint_reloads_total{what="certificate",result="ok"}"#,
-    );
+    let reloads = metric(&metrics, r#"gpulint_reloads_total{what="certificate",result="ok"}"#);
     let configurations = ["ok", "refused"].map(|result| {
         let line = format!(r#"gpulint_reloads_total{{what="configuration",result="{result}"}}"#);
         metric(&metrics, &line)
@@ -141,10 +112,7 @@ async fn nothing_fails_and_memory_stays_flat_while_everything_changes() {
     assert!(configurations.iter().all(|n| *n >= 1.0), "{metrics}");
     // Every few seconds at least, however busy the machine is.
     assert!(snapshots >= (swaps / 8) as f64, "{metrics}");
-    assert!(
-        !metrics.contains("gpulint_admission_failures_total{"),
-        "{metrics}"
-    );
+    assert!(!metrics.contains("gpulint_admission_failures_total{"), "{metrics}");
     if let Some(warm) = warm {
         assert!(most < warm * 1.2 + 8.0, "{warm} MiB became {most} MiB");
     }
@@ -155,9 +123,8 @@ fn pod(number: usize) -> Value {
     let env: Vec<Value> = (0..12)
         .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("value-{n}-of-{number}")}))
         .collect();
-    let fields: serde_json::Map<String, Value> = (0..40)
-        .map(|n| (format!("f:field-{n}"), json!({".": {}, "f:inner": {}})))
-        .collect();
+    let fields: serde_json::Map<String, Value> =
+        (0..40).map(|n| (format!("f:field-{n}"), json!({".": {}, "f:inner": {}}))).collect();
     json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": format!("trainer-{number}"), "namespace": format!("team-{}", number % 50),
             "uid": format!("00000000-0000-0000-0000-{number:012}"),
@@ -190,24 +157,11 @@ async fn ten_thousand_pods_fit_into_150_mib() {
     let kubeconfig = fake.kubeconfig(&folder);
     let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &args).await;
     let line = r#"gpulint_cache_objects{group="",kind="Pod"}"#;
-    server
-        .until("all pods are known", async || {
-            metric(&server.metrics().await, line) == 10_000.0
-        })
-        .await;
+    server.until("all pods are known", async || metric(&server.metrics().await, line) == 10_000.0).await;
     server.ready().await;
-    let mut open = Client::new(authority.pem())
-        .connect(server.admission)
-        .await
-        .unwrap();
+    let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
     for _ in 0..100 {
-        assert_eq!(
-            open.post("/validate", create(&bad_pool("gpu")))
-                .await
-                .unwrap()
-                .code,
-            200
-        );
+        assert_eq!(open.post("/validate", create(&bad_pool("gpu"))).await.unwrap().code, 200);
     }
     let Some(resident) = resident(&server) else {
         return;

@@ -44,47 +44,25 @@ pub(crate) async fn serve(folder: &Folder, authority: &Authority, more: &[&str])
 async fn it_answers_over_both_versions_of_http_and_counts() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority, &[]).await;
-    for client in [
-        Client::new(authority.pem()),
-        Client::new(authority.pem()).http1(),
-    ] {
+    for client in [Client::new(authority.pem()), Client::new(authority.pem()).http1()] {
         let mut connection = client.connect(server.admission).await.unwrap();
-        let bad = connection
-            .post("/validate?timeout=30s", create(&bad_pool("gpu")))
-            .await;
+        let bad = connection.post("/validate?timeout=30s", create(&bad_pool("gpu"))).await;
         let bad = bad.unwrap().json();
         assert_eq!(bad["response"]["uid"], "7e1a");
         assert_eq!(bad["response"]["allowed"], false, "{bad}");
-        let good = connection
-            .post("/validate?timeout=30s", create(&good_pool("gpu")))
-            .await;
+        let good = connection.post("/validate?timeout=30s", create(&good_pool("gpu"))).await;
         let good = good.unwrap().json();
         assert_eq!(good["response"]["allowed"], true, "{good}");
-        let patched = connection
-            .post("/mutate?timeout=30s", create(&good_pool("gpu")))
-            .await;
+        let patched = connection.post("/mutate?timeout=30s", create(&good_pool("gpu"))).await;
         assert_eq!(patched.unwrap().json()["response"]["allowed"], true);
         assert_eq!(connection.post("/other", "").await.unwrap().code, 404);
         let get = Full::new(Bytes::new()).boxed();
-        assert_eq!(
-            connection
-                .send("GET", "/validate", get, true)
-                .await
-                .unwrap()
-                .code,
-            405
-        );
+        assert_eq!(connection.send("GET", "/validate", get, true).await.unwrap().code, 405);
     }
     let metrics = server.metrics().await;
     let denied = r#"gpulint_admission_requests_total{webhook="validate",operation="CREATE",group="karpenter.sh",kind="NodePool",decision="denied"}"#;
     assert_eq!(metric(&metrics, denied), 2.0, "{metrics}");
-    assert_eq!(
-        metric(
-            &metrics,
-            r#"gpulint_findings_total{rule="gpu-pool-untainted"}"#
-        ),
-        2.0
-    );
+    assert_eq!(metric(&metrics, r#"gpulint_findings_total{rule="gpu-pool-untainted"}"#), 2.0);
     let count = r#"gpulint_admission_duration_seconds_count{webhook="validate"}"#;
     assert_eq!(metric(&metrics, count), 4.0);
     assert!(metrics.contains(r#"le="10.0""#));
@@ -110,22 +88,15 @@ async fn a_swapped_secret_is_served_and_open_connections_live_on() {
     let mut broken = authority.issue(&["127.0.0.1"]);
     broken.key = authority.issue(&["127.0.0.1"]).key;
     mount(folder.path(), "v2", &broken);
-    server
-        .until("it is refused", async || reloaded("refused").await == 1.0)
-        .await;
+    server.until("it is refused", async || reloaded("refused").await == 1.0).await;
     let again = client.connect(server.admission).await.unwrap();
     assert_eq!(again.certificate, first);
 
     mount(folder.path(), "v3", &authority.issue(&["127.0.0.1"]));
-    server
-        .until("it is taken over", async || reloaded("ok").await == 2.0)
-        .await;
+    server.until("it is taken over", async || reloaded("ok").await == 2.0).await;
     let new = client.connect(server.admission).await.unwrap();
     assert_ne!(new.certificate, first);
-    let answer = open
-        .post("/validate", create(&good_pool("gpu")))
-        .await
-        .unwrap();
+    let answer = open.post("/validate", create(&good_pool("gpu"))).await.unwrap();
     assert_eq!(answer.code, 200);
     assert!(!server.process.said().contains("PRIVATE KEY"));
 }
@@ -160,10 +131,7 @@ fn chain() -> (String, Pair) {
     let key = KeyPair::generate().unwrap();
     let leaf = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     let leaf = leaf.signed_by(&key, &middle).unwrap().pem();
-    let pair = Pair {
-        certificate: format!("{leaf}{middle_pem}"),
-        key: key.serialize_pem(),
-    };
+    let pair = Pair { certificate: format!("{leaf}{middle_pem}"), key: key.serialize_pem() };
     (root_pem, pair)
 }
 
@@ -181,13 +149,7 @@ async fn clients_may_have_to_show_a_certificate() {
     let pair = client_pair(&clients);
     let known = nobody.shows(&pair.certificate, &pair.key);
     let mut open = known.connect(server.admission).await.unwrap();
-    assert_eq!(
-        open.post("/validate", create(&good_pool("a")))
-            .await
-            .unwrap()
-            .code,
-        200
-    );
+    assert_eq!(open.post("/validate", create(&good_pool("a"))).await.unwrap().code, 200);
 }
 
 /// rustls asks for the purpose of a client, or for none at all.
@@ -205,10 +167,7 @@ async fn tls_1_3_can_be_asked_for() {
     let folder = Folder::new();
     let server = serve(&folder, &authority, &["--tls-min", "1.3"]).await;
     assert!(old.connect(server.admission).await.is_err());
-    Client::new(authority.pem())
-        .connect(server.admission)
-        .await
-        .unwrap();
+    Client::new(authority.pem()).connect(server.admission).await.unwrap();
 }
 
 #[tokio::test]
@@ -216,15 +175,9 @@ async fn the_configuration_is_read_again_and_a_wrong_one_refused() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let config = folder.write("gpulint.yaml", "rules: {}\n");
     let server = serve(&folder, &authority, &["--config", "gpulint.yaml"]).await;
-    let mut open = Client::new(authority.pem())
-        .connect(server.admission)
-        .await
-        .unwrap();
+    let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
     let mut denied = async || {
-        let answer = open
-            .post("/validate", create(&bad_pool("gpu")))
-            .await
-            .unwrap();
+        let answer = open.post("/validate", create(&bad_pool("gpu"))).await.unwrap();
         answer.json()["response"]["allowed"] == false
     };
     let reloaded = async |result: &str| {
@@ -233,19 +186,12 @@ async fn the_configuration_is_read_again_and_a_wrong_one_refused() {
     };
     assert!(denied().await);
     fs::write(&config, "rules: {gpu-pool-untained: off}\n").unwrap();
-    server
-        .until("it is refused", async || reloaded("refused").await == 1.0)
-        .await;
+    server.until("it is refused", async || reloaded("refused").await == 1.0).await;
     assert!(denied().await);
     let said = server.process.said();
-    assert!(
-        said.contains("did you mean `gpu-pool-untainted`?"),
-        "{said}"
-    );
+    assert!(said.contains("did you mean `gpu-pool-untainted`?"), "{said}");
     fs::write(&config, "rules: {gpu-pool-untainted: off}\n").unwrap();
-    server
-        .until("it is taken over", async || reloaded("ok").await == 1.0)
-        .await;
+    server.until("it is taken over", async || reloaded("ok").await == 1.0).await;
     assert!(!denied().await);
 }
 
@@ -254,35 +200,21 @@ async fn what_is_too_large_or_nonsense_is_left_to_the_policy() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority, &[]).await;
     let big = Bytes::from(vec![b' '; 9 * 1024 * 1024]);
-    for client in [
-        Client::new(authority.pem()),
-        Client::new(authority.pem()).http1(),
-    ] {
+    for client in [Client::new(authority.pem()), Client::new(authority.pem()).http1()] {
         for announced in [true, false] {
             let mut open = client.connect(server.admission).await.unwrap();
-            let body = if announced {
-                Full::new(big.clone()).boxed()
-            } else {
-                streamed(big.clone())
-            };
+            let body = if announced { Full::new(big.clone()).boxed() } else { streamed(big.clone()) };
             // A client that writes on may see the connection close before it reads the answer.
             if let Ok(answer) = open.send("POST", "/validate", body, announced).await {
                 assert_eq!(answer.code, 413);
             }
         }
         let mut open = client.connect(server.admission).await.unwrap();
-        assert_eq!(
-            open.post("/validate", "{\"secret\":\"hunter2\"")
-                .await
-                .unwrap()
-                .code,
-            400
-        );
+        assert_eq!(open.post("/validate", "{\"secret\":\"hunter2\"").await.unwrap().code, 400);
     }
     let metrics = server.metrics().await;
     let failed = |reason: &str| {
-        let line =
-            format!(r#"gpulint_admission_failures_total{{webhook="validate",reason="{reason}"}}"#);
+        let line = format!(r#"gpulint_admission_failures_total{{webhook="validate",reason="{reason}"}}"#);
         metric(&metrics, &line)
     };
     assert_eq!(failed("too-large"), 4.0, "{metrics}");
@@ -292,10 +224,7 @@ async fn what_is_too_large_or_nonsense_is_left_to_the_policy() {
 
 /// A body whose length is not known before its end.
 fn streamed(bytes: Bytes) -> Body {
-    let parts: Vec<Bytes> = bytes
-        .chunks(64 * 1024)
-        .map(Bytes::copy_from_slice)
-        .collect();
+    let parts: Vec<Bytes> = bytes.chunks(64 * 1024).map(Bytes::copy_from_slice).collect();
     let frames = futures::stream::iter(parts).map(|part| Ok(Frame::data(part)));
     BodyExt::boxed(StreamBody::new(frames))
 }
@@ -324,10 +253,7 @@ async fn too_many_reviews_are_left_to_the_policy_at_once() {
     let held = hold("/validate?timeout=30s");
     in_flight(1.0).await;
     let mut open = client.connect(server.admission).await.unwrap();
-    let answer = open
-        .post("/validate", create(&good_pool("gpu")))
-        .await
-        .unwrap();
+    let answer = open.post("/validate", create(&good_pool("gpu"))).await.unwrap();
     assert_eq!(answer.code, 429);
     assert!(!held.is_finished());
     // Who goes away leaves the place.
@@ -339,10 +265,7 @@ async fn too_many_reviews_are_left_to_the_policy_at_once() {
     assert_eq!(answer.code, 504);
     assert!(began.elapsed() >= Duration::from_millis(1700));
     in_flight(0.0).await;
-    let answer = open
-        .post("/validate", create(&good_pool("gpu")))
-        .await
-        .unwrap();
+    let answer = open.post("/validate", create(&good_pool("gpu"))).await.unwrap();
     assert_eq!(answer.code, 200);
 }
 
@@ -351,9 +274,7 @@ async fn silent_connections_are_closed() {
     use tokio::io::AsyncReadExt;
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority, &[]).await;
-    let mut silent = tokio::net::TcpStream::connect(server.admission)
-        .await
-        .unwrap();
+    let mut silent = tokio::net::TcpStream::connect(server.admission).await.unwrap();
     let closed = tokio::time::timeout(Duration::from_secs(60), silent.read(&mut [0; 1])).await;
     assert_eq!(closed.unwrap().unwrap_or(0), 0);
 }
@@ -362,19 +283,10 @@ async fn silent_connections_are_closed() {
 async fn nothing_of_an_object_is_logged() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority, &["--log", "trace"]).await;
-    let mut open = Client::new(authority.pem())
-        .connect(server.admission)
-        .await
-        .unwrap();
+    let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
     let mut pool = bad_pool("gpu");
     pool["spec"]["template"]["metadata"] = serde_json::json!({"labels": {"password": "hunter2"}});
-    assert_eq!(
-        open.post("/validate", create(&pool)).await.unwrap().code,
-        200
-    );
+    assert_eq!(open.post("/validate", create(&pool)).await.unwrap().code, 200);
     let said = server.process.said();
-    assert!(
-        !said.contains("hunter2") && !said.contains("PRIVATE KEY"),
-        "{said}"
-    );
+    assert!(!said.contains("hunter2") && !said.contains("PRIVATE KEY"), "{said}");
 }

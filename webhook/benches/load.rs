@@ -60,8 +60,7 @@ fn main() {
             let mut best = [(0.0_f64, f64::MAX, f64::MAX); 2];
             for _ in 0..ROUNDS {
                 for (at, address) in [echo, gpulint].into_iter().enumerate() {
-                    let (rate, p50, p99) =
-                        clients.block_on(load(&certificate, address, asked, connections));
+                    let (rate, p50, p99) = clients.block_on(load(&certificate, address, asked, connections));
                     best[at].0 = best[at].0.max(rate);
                     best[at].1 = best[at].1.min(p50);
                     best[at].2 = best[at].2.min(p99);
@@ -128,23 +127,19 @@ fn review(annotations: usize) -> (String, String) {
         pool["metadata"]["annotations"][format!("example.com/note-{number}")] =
             "what somebody wanted to remember".into();
     }
-    let review =
-        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "operation": "CREATE", "name": "gpu",
         "kind": {"group": "karpenter.sh", "version": "v1", "kind": "NodePool"},
         "userInfo": {"username": "admin", "groups": ["system:authenticated"]},
         "object": pool}})
-        .to_string();
+    .to_string();
     let (start, end) = review.split_once("NUMBER").unwrap();
     (start.to_owned(), end.to_owned())
 }
 
 async fn gpulint(certificate: &str, key: &str) -> (SocketAddr, tokio::sync::oneshot::Sender<()>) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let files = TlsFiles {
-        certificate: folder.join("load.crt"),
-        key: folder.join("load.key"),
-    };
+    let files = TlsFiles { certificate: folder.join("load.crt"), key: folder.join("load.key") };
     std::fs::write(&files.certificate, certificate).unwrap();
     std::fs::write(&files.key, key).unwrap();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -180,10 +175,7 @@ async fn echo(certificate: &str, key: &str) -> SocketAddr {
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(
-            chain,
-            PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
-        )
+        .with_single_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap())
         .unwrap();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let acceptor = TlsAcceptor::from(Arc::new(config));
@@ -206,17 +198,10 @@ async fn echo(certificate: &str, key: &str) -> SocketAddr {
 }
 
 /// Requests a second, and the times in milliseconds that half of them and one in a hundred take longer than.
-async fn load(
-    certificate: &str,
-    address: SocketAddr,
-    asked: Asked,
-    connections: usize,
-) -> (f64, f64, f64) {
+async fn load(certificate: &str, address: SocketAddr, asked: Asked, connections: usize) -> (f64, f64, f64) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap())
-        .unwrap();
+    roots.add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()).unwrap();
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -233,8 +218,7 @@ async fn load(
                 stream.set_nodelay(true).unwrap();
                 let name = ServerName::IpAddress(address.ip().into());
                 let stream = connector.connect(name, stream).await.unwrap();
-                let (mut sender, connection) =
-                    http1::handshake(TokioIo::new(stream)).await.unwrap();
+                let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
                 tokio::spawn(connection);
                 let mut took = Vec::new();
                 while began.elapsed() < Duration::from_secs(SECONDS) {

@@ -33,28 +33,15 @@ fn main() {
         })
         .collect();
     took.sort_unstable();
-    println!(
-        "a snapshot of {} objects: {:.1} ms",
-        objects.len(),
-        took[4].as_secs_f64() * 1e3
-    );
+    println!("a snapshot of {} objects: {:.1} ms", objects.len(), took[4].as_secs_f64() * 1e3);
 
     let engine = Engine::new(Settings::default());
     let index = snapshot();
-    let asked = Circumstances {
-        live: true,
-        watched: true,
-    };
+    let asked = Circumstances { live: true, watched: true };
     let cases = [
         ("NodePool", create(&pool("new"), "karpenter.sh")),
-        (
-            "NodePool without taints",
-            create(&untainted(), "karpenter.sh"),
-        ),
-        (
-            "NodePool, updated",
-            update(&pool("gpu-7"), &untainted(), "karpenter.sh"),
-        ),
+        ("NodePool without taints", create(&untainted(), "karpenter.sh")),
+        ("NodePool, updated", update(&pool("gpu-7"), &untainted(), "karpenter.sh")),
         ("Deployment", create(&deployment(1_000_000), "apps")),
         ("Job", create(&job(), "batch")),
         ("ScaledObject", create(&scaled(7), "keda.sh")),
@@ -64,10 +51,7 @@ fn main() {
     for (name, body) in cases {
         let validated = measure(|| answer(&engine, &index, asked, &body).unwrap().body.len());
         let mutated = measure(|| mutate(&engine, &index, &body).unwrap().body.len());
-        println!(
-            "{name:<24} {:>6} bytes   validate {validated}   mutate {mutated}",
-            body.len()
-        );
+        println!("{name:<24} {:>6} bytes   validate {validated}   mutate {mutated}", body.len());
     }
 }
 
@@ -84,11 +68,7 @@ fn measure(mut work: impl FnMut() -> usize) -> String {
         .collect();
     took.sort_unstable();
     let micros = |at: usize| took[at].as_secs_f64() * 1e6;
-    format!(
-        "{:>6.0} µs, p99 {:>6.0} µs",
-        micros(ROUNDS / 2),
-        micros(ROUNDS * 99 / 100)
-    )
+    format!("{:>6.0} µs, p99 {:>6.0} µs", micros(ROUNDS / 2), micros(ROUNDS * 99 / 100))
 }
 
 /// 9,000 pods that no known controller made, and what goes with them.
@@ -139,9 +119,8 @@ fn untainted() -> Value {
 
 /// What clients leave behind in every object that a cluster holds.
 fn managed() -> Value {
-    let fields: serde_json::Map<String, Value> = (0..25)
-        .map(|n| (format!("f:field-{n}"), json!({".": {}, "f:inner": {}})))
-        .collect();
+    let fields: serde_json::Map<String, Value> =
+        (0..25).map(|n| (format!("f:field-{n}"), json!({".": {}, "f:inner": {}}))).collect();
     json!([{"manager": "kubectl-client-side-apply", "operation": "Update", "apiVersion": "v1",
         "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields}])
 }
@@ -173,7 +152,8 @@ fn pod(number: usize) -> Value {
 
 fn derived() -> Value {
     let mut pod = pod(1_000_001);
-    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "1", "controller": true});
+    let owner =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "1", "controller": true});
     pod["metadata"]["ownerReferences"] = json!([owner]);
     pod
 }

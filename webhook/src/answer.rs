@@ -171,10 +171,7 @@ pub(crate) fn unjudged(body: &[u8]) -> Result<Answer, ReviewError> {
 pub(crate) fn request(body: &[u8]) -> Result<Request<'_>, ReviewError> {
     let review: ReviewIn<'_> = serde_json::from_slice(body)?;
     if review.api_version != "admission.k8s.io/v1" || review.kind != "AdmissionReview" {
-        return Err(ReviewError::Kind {
-            version: review.api_version,
-            kind: review.kind,
-        });
+        return Err(ReviewError::Kind { version: review.api_version, kind: review.kind });
     }
     review.request.ok_or(ReviewError::NoRequest)
 }
@@ -198,20 +195,13 @@ pub(crate) fn operation(request: &Request<'_>) -> &'static str {
 
 /// The kind of the request, where a rule is asked about it.
 pub(crate) fn kind(request: &Request<'_>) -> Option<Kind> {
-    kinds::judged()
-        .iter()
-        .copied()
-        .find(|k| k.group == request.kind.group && k.kind == request.kind.kind)
+    kinds::judged().iter().copied().find(|k| k.group == request.kind.group && k.kind == request.kind.kind)
 }
 
 /// Whether the request is one that is never judged, whatever it holds.
 pub(crate) fn is_exempt(engine: &Engine, request: &Request<'_>) -> bool {
     let judged = matches!(request.operation.as_str(), "CREATE" | "UPDATE")
-        && request
-            .sub_resource
-            .as_deref()
-            .unwrap_or_default()
-            .is_empty();
+        && request.sub_resource.as_deref().unwrap_or_default().is_empty();
     let namespaces = &engine.settings().webhook.exempt_namespaces;
     let namespace = request.namespace.as_ref();
     !judged || is_karpenter(request) || namespace.is_some_and(|n| namespaces.contains(n))
@@ -258,8 +248,7 @@ fn respond(judge: Judge<'_>, circumstances: Circumstances, request: &Request<'_>
     let judgement = judge.judge(request.object, request);
     let findings = match &judgement.verdict {
         Verdict::NoObject => {
-            let warning =
-                "gpulint: this is no Kubernetes object with apiVersion and kind; not judged";
+            let warning = "gpulint: this is no Kubernetes object with apiVersion and kind; not judged";
             return Ruling::allowed(Decision::Unparsable, Some(warning.to_owned()));
         }
         Verdict::Exempt => return Ruling::allowed(Decision::Exempt, None),
@@ -269,9 +258,7 @@ fn respond(judge: Judge<'_>, circumstances: Circumstances, request: &Request<'_>
             } else {
                 format!("{}.{}", judgement.kind, judgement.group)
             };
-            let warning = cut(&format!(
-                "gpulint: no rule knows the kind {name}; not judged"
-            ));
+            let warning = cut(&format!("gpulint: no rule knows the kind {name}; not judged"));
             return Ruling::allowed(Decision::UnknownKind, Some(warning));
         }
         Verdict::Found(findings) => findings,
@@ -309,16 +296,9 @@ fn respond(judge: Judge<'_>, circumstances: Circumstances, request: &Request<'_>
     }
     let (group, kind) = (&judgement.group, &judgement.kind);
     let unsynced = circumstances.watched && !kinds::knows_what_is_read(judge.index, group, kind);
-    let mut response = Response {
-        allowed: denied.is_empty(),
-        warnings: warnings(&warned, unsynced),
-        ..Response::default()
-    };
-    let lists = [
-        ("denied", &denied),
-        ("warned", &warned),
-        ("taken-by-api-server", &passed),
-    ];
+    let mut response =
+        Response { allowed: denied.is_empty(), warnings: warnings(&warned, unsynced), ..Response::default() };
+    let lists = [("denied", &denied), ("warned", &warned), ("taken-by-api-server", &passed)];
     for (key, findings) in lists {
         if !findings.is_empty() {
             response.audit_annotations.insert(key, ids(findings));
@@ -332,12 +312,7 @@ fn respond(judge: Judge<'_>, circumstances: Circumstances, request: &Request<'_>
     if decision == Decision::Denied {
         response.status = Some(status(&judgement, request, &denied));
     }
-    Ruling {
-        response,
-        decision,
-        rules: denied.iter().chain(&warned).map(|f| f.rule).collect(),
-        unsynced,
-    }
+    Ruling { response, decision, rules: denied.iter().chain(&warned).map(|f| f.rule).collect(), unsynced }
 }
 
 /// The rule ids, each once, in the order of the findings.
@@ -384,11 +359,7 @@ fn status(judgement: &Judgement, request: &Request<'_>, denied: &[&Found]) -> St
         reason: "Invalid",
         message: lines.join("\n"),
         details: Details {
-            name: if judgement.name.is_empty() {
-                request.name.clone()
-            } else {
-                judgement.name.clone()
-            },
+            name: if judgement.name.is_empty() { request.name.clone() } else { judgement.name.clone() },
             group: judgement.group.clone(),
             kind: judgement.kind.clone(),
             causes,
@@ -406,8 +377,7 @@ fn cause(finding: &Found) -> String {
 }
 
 /// Said where a rule would have to know objects that are not listed yet.
-const UNSYNCED: &str =
-    "gpulint: the cluster's objects are not all known yet; rules about them kept silent";
+const UNSYNCED: &str = "gpulint: the cluster's objects are not all known yet; rules about them kept silent";
 
 /// Warnings within Kubernetes' limits; what does not fit is counted in the last one.
 fn warnings(findings: &[&Found], unsynced: bool) -> Vec<String> {

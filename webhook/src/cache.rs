@@ -77,10 +77,7 @@ impl Cache {
         let kinds = if fed { kinds::read() } else { &[] };
         Cache {
             kinds: Mutex::new(kinds.iter().map(|k| (*k, Known::default())).collect()),
-            index: ArcSwap::from_pointee(Numbered {
-                number: 0,
-                value: Index::new(false),
-            }),
+            index: ArcSwap::from_pointee(Numbered { number: 0, value: Index::new(false) }),
             changed: Notify::new(),
             metrics,
             fed,
@@ -156,10 +153,7 @@ impl Cache {
             if known.synced && known.objects.is_empty() {
                 return;
             }
-            *known = Known {
-                synced: true,
-                ..Known::default()
-            };
+            *known = Known { synced: true, ..Known::default() };
         }
         self.changed.notify_one();
     }
@@ -185,11 +179,7 @@ impl Cache {
             return self.delete(kind, value);
         };
         if let Some(known) = self.lock().get_mut(&kind) {
-            if known
-                .objects
-                .get(&name)
-                .is_some_and(|o| o.hash == kept.hash)
-            {
+            if known.objects.get(&name).is_some_and(|o| o.hash == kept.hash) {
                 return;
             }
             known.objects.insert(name, kept);
@@ -214,10 +204,7 @@ impl Cache {
             self.changed.notified().await;
             let cache = Arc::clone(&self);
             let began = Instant::now();
-            if tokio::task::spawn_blocking(move || cache.snapshot())
-                .await
-                .is_err()
-            {
+            if tokio::task::spawn_blocking(move || cache.snapshot()).await.is_err() {
                 tracing::error!("the index could not be made; the old one stays");
             }
             tokio::time::sleep((began.elapsed() * SHARE).clamp(PAUSE, LONGEST_PAUSE)).await;
@@ -245,10 +232,7 @@ impl Cache {
         index.views().make();
         // Nobody else makes one at the same time.
         let number = self.index.load().number + 1;
-        self.index.store(Arc::new(Numbered {
-            number,
-            value: index,
-        }));
+        self.index.store(Arc::new(Numbered { number, value: index }));
         for (kind, objects, synced) in counts {
             self.metrics.cached(kind, objects, synced);
         }
@@ -308,11 +292,7 @@ mod tests {
         assert_eq!(find(&cache, "a"), "unknown");
         cache.begin(Kind::NODE_POOL);
         cache.list(Kind::NODE_POOL, &pool("a"));
-        assert_eq!(
-            find(&cache, "a"),
-            "unknown",
-            "a list that goes on says nothing"
-        );
+        assert_eq!(find(&cache, "a"), "unknown", "a list that goes on says nothing");
         cache.finish(Kind::NODE_POOL);
         assert!(
             cache.unsynced().contains(&Kind::NODE_POOL),
@@ -321,10 +301,7 @@ mod tests {
         assert_eq!(find(&cache, "a"), "found");
         assert_eq!(find(&cache, "b"), "missing");
         assert!(!cache.unsynced().contains(&Kind::NODE_POOL));
-        assert!(
-            !cache.index().value.is_complete(),
-            "other kinds are not known"
-        );
+        assert!(!cache.index().value.is_complete(), "other kinds are not known");
     }
 
     #[test]
@@ -338,11 +315,7 @@ mod tests {
         assert_eq!(find(&cache, "a"), "missing");
         cache.apply(Kind::NODE_POOL, &pool("a"));
         cache.begin(Kind::NODE_POOL);
-        assert_eq!(
-            find(&cache, "a"),
-            "found",
-            "the old list holds until the new one is whole"
-        );
+        assert_eq!(find(&cache, "a"), "found", "the old list holds until the new one is whole");
         cache.list(Kind::NODE_POOL, &pool("b"));
         cache.finish(Kind::NODE_POOL);
         assert_eq!(find(&cache, "a"), "missing");

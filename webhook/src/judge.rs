@@ -14,13 +14,8 @@ use crate::wire::Request;
 
 /// Of an object that is stored, what the API server keeps there itself. It says nothing about what
 /// somebody wants, and is different in every request.
-const SERVERS_OWN: [&str; 5] = [
-    "managedFields",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "selfLink",
-];
+const SERVERS_OWN: [&str; 5] =
+    ["managedFields", "resourceVersion", "generation", "creationTimestamp", "selfLink"];
 
 /// The rules in force and what is known of the cluster.
 #[derive(Clone, Copy, Debug)]
@@ -76,19 +71,12 @@ pub(crate) type Identity<'a> = (&'static str, &'a str, &'a str);
 
 impl<'a> Judge<'a> {
     pub(crate) fn new(engine: &'a Engine, index: &'a Index) -> Judge<'a> {
-        Judge {
-            engine,
-            index,
-            memory: None,
-        }
+        Judge { engine, index, memory: None }
     }
 
     /// Asks the memory first. `generation` is that of the rules and the index.
     pub(crate) fn remembering(self, memory: &'a Memory, generation: Generation) -> Judge<'a> {
-        Judge {
-            memory: Some((memory, generation)),
-            ..self
-        }
+        Judge { memory: Some((memory, generation)), ..self }
     }
 
     /// What is said of an object of a request.
@@ -98,10 +86,7 @@ impl<'a> Judge<'a> {
         };
         // Most of what a cluster asks about is this, and each of it comes once.
         if Head::read(raw).is_some_and(|head| head.is_derived()) {
-            return Arc::new(Judgement {
-                verdict: Verdict::Exempt,
-                ..Judgement::default()
-            });
+            return Arc::new(Judgement { verdict: Verdict::Exempt, ..Judgement::default() });
         }
         let Some((memory, generation)) = self.memory else {
             return match value(raw, request) {
@@ -148,12 +133,7 @@ impl Judgement {
             let findings = engine.review_object(object, index).findings;
             Verdict::Found(findings.into_iter().map(Found::from).collect())
         };
-        Judgement {
-            group: id.group.clone(),
-            kind: id.kind.clone(),
-            name: id.name.clone(),
-            verdict,
-        }
+        Judgement { group: id.group.clone(), kind: id.kind.clone(), name: id.name.clone(), verdict }
     }
 
     /// What was found; nothing where nothing was judged.
@@ -219,16 +199,12 @@ fn value(raw: &RawValue, request: &Request<'_>) -> Option<Value> {
     let mut value: Value = serde_json::from_str(raw.get()).ok()?;
     if let Some(root) = value.as_object_mut() {
         let mut stored = false;
-        let metadata = root
-            .entry("metadata")
-            .or_insert_with(|| Value::Object(serde_json::Map::new()));
+        let metadata = root.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
         if let Some(metadata) = metadata.as_object_mut() {
             if let Some(namespace) = &request.namespace
                 && !namespace.is_empty()
             {
-                metadata
-                    .entry("namespace")
-                    .or_insert_with(|| Value::String(namespace.clone()));
+                metadata.entry("namespace").or_insert_with(|| Value::String(namespace.clone()));
             }
             if let Some(uid) = metadata.get_mut("uid")
                 && uid.is_string()
@@ -261,9 +237,7 @@ pub(crate) fn is_derived(object: &Object) -> bool {
 
 fn is_judged_owner(api_version: Option<&str>, kind: Option<&str>) -> bool {
     let group = api_version.map(|v| v.split_once('/').map_or("", |(group, _)| group));
-    kinds::judged()
-        .iter()
-        .any(|k| Some(k.group) == group && Some(k.kind) == kind)
+    kinds::judged().iter().any(|k| Some(k.group) == group && Some(k.kind) == kind)
 }
 
 /// What tells that an object is not judged, read without the rest of it. Where anything in it is
@@ -372,17 +346,13 @@ mod tests {
         /// Answers, by both webhooks and as without a memory; says how often the rules were asked.
         fn ask(&self, body: &[u8]) -> (String, usize) {
             let before = self.by_rules();
-            let judge =
-                Judge::new(&self.engine, &self.index).remembering(&self.memory, self.generation);
+            let judge = Judge::new(&self.engine, &self.index).remembering(&self.memory, self.generation);
             let circumstances = Circumstances::default();
             let validated = answer_by(judge, circumstances, body).unwrap();
             let patched = mutate_by(judge, body).unwrap();
             let fresh = answer(&self.engine, &self.index, circumstances, body).unwrap();
             assert_eq!(validated.body, fresh.body);
-            assert_eq!(
-                (validated.rules, validated.decision),
-                (fresh.rules, fresh.decision)
-            );
+            assert_eq!((validated.rules, validated.decision), (fresh.rules, fresh.decision));
             let fresh = mutate(&self.engine, &self.index, body).unwrap();
             assert_eq!(patched.body, fresh.body);
             let text = String::from_utf8(validated.body).unwrap();
@@ -402,10 +372,7 @@ mod tests {
         let bench = Bench::new();
         let (first, asked) = bench.ask(&review("u-1", "CREATE", &pool(), &Value::Null));
         assert_eq!(asked, 1);
-        assert!(
-            first.contains("\"u-1\"") && first.contains("\"allowed\":false"),
-            "{first}"
-        );
+        assert!(first.contains("\"u-1\"") && first.contains("\"allowed\":false"), "{first}");
         let (again, asked) = bench.ask(&review("u-2", "CREATE", &pool(), &Value::Null));
         assert_eq!(asked, 0);
         assert_eq!(again, first.replace("u-1", "u-2"));
@@ -418,12 +385,7 @@ mod tests {
         touched["metadata"]["resourceVersion"] = "11".into();
         touched["metadata"]["managedFields"] = json!([]);
         touched["status"] = json!({"resources": {"cpu": "16"}});
-        assert_eq!(
-            bench
-                .ask(&review("u-4", "UPDATE", &touched, &Value::Null))
-                .1,
-            0
-        );
+        assert_eq!(bench.ask(&review("u-4", "UPDATE", &touched, &Value::Null)).1, 0);
     }
 
     #[test]
@@ -457,10 +419,8 @@ mod tests {
             json!({"gpulint.dev/allow": "gpu-pool-untainted until=2026-06-30: being moved"});
         let body = review("u-1", "CREATE", &suppressed, &Value::Null);
         for (day, silent) in [("2026-06-30", true), ("2026-07-01", false)] {
-            bench.engine = Engine::new(Settings {
-                today: gpulint_rules::date::Date::parse(day),
-                ..Settings::default()
-            });
+            bench.engine =
+                Engine::new(Settings { today: gpulint_rules::date::Date::parse(day), ..Settings::default() });
             bench.generation.policy += 1;
             let (answer, asked) = bench.ask(&body);
             assert_eq!(asked, 1);
@@ -495,16 +455,10 @@ mod tests {
             (pod(owner("apps/v1", "ReplicaSet", Value::Null)), false),
             (pod(owner("apps/v1", "ReplicaSet", "true".into())), false),
             (pod(owner("v1", "ReplicaSet", true.into())), false),
-            (
-                pod(owner("example.com/v1", "ReplicaSet", true.into())),
-                false,
-            ),
+            (pod(owner("example.com/v1", "ReplicaSet", true.into())), false),
             (pod(json!([{"controller": true}, "odd"])), false),
             (pod(json!({"controller": true})), false),
-            (
-                json!({"kind": "Pod", "metadata": {"ownerReferences": []}}),
-                false,
-            ),
+            (json!({"kind": "Pod", "metadata": {"ownerReferences": []}}), false),
             (json!([1]), false),
         ];
         for (value, derived) in cases {
@@ -518,8 +472,7 @@ mod tests {
     #[test]
     fn one_object_in_two_namespaces_is_two() {
         let bench = Bench::new();
-        let object =
-            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}});
+        let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}});
         let body = |namespace: &str| {
             json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
                 "uid": "u", "operation": "CREATE", "namespace": namespace, "object": object}})

@@ -27,19 +27,11 @@ const fn row(
     kind: &'static str,
     plural: &'static str,
 ) -> Resource {
-    Resource {
-        kind: Kind::new(group, kind),
-        version,
-        plural,
-        namespaced: true,
-    }
+    Resource { kind: Kind::new(group, kind), version, plural, namespaced: true }
 }
 
 const fn wide(row: Resource) -> Resource {
-    Resource {
-        namespaced: false,
-        ..row
-    }
+    Resource { namespaced: false, ..row }
 }
 
 /// Every kind that a rule may name. Kinds that no API server has any more (the Provisioner) have
@@ -75,19 +67,9 @@ static RESOURCES: &[Resource] = &[
     row("apps", "v1", "StatefulSet", "statefulsets"),
     row("argoproj.io", "v1alpha1", "Rollout", "rollouts"),
     row("argoproj.io", "v1alpha1", "Workflow", "workflows"),
-    row(
-        "argoproj.io",
-        "v1alpha1",
-        "WorkflowTemplate",
-        "workflowtemplates",
-    ),
+    row("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates"),
     row("argoproj.io", "v1alpha1", "CronWorkflow", "cronworkflows"),
-    row(
-        "autoscaling",
-        "v2",
-        "HorizontalPodAutoscaler",
-        "horizontalpodautoscalers",
-    ),
+    row("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
     row("batch", "v1", "CronJob", "cronjobs"),
     row("batch", "v1", "Job", "jobs"),
     row("batch.volcano.sh", "v1alpha1", "Job", "jobs"),
@@ -95,74 +77,24 @@ static RESOURCES: &[Resource] = &[
     row("extensions", "v1beta1", "DaemonSet", "daemonsets"),
     row("extensions", "v1beta1", "Deployment", "deployments"),
     row("extensions", "v1beta1", "ReplicaSet", "replicasets"),
-    wide(row(
-        "resource.k8s.io",
-        "v1alpha2",
-        "ResourceClass",
-        "resourceclasses",
-    )),
+    wide(row("resource.k8s.io", "v1alpha2", "ResourceClass", "resourceclasses")),
     row("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"),
-    wide(row(
-        "karpenter.k8s.aws",
-        "v1",
-        "EC2NodeClass",
-        "ec2nodeclasses",
-    )),
-    wide(row(
-        "karpenter.k8s.aws",
-        "v1alpha1",
-        "AWSNodeTemplate",
-        "awsnodetemplates",
-    )),
+    wide(row("karpenter.k8s.aws", "v1", "EC2NodeClass", "ec2nodeclasses")),
+    wide(row("karpenter.k8s.aws", "v1alpha1", "AWSNodeTemplate", "awsnodetemplates")),
     wide(row("karpenter.sh", "v1", "NodeClaim", "nodeclaims")),
     wide(row("karpenter.sh", "v1alpha5", "Machine", "machines")),
-    wide(row(
-        "provisioner.karpenter.sh",
-        "v1alpha1",
-        "Provisioner",
-        "provisioners",
-    )),
-    wide(row(
-        "provisioning.karpenter.sh",
-        "v1alpha1",
-        "Provisioner",
-        "provisioners",
-    )),
+    wide(row("provisioner.karpenter.sh", "v1alpha1", "Provisioner", "provisioners")),
+    wide(row("provisioning.karpenter.sh", "v1alpha1", "Provisioner", "provisioners")),
     row("keda.k8s.io", "v1alpha1", "ScaledJob", "scaledjobs"),
     row("keda.k8s.io", "v1alpha1", "ScaledObject", "scaledobjects"),
-    row(
-        "keda.k8s.io",
-        "v1alpha1",
-        "TriggerAuthentication",
-        "triggerauthentications",
-    ),
+    row("keda.k8s.io", "v1alpha1", "TriggerAuthentication", "triggerauthentications"),
     wide(row("karpenter.sh", "v1", "NodePool", "nodepools")),
-    wide(row(
-        "karpenter.sh",
-        "v1alpha1",
-        "NodeOverlay",
-        "nodeoverlays",
-    )),
-    wide(row(
-        "karpenter.sh",
-        "v1alpha5",
-        "Provisioner",
-        "provisioners",
-    )),
-    wide(row(
-        "keda.sh",
-        "v1alpha1",
-        "ClusterTriggerAuthentication",
-        "clustertriggerauthentications",
-    )),
+    wide(row("karpenter.sh", "v1alpha1", "NodeOverlay", "nodeoverlays")),
+    wide(row("karpenter.sh", "v1alpha5", "Provisioner", "provisioners")),
+    wide(row("keda.sh", "v1alpha1", "ClusterTriggerAuthentication", "clustertriggerauthentications")),
     row("keda.sh", "v1alpha1", "ScaledJob", "scaledjobs"),
     row("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects"),
-    row(
-        "keda.sh",
-        "v1alpha1",
-        "TriggerAuthentication",
-        "triggerauthentications",
-    ),
+    row("keda.sh", "v1alpha1", "TriggerAuthentication", "triggerauthentications"),
     row("kubeflow.org", "v1", "JAXJob", "jaxjobs"),
     row("kubeflow.org", "v1", "MPIJob", "mpijobs"),
     row("kubeflow.org", "v1", "Notebook", "notebooks"),
@@ -170,117 +102,32 @@ static RESOURCES: &[Resource] = &[
     row("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs"),
     row("kubeflow.org", "v1", "TFJob", "tfjobs"),
     row("kubeflow.org", "v1", "XGBoostJob", "xgboostjobs"),
-    row(
-        "leaderworkerset.x-k8s.io",
-        "v1",
-        "LeaderWorkerSet",
-        "leaderworkersets",
-    ),
+    row("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"),
     row("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"),
-    row(
-        "monitoring.coreos.com",
-        "v1",
-        "PrometheusRule",
-        "prometheusrules",
-    ),
-    row(
-        "monitoring.coreos.com",
-        "v1",
-        "ServiceMonitor",
-        "servicemonitors",
-    ),
-    row(
-        "networking.k8s.io",
-        "v1",
-        "NetworkPolicy",
-        "networkpolicies",
-    ),
-    row(
-        "grafana.integreatly.org",
-        "v1beta1",
-        "GrafanaDashboard",
-        "grafanadashboards",
-    ),
-    row(
-        "operator.victoriametrics.com",
-        "v1beta1",
-        "VMRule",
-        "vmrules",
-    ),
-    row(
-        "operator.victoriametrics.com",
-        "v1beta1",
-        "VMPodScrape",
-        "vmpodscrapes",
-    ),
-    row(
-        "operator.victoriametrics.com",
-        "v1beta1",
-        "VMServiceScrape",
-        "vmservicescrapes",
-    ),
+    row("monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules"),
+    row("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors"),
+    row("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+    row("grafana.integreatly.org", "v1beta1", "GrafanaDashboard", "grafanadashboards"),
+    row("operator.victoriametrics.com", "v1beta1", "VMRule", "vmrules"),
+    row("operator.victoriametrics.com", "v1beta1", "VMPodScrape", "vmpodscrapes"),
+    row("operator.victoriametrics.com", "v1beta1", "VMServiceScrape", "vmservicescrapes"),
     row("monitoring.coreos.com", "v1", "Probe", "probes"),
-    row(
-        "monitoring.coreos.com",
-        "v1alpha1",
-        "ScrapeConfig",
-        "scrapeconfigs",
-    ),
-    row(
-        "policy",
-        "v1",
-        "PodDisruptionBudget",
-        "poddisruptionbudgets",
-    ),
+    row("monitoring.coreos.com", "v1alpha1", "ScrapeConfig", "scrapeconfigs"),
+    row("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     row("ray.io", "v1", "RayCluster", "rayclusters"),
     row("ray.io", "v1", "RayJob", "rayjobs"),
     row("ray.io", "v1", "RayService", "rayservices"),
     wide(row("resource.k8s.io", "v1", "DeviceClass", "deviceclasses")),
     row("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims"),
-    row(
-        "resource.k8s.io",
-        "v1",
-        "ResourceClaimTemplate",
-        "resourceclaimtemplates",
-    ),
-    wide(row(
-        "scheduling.k8s.io",
-        "v1",
-        "PriorityClass",
-        "priorityclasses",
-    )),
+    row("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates"),
+    wide(row("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses")),
     row("serving.knative.dev", "v1", "Service", "services"),
-    row(
-        "serving.kserve.io",
-        "v1beta1",
-        "InferenceService",
-        "inferenceservices",
-    ),
-    row(
-        "sparkoperator.k8s.io",
-        "v1beta2",
-        "SparkApplication",
-        "sparkapplications",
-    ),
-    wide(row(
-        "storage.k8s.io",
-        "v1",
-        "StorageClass",
-        "storageclasses",
-    )),
-    wide(row(
-        "trainer.kubeflow.org",
-        "v1alpha1",
-        "ClusterTrainingRuntime",
-        "clustertrainingruntimes",
-    )),
+    row("serving.kserve.io", "v1beta1", "InferenceService", "inferenceservices"),
+    row("sparkoperator.k8s.io", "v1beta2", "SparkApplication", "sparkapplications"),
+    wide(row("storage.k8s.io", "v1", "StorageClass", "storageclasses")),
+    wide(row("trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime", "clustertrainingruntimes")),
     row("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs"),
-    row(
-        "trainer.kubeflow.org",
-        "v1alpha1",
-        "TrainingRuntime",
-        "trainingruntimes",
-    ),
+    row("trainer.kubeflow.org", "v1alpha1", "TrainingRuntime", "trainingruntimes"),
 ];
 
 /// How the API server names a kind; `None` where the table has no row for it.
@@ -312,9 +159,7 @@ pub fn is_judged(group: &str, kind: &str) -> bool {
 /// Whether a rule about the kind has a fix that could be sent as a patch.
 #[must_use]
 pub fn is_mutated(kind: Kind) -> bool {
-    RULES
-        .iter()
-        .any(|rule| rule.fix.is_some() && rule.kinds.contains(&kind))
+    RULES.iter().any(|rule| rule.fix.is_some() && rule.kinds.contains(&kind))
 }
 
 /// Whether the index knows every kind that rules about this kind read.
@@ -323,11 +168,7 @@ pub(crate) fn knows_what_is_read(index: &Index, group: &str, kind: &str) -> bool
     if index.is_complete() {
         return true;
     }
-    let asked = |rule: &&&Rule| {
-        rule.kinds
-            .iter()
-            .any(|k| k.group == group && k.kind == kind)
-    };
+    let asked = |rule: &&&Rule| rule.kinds.iter().any(|k| k.group == group && k.kind == kind);
     let mut rules = RULES.iter().filter(asked);
     rules.all(|rule| rule.reads.iter().all(|read| index.knows(*read)))
 }
@@ -344,10 +185,8 @@ mod tests {
     #[test]
     fn every_kind_of_the_rule_table_has_a_resource() {
         let kinds = judged().iter().chain(read());
-        let missing: Vec<String> = kinds
-            .filter(|kind| resource(**kind).is_none())
-            .map(ToString::to_string)
-            .collect();
+        let missing: Vec<String> =
+            kinds.filter(|kind| resource(**kind).is_none()).map(ToString::to_string).collect();
         assert!(missing.is_empty(), "no row for {}", missing.join(", "));
     }
 

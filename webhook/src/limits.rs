@@ -64,9 +64,7 @@ pub(crate) fn deadline(query: Option<&str>) -> Duration {
 /// Whole seconds, as the API server writes them; anything else is no timeout of its.
 fn seconds(text: &str) -> Option<Duration> {
     let seconds: u64 = text.strip_suffix('s')?.parse().ok()?;
-    (1..=30)
-        .contains(&seconds)
-        .then(|| Duration::from_secs(seconds))
+    (1..=30).contains(&seconds).then(|| Duration::from_secs(seconds))
 }
 
 #[cfg(test)]
@@ -77,13 +75,7 @@ mod tests {
     fn the_deadline_is_below_what_the_api_server_waits() {
         assert_eq!(deadline(Some("timeout=3s")), Duration::from_millis(2700));
         assert_eq!(deadline(Some("a=b&timeout=1s")), Duration::from_millis(800));
-        for odd in [
-            None,
-            Some(""),
-            Some("timeout=1m"),
-            Some("timeout=-1s"),
-            Some("timeout=99s"),
-        ] {
+        for odd in [None, Some(""), Some("timeout=1m"), Some("timeout=-1s"), Some("timeout=99s")] {
             assert_eq!(deadline(odd), Duration::from_millis(2700), "{odd:?}");
         }
     }

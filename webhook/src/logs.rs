@@ -23,10 +23,8 @@ pub struct LogError(String);
 /// `filter` is none, such as `info`.
 pub fn start(format: LogFormat, filter: &str) -> Result<(), LogError> {
     let parsed = EnvFilter::try_new(filter).map_err(|_| LogError(filter.to_owned()))?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(parsed)
-        .with_writer(std::io::stderr)
-        .with_ansi(false);
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(parsed).with_writer(std::io::stderr).with_ansi(false);
     let _ = match format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),

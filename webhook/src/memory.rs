@@ -69,11 +69,7 @@ impl fmt::Debug for Memory {
 
 impl Memory {
     pub(crate) fn new(metrics: Arc<Metrics>) -> Memory {
-        Memory {
-            keys: [RandomState::new(), RandomState::new()],
-            kept: Mutex::default(),
-            metrics,
-        }
+        Memory { keys: [RandomState::new(), RandomState::new()], kept: Mutex::default(), metrics }
     }
 
     /// The name of an object as it was sent, in a namespace that the request says.
@@ -125,10 +121,7 @@ impl Memory {
             if of.policy < now.policy || of.snapshot < now.snapshot {
                 return;
             }
-            *kept = Kept {
-                generation: of,
-                ..Kept::default()
-            };
+            *kept = Kept { generation: of, ..Kept::default() };
         }
         kept.put(name, Arc::clone(judgement));
         self.metrics.remembers(kept.young.len() + kept.old.len());
@@ -168,8 +161,7 @@ mod tests {
     use super::*;
 
     fn judgement(name: &str) -> Arc<Judgement> {
-        let object =
-            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}});
+        let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}});
         let object = Object::from_json(&object).unwrap();
         let engine = Engine::new(Settings::default());
         Arc::new(Judgement::of(&engine, &Index::new(false), &object))

@@ -17,10 +17,8 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 
 /// Bounds of the latency histogram in seconds: from a tenth of a millisecond to ten seconds, the
 /// longest that an API server is usually told to wait.
-const BUCKETS: [f64; 16] = [
-    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
-    5.0, 10.0,
-];
+const BUCKETS: [f64; 16] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Request {
@@ -159,16 +157,8 @@ impl Metrics {
             "Time from the request's head to its answer",
             metrics.seconds.clone(),
         );
-        registry.register(
-            "admission_in_flight",
-            "Reviews being worked on",
-            metrics.in_flight.clone(),
-        );
-        registry.register(
-            "connections",
-            "Open TLS connections",
-            metrics.connections.clone(),
-        );
+        registry.register("admission_in_flight", "Reviews being worked on", metrics.in_flight.clone());
+        registry.register("connections", "Open TLS connections", metrics.connections.clone());
         registry.register(
             "findings",
             "Findings sent as denials or warnings, by rule",
@@ -180,33 +170,13 @@ impl Metrics {
             metrics.unsynced.clone(),
         );
         let judgements: Family<By, Counter> = Family::default();
-        registry.register(
-            "judgements",
-            "Objects judged, by the rules or from memory",
-            judgements.clone(),
-        );
+        registry.register("judgements", "Objects judged, by the rules or from memory", judgements.clone());
         let by = |by| judgements.get_or_create(&By { by }).clone();
         let judgements = [by("rules"), by("memory")];
-        registry.register(
-            "judgements_remembered",
-            "Judgements in the memory",
-            metrics.remembered.clone(),
-        );
-        registry.register(
-            "cache_objects",
-            "Objects kept, by kind",
-            metrics.objects.clone(),
-        );
-        registry.register(
-            "cache_synced",
-            "1 where the kind's objects are known",
-            metrics.synced.clone(),
-        );
-        registry.register(
-            "cache_rebuilds",
-            "Times the index was rebuilt",
-            metrics.rebuilds.clone(),
-        );
+        registry.register("judgements_remembered", "Judgements in the memory", metrics.remembered.clone());
+        registry.register("cache_objects", "Objects kept, by kind", metrics.objects.clone());
+        registry.register("cache_synced", "1 where the kind's objects are known", metrics.synced.clone());
+        registry.register("cache_rebuilds", "Times the index was rebuilt", metrics.rebuilds.clone());
         registry.register(
             "task_panics",
             "Defects that tasks in the background survived, by task",
@@ -228,11 +198,7 @@ impl Metrics {
                 drop(metrics.reloads.get_or_create(&Reloaded { what, result }));
             }
         }
-        Metrics {
-            registry,
-            judgements,
-            ..metrics
-        }
+        Metrics { registry, judgements, ..metrics }
     }
 
     /// The text that Prometheus reads.
@@ -267,9 +233,7 @@ impl Metrics {
     }
 
     pub(crate) fn took(&self, webhook: &'static str, seconds: f64) {
-        self.seconds
-            .get_or_create(&Webhook { webhook })
-            .observe(seconds);
+        self.seconds.get_or_create(&Webhook { webhook }).observe(seconds);
     }
 
     pub(crate) fn in_flight(&self) -> Held {
@@ -281,10 +245,7 @@ impl Metrics {
     }
 
     pub(crate) fn cached(&self, kind: gpulint_rules::Kind, objects: usize, synced: bool) {
-        let labels = OfKind {
-            group: kind.group,
-            kind: kind.kind,
-        };
+        let labels = OfKind { group: kind.group, kind: kind.kind };
         let count = i64::try_from(objects).unwrap_or(i64::MAX);
         self.objects.get_or_create(&labels).set(count);
         self.synced.get_or_create(&labels).set(i64::from(synced));
@@ -297,8 +258,7 @@ impl Metrics {
 
     /// So many judgements are remembered.
     pub(crate) fn remembers(&self, count: usize) {
-        self.remembered
-            .set(i64::try_from(count).unwrap_or(i64::MAX));
+        self.remembered.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn rebuilt(&self) {
@@ -316,9 +276,7 @@ impl Metrics {
     }
 
     pub(crate) fn expires(&self, certificate: &'static str, unix_seconds: i64) {
-        self.expiry
-            .get_or_create(&Certificate { certificate })
-            .set(unix_seconds);
+        self.expiry.get_or_create(&Certificate { certificate }).set(unix_seconds);
     }
 }
 

@@ -21,12 +21,7 @@ use crate::wire::{Request, Response};
 const MOST_FIXES: usize = 64;
 
 /// Members that admission must leave as they are, or the API server refuses the patch.
-const FIXED: [&str; 4] = [
-    "/apiVersion",
-    "/kind",
-    "/metadata/name",
-    "/metadata/namespace",
-];
+const FIXED: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"];
 
 /// Answers an AdmissionReview v1 with the JSON Patch that repairs its object. It never denies.
 ///
@@ -39,11 +34,7 @@ pub fn mutate(engine: &Engine, index: &Index, body: &[u8]) -> Result<Answer, Rev
 /// As [`mutate()`], by a judge who may remember.
 pub(crate) fn mutate_by(judge: Judge<'_>, body: &[u8]) -> Result<Answer, ReviewError> {
     let request = request(body)?;
-    let mut response = Response {
-        uid: request.uid.clone(),
-        allowed: true,
-        ..Response::default()
-    };
+    let mut response = Response { uid: request.uid.clone(), allowed: true, ..Response::default() };
     let mut decision = Decision::Allowed;
     let mut rules = Vec::new();
     if is_exempt(judge.engine, &request) {
@@ -86,10 +77,7 @@ fn repair(judge: Judge<'_>, request: &Request<'_>) -> Option<Repair> {
     }
     let judge = |object: &Object| engine.review_object(object, index).findings;
     let mut findings = judge(&object(request.object, request)?);
-    if !findings
-        .iter()
-        .any(|f| sendable(engine, request, f).is_some())
-    {
+    if !findings.iter().any(|f| sendable(engine, request, f).is_some()) {
         return None;
     }
     let sent: Value = serde_json::from_str(request.object?.get()).ok()?;
@@ -99,16 +87,11 @@ fn repair(judge: Judge<'_>, request: &Request<'_>) -> Option<Repair> {
             .unwrap_or_default(),
         _ => BTreeSet::new(),
     };
-    let mut repair = Repair {
-        operations: Vec::new(),
-        rules: Vec::new(),
-    };
+    let mut repair = Repair { operations: Vec::new(), rules: Vec::new() };
     let mut patched = sent.clone();
     let mut seen: BTreeSet<String> = BTreeSet::from([patched.to_string()]);
     loop {
-        let wanted = findings
-            .iter()
-            .filter(|finding| !had.contains(&identity(finding)));
+        let wanted = findings.iter().filter(|finding| !had.contains(&identity(finding)));
         let next = wanted.filter_map(|finding| {
             let fix = sendable(engine, request, finding)?;
             let after = value::apply(&patched, fix).ok()?;
@@ -175,12 +158,7 @@ mod tests {
         pool
     }
 
-    fn ask(
-        settings: Settings,
-        operation: &str,
-        object: &Value,
-        old: &Value,
-    ) -> (Answer, Option<Value>) {
+    fn ask(settings: Settings, operation: &str, object: &Value, old: &Value) -> (Answer, Option<Value>) {
         let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": "u-1", "name": "gpu", "operation": operation, "object": object, "oldObject": old}});
         let engine = Engine::new(settings);
@@ -264,10 +242,7 @@ mod tests {
             Some(&json!({"nvidia.com/gpu": 1}))
         );
         // None of them is done unasked.
-        assert_eq!(
-            ask(Settings::default(), "CREATE", &job, &Value::Null).1,
-            None
-        );
+        assert_eq!(ask(Settings::default(), "CREATE", &job, &Value::Null).1, None);
     }
 
     #[test]

@@ -24,11 +24,7 @@ pub struct Registration {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RegisterError {
     #[error("the {kind} `{name}`: {source}")]
-    Api {
-        kind: &'static str,
-        name: String,
-        source: kube::Error,
-    },
+    Api { kind: &'static str, name: String, source: kube::Error },
     #[error("the {kind} `{name}` does not exist; `gpulint webhook manifests` prints it")]
     Missing { kind: &'static str, name: String },
     #[error("a webhook configuration cannot be written: {0}")]
@@ -49,12 +45,7 @@ pub(crate) struct Registrar {
 
 impl Registrar {
     pub(crate) fn new(client: Client, registration: Registration, install: Install) -> Registrar {
-        Registrar {
-            validating: Api::all(client.clone()),
-            mutating: Api::all(client),
-            registration,
-            install,
-        }
+        Registrar { validating: Api::all(client.clone()), mutating: Api::all(client), registration, install }
     }
 
     /// Puts `bundle` into every webhook of both configurations where another one is in it. Gives
@@ -62,13 +53,7 @@ impl Registrar {
     /// round looks again.
     pub(crate) async fn announce(&self, bundle: &[u8]) -> Result<bool, RegisterError> {
         let name = &self.registration.name;
-        let error = |kind| {
-            move |source| RegisterError::Api {
-                kind,
-                name: name.clone(),
-                source,
-            }
-        };
+        let error = |kind| move |source| RegisterError::Api { kind, name: name.clone(), source };
         let params = PostParams::default();
         let [validating, mutating] = webhook_configurations(&self.install);
         let mut all = true;
@@ -86,8 +71,7 @@ impl Registrar {
                 let mut new: ValidatingWebhookConfiguration = serde_json::from_value(validating)?;
                 let webhooks = new.webhooks.iter_mut().flatten();
                 put(webhooks.map(|w| &mut w.client_config), bundle);
-                all &= is_written(self.validating.create(&params, &new).await)
-                    .map_err(error(VALIDATING))?;
+                all &= is_written(self.validating.create(&params, &new).await).map_err(error(VALIDATING))?;
             }
             (None, None) => return Err(missing(VALIDATING, name)),
         }
@@ -105,8 +89,7 @@ impl Registrar {
                 let mut new: MutatingWebhookConfiguration = serde_json::from_value(mutating)?;
                 let webhooks = new.webhooks.iter_mut().flatten();
                 put(webhooks.map(|w| &mut w.client_config), bundle);
-                all &= is_written(self.mutating.create(&params, &new).await)
-                    .map_err(error(MUTATING))?;
+                all &= is_written(self.mutating.create(&params, &new).await).map_err(error(MUTATING))?;
             }
             (None, None) => return Err(missing(MUTATING, name)),
         }
@@ -115,10 +98,7 @@ impl Registrar {
 }
 
 fn missing(kind: &'static str, name: &str) -> RegisterError {
-    RegisterError::Missing {
-        kind,
-        name: name.to_owned(),
-    }
+    RegisterError::Missing { kind, name: name.to_owned() }
 }
 
 /// Whether anything was changed.

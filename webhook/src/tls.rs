@@ -87,10 +87,7 @@ impl std::fmt::Debug for Pair {
 
 impl Tls {
     pub(crate) fn new(floor: TlsFloor) -> Tls {
-        Tls {
-            current: ArcSwapOption::empty(),
-            floor,
-        }
+        Tls { current: ArcSwapOption::empty(), floor }
     }
 
     /// What the next connection is served with; `None` until there is a certificate.
@@ -101,18 +98,16 @@ impl Tls {
     /// Serves a pair from now on. Gives back when its certificate ends, in Unix time.
     pub(crate) fn install(&self, pair: &Pair) -> Result<i64, TlsError> {
         let chain = certificates(&pair.certificate, "the certificate")?;
-        let key = PrivateKeyDer::from_pem_slice(&pair.key).map_err(|source| TlsError::Pem {
-            what: "the private key",
-            source,
-        })?;
+        let key = PrivateKeyDer::from_pem_slice(&pair.key)
+            .map_err(|source| TlsError::Pem { what: "the private key", source })?;
         let (_, ends) = validity(chain.first().ok_or(TlsError::X509)?)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let versions = match self.floor {
             TlsFloor::Tls12 => rustls::ALL_VERSIONS,
             TlsFloor::Tls13 => &[&rustls::version::TLS13],
         };
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(versions)?;
+        let builder =
+            ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
         let builder = match &pair.clients {
             None => builder.with_no_client_auth(),
             Some(pem) => {
@@ -121,8 +116,7 @@ impl Tls {
                     roots.add(certificate)?;
                 }
                 let roots = Arc::new(roots);
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(roots, provider).build()?;
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build()?;
                 builder.with_client_cert_verifier(verifier)
             }
         };
@@ -145,13 +139,9 @@ fn certificates(pem: &[u8], what: &'static str) -> Result<Vec<CertificateDer<'st
 
 /// When a certificate begins and when it ends, in Unix time.
 pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Result<(i64, i64), TlsError> {
-    let (_, parsed) =
-        x509_parser::parse_x509_certificate(certificate).map_err(|_| TlsError::X509)?;
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).map_err(|_| TlsError::X509)?;
     let validity = parsed.validity();
-    Ok((
-        validity.not_before.timestamp(),
-        validity.not_after.timestamp(),
-    ))
+    Ok((validity.not_before.timestamp(), validity.not_after.timestamp()))
 }
 
 /// Certificates as files. A mounted Secret swaps a link when it changes, so the files are read
@@ -165,22 +155,14 @@ pub(crate) struct Files {
 
 impl Files {
     pub(crate) fn new(files: TlsFiles, clients: Option<PathBuf>) -> Files {
-        Files {
-            files,
-            clients,
-            seen: None,
-        }
+        Files { files, clients, seen: None }
     }
 
     /// Serves what the files hold now where it differs from what they held. An error leaves
     /// everything as it is; a state that was refused is not tried again.
     pub(crate) fn refresh(&mut self, tls: &Tls, metrics: &Metrics) -> Result<bool, TlsError> {
         let clients = self.clients.as_deref().map(read).transpose()?;
-        let pair = Pair {
-            certificate: read(&self.files.certificate)?,
-            key: read(&self.files.key)?,
-            clients,
-        };
+        let pair = Pair { certificate: read(&self.files.certificate)?, key: read(&self.files.key)?, clients };
         if self.seen.as_ref() == Some(&pair) {
             return Ok(false);
         }
@@ -193,8 +175,5 @@ impl Files {
 }
 
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|source| TlsError::Read {
-        path: path.to_owned(),
-        source,
-    })
+    std::fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
 }

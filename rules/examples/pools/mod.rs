@@ -44,97 +44,37 @@ pub(crate) fn sample(seed: u64) -> (String, Option<Vec<Value>>) {
 /// A key with values that fit it.
 fn key_and_values(random: &mut Random) -> (&'static str, &'static [&'static str]) {
     const WORDS: &[(&str, &[&str])] = &[
-        (
-            "karpenter.sh/capacity-type",
-            &["on-demand", "spot", "reserved", "Spot", "ondemand"],
-        ),
+        ("karpenter.sh/capacity-type", &["on-demand", "spot", "reserved", "Spot", "ondemand"]),
         ("kubernetes.io/arch", &["amd64", "arm64", "x86_64", "AMD64"]),
         ("kubernetes.io/os", &["linux", "windows", "Linux"]),
-        (
-            "topology.kubernetes.io/zone",
-            &["us-east-1a", "us-west-2b", "mars-1a", "us-east-1-bos-1a"],
-        ),
+        ("topology.kubernetes.io/zone", &["us-east-1a", "us-west-2b", "mars-1a", "us-east-1-bos-1a"]),
         ("topology.kubernetes.io/region", &["us-east-1", "eu-west-3"]),
         ("topology.k8s.aws/zone-id", &["use1-az1", "use1-az2"]),
         (
             "node.kubernetes.io/instance-type",
-            &[
-                "g5.xlarge",
-                "p5.48xlarge",
-                "m7i.large",
-                "p9x.48xlarge",
-                "m7i.lrage",
-                "p3.2xlarge",
-            ],
+            &["g5.xlarge", "p5.48xlarge", "m7i.large", "p9x.48xlarge", "m7i.lrage", "p3.2xlarge"],
         ),
         (
             "karpenter.k8s.aws/instance-family",
-            &[
-                "g5", "g6", "g6e", "g6f", "p4d", "p5", "m7i", "c7g", "trn2", "inf2", "p3", "g4ad",
-                "p9x",
-            ],
+            &["g5", "g6", "g6e", "g6f", "p4d", "p5", "m7i", "c7g", "trn2", "inf2", "p3", "g4ad", "p9x"],
         ),
-        (
-            "karpenter.k8s.aws/instance-category",
-            &["g", "p", "c", "m", "r", "trn", "inf", "g5", "C"],
-        ),
-        (
-            "karpenter.k8s.aws/instance-generation",
-            &["4", "5", "6", "7", "99"],
-        ),
-        (
-            "karpenter.k8s.aws/instance-size",
-            &[
-                "xlarge", "2xlarge", "48xlarge", "metal", "9xlarge", "xlareg",
-            ],
-        ),
+        ("karpenter.k8s.aws/instance-category", &["g", "p", "c", "m", "r", "trn", "inf", "g5", "C"]),
+        ("karpenter.k8s.aws/instance-generation", &["4", "5", "6", "7", "99"]),
+        ("karpenter.k8s.aws/instance-size", &["xlarge", "2xlarge", "48xlarge", "metal", "9xlarge", "xlareg"]),
         ("karpenter.k8s.aws/instance-cpu", &["4", "8", "16", "192"]),
-        (
-            "karpenter.k8s.aws/instance-memory",
-            &["16384", "65536", "2097152"],
-        ),
-        (
-            "karpenter.k8s.aws/instance-cpu-manufacturer",
-            &["intel", "amd", "aws", "AMD"],
-        ),
-        (
-            "karpenter.k8s.aws/instance-hypervisor",
-            &["nitro", "xen", ""],
-        ),
+        ("karpenter.k8s.aws/instance-memory", &["16384", "65536", "2097152"]),
+        ("karpenter.k8s.aws/instance-cpu-manufacturer", &["intel", "amd", "aws", "AMD"]),
+        ("karpenter.k8s.aws/instance-hypervisor", &["nitro", "xen", ""]),
         ("karpenter.k8s.aws/instance-local-nvme", &["100", "900"]),
-        (
-            "karpenter.k8s.aws/instance-network-bandwidth",
-            &["1000", "100000"],
-        ),
-        (
-            "karpenter.k8s.aws/instance-gpu-name",
-            &["l4", "a10g", "t4", "h100", "a100", "A10G", "nvidia-h100"],
-        ),
-        (
-            "karpenter.k8s.aws/instance-gpu-manufacturer",
-            &["nvidia", "amd", "NVIDIA"],
-        ),
-        (
-            "karpenter.k8s.aws/instance-gpu-count",
-            &["0", "1", "4", "8"],
-        ),
-        (
-            "karpenter.k8s.aws/instance-gpu-memory",
-            &["22888", "24000", "24576", "40000", "80000", "49152"],
-        ),
-        (
-            "karpenter.k8s.aws/instance-accelerator-name",
-            &["trainium", "trainium2", "inferentia2"],
-        ),
+        ("karpenter.k8s.aws/instance-network-bandwidth", &["1000", "100000"]),
+        ("karpenter.k8s.aws/instance-gpu-name", &["l4", "a10g", "t4", "h100", "a100", "A10G", "nvidia-h100"]),
+        ("karpenter.k8s.aws/instance-gpu-manufacturer", &["nvidia", "amd", "NVIDIA"]),
+        ("karpenter.k8s.aws/instance-gpu-count", &["0", "1", "4", "8"]),
+        ("karpenter.k8s.aws/instance-gpu-memory", &["22888", "24000", "24576", "40000", "80000", "49152"]),
+        ("karpenter.k8s.aws/instance-accelerator-name", &["trainium", "trainium2", "inferentia2"]),
         ("karpenter.k8s.aws/instance-accelerator-count", &["1", "16"]),
-        (
-            "karpenter.k8s.aws/instance-tenancy",
-            &["default", "dedicated", "host"],
-        ),
-        (
-            "karpenter.k8s.aws/capacity-reservation-id",
-            &["cr-0123456789abcdef0"],
-        ),
+        ("karpenter.k8s.aws/instance-tenancy", &["default", "dedicated", "host"]),
+        ("karpenter.k8s.aws/capacity-reservation-id", &["cr-0123456789abcdef0"]),
         ("karpenter.k8s.aws/ec2nodeclass", &["gpu"]),
         ("karpenter.k8s.aws/instance-pods", &["110"]),
         ("karpenter.sh/nodepool", &["gpu"]),
@@ -175,14 +115,9 @@ fn requirement(random: &mut Random) -> Value {
     };
     let values: Vec<Value> = (0..count)
         .map(|_| match random.below(30) {
-            0 => json!(random.pick(&[
-                "-1",
-                "9223372036854775807",
-                "99999999999999999999",
-                "1.5",
-                "007",
-                "+5"
-            ])),
+            0 => {
+                json!(random.pick(&["-1", "9223372036854775807", "99999999999999999999", "1.5", "007", "+5"]))
+            }
             1 => json!(random.below(100)),
             2 => random.odd(),
             3 => json!("v".repeat(random.below(80))),
@@ -244,13 +179,14 @@ fn limits(random: &mut Random) -> Value {
 
 fn duration(random: &mut Random) -> Value {
     json!(random.pick(&[
-        "5m", "30s", "0s", "Never", "never", "720h", "24h", "1h30m", "10h", "30d", "1w",
-        "9999999h", "-5m", "", "5", "1.5h", "${AFTER}", "8h0m0s",
+        "5m", "30s", "0s", "Never", "never", "720h", "24h", "1h30m", "10h", "30d", "1w", "9999999h", "-5m",
+        "", "5", "1.5h", "${AFTER}", "8h0m0s",
     ]))
 }
 
 fn budget(random: &mut Random) -> Value {
-    let mut out = json!({"nodes": random.pick(&["0", "10%", "1", "100%", "20%", "101%", "-1", "ten", "0%", "${N}"])});
+    let mut out =
+        json!({"nodes": random.pick(&["0", "10%", "1", "100%", "20%", "101%", "-1", "ten", "0%", "${N}"])});
     if random.one_in(2) {
         out["schedule"] = json!(random.pick(&[
             "0 9 * * *",

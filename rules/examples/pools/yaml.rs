@@ -59,10 +59,8 @@ fn below(value: &Value, depth: usize, random: &mut Random, out: &mut String) {
 fn flow(value: &Value, random: &mut Random) -> String {
     match value {
         Value::Object(map) => {
-            let entries: Vec<String> = map
-                .iter()
-                .map(|(k, v)| format!("{}: {}", scalar(k, random), flow(v, random)))
-                .collect();
+            let entries: Vec<String> =
+                map.iter().map(|(k, v)| format!("{}: {}", scalar(k, random), flow(v, random))).collect();
             format!("{{{}}}", entries.join(", "))
         }
         Value::Array(items) => {
@@ -78,9 +76,7 @@ fn flow(value: &Value, random: &mut Random) -> String {
 fn scalar(text: &str, random: &mut Random) -> String {
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.len() > 5
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "-./".contains(c));
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-./".contains(c));
     if plain && !random.one_in(5) {
         return text.to_owned();
     }

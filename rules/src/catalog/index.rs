@@ -19,53 +19,26 @@ pub(super) enum Source {
 
 /// Every key whose value the catalogue knows type by type, sorted.
 static SOURCES: [(&str, Source); 23] = [
-    (
-        "karpenter.k8s.aws/instance-accelerator-count",
-        Source::Column(18),
-    ),
-    (
-        "karpenter.k8s.aws/instance-accelerator-manufacturer",
-        Source::Column(17),
-    ),
-    (
-        "karpenter.k8s.aws/instance-accelerator-name",
-        Source::Column(16),
-    ),
+    ("karpenter.k8s.aws/instance-accelerator-count", Source::Column(18)),
+    ("karpenter.k8s.aws/instance-accelerator-manufacturer", Source::Column(17)),
+    ("karpenter.k8s.aws/instance-accelerator-name", Source::Column(16)),
     ("karpenter.k8s.aws/instance-capability-flex", Source::Flex),
     ("karpenter.k8s.aws/instance-category", Source::Category),
     ("karpenter.k8s.aws/instance-cpu", Source::Column(2)),
-    (
-        "karpenter.k8s.aws/instance-cpu-manufacturer",
-        Source::Column(4),
-    ),
-    (
-        "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz",
-        Source::Column(5),
-    ),
-    (
-        "karpenter.k8s.aws/instance-ebs-bandwidth",
-        Source::Column(10),
-    ),
-    (
-        "karpenter.k8s.aws/instance-encryption-in-transit-supported",
-        Source::Column(7),
-    ),
+    ("karpenter.k8s.aws/instance-cpu-manufacturer", Source::Column(4)),
+    ("karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz", Source::Column(5)),
+    ("karpenter.k8s.aws/instance-ebs-bandwidth", Source::Column(10)),
+    ("karpenter.k8s.aws/instance-encryption-in-transit-supported", Source::Column(7)),
     (INSTANCE_FAMILY, Source::Family),
     ("karpenter.k8s.aws/instance-generation", Source::Generation),
     ("karpenter.k8s.aws/instance-gpu-count", Source::Column(14)),
-    (
-        "karpenter.k8s.aws/instance-gpu-manufacturer",
-        Source::Column(13),
-    ),
+    ("karpenter.k8s.aws/instance-gpu-manufacturer", Source::Column(13)),
     ("karpenter.k8s.aws/instance-gpu-memory", Source::Column(15)),
     ("karpenter.k8s.aws/instance-gpu-name", Source::Column(12)),
     ("karpenter.k8s.aws/instance-hypervisor", Source::Column(6)),
     ("karpenter.k8s.aws/instance-local-nvme", Source::Column(8)),
     ("karpenter.k8s.aws/instance-memory", Source::Column(3)),
-    (
-        "karpenter.k8s.aws/instance-network-bandwidth",
-        Source::Column(11),
-    ),
+    ("karpenter.k8s.aws/instance-network-bandwidth", Source::Column(11)),
     ("karpenter.k8s.aws/instance-size", Source::Size),
     ("kubernetes.io/arch", Source::Column(1)),
     (INSTANCE_TYPE, Source::Column(0)),
@@ -89,9 +62,7 @@ pub fn index(key: &str) -> Option<&'static Index> {
 }
 
 fn position(key: &str) -> Option<usize> {
-    SOURCES
-        .binary_search_by(|(known, _)| (*known).cmp(key))
-        .ok()
+    SOURCES.binary_search_by(|(known, _)| (*known).cmp(key)).ok()
 }
 
 impl Source {
@@ -102,11 +73,7 @@ impl Source {
             Self::Size => Label::Is(instance.size()),
             Self::Category => Label::Is(instance.category()),
             Self::Generation => Label::Is(instance.generation()),
-            Self::Flex => Label::Is(if instance.family().contains("-flex") {
-                "true"
-            } else {
-                "false"
-            }),
+            Self::Flex => Label::Is(if instance.family().contains("-flex") { "true" } else { "false" }),
             Self::Column(column) => match instance.cells[column] {
                 "" => Label::Absent,
                 "?" => Label::Unknown,
@@ -135,26 +102,15 @@ impl Index {
         let mut unknown = TypeSet::EMPTY;
         for instance in all() {
             match source.of(instance) {
-                Label::Is(value) => types
-                    .entry(value)
-                    .or_insert(TypeSet::EMPTY)
-                    .insert(instance),
+                Label::Is(value) => types.entry(value).or_insert(TypeSet::EMPTY).insert(instance),
                 Label::Unknown => unknown.insert(instance),
                 Label::Absent | Label::OneOf(_) | Label::Undefined => absent.insert(instance),
             }
         }
-        let mut numbers: Vec<_> = types
-            .iter()
-            .filter_map(|(value, types)| Some((value.parse().ok()?, *types)))
-            .collect();
+        let mut numbers: Vec<_> =
+            types.iter().filter_map(|(value, types)| Some((value.parse().ok()?, *types))).collect();
         numbers.sort_by_key(|(number, _)| *number);
-        Self {
-            values: types.keys().copied().collect(),
-            types,
-            numbers,
-            absent,
-            unknown,
-        }
+        Self { values: types.keys().copied().collect(), types, numbers, absent, unknown }
     }
 
     /// The types with exactly this value.
@@ -164,16 +120,11 @@ impl Index {
 
     /// The types whose value is an integer between the bounds, both included.
     pub fn between(&self, least: Option<i64>, most: Option<i64>) -> TypeSet {
-        let start = least.map_or(0, |least| {
-            self.numbers.partition_point(|(number, _)| *number < least)
-        });
-        let end = most.map_or(self.numbers.len(), |most| {
-            self.numbers.partition_point(|(number, _)| *number <= most)
-        });
+        let start = least.map_or(0, |least| self.numbers.partition_point(|(number, _)| *number < least));
+        let end = most
+            .map_or(self.numbers.len(), |most| self.numbers.partition_point(|(number, _)| *number <= most));
         let inside = self.numbers.get(start..end).unwrap_or_default();
-        inside
-            .iter()
-            .fold(TypeSet::EMPTY, |set, (_, types)| set.or(types))
+        inside.iter().fold(TypeSet::EMPTY, |set, (_, types)| set.or(types))
     }
 
     /// The types without the label.
@@ -193,10 +144,7 @@ impl Index {
 
     /// How many distinct values the types of a set have.
     pub fn distinct(&self, types: &TypeSet) -> usize {
-        self.types
-            .values()
-            .filter(|with| !with.is_disjoint(types))
-            .count()
+        self.types.values().filter(|with| !with.is_disjoint(types)).count()
     }
 
     /// The least and the greatest integer among the values.

@@ -39,13 +39,8 @@ static CATALOGUE: LazyLock<parse::Catalogue> =
     LazyLock::new(|| parse::catalogue(include_str!("instances.csv")));
 
 /// Names to rows.
-static BY_NAME: LazyLock<HashMap<&'static str, usize>> = LazyLock::new(|| {
-    all()
-        .iter()
-        .enumerate()
-        .map(|(row, instance)| (instance.name, row))
-        .collect()
-});
+static BY_NAME: LazyLock<HashMap<&'static str, usize>> =
+    LazyLock::new(|| all().iter().enumerate().map(|(row, instance)| (instance.name, row)).collect());
 
 /// One EC2 instance type. Numbers are EC2's; what Karpenter subtracts is in [`crate::model::scheduling`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,27 +137,21 @@ pub fn find(name: &str) -> Option<&'static InstanceType> {
 
 /// Every value that the catalogue knows for a label key; [`None`] for keys whose values are not known in advance.
 pub fn values(key: &str) -> Option<&'static BTreeSet<&'static str>> {
-    static CONSTANT: LazyLock<HashMap<&'static str, BTreeSet<&'static str>>> =
-        LazyLock::new(|| {
-            HashMap::from([
-                (
-                    CAPACITY_TYPE,
-                    BTreeSet::from(["on-demand", "spot", "reserved"]),
-                ),
-                (TENANCY, BTreeSet::from(["default", "dedicated"])),
-                (OS, BTreeSet::from(["linux", "windows"])),
-                (REGION, regions().iter().copied().collect()),
-            ])
-        });
+    static CONSTANT: LazyLock<HashMap<&'static str, BTreeSet<&'static str>>> = LazyLock::new(|| {
+        HashMap::from([
+            (CAPACITY_TYPE, BTreeSet::from(["on-demand", "spot", "reserved"])),
+            (TENANCY, BTreeSet::from(["default", "dedicated"])),
+            (OS, BTreeSet::from(["linux", "windows"])),
+            (REGION, regions().iter().copied().collect()),
+        ])
+    });
     index(key).map(Index::values).or_else(|| CONSTANT.get(key))
 }
 
 impl InstanceType {
     /// The part of the name before the dot.
     pub fn family(&self) -> &'static str {
-        self.name
-            .split_once('.')
-            .map_or(self.name, |(family, _)| family)
+        self.name.split_once('.').map_or(self.name, |(family, _)| family)
     }
 
     /// The part of the name after the dot.
@@ -172,26 +161,18 @@ impl InstanceType {
 
     /// The letters that the name starts with: `gr` for gr6, `u` for u-6tb1.
     pub fn category(&self) -> &'static str {
-        let end = self
-            .name
-            .find(|c: char| !c.is_ascii_lowercase())
-            .unwrap_or(self.name.len());
+        let end = self.name.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(self.name.len());
         &self.name[..end]
     }
 
     /// The digits after the category; high memory types write the memory between: u-6tb1 is generation 1.
     pub fn generation(&self) -> &'static str {
         let rest = &self.name[self.category().len()..];
-        let rest = match rest
-            .strip_prefix('-')
-            .and_then(|rest| rest.split_once("tb"))
-        {
+        let rest = match rest.strip_prefix('-').and_then(|rest| rest.split_once("tb")) {
             Some((_, rest)) => rest,
             None => rest,
         };
-        let end = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         &rest[..end]
     }
 
@@ -252,11 +233,7 @@ impl InstanceType {
     /// How many pods the network interfaces carry, with so many interfaces kept back (`RESERVED_ENIS`).
     pub fn eni_pods(&self, reserved: u32) -> u32 {
         let enis = self.enis.saturating_sub(reserved);
-        if enis == 0 {
-            0
-        } else {
-            enis * self.ipv4_per_eni.saturating_sub(1) + 2
-        }
+        if enis == 0 { 0 } else { enis * self.ipv4_per_eni.saturating_sub(1) + 2 }
     }
 
     /// Whether the type is offered in a region; [`None`] for a region that the catalogue does not know.
@@ -271,12 +248,9 @@ impl InstanceType {
 
     /// Whether the type has a GPU, a share of one, or another accelerator for machine learning.
     pub fn is_accelerated(&self) -> bool {
-        [
-            "karpenter.k8s.aws/instance-gpu-name",
-            "karpenter.k8s.aws/instance-accelerator-name",
-        ]
-        .iter()
-        .any(|key| self.label(key) != Label::Absent)
+        ["karpenter.k8s.aws/instance-gpu-name", "karpenter.k8s.aws/instance-accelerator-name"]
+            .iter()
+            .any(|key| self.label(key) != Label::Absent)
     }
 
     /// Whether it is a machine without hypervisor.

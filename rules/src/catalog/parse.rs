@@ -51,19 +51,11 @@ pub(super) struct Catalogue {
 
 /// Parses the file: comment lines, a head, one line per type without quotes.
 pub(super) fn catalogue(text: &'static str) -> Catalogue {
-    let comment = |name: &str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix("# ")?.strip_prefix(name))
-    };
+    let comment = |name: &str| text.lines().find_map(|line| line.strip_prefix("# ")?.strip_prefix(name));
     let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);
     Catalogue {
-        types: rows
-            .zip(0..)
-            .map(|(line, row)| instance(line, row))
-            .collect(),
-        regions: comment("regions ")
-            .map(|line| line.split(' ').collect())
-            .unwrap_or_default(),
+        types: rows.zip(0..).map(|(line, row)| instance(line, row)).collect(),
+        regions: comment("regions ").map(|line| line.split(' ').collect()).unwrap_or_default(),
         date: comment("Date: ").unwrap_or_default(),
     }
 }

@@ -99,10 +99,7 @@ impl TypeSet {
 
     /// How many types are in the set.
     pub fn len(&self) -> usize {
-        self.words
-            .iter()
-            .map(|word| word.count_ones() as usize)
-            .sum()
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether no type is in the set.
@@ -117,10 +114,7 @@ impl TypeSet {
 
     /// Whether every type of this set is in the other one.
     pub fn is_subset(&self, other: &Self) -> bool {
-        self.words
-            .iter()
-            .zip(&other.words)
-            .all(|(a, b)| a & !b == 0)
+        self.words.iter().zip(&other.words).all(|(a, b)| a & !b == 0)
     }
 
     /// The types in the order of the catalogue: by family, then by size.
@@ -182,16 +176,10 @@ mod tests {
         let gpu = TypeSet::matching(|instance| instance.nvidia_gpu > 0);
         let arm = TypeSet::matching(|instance| instance.arch == "arm64");
         assert_eq!(
-            gpu.and(&arm)
-                .iter()
-                .map(|t| t.family())
-                .collect::<std::collections::BTreeSet<_>>(),
+            gpu.and(&arm).iter().map(|t| t.family()).collect::<std::collections::BTreeSet<_>>(),
             ["g5g"].into()
         );
-        assert_eq!(
-            gpu.or(&arm).len(),
-            gpu.len() + arm.len() - gpu.and(&arm).len()
-        );
+        assert_eq!(gpu.or(&arm).len(), gpu.len() + arm.len() - gpu.and(&arm).len());
         assert_eq!(gpu.complement().len() + gpu.len(), all().len());
         assert!(gpu.complement().is_disjoint(&gpu));
         assert!(gpu.and(&arm).is_subset(&gpu));

@@ -19,23 +19,14 @@ fn text(name: &str, key: &str) -> &'static str {
 
 #[test]
 fn the_file_has_the_columns_that_the_parser_expects() {
-    let head = include_str!("instances.csv")
-        .lines()
-        .find(|line| !line.starts_with('#'))
-        .expect("a head");
+    let head = include_str!("instances.csv").lines().find(|line| !line.starts_with('#')).expect("a head");
     assert_eq!(head.split(',').collect::<Vec<_>>(), parse::COLUMNS);
     assert!(all().len() > 1380 && all().len() <= set::CAPACITY);
     assert_eq!(regions().len(), 30);
     assert_eq!(date().len(), 10);
+    assert!(all().iter().all(|t| t.vcpu > 0 && t.memory_mib > 0 && t.enis > 0 && t.ipv4_per_eni > 0));
     assert!(
-        all()
-            .iter()
-            .all(|t| t.vcpu > 0 && t.memory_mib > 0 && t.enis > 0 && t.ipv4_per_eni > 0)
-    );
-    assert!(
-        all().iter().all(|t| !t.generation().is_empty()
-            && !t.category().is_empty()
-            && !t.size().is_empty())
+        all().iter().all(|t| !t.generation().is_empty() && !t.category().is_empty() && !t.size().is_empty())
     );
     assert!(keys().is_sorted());
 }
@@ -74,11 +65,7 @@ fn devices_of_accelerated_types() {
         assert_eq!(text(name, "accelerator-name"), accelerator, "{name}");
         assert_eq!(text(name, "accelerator-count"), count, "{name}");
         assert_eq!(text(name, "gpu-name"), "(absent)", "{name}");
-        assert_eq!(
-            get(name).devices("aws.amazon.com/neuroncore"),
-            cores,
-            "{name}"
-        );
+        assert_eq!(get(name).devices("aws.amazon.com/neuroncore"), cores, "{name}");
         assert!(get(name).is_accelerated());
     }
     assert_eq!(text("dl2q.24xlarge", "accelerator-name"), "qualcomm-ai100");
@@ -101,12 +88,7 @@ fn names_are_cut_as_karpenter_cuts_them() {
         ("im4gn.large", "im", "im4gn", "4", "large"),
     ] {
         let instance = get(name);
-        let cut = (
-            instance.category(),
-            instance.family(),
-            instance.generation(),
-            instance.size(),
-        );
+        let cut = (instance.category(), instance.family(), instance.generation(), instance.size());
         assert_eq!(cut, (category, family, generation, size), "{name}");
     }
     assert_eq!(text("c7i-flex.large", "capability-flex"), "true");
@@ -132,53 +114,32 @@ fn labels_of_plain_types() {
     assert_eq!(text("p5.48xlarge", "cpu-manufacturer"), "amd");
     assert_eq!(text("p5en.48xlarge", "cpu-manufacturer"), "intel");
     assert_eq!(text("m7g.large", "cpu-manufacturer"), "aws");
-    assert_eq!(
-        text("p3.2xlarge", "cpu-sustained-clock-speed-mhz"),
-        "(unknown)"
-    );
+    assert_eq!(text("p3.2xlarge", "cpu-sustained-clock-speed-mhz"), "(unknown)");
     assert_eq!(text("c5.12xlarge", "cpu-sustained-clock-speed-mhz"), "3600");
     assert_eq!(text("m1.small", "cpu-sustained-clock-speed-mhz"), "0");
     assert_eq!(get("m5.large").label(ZONE), Label::Unknown);
     assert_eq!(get("m5.large").label("team"), Label::Undefined);
-    assert_eq!(
-        get("m5.large").label("karpenter.k8s.aws/placement-group-id"),
-        Label::Undefined
-    );
+    assert_eq!(get("m5.large").label("karpenter.k8s.aws/placement-group-id"), Label::Undefined);
 }
 
 #[test]
 fn the_whole_table_by_sums() {
     let clock = |mhz: &str| {
-        index("karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz")
-            .and_then(|i| i.with(mhz).copied())
+        index("karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz").and_then(|i| i.with(mhz).copied())
     };
     let families = |set: TypeSet| set.iter().map(|t| t.family()).collect::<BTreeSet<_>>();
-    assert_eq!(
-        families(clock("0").expect("present")),
-        ["c1", "m1", "m2", "t1"].into()
-    );
+    assert_eq!(families(clock("0").expect("present")), ["c1", "m1", "m2", "t1"].into());
     assert_eq!(families(clock("4000").expect("present")), ["z1d"].into());
     let gpus = values(GPU).expect("known");
     assert!(
-        ["a10g", "a100", "h100", "l4", "l40s", "t4", "v100", "k80"]
-            .iter()
-            .all(|name| gpus.contains(name))
+        ["a10g", "a100", "h100", "l4", "l40s", "t4", "v100", "k80"].iter().all(|name| gpus.contains(name))
     );
     assert!(!gpus.contains("A100"));
-    assert_eq!(
-        values(ARCH).expect("known"),
-        &BTreeSet::from(["amd64", "arm64"])
-    );
+    assert_eq!(values(ARCH).expect("known"), &BTreeSet::from(["amd64", "arm64"]));
     assert!(values(ZONE).is_none());
     let gpu = index(GPU).expect("known");
     assert_eq!(
-        gpu.absent().len()
-            + gpu
-                .values()
-                .iter()
-                .filter_map(|v| gpu.with(v))
-                .map(TypeSet::len)
-                .sum::<usize>(),
+        gpu.absent().len() + gpu.values().iter().filter_map(|v| gpu.with(v)).map(TypeSet::len).sum::<usize>(),
         all().len()
     );
 }
@@ -186,35 +147,20 @@ fn the_whole_table_by_sums() {
 #[test]
 fn numbers_are_found_by_range() {
     let count = index("karpenter.k8s.aws/instance-gpu-count").expect("known");
-    assert!(
-        count
-            .between(Some(1), None)
-            .iter()
-            .all(|t| t.nvidia_gpu + t.amd_gpu + t.gaudi > 0)
-    );
+    assert!(count.between(Some(1), None).iter().all(|t| t.nvidia_gpu + t.amd_gpu + t.gaudi > 0));
     assert_eq!(count.between(Some(17), None), TypeSet::EMPTY);
     assert_eq!(count.between(Some(9), Some(3)), TypeSet::EMPTY);
     assert_eq!(
-        count
-            .between(None, Some(0))
-            .iter()
-            .map(|t| t.family())
-            .collect::<BTreeSet<_>>(),
+        count.between(None, Some(0)).iter().map(|t| t.family()).collect::<BTreeSet<_>>(),
         ["g6f", "gr6f"].into()
     );
-    assert_eq!(
-        index("karpenter.k8s.aws/instance-size").and_then(Index::range),
-        None
-    );
+    assert_eq!(index("karpenter.k8s.aws/instance-size").and_then(Index::range), None);
 }
 
 #[test]
 fn regions_are_known() {
     assert_eq!(get("m5.large").offered_in("eu-west-1"), Some(true));
-    assert_eq!(
-        get("p3.2xlarge").offered_in("eu-west-1"),
-        Some(get("p3.2xlarge").regions & (1 << 19) != 0)
-    );
+    assert_eq!(get("p3.2xlarge").offered_in("eu-west-1"), Some(get("p3.2xlarge").regions & (1 << 19) != 0));
     assert_eq!(get("m5.large").offered_in("mars-north-1"), None);
     assert!(get("p2.xlarge").is_retired() && !get("m5.large").is_retired());
 }

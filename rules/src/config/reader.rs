@@ -3,8 +3,8 @@
 use globset::Glob;
 
 use super::{
-    BTreeMap, Config, ConfigError, Group, Override, OverrideTable, ParamValue, Patterns, Platform,
-    RULES, RuleSettings, RuleTable, Severity, Threshold, WebhookSettings, find_rule,
+    BTreeMap, Config, ConfigError, Group, Override, OverrideTable, ParamValue, Patterns, Platform, RULES,
+    RuleSettings, RuleTable, Severity, Threshold, WebhookSettings, find_rule,
 };
 use crate::model::timezone;
 use crate::node::{Node, Shape};
@@ -14,30 +14,10 @@ use crate::source::{Document, Scalar, Source, Span};
 use crate::suggest;
 
 /// The keys of each map; the schema is held to them by a test.
-pub(super) const ROOT: &[&str] = &[
-    "fail-on",
-    "platform",
-    "rules",
-    "overrides",
-    "ignore",
-    "webhook",
-];
-pub(super) const PLATFORM: &[&str] = &[
-    "karpenter",
-    "keda",
-    "kubernetes",
-    "eks",
-    "region",
-    "timezone",
-];
+pub(super) const ROOT: &[&str] = &["fail-on", "platform", "rules", "overrides", "ignore", "webhook"];
+pub(super) const PLATFORM: &[&str] = &["karpenter", "keda", "kubernetes", "eks", "region", "timezone"];
 pub(super) const OVERRIDE: &[&str] = &["paths", "namespaces", "kinds", "names", "rules"];
-pub(super) const WEBHOOK: &[&str] = &[
-    "deny",
-    "warn",
-    "mutate",
-    "exempt-namespaces",
-    "forbid-suppressions",
-];
+pub(super) const WEBHOOK: &[&str] = &["deny", "warn", "mutate", "exempt-namespaces", "forbid-suppressions"];
 
 const SEVERITIES: &[Severity] = &[Severity::Error, Severity::Warning, Severity::Info];
 
@@ -48,10 +28,7 @@ pub(super) struct Reader<'s> {
 
 impl<'s> Reader<'s> {
     pub(super) fn new(source: &'s Source) -> Self {
-        Reader {
-            source,
-            errors: Vec::new(),
-        }
+        Reader { source, errors: Vec::new() }
     }
 
     pub(super) fn config(&mut self, documents: &[Document]) -> Config {
@@ -75,11 +52,8 @@ impl<'s> Reader<'s> {
                 "platform" => config.platform = self.platform(&node),
                 "rules" => config.rules = self.rules(&node),
                 "overrides" => {
-                    config.overrides = self
-                        .list(&node)
-                        .iter()
-                        .filter_map(|item| self.override_table(item))
-                        .collect();
+                    config.overrides =
+                        self.list(&node).iter().filter_map(|item| self.override_table(item)).collect();
                 }
                 "ignore" => config.ignore = self.globs(&node),
                 "webhook" => config.webhook = self.webhook(&node),
@@ -201,12 +175,7 @@ impl<'s> Reader<'s> {
     }
 
     /// What is set for a rule, or for a group where there is no rule.
-    pub(super) fn rule(
-        &mut self,
-        node: &Node<'_>,
-        rule: Option<&'static Rule>,
-        name: &str,
-    ) -> RuleSettings {
+    pub(super) fn rule(&mut self, node: &Node<'_>, rule: Option<&'static Rule>, name: &str) -> RuleSettings {
         let mut settings = RuleSettings::default();
         if !node.is_mapping() {
             match word(node).as_deref() {
@@ -231,11 +200,9 @@ impl<'s> Reader<'s> {
             match key {
                 "severity" => match word(&node).as_deref().and_then(severity) {
                     Some(severity) => settings.severity = Some(severity),
-                    None => self.expected(
-                        &node,
-                        "`error`, `warning` or `info`",
-                        &["error", "warning", "info"],
-                    ),
+                    None => {
+                        self.expected(&node, "`error`, `warning` or `info`", &["error", "warning", "info"])
+                    }
                 },
                 "enabled" => settings.enabled = self.bool(&node),
                 _ => {
@@ -380,10 +347,7 @@ impl<'s> Reader<'s> {
     /// The first line of a value as it stands in the file.
     fn written(&self, node: &Node<'_>) -> Option<&'s str> {
         let span = node.span()?;
-        let text = self
-            .source
-            .text()
-            .get(span.start as usize..span.end as usize)?;
+        let text = self.source.text().get(span.start as usize..span.end as usize)?;
         text.lines().next()
     }
 
@@ -402,10 +366,7 @@ impl<'s> Reader<'s> {
 
 /// Where a value stands; its key where nothing is written.
 fn place(node: &Node<'_>) -> Option<Span> {
-    node.span()
-        .filter(|s| s.start < s.end)
-        .or_else(|| node.key_span())
-        .or_else(|| node.span())
+    node.span().filter(|s| s.start < s.end).or_else(|| node.key_span()).or_else(|| node.span())
 }
 
 /// A word of a fixed set. Kubernetes' reader takes `on` and `off` for booleans.

@@ -20,17 +20,9 @@ static RULE: Rule = Rule {
         Param {
             name: "seconds",
             about: "the shortest window, in seconds",
-            default: ParamDefault::Int {
-                default: 300,
-                min: 0,
-                max: 3600,
-            },
+            default: ParamDefault::Int { default: 300, min: 0, max: 3600 },
         },
-        Param {
-            name: "labels",
-            about: "labels that count",
-            default: ParamDefault::Strings(&["a"]),
-        },
+        Param { name: "labels", about: "labels that count", default: ParamDefault::Strings(&["a"]) },
     ],
     refused_by: &[],
     fix: None,
@@ -58,10 +50,7 @@ fn parameters_are_read() {
         settings.params,
         BTreeMap::from([
             ("seconds".to_owned(), ParamValue::Int(600)),
-            (
-                "labels".to_owned(),
-                ParamValue::Strings(vec!["x".to_owned(), "1".to_owned()])
-            ),
+            ("labels".to_owned(), ParamValue::Strings(vec!["x".to_owned(), "1".to_owned()])),
         ])
     );
 }

@@ -15,8 +15,7 @@ pub fn apply(value: &Value, fix: &Fix) -> Result<Value, Refused> {
         .map_err(|error| Refused::Patch(error.to_string()))?;
     let mut out = value.clone();
     // On a failure the copy is dropped, so nothing has to be undone in it.
-    json_patch::patch_unsafe(&mut out, &patch)
-        .map_err(|error| Refused::Patch(error.to_string()))?;
+    json_patch::patch_unsafe(&mut out, &patch).map_err(|error| Refused::Patch(error.to_string()))?;
     Ok(out)
 }
 
@@ -27,12 +26,9 @@ pub fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
             a.len() == b.len()
-                && a.iter()
-                    .all(|(key, value)| b.get(key).is_some_and(|other| same(value, other)))
+                && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| same(value, other)))
         }
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
-        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
         (Value::Number(a), Value::Number(b)) => {
             a == b || ((a.is_f64() || b.is_f64()) && a.as_f64() == b.as_f64())
         }
@@ -52,14 +48,8 @@ mod tests {
         let before = json!({"a": {"b": 1}});
         let mut fix = Fix::new("set b", Safety::Safe);
         fix.operations = vec![
-            Operation::Test {
-                path: "/a/b".to_owned(),
-                value: json!(1),
-            },
-            Operation::Replace {
-                path: "/a/b".to_owned(),
-                value: json!(2),
-            },
+            Operation::Test { path: "/a/b".to_owned(), value: json!(1) },
+            Operation::Replace { path: "/a/b".to_owned(), value: json!(2) },
         ];
         assert_eq!(apply(&before, &fix), Ok(json!({"a": {"b": 2}})));
         let other = apply(&json!({"a": {"b": 3}}), &fix);
@@ -68,10 +58,7 @@ mod tests {
 
     #[test]
     fn numbers_are_what_they_count() {
-        assert!(same(
-            &json!({"a": [1.0, {}], "b": 2}),
-            &json!({"b": 2, "a": [1, {}]})
-        ));
+        assert!(same(&json!({"a": [1.0, {}], "b": 2}), &json!({"b": 2, "a": [1, {}]})));
         assert!(!same(&json!("1"), &json!(1)));
         assert!(!same(&json!([1, 2]), &json!([2, 1])));
     }

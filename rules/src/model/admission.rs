@@ -7,10 +7,8 @@ use crate::object::{Kind, Object};
 use crate::source::{Tree, placeholder::is_placeholder};
 
 /// The two kinds of configuration.
-pub(crate) const KINDS: [Kind; 2] = [
-    Kind::VALIDATING_WEBHOOK_CONFIGURATION,
-    Kind::MUTATING_WEBHOOK_CONFIGURATION,
-];
+pub(crate) const KINDS: [Kind; 2] =
+    [Kind::VALIDATING_WEBHOOK_CONFIGURATION, Kind::MUTATING_WEBHOOK_CONFIGURATION];
 
 /// The label by which a namespace selector can name a namespace.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -34,18 +32,8 @@ const MADE_AND_CHANGED: &[&str] = &["*", "CREATE", "UPDATE"];
 
 /// What nodes need to join and to stay.
 pub(crate) const OF_NODES: &[Resource] = &[
-    Resource {
-        group: "",
-        name: "nodes",
-        namespaces: &[],
-        operations: MADE_AND_CHANGED,
-    },
-    Resource {
-        group: "karpenter.sh",
-        name: "nodeclaims",
-        namespaces: &[],
-        operations: MADE_AND_CHANGED,
-    },
+    Resource { group: "", name: "nodes", namespaces: &[], operations: MADE_AND_CHANGED },
+    Resource { group: "karpenter.sh", name: "nodeclaims", namespaces: &[], operations: MADE_AND_CHANGED },
     Resource {
         group: "certificates.k8s.io",
         name: "certificatesigningrequests",
@@ -58,12 +46,7 @@ pub(crate) const OF_NODES: &[Resource] = &[
         namespaces: &["kube-node-lease", "kube-system"],
         operations: MADE_AND_CHANGED,
     },
-    Resource {
-        group: "",
-        name: "events",
-        namespaces: &["default", "kube-system"],
-        operations: MADE,
-    },
+    Resource { group: "", name: "events", namespaces: &["default", "kube-system"], operations: MADE },
     Resource {
         group: "events.k8s.io",
         name: "events",
@@ -73,12 +56,8 @@ pub(crate) const OF_NODES: &[Resource] = &[
 ];
 
 /// Pods, of which the cluster's own are asked about.
-pub(crate) const PODS: Resource = Resource {
-    group: "",
-    name: "pods",
-    namespaces: &["kube-system"],
-    operations: MADE,
-};
+pub(crate) const PODS: Resource =
+    Resource { group: "", name: "pods", namespaces: &["kube-system"], operations: MADE };
 
 /// One webhook of a configuration.
 #[derive(Clone, Debug)]
@@ -110,11 +89,7 @@ impl<'a> Webhook<'a> {
     /// that what is absent may be written elsewhere.
     pub(crate) fn fails_closed(&self, partial: bool) -> bool {
         let policy = self.get("failurePolicy");
-        if policy.exists() {
-            policy.text() == Some("Fail")
-        } else {
-            !partial
-        }
+        if policy.exists() { policy.text() == Some("Fail") } else { !partial }
     }
 
     /// Whether something narrows it down that is not read here: conditions in CEL, labels of the
@@ -131,8 +106,7 @@ impl<'a> Webhook<'a> {
     /// Whether it is asked when such a resource is written as it has to be. Placeholders ask about nothing.
     pub(crate) fn is_asked_about(&self, resource: Resource) -> bool {
         let has = |node: &Node<'_>, holds: &dyn Fn(&str) -> bool| {
-            node.items()
-                .any(|n| n.text().is_some_and(|t| !is_placeholder(t) && holds(t)))
+            node.items().any(|n| n.text().is_some_and(|t| !is_placeholder(t) && holds(t)))
         };
         let cluster_scoped = resource.namespaces.is_empty();
         self.get("rules").items().any(|rule| {
@@ -144,9 +118,7 @@ impl<'a> Webhook<'a> {
             };
             in_scope
                 && has(&rule.get("apiGroups"), &|g| g == "*" || g == resource.group)
-                && has(&rule.get("operations"), &|o| {
-                    resource.operations.contains(&o)
-                })
+                && has(&rule.get("operations"), &|o| resource.operations.contains(&o))
                 && has(&rule.get("resources"), &|r| {
                     let whole = r.strip_suffix("/*").unwrap_or(r);
                     whole == "*" || whole == resource.name
@@ -169,11 +141,7 @@ impl<'a> Webhook<'a> {
         let labels = Node::new(&tree, 0).entries();
         // Whatever the other labels of the namespace are, this one alone may leave it out.
         let named = |n: &Node<'_>| n.get("key").text() == Some(NAMESPACE_NAME);
-        let other_keys = selector
-            .get("matchLabels")
-            .entries()
-            .iter()
-            .any(|(key, _)| *key != NAMESPACE_NAME)
+        let other_keys = selector.get("matchLabels").entries().iter().any(|(key, _)| *key != NAMESPACE_NAME)
             || selector.get("matchExpressions").items().any(|e| !named(&e));
         if !other_keys {
             return selector::matches(&selector, &labels);

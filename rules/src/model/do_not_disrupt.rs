@@ -19,13 +19,7 @@ pub(crate) const DURATIONS_SINCE: Version = Version::new(1, 12);
 
 /// The annotation in the nodes' template of a NodePool.
 pub(crate) fn of_pool(object: &Object) -> Node<'_> {
-    object.path(&[
-        "spec",
-        "template",
-        "metadata",
-        "annotations",
-        DO_NOT_DISRUPT,
-    ])
+    object.path(&["spec", "template", "metadata", "annotations", DO_NOT_DISRUPT])
 }
 
 /// Whether the annotation of a pod protects it; `None` where a placeholder decides.

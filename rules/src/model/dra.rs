@@ -11,15 +11,8 @@ use crate::node::Node;
 use crate::object::{Kind, Object};
 
 /// The fields that `exactly` holds, and that `v1beta1` writes flat.
-pub const EXACT_FIELDS: &[&str] = &[
-    "deviceClassName",
-    "selectors",
-    "allocationMode",
-    "count",
-    "adminAccess",
-    "tolerations",
-    "capacity",
-];
+pub const EXACT_FIELDS: &[&str] =
+    &["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
 
 /// Whether a version puts a request's fields under `exactly`; `None` for versions that have no
 /// such requests.
@@ -44,10 +37,7 @@ pub fn devices(object: &Object) -> Node<'_> {
 
 /// The requests that are mappings.
 pub fn requests(object: &Object) -> impl Iterator<Item = Node<'_>> {
-    devices(object)
-        .get("requests")
-        .items()
-        .filter(Node::is_mapping)
+    devices(object).get("requests").items().filter(Node::is_mapping)
 }
 
 /// Every block that names a device class: flat requests, `exactly`, alternatives.
@@ -62,12 +52,7 @@ pub fn classes(object: &Object) -> Vec<Node<'_>> {
         if exactly.is_mapping() {
             out.push(exactly);
         }
-        out.extend(
-            request
-                .get("firstAvailable")
-                .items()
-                .filter(Node::is_mapping),
-        );
+        out.extend(request.get("firstAvailable").items().filter(Node::is_mapping));
     }
     out
 }
@@ -75,10 +60,7 @@ pub fn classes(object: &Object) -> Vec<Node<'_>> {
 /// The fields of a request that are written flat.
 pub fn flat_fields<'a>(request: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
     let request = request.clone();
-    EXACT_FIELDS
-        .iter()
-        .map(move |f| request.get(f))
-        .filter(|n| !n.is_absent())
+    EXACT_FIELDS.iter().map(move |f| request.get(f)).filter(|n| !n.is_absent())
 }
 
 /// Moves the flat fields of a request under `exactly`.

@@ -40,9 +40,7 @@ pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
     let text = |name: &str| before.get(name).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").split('/').next().unwrap_or_default();
     let ours = matches!(group, "karpenter.sh" | "karpenter.k8s.aws");
-    let becomes_another = ["apiVersion", "kind"]
-        .iter()
-        .any(|name| before.get(name) != after.get(name));
+    let becomes_another = ["apiVersion", "kind"].iter().any(|name| before.get(name) != after.get(name));
     if ours && becomes_another {
         return true;
     }
@@ -95,9 +93,7 @@ fn at(value: &Value, path: &[&str]) -> Value {
 fn hashed(path: &[&str], value: &Value) -> Value {
     match (path.last(), value) {
         (Some(&"expireAfter"), Value::Null) => Value::from("720h"),
-        _ => Some(plain(value))
-            .filter(|v| !is_empty(v))
-            .unwrap_or_default(),
+        _ => Some(plain(value)).filter(|v| !is_empty(v)).unwrap_or_default(),
     }
 }
 
@@ -156,8 +152,7 @@ fn is_empty(value: &Value) -> bool {
 /// Requirements and labels of a template; `None` where no node can meet them.
 fn wanted(template: &Value, auto_mode: bool) -> Option<Requirements> {
     let mut all = Requirements::new();
-    let mut add = |key: &str, requirement: Requirement| match key
-        .strip_prefix("eks.amazonaws.com/instance-")
+    let mut add = |key: &str, requirement: Requirement| match key.strip_prefix("eks.amazonaws.com/instance-")
     {
         Some(rest) if auto_mode => {
             all.add(&format!("karpenter.k8s.aws/instance-{rest}"), requirement);
@@ -169,8 +164,7 @@ fn wanted(template: &Value, auto_mode: bool) -> Option<Requirements> {
     let list = at(template, &["spec", "requirements"]);
     for item in list.as_array().into_iter().flatten() {
         let text = |name: &str| item.get(name).and_then(Value::as_str);
-        let (Some(key), Some(Ok(operator))) =
-            (text("key"), text("operator").map(str::parse::<Operator>))
+        let (Some(key), Some(Ok(operator))) = (text("key"), text("operator").map(str::parse::<Operator>))
         else {
             continue;
         };
@@ -211,12 +205,10 @@ fn types(requirements: &Requirements) -> TypeSet {
 /// Whether every node of the old requirements meets the new ones on the keys that no type
 /// decides: each asks no more than before.
 fn all_meet(old: &Requirements, new: &Requirements) -> bool {
-    new.iter()
-        .filter(|(key, _)| catalog::index(key).is_none())
-        .all(|(key, wanted)| match old.get(key) {
-            None => wanted.allows_absence(),
-            Some(had) => had == wanted || had.intersect(wanted) == *had,
-        })
+    new.iter().filter(|(key, _)| catalog::index(key).is_none()).all(|(key, wanted)| match old.get(key) {
+        None => wanted.allows_absence(),
+        Some(had) => had == wanted || had.intersect(wanted) == *had,
+    })
 }
 
 #[cfg(test)]
@@ -239,24 +231,14 @@ mod tests {
         for (template, replaced) in [
             (json!({"metadata": {"labels": {"a": "b"}}}), true),
             (json!({"metadata": {"annotations": {"a": "b"}}}), true),
-            (
-                json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}),
-                true,
-            ),
+            (json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}), true),
             (json!({"spec": {"terminationGracePeriod": "24h"}}), true),
             (json!({"spec": {"expireAfter": "Never"}}), true),
             // The default of an absent field, and empty values.
             (json!({"spec": {"expireAfter": "720h"}}), false),
-            (
-                json!({"spec": {"taints": []}, "metadata": {"labels": {}}}),
-                false,
-            ),
+            (json!({"spec": {"taints": []}, "metadata": {"labels": {}}}), false),
         ] {
-            assert_eq!(
-                replaces_nodes(&bare, &of(template.clone())),
-                replaced,
-                "{template}"
-            );
+            assert_eq!(replaces_nodes(&bare, &of(template.clone())), replaced, "{template}");
         }
         let taints = |list: Value| of(json!({"spec": {"taints": list}}));
         let (a, b) = (json!({"key": "a"}), json!({"key": "b", "value": ""}));
@@ -271,53 +253,36 @@ mod tests {
     #[test]
     fn requirements_replace_nodes_that_no_longer_meet_them() {
         let family = |values: Value| json!({"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": values});
-        let (one, two) = (
-            requiring(json!([family(json!(["g5"]))])),
-            requiring(json!([family(json!(["g5", "g6"]))])),
-        );
+        let (one, two) =
+            (requiring(json!([family(json!(["g5"]))])), requiring(json!([family(json!(["g5", "g6"]))])));
         assert!(replaces_nodes(&two, &one));
         assert!(!replaces_nodes(&one, &two));
         assert!(replaces_nodes(&requiring(json!([])), &one));
         // Nobody has a node of a family that there is not.
         let misspelt = requiring(json!([family(json!(["g5", "g6x"]))]));
         assert!(!replaces_nodes(&misspelt, &one));
-        assert!(!replaces_nodes(
-            &requiring(json!([family(json!(["g6x"]))])),
-            &two
-        ));
+        assert!(!replaces_nodes(&requiring(json!([family(json!(["g6x"]))])), &two));
         assert!(!replaces_nodes(&one, &requiring(json!([]))));
         let not = json!({"key": "example.com/old", "operator": "DoesNotExist"});
-        assert!(!replaces_nodes(
-            &requiring(json!([])),
-            &requiring(json!([not]))
-        ));
+        assert!(!replaces_nodes(&requiring(json!([])), &requiring(json!([not]))));
     }
 
     #[test]
     fn a_class_is_hashed_but_for_what_it_selects() {
-        let class = |spec: Value| json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "spec": spec});
+        let class =
+            |spec: Value| json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "spec": spec});
         let bare = class(json!({"role": "a", "amiSelectorTerms": [{"alias": "al2023@latest"}]}));
         for (spec, replaced) in [
             (
                 json!({"role": "a", "amiSelectorTerms": [{"alias": "al2023@v1"}], "amiFamily": "AL2023"}),
                 false,
             ),
-            (
-                json!({"role": "a", "metadataOptions": {"httpTokens": "required"}}),
-                false,
-            ),
-            (
-                json!({"role": "a", "metadataOptions": {"httpTokens": "optional"}}),
-                true,
-            ),
+            (json!({"role": "a", "metadataOptions": {"httpTokens": "required"}}), false),
+            (json!({"role": "a", "metadataOptions": {"httpTokens": "optional"}}), true),
             (json!({"role": "b"}), true),
             (json!({"role": "a", "tags": {"a": "b"}}), true),
         ] {
-            assert_eq!(
-                replaces_nodes(&bare, &class(spec.clone())),
-                replaced,
-                "{spec}"
-            );
+            assert_eq!(replaces_nodes(&bare, &class(spec.clone())), replaced, "{spec}");
         }
     }
 }

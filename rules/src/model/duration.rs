@@ -76,9 +76,7 @@ impl GoDuration {
         if negative {
             return Ok(Self(0_i64.wrapping_sub_unsigned(total)));
         }
-        i64::try_from(total)
-            .map(Self)
-            .map_err(|_| DurationError::Overflow)
+        i64::try_from(total).map(Self).map_err(|_| DurationError::Overflow)
     }
 
     /// The length in nanoseconds; may be negative.
@@ -121,14 +119,10 @@ fn go_part(text: &str) -> Result<(u64, &str), DurationError> {
     }
     let mut value = 0_u64;
     for digit in whole.bytes() {
-        let next = value
-            .checked_mul(10)
-            .and_then(|v| v.checked_add(u64::from(digit - b'0')));
+        let next = value.checked_mul(10).and_then(|v| v.checked_add(u64::from(digit - b'0')));
         value = limit(next)?;
     }
-    let end = rest
-        .find(|c: char| c == '.' || c.is_ascii_digit())
-        .unwrap_or(rest.len());
+    let end = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
     let (name, rest) = rest.split_at(end);
     let unit: u64 = match name {
         "" => {
@@ -146,11 +140,7 @@ fn go_part(text: &str) -> Result<(u64, &str), DurationError> {
     let mut value = limit(value.checked_mul(unit))?;
     let (numerator, scale) = leading_fraction(fraction);
     if numerator > 0 {
-        #[allow(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss
-        )]
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let extra = (numerator as f64 * (unit as f64 / scale)) as u64;
         value = limit(value.checked_add(extra))?;
     }
@@ -239,9 +229,7 @@ pub fn parse(field: Field, text: &str) -> Result<Span, DurationError> {
         if number.is_empty() {
             return Err(DurationError::Syntax);
         }
-        let letters = tail
-            .find(|c: char| !c.is_alphabetic())
-            .unwrap_or(tail.len());
+        let letters = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(letters);
         match unit {
             "" if tail.is_empty() => return Err(DurationError::MissingUnit(number.to_owned())),
@@ -255,9 +243,7 @@ pub fn parse(field: Field, text: &str) -> Result<Span, DurationError> {
         }
         rest = tail;
     }
-    if field == Field::BudgetDuration
-        && !matches!(units.as_str(), "h" | "m" | "hm" | "hs" | "ms" | "hms")
-    {
+    if field == Field::BudgetDuration && !matches!(units.as_str(), "h" | "m" | "hm" | "hs" | "ms" | "hms") {
         return Err(DurationError::Syntax);
     }
     let seconds = GoDuration::parse(text)?.seconds();
@@ -305,11 +291,7 @@ pub fn suggest(field: Field, text: &str) -> Option<String> {
         }
     }
     if out.is_empty() {
-        let zero = if field == Field::BudgetDuration {
-            "0m"
-        } else {
-            "0s"
-        };
+        let zero = if field == Field::BudgetDuration { "0m" } else { "0s" };
         out.push_str(zero);
     }
     parse(field, &out).is_ok().then_some(out)
@@ -334,9 +316,7 @@ fn loose_seconds(text: &str) -> Option<u64> {
             tail = &after[digits..];
         }
         let tail = tail.trim_start();
-        let end = tail
-            .find(|c: char| !c.is_ascii_alphabetic())
-            .unwrap_or(tail.len());
+        let end = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
         let unit = match &tail[..end] {
             "w" | "week" | "weeks" => 604_800,
             "d" | "day" | "days" => 86_400,
@@ -354,11 +334,7 @@ fn loose_seconds(text: &str) -> Option<u64> {
 
 /// A length as NodePool durations are written: whole hours where it is some, else minutes rounded up.
 pub(crate) fn in_hours(seconds: i64) -> String {
-    if seconds % 3600 == 0 {
-        format!("{}h", seconds / 3600)
-    } else {
-        format!("{}m", (seconds + 59) / 60)
-    }
+    if seconds % 3600 == 0 { format!("{}h", seconds / 3600) } else { format!("{}m", (seconds + 59) / 60) }
 }
 
 #[cfg(test)]
@@ -387,11 +363,7 @@ mod tests {
             ("-9223372036854775808ns", i64::MIN),
             ("2562047h47m16s", 9_223_372_036_000_000_000),
         ] {
-            assert_eq!(
-                GoDuration::parse(text).map(GoDuration::nanoseconds),
-                Ok(nanos),
-                "{text}"
-            );
+            assert_eq!(GoDuration::parse(text).map(GoDuration::nanoseconds), Ok(nanos), "{text}");
         }
         use DurationError::{Empty, MissingUnit, Overflow, Syntax, UnknownUnit};
         for (text, error) in [
@@ -435,10 +407,7 @@ mod tests {
             assert_eq!(parse(field, text), Ok(Span::Seconds(seconds)), "{text}");
         }
         assert_eq!(parse(ExpireAfter, "Never"), Ok(Span::Never));
-        assert_eq!(
-            parse(ConsolidateAfter, "Never").map(Span::seconds),
-            Ok(None)
-        );
+        assert_eq!(parse(ConsolidateAfter, "Never").map(Span::seconds), Ok(None));
     }
 
     #[test]

@@ -13,12 +13,8 @@ use crate::model::requirement::{is_well_known, normalise};
 use crate::object::{Kind, Object};
 
 /// Accelerators of which Karpenter counts devices.
-pub(crate) const DEVICES: [&str; 4] = [
-    "nvidia.com/gpu",
-    "aws.amazon.com/neuron",
-    "amd.com/gpu",
-    "habana.ai/gaudi",
-];
+pub(crate) const DEVICES: [&str; 4] =
+    ["nvidia.com/gpu", "aws.amazon.com/neuron", "amd.com/gpu", "habana.ai/gaudi"];
 
 type Pair = (String, String);
 type TaintKey = (String, String, String);
@@ -45,15 +41,11 @@ pub(crate) struct Fallbacks {
 impl PartialEq for Fallbacks {
     fn eq(&self, other: &Fallbacks) -> bool {
         let alike = |a: &BTreeMap<Standing, Object>, b: &BTreeMap<Standing, Object>| {
-            a.len() == b.len()
-                && a.iter()
-                    .zip(b)
-                    .all(|(a, b)| a.0 == b.0 && a.1.is_handle_of(b.1))
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.is_handle_of(b.1))
         };
         alike(&self.any, &other.any)
             && self.by_label.len() == other.by_label.len()
-            && (self.by_label.iter().zip(&other.by_label))
-                .all(|(a, b)| a.0 == b.0 && alike(a.1, b.1))
+            && (self.by_label.iter().zip(&other.by_label)).all(|(a, b)| a.0 == b.0 && alike(a.1, b.1))
     }
 }
 
@@ -82,10 +74,7 @@ impl Fallbacks {
                     .entry(standing.clone())
                     .or_insert_with(|| object.clone());
             }
-            let bare = Standing {
-                labels: Vec::new(),
-                ..standing
-            };
+            let bare = Standing { labels: Vec::new(), ..standing };
             out.any.entry(bare).or_insert_with(|| object.clone());
         }
         out
@@ -116,26 +105,11 @@ impl Fallbacks {
 fn standing(pool: &NodePool<'_>) -> Option<Standing> {
     let types = pool.types().filter(|types| !types.is_empty())?;
     let plain = pool.to_pool();
-    let devices = types
-        .iter()
-        .flat_map(|t| DEVICES.iter().map(|r| t.devices(r)))
-        .max()?;
-    let mut taints: Vec<TaintKey> = plain
-        .taints
-        .into_iter()
-        .map(|t| (t.key, t.value, t.effect))
-        .collect();
+    let devices = types.iter().flat_map(|t| DEVICES.iter().map(|r| t.devices(r))).max()?;
+    let mut taints: Vec<TaintKey> = plain.taints.into_iter().map(|t| (t.key, t.value, t.effect)).collect();
     taints.sort();
-    let mut labels: Vec<Pair> = plain
-        .labels
-        .into_iter()
-        .filter(|(k, _)| !is_well_known(normalise(k)))
-        .collect();
+    let mut labels: Vec<Pair> =
+        plain.labels.into_iter().filter(|(k, _)| !is_well_known(normalise(k))).collect();
     labels.sort();
-    Some(Standing {
-        weight: plain.weight.unwrap_or(0),
-        taints,
-        devices,
-        labels,
-    })
+    Some(Standing { weight: plain.weight.unwrap_or(0), taints, devices, labels })
 }

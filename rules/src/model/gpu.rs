@@ -51,9 +51,7 @@ pub fn is_accelerator(resource: &str) -> bool {
 #[must_use]
 pub fn is_extended(resource: &str) -> bool {
     match resource.split_once('/') {
-        Some((domain, _)) => {
-            !domain.contains("kubernetes.io") && !resource.starts_with("requests.")
-        }
+        Some((domain, _)) => !domain.contains("kubernetes.io") && !resource.starts_with("requests."),
         None => false,
     }
 }
@@ -92,8 +90,5 @@ pub fn asks_for_accelerator(template: &Template<'_>) -> bool {
 }
 
 fn is_zero(amount: &Node<'_>) -> bool {
-    amount
-        .quantity_text()
-        .and_then(|t| Quantity::parse(&t).ok())
-        .is_some_and(|q| q.is_zero())
+    amount.quantity_text().and_then(|t| Quantity::parse(&t).ok()).is_some_and(|q| q.is_zero())
 }

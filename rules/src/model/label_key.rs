@@ -138,9 +138,7 @@ fn aws_key(key: &str, place: Place, version: Version) -> Option<Reason> {
     if key == SANDBOX {
         return Some(Reason::Since(SANDBOX_SINCE));
     }
-    let name = key
-        .strip_prefix(AWS)
-        .and_then(|rest| rest.strip_prefix('/'));
+    let name = key.strip_prefix(AWS).and_then(|rest| rest.strip_prefix('/'));
     let Some(name) = name.filter(|n| WELL_KNOWN_AWS.contains(n) || *n == "ec2nodeclass") else {
         return Some(Reason::Domain(AWS));
     };
@@ -156,11 +154,7 @@ fn aws_key(key: &str, place: Place, version: Version) -> Option<Reason> {
 
 /// Whether a domain was reserved for Kubernetes before 1.9.
 fn kubernetes_domain(domain: &str) -> bool {
-    let free = [
-        "node.kubernetes.io",
-        "node-restriction.kubernetes.io",
-        "kops.k8s.io",
-    ];
+    let free = ["node.kubernetes.io", "node-restriction.kubernetes.io", "kops.k8s.io"];
     (domain.ends_with("kubernetes.io") || domain.ends_with("k8s.io"))
         && !free.iter().any(|end| domain.ends_with(end))
 }
@@ -182,11 +176,9 @@ fn by_controller(key: &str, place: Place, version: Version, aws: bool) -> Option
         "karpenter.k8s.aws/ec2nodeclass" => Some(Reason::NodeClass),
         // A pod may come before the version that knows its label.
         _ if of_aws && !aws && place != Place::Pod => None,
-        _ if of_aws => Some(
-            aws_key(key, place, version)
-                .filter(|_| place != Place::Pod)
-                .unwrap_or(Reason::Domain(AWS)),
-        ),
+        _ if of_aws => {
+            Some(aws_key(key, place, version).filter(|_| place != Place::Pod).unwrap_or(Reason::Domain(AWS)))
+        }
         _ => Some(Reason::Domain(CORE)),
     }
 }
@@ -198,17 +190,12 @@ pub(crate) fn meant(key: &str) -> Option<String> {
         return None;
     }
     if name == "capacity-type" {
-        return (key != "karpenter.sh/capacity-type")
-            .then(|| "karpenter.sh/capacity-type".to_owned());
+        return (key != "karpenter.sh/capacity-type").then(|| "karpenter.sh/capacity-type".to_owned());
     }
     if matches!(name, "instance-type" | "instance-types") {
         return Some("node.kubernetes.io/instance-type".to_owned());
     }
-    let known = |name: &str| {
-        WELL_KNOWN_AWS
-            .contains(&name)
-            .then(|| format!("{AWS}/{name}"))
-    };
+    let known = |name: &str| WELL_KNOWN_AWS.contains(&name).then(|| format!("{AWS}/{name}"));
     let exact = known(name).or_else(|| known(name.strip_suffix('s')?));
     // Short names are near to each other: `instance-gpu` is no slip for `instance-cpu`.
     let rest = name.strip_prefix("instance-").unwrap_or(name);
@@ -230,13 +217,7 @@ mod tests {
 
     #[test]
     fn keys_are_taken_by_place() {
-        let all = [
-            Place::TemplateLabel,
-            Place::Pool,
-            Place::Claim,
-            Place::Overlay,
-            Place::Pod,
-        ];
+        let all = [Place::TemplateLabel, Place::Pool, Place::Claim, Place::Overlay, Place::Pod];
         // One letter a place in that order: `.` taken, `s` the server, `k` Karpenter.
         for (key, by) in [
             ("karpenter.sh/capacity-type", "....."),
@@ -304,10 +285,7 @@ mod tests {
         for (key, word) in [
             ("karpenter.k8s.aws/instance-familly", "instance-family"),
             ("karpenter.sh/instance-family", "instance-family"),
-            (
-                "karpenter.k8s.aws/instance-gpu-counts",
-                "instance-gpu-count",
-            ),
+            ("karpenter.k8s.aws/instance-gpu-counts", "instance-gpu-count"),
         ] {
             assert_eq!(meant(key), Some(format!("{AWS}/{word}")), "{key}");
         }

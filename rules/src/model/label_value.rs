@@ -115,46 +115,14 @@ mod tests {
             ("kubernetes.io/arch", "x86_64", Meant::Certainly("amd64")),
             ("kubernetes.io/arch", "s390x", Meant::Nothing),
             ("kubernetes.io/arch", "arm", Meant::Perhaps("arm64")),
-            (
-                "karpenter.k8s.aws/instance-gpu-name",
-                "A10G",
-                Meant::Certainly("a10g"),
-            ),
-            (
-                "karpenter.k8s.aws/instance-gpu-name",
-                "nvidia-h100",
-                Meant::Perhaps("h100"),
-            ),
-            (
-                "karpenter.k8s.aws/instance-category",
-                "g5",
-                Meant::Perhaps("g"),
-            ),
-            (
-                "node.kubernetes.io/instance-type",
-                "m7i.lrage",
-                Meant::Slip("m7i.large"),
-            ),
-            (
-                "node.kubernetes.io/instance-type",
-                "p9x.48xlarge",
-                Meant::Perhaps("c9g.48xlarge"),
-            ),
-            (
-                "node.kubernetes.io/instance-type",
-                "ecs.g7.xlarge",
-                Meant::Perhaps("c6g.xlarge"),
-            ),
-            (
-                "node.kubernetes.io/instance-type",
-                "Standard_NC6s_v3",
-                Meant::Nothing,
-            ),
-            (
-                "node.kubernetes.io/instance-type",
-                "n1-standard-4",
-                Meant::Nothing,
-            ),
+            ("karpenter.k8s.aws/instance-gpu-name", "A10G", Meant::Certainly("a10g")),
+            ("karpenter.k8s.aws/instance-gpu-name", "nvidia-h100", Meant::Perhaps("h100")),
+            ("karpenter.k8s.aws/instance-category", "g5", Meant::Perhaps("g")),
+            ("node.kubernetes.io/instance-type", "m7i.lrage", Meant::Slip("m7i.large")),
+            ("node.kubernetes.io/instance-type", "p9x.48xlarge", Meant::Perhaps("c9g.48xlarge")),
+            ("node.kubernetes.io/instance-type", "ecs.g7.xlarge", Meant::Perhaps("c6g.xlarge")),
+            ("node.kubernetes.io/instance-type", "Standard_NC6s_v3", Meant::Nothing),
+            ("node.kubernetes.io/instance-type", "n1-standard-4", Meant::Nothing),
         ] {
             assert!(has_known_values(key), "{key}");
             let known = catalog::values(key).expect("the catalogue has it");

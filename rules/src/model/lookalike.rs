@@ -45,14 +45,7 @@ pub(crate) fn meant(item: &Item<'_>, provider: Provider) -> Option<(String, Sure
     if weak && !speaks_of_instances(item, &provider.label(&target)) {
         return None;
     }
-    Some((
-        target,
-        if domain.is_empty() {
-            Sure::Certain
-        } else {
-            sure
-        },
-    ))
+    Some((target, if domain.is_empty() { Sure::Certain } else { sure }))
 }
 
 /// Whether a key may stand for a known one.
@@ -76,28 +69,14 @@ fn compare(domain: &str, name: &str, known_domain: &str, known: &str) -> Option<
 
 /// A name without what people write in different ways.
 fn letters(name: &str) -> String {
-    name.chars()
-        .filter(|c| !matches!(c, '-' | '_' | '.'))
-        .map(|c| c.to_ascii_lowercase())
-        .collect()
+    name.chars().filter(|c| !matches!(c, '-' | '_' | '.')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
 /// Whether the domain is Kubernetes' or AWS's, where nobody puts labels of their own.
 fn is_official(domain: &str) -> bool {
-    [
-        "kubernetes.io",
-        "k8s.io",
-        "k8s.aws",
-        "amazonaws.com",
-        "amazon.com",
-        "karpenter.sh",
-    ]
-    .iter()
-    .any(|end| {
-        domain
-            .strip_suffix(end)
-            .is_some_and(|before| before.is_empty() || before.ends_with('.'))
-    })
+    ["kubernetes.io", "k8s.io", "k8s.aws", "amazonaws.com", "amazon.com", "karpenter.sh"]
+        .iter()
+        .any(|end| domain.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('.')))
 }
 
 /// Whether a requirement has the values of an instance label, or compares numbers as only such a
@@ -157,36 +136,11 @@ mod tests {
                 &["g5.xlarge"],
                 certain("node.kubernetes.io/instance-type"),
             ),
-            (
-                "kubernetes.io/zone",
-                "In",
-                &["us-east-1a"],
-                certain("topology.kubernetes.io/zone"),
-            ),
-            (
-                "topology.kubernetes.io/zones",
-                "In",
-                &["us-east-1a"],
-                certain("topology.kubernetes.io/zone"),
-            ),
-            (
-                "eks.amazonaws.com/capacityType",
-                "In",
-                &["SPOT"],
-                certain("karpenter.sh/capacity-type"),
-            ),
-            (
-                "instance-gpu-name",
-                "In",
-                &["a100"],
-                certain("karpenter.k8s.aws/instance-gpu-name"),
-            ),
-            (
-                "instance-cpu",
-                "Gt",
-                &["4"],
-                certain("karpenter.k8s.aws/instance-cpu"),
-            ),
+            ("kubernetes.io/zone", "In", &["us-east-1a"], certain("topology.kubernetes.io/zone")),
+            ("topology.kubernetes.io/zones", "In", &["us-east-1a"], certain("topology.kubernetes.io/zone")),
+            ("eks.amazonaws.com/capacityType", "In", &["SPOT"], certain("karpenter.sh/capacity-type")),
+            ("instance-gpu-name", "In", &["a100"], certain("karpenter.k8s.aws/instance-gpu-name")),
+            ("instance-cpu", "Gt", &["4"], certain("karpenter.k8s.aws/instance-cpu")),
             (
                 "example.com/instance-type",
                 "In",
@@ -207,12 +161,7 @@ mod tests {
             ("nvidia.com/gpu.memory", "Gt", &["1"], None),
             // What is one.
             ("karpenter.k8s.aws/instance-family", "In", &["g5"], None),
-            (
-                "node.kubernetes.io/instance-type",
-                "In",
-                &["g5.xlarge"],
-                None,
-            ),
+            ("node.kubernetes.io/instance-type", "In", &["g5.xlarge"], None),
         ] {
             assert_eq!(of(key, operator, values, aws), word, "{key}");
         }
@@ -221,13 +170,7 @@ mod tests {
             of("eks.amazonaws.com/instance-familly", "In", &["g5"], auto),
             certain("eks.amazonaws.com/instance-family")
         );
-        assert_eq!(
-            of("eks.amazonaws.com/instance-family", "In", &["g5"], auto),
-            None
-        );
-        assert_eq!(
-            of("eks.amazonaws.com/compute-type", "In", &["auto"], auto),
-            None
-        );
+        assert_eq!(of("eks.amazonaws.com/instance-family", "In", &["g5"], auto), None);
+        assert_eq!(of("eks.amazonaws.com/compute-type", "In", &["auto"], auto), None);
     }
 }

@@ -23,9 +23,7 @@ fn is_dns_part(text: &str) -> bool {
     let bytes = text.as_bytes();
     edge(bytes.first())
         && edge(bytes.last())
-        && bytes
-            .iter()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+        && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
 }
 
 /// The value of a label: empty, or at most 63 letters, digits, `-`, `_` and `.`, with a letter or
@@ -50,16 +48,12 @@ fn is_name_part(text: &str) -> bool {
     bytes.len() <= 63
         && edge(bytes.first())
         && edge(bytes.last())
-        && bytes
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name,
-    };
+    use super::{is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name};
 
     #[test]
     fn names_are_told_from_what_is_none() {

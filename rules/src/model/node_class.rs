@@ -59,11 +59,7 @@ impl<'a> Ec2NodeClass<'a> {
     /// known.
     pub(crate) fn raid0(&self) -> Option<bool> {
         let policy = self.get("instanceStorePolicy");
-        if policy.exists() {
-            policy.text().map(|policy| policy == "RAID0")
-        } else {
-            Some(false)
-        }
+        if policy.exists() { policy.text().map(|policy| policy == "RAID0") } else { Some(false) }
     }
 
     /// The volume that holds images and pods where no local disk does.
@@ -102,9 +98,7 @@ impl<'a> Ec2NodeClass<'a> {
 
     /// The block device mappings that are mappings.
     pub(crate) fn block_devices(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
-        self.get("blockDeviceMappings")
-            .items()
-            .filter(Node::is_mapping)
+        self.get("blockDeviceMappings").items().filter(Node::is_mapping)
     }
 }
 
@@ -158,9 +152,7 @@ pub(crate) fn suggest_volume(text: &str) -> Option<String> {
         return None;
     }
     let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let end = compact
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .filter(|end| *end > 0)?;
+    let end = compact.find(|c: char| !c.is_ascii_digit() && c != '.').filter(|end| *end > 0)?;
     let (number, unit) = compact.split_at(end);
     let (number, unit): (f64, _) = (number.parse().ok()?, unit.to_ascii_lowercase());
     // In MiB, of which every float in question is exact.

@@ -78,10 +78,7 @@ fn expressions<'a>(term: &Node<'a>, required: bool, out: &mut Vec<Mention<'a>>) 
         let Some(key) = place.text() else {
             continue;
         };
-        let absence = matches!(
-            expression.get("operator").text(),
-            Some("NotIn" | "DoesNotExist")
-        );
+        let absence = matches!(expression.get("operator").text(), Some("NotIn" | "DoesNotExist"));
         out.push(Mention {
             key,
             usage: match (required, absence) {
@@ -99,12 +96,6 @@ fn expressions<'a>(term: &Node<'a>, required: bool, out: &mut Vec<Mention<'a>>) 
 fn domain<'a>(term: &Node<'a>, usage: Use, out: &mut Vec<Mention<'a>>) {
     let place = term.get("topologyKey");
     if let Some(key) = place.text() {
-        out.push(Mention {
-            key,
-            usage,
-            place,
-            selector: None,
-            values: Vec::new(),
-        });
+        out.push(Mention { key, usage, place, selector: None, values: Vec::new() });
     }
 }

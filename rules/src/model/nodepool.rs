@@ -58,8 +58,7 @@ impl<'a> NodePool<'a> {
     /// `spec.template.metadata.labels`.
     #[must_use]
     pub fn labels(&self) -> Node<'a> {
-        self.object
-            .path(&["spec", "template", "metadata", "labels"])
+        self.object.path(&["spec", "template", "metadata", "labels"])
     }
 
     /// `spec.disruption`.
@@ -187,10 +186,7 @@ impl<'a> NodePool<'a> {
                 name: pool.node_class.name,
             };
         }
-        if scheduling::pool_requirements(&pool)
-            .get(CAPACITY_TYPE)
-            .is_some_and(|r| r.has("reserved"))
-        {
+        if scheduling::pool_requirements(&pool).get(CAPACITY_TYPE).is_some_and(|r| r.has("reserved")) {
             pool.requirements.retain(|r| r.key != CAPACITY_TYPE);
             pool.labels.retain(|(key, _)| key != CAPACITY_TYPE);
         }
@@ -321,11 +317,7 @@ impl<'a> NodePool<'a> {
             })
         })?;
         let named = ALL.into_iter().zip(allowed);
-        Some(
-            named
-                .filter_map(|(name, yes)| yes.then_some(name))
-                .collect(),
-        )
+        Some(named.filter_map(|(name, yes)| yes.then_some(name)).collect())
     }
 
     /// Whether some node of the pool may be Spot: Karpenter prefers it where nothing is said.
@@ -337,22 +329,16 @@ impl<'a> NodePool<'a> {
     /// The node of the requirement on a key, normalised.
     #[must_use]
     pub fn requirement(&self, key: &str) -> Option<Node<'a>> {
-        self.requirements().items().find(|r| {
-            r.get("key")
-                .text()
-                .is_some_and(|k| crate::model::requirement::normalise(k) == key)
-        })
+        self.requirements()
+            .items()
+            .find(|r| r.get("key").text().is_some_and(|k| crate::model::requirement::normalise(k) == key))
     }
 
     /// `consolidationPolicy`, with its default.
     #[must_use]
     pub fn consolidation_policy(&self) -> Option<&'a str> {
         let node = self.disruption().get("consolidationPolicy");
-        if node.exists() {
-            node.text()
-        } else {
-            Some("WhenEmptyOrUnderutilized")
-        }
+        if node.exists() { node.text() } else { Some("WhenEmptyOrUnderutilized") }
     }
 
     /// `expireAfter`, with its default of 720h; `None` where it cannot be read.
@@ -422,27 +408,16 @@ fn requirement_spec(node: &Node<'_>) -> Option<RequirementSpec> {
             .items()
             .filter_map(|v| v.quantity_text().map(|t| t.into_owned()))
             .collect(),
-        min_values: node
-            .get("minValues")
-            .int()
-            .and_then(|n| u32::try_from(n).ok()),
+        min_values: node.get("minValues").int().and_then(|n| u32::try_from(n).ok()),
     })
 }
 
 /// One entry of `budgets`; `None` where something in it cannot be read.
 fn budget(node: &Node<'_>) -> Option<Budget> {
     let nodes = node.get("nodes");
-    let nodes = if nodes.exists() {
-        Nodes::parse(&nodes.quantity_text()?)?
-    } else {
-        Nodes::Percent(10)
-    };
+    let nodes = if nodes.exists() { Nodes::parse(&nodes.quantity_text()?)? } else { Nodes::Percent(10) };
     let schedule = node.get("schedule");
-    let schedule = if schedule.exists() {
-        Some(Schedule::parse(schedule.text()?))
-    } else {
-        None
-    };
+    let schedule = if schedule.exists() { Some(Schedule::parse(schedule.text()?)) } else { None };
     let length = node.get("duration");
     let length = if length.exists() {
         match duration::parse(Field::BudgetDuration, length.text()?) {
@@ -459,32 +434,22 @@ fn budget(node: &Node<'_>) -> Option<Budget> {
     } else {
         None
     };
-    Some(Budget {
-        nodes,
-        schedule,
-        duration: length,
-        reasons,
-    })
+    Some(Budget { nodes, schedule, duration: length, reasons })
 }
 
 /// The accelerator resource that most of the types have: `nvidia.com/gpu`, `aws.amazon.com/neuron`
 /// or another; `None` where no type has one.
 #[must_use]
 pub fn accelerator_resource(types: &TypeSet) -> Option<&'static str> {
-    [
-        "nvidia.com/gpu",
-        "aws.amazon.com/neuron",
-        "amd.com/gpu",
-        "habana.ai/gaudi",
-    ]
-    .into_iter()
-    .map(|resource| {
-        let count = types.iter().filter(|t| t.devices(resource) > 0).count();
-        (count, resource)
-    })
-    .filter(|(count, _)| *count > 0)
-    // The first of equals: `max_by_key` would take the last.
-    .rev()
-    .max_by_key(|(count, _)| *count)
-    .map(|(_, resource)| resource)
+    ["nvidia.com/gpu", "aws.amazon.com/neuron", "amd.com/gpu", "habana.ai/gaudi"]
+        .into_iter()
+        .map(|resource| {
+            let count = types.iter().filter(|t| t.devices(resource) > 0).count();
+            (count, resource)
+        })
+        .filter(|(count, _)| *count > 0)
+        // The first of equals: `max_by_key` would take the last.
+        .rev()
+        .max_by_key(|(count, _)| *count)
+        .map(|(_, resource)| resource)
 }

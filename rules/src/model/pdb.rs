@@ -23,9 +23,7 @@ impl Keep {
         }
         let digits = node.text()?.strip_suffix('%')?;
         let percent: i64 = digits.parse().ok()?;
-        (0..=100)
-            .contains(&percent)
-            .then_some(Keep::Percent(percent))
+        (0..=100).contains(&percent).then_some(Keep::Percent(percent))
     }
 
     /// How many of `pods` may go while all are healthy; percentages are rounded up.
@@ -58,12 +56,7 @@ pub(crate) fn pods(workloads: &[&Workload], index: &Index) -> Option<Pods> {
     if workloads.is_empty() {
         return None;
     }
-    let mut pods = Pods {
-        floor: 0,
-        ceiling: 0,
-        scaled: false,
-        written: true,
-    };
+    let mut pods = Pods { floor: 0, ceiling: 0, scaled: false, written: true };
     for workload in workloads {
         let object = &workload.object;
         let row = workload_kind(object)?;
@@ -111,6 +104,5 @@ pub(crate) fn is_shut(pdb: &Object) -> bool {
     let spec = pdb.get("spec");
     let most = Keep::read(&spec.get("maxUnavailable"));
     let least = Keep::read(&spec.get("minAvailable"));
-    matches!(most, Some(Keep::Count(0) | Keep::Percent(0)))
-        || matches!(least, Some(Keep::Percent(100)))
+    matches!(most, Some(Keep::Count(0) | Keep::Percent(0))) || matches!(least, Some(Keep::Percent(100)))
 }

@@ -12,11 +12,8 @@ use crate::model::workload::Template;
 use crate::node::Node;
 
 /// The topology keys of which every cluster knows the domains.
-const TOPOLOGY: [&str; 3] = [
-    "topology.kubernetes.io/zone",
-    "kubernetes.io/hostname",
-    "karpenter.sh/capacity-type",
-];
+const TOPOLOGY: [&str; 3] =
+    ["topology.kubernetes.io/zone", "kubernetes.io/hostname", "karpenter.sh/capacity-type"];
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -25,15 +22,9 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 #[must_use]
 pub fn pod(template: &Template<'_>) -> Option<Pod> {
     let spec = &template.spec;
-    let unknown = [
-        "nodeSelector",
-        "affinity",
-        "tolerations",
-        "overhead",
-        "resources",
-    ]
-    .iter()
-    .any(|name| spec.get(name).has_unknown());
+    let unknown = ["nodeSelector", "affinity", "tolerations", "overhead", "resources"]
+        .iter()
+        .any(|name| spec.get(name).has_unknown());
     if unknown || spec.is_unknown() {
         return None;
     }
@@ -46,24 +37,17 @@ pub fn pod(template: &Template<'_>) -> Option<Pod> {
     let required = node.items_at(&[REQUIRED, "nodeSelectorTerms"]);
     let mut preferences = Vec::new();
     for item in node.items_at(&[PREFERRED]) {
-        preferences.push(Preference {
-            weight: item.get("weight").int()?,
-            term: term(&item.get("preference"))?,
-        });
+        preferences
+            .push(Preference { weight: item.get("weight").int()?, term: term(&item.get("preference"))? });
     }
     let around = affinity.get("podAffinity");
-    let containers = |name: &str| -> Option<Vec<Container>> {
-        spec.get(name).items().map(|c| container(&c)).collect()
-    };
+    let containers =
+        |name: &str| -> Option<Vec<Container>> { spec.get(name).items().map(|c| container(&c)).collect() };
     Some(Pod {
         node_selector: selector,
         terms: required.map(|t| term(&t)).collect::<Option<_>>()?,
         preferences,
-        tolerations: spec
-            .get("tolerations")
-            .items()
-            .map(|t| toleration(&t))
-            .collect(),
+        tolerations: spec.get("tolerations").items().map(|t| toleration(&t)).collect(),
         containers: containers("containers")?,
         init_containers: containers("initContainers")?,
         requests: amounts(&spec.path(&["resources", "requests"]))?,
@@ -90,9 +74,7 @@ fn doubts(spec: &Node<'_>, around: &Node<'_>) -> Vec<Doubt> {
     }
     let custom = |c: Node<'_>| {
         c.get("whenUnsatisfiable").text() != Some("ScheduleAnyway")
-            && c.get("topologyKey")
-                .text()
-                .is_none_or(|key| !TOPOLOGY.contains(&key))
+            && c.get("topologyKey").text().is_none_or(|key| !TOPOLOGY.contains(&key))
     };
     if spec.get("topologySpreadConstraints").items().any(custom) {
         out.push(Doubt::TopologySpread);
@@ -101,10 +83,7 @@ fn doubts(spec: &Node<'_>, around: &Node<'_>) -> Vec<Doubt> {
 }
 
 fn term(node: &Node<'_>) -> Option<Term> {
-    let mut term = Term {
-        match_fields: is_filled(node, "matchFields"),
-        ..Term::default()
-    };
+    let mut term = Term { match_fields: is_filled(node, "matchFields"), ..Term::default() };
     for expression in node.get("matchExpressions").items() {
         let Ok(op) = expression.get("operator").text()?.parse::<Operator>() else {
             term.unreadable = true;
@@ -127,12 +106,7 @@ fn term(node: &Node<'_>) -> Option<Term> {
 /// A toleration; empty strings for what is left out.
 pub(crate) fn toleration(node: &Node<'_>) -> Toleration {
     let text = |name: &str| node.get(name).text().unwrap_or_default().to_owned();
-    Toleration {
-        key: text("key"),
-        operator: text("operator"),
-        value: text("value"),
-        effect: text("effect"),
-    }
+    Toleration { key: text("key"), operator: text("operator"), value: text("value"), effect: text("effect") }
 }
 
 fn container(node: &Node<'_>) -> Option<Container> {
@@ -212,9 +186,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_no_pod() {
         assert!(read(json!({"nodeSelector": {"a": "${B}"}})).is_none());
-        assert!(
-            read(json!({"containers": [{"resources": {"requests": {"cpu": "lots"}}}]})).is_none()
-        );
+        assert!(read(json!({"containers": [{"resources": {"requests": {"cpu": "lots"}}}]})).is_none());
         assert!(read(json!({})).is_some());
     }
 }

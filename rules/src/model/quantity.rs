@@ -57,18 +57,12 @@ pub struct Quantity {
 
 impl Quantity {
     /// The amount zero.
-    pub const ZERO: Self = Self {
-        nano: 0,
-        format: Format::Decimal,
-    };
+    pub const ZERO: Self = Self { nano: 0, format: Format::Decimal };
 
     /// A whole number of units, for a YAML integer.
     #[must_use]
     pub fn from_integer(units: i64) -> Self {
-        Self {
-            nano: i128::from(units) * NANO,
-            format: Format::Decimal,
-        }
+        Self { nano: i128::from(units) * NANO, format: Format::Decimal }
     }
 
     /// Reads a quantity: `[+-]`, digits with at most one dot, and a suffix (`n u m k M G T P E`,
@@ -99,16 +93,9 @@ impl Quantity {
         if fraction.is_empty()
             && let Some(nano) = whole_amount(whole, ten, kibi)
         {
-            return Ok(Self {
-                nano: if negative { -nano } else { nano },
-                format,
-            });
+            return Ok(Self { nano: if negative { -nano } else { nano }, format });
         }
-        let mut digits: Vec<u8> = whole
-            .bytes()
-            .chain(fraction.bytes())
-            .map(|b| b - b'0')
-            .collect();
+        let mut digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).map(|b| b - b'0').collect();
         for _ in 0..kibi {
             times_1024(&mut digits);
         }
@@ -117,10 +104,7 @@ impl Quantity {
         if format == Format::Binary {
             nano = nano.min(BINARY_CAP);
         }
-        Ok(Self {
-            nano: if negative { -nano } else { nano },
-            format,
-        })
+        Ok(Self { nano: if negative { -nano } else { nano }, format })
     }
 
     /// The exact amount in nano units (10^-9).
@@ -361,11 +345,7 @@ mod tests {
     fn refused() {
         assert_eq!(Quantity::parse(""), Err(QuantityError::Empty));
         for text in ["Gi", ".", "-", "+", "m", "e3", " 1", "--1", "abc", "-Gi"] {
-            assert_eq!(
-                Quantity::parse(text),
-                Err(QuantityError::NoDigits),
-                "{text}"
-            );
+            assert_eq!(Quantity::parse(text), Err(QuantityError::NoDigits), "{text}");
         }
         for (text, suffix) in [
             ("1 Gi", " Gi"),
@@ -387,11 +367,7 @@ mod tests {
             ("0x10", "x10"),
             ("1e99999999999999999999", "e99999999999999999999"),
         ] {
-            assert_eq!(
-                Quantity::parse(text),
-                Err(QuantityError::Suffix(suffix.to_owned())),
-                "{text}"
-            );
+            assert_eq!(Quantity::parse(text), Err(QuantityError::Suffix(suffix.to_owned())), "{text}");
         }
     }
 

@@ -60,9 +60,7 @@ impl fmt::Display for Operator {
 
 impl fmt::Display for UnknownOperator {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(
-            "operators are In, NotIn, Exists, DoesNotExist, Gt, Lt, and in NodePools Gte and Lte",
-        )
+        out.write_str("operators are In, NotIn, Exists, DoesNotExist, Gt, Lt, and in NodePools Gte and Lte")
     }
 }
 
@@ -88,52 +86,22 @@ impl Requirement {
     ///
     /// Karpenter's validation refuses bounds that are no integers before it gets here; they read as 0.
     pub fn new<S: AsRef<str>>(op: Operator, values: &[S], min_values: Option<u32>) -> Self {
-        let bound = || {
-            values
-                .first()
-                .and_then(|value| value.as_ref().parse::<i64>().ok())
-                .unwrap_or(0)
-        };
-        let all = || {
-            values
-                .iter()
-                .map(|value| value.as_ref().to_owned())
-                .collect()
-        };
-        let base = Self {
-            min_values,
-            ..Self::default()
-        };
-        let bounded = |gte, lte| Self {
-            complement: true,
-            gte,
-            lte,
-            ..Self {
-                min_values,
-                ..Self::default()
-            }
-        };
+        let bound = || values.first().and_then(|value| value.as_ref().parse::<i64>().ok()).unwrap_or(0);
+        let all = || values.iter().map(|value| value.as_ref().to_owned()).collect();
+        let base = Self { min_values, ..Self::default() };
+        let bounded =
+            |gte, lte| Self { complement: true, gte, lte, ..Self { min_values, ..Self::default() } };
         match op {
-            Operator::In => Self {
-                values: all(),
-                ..base
-            },
-            Operator::NotIn => Self {
-                complement: true,
-                values: all(),
-                ..base
-            },
-            Operator::Exists => Self {
-                complement: true,
-                ..base
-            },
+            Operator::In => Self { values: all(), ..base },
+            Operator::NotIn => Self { complement: true, values: all(), ..base },
+            Operator::Exists => Self { complement: true, ..base },
             Operator::DoesNotExist => base,
-            Operator::Gt => bound()
-                .checked_add(1)
-                .map_or_else(Self::default, |least| bounded(Some(least), None)),
-            Operator::Lt => bound()
-                .checked_sub(1)
-                .map_or_else(Self::default, |most| bounded(None, Some(most))),
+            Operator::Gt => {
+                bound().checked_add(1).map_or_else(Self::default, |least| bounded(Some(least), None))
+            }
+            Operator::Lt => {
+                bound().checked_sub(1).map_or_else(Self::default, |most| bounded(None, Some(most)))
+            }
             Operator::Gte => bounded(Some(bound()), None),
             Operator::Lte => bounded(None, Some(bound())),
         }
@@ -141,10 +109,7 @@ impl Requirement {
 
     /// `In` with one value, as a label or node selector says it.
     pub fn is(value: &str) -> Self {
-        Self {
-            values: BTreeSet::from([value.to_owned()]),
-            ..Self::default()
-        }
+        Self { values: BTreeSet::from([value.to_owned()]), ..Self::default() }
     }
 
     /// Whether a value lies within the bounds. Without bounds everything does, with bounds only integers.
@@ -183,47 +148,18 @@ impl Requirement {
         let (gte, lte) = self.common_bounds(other);
         let min_values = self.min_values.max(other.min_values);
         if is_empty(gte, lte) {
-            return Self {
-                min_values,
-                ..Self::default()
-            };
+            return Self { min_values, ..Self::default() };
         }
         let inside = |value: &&String| within(value, gte, lte);
         let values = match (self.complement, other.complement) {
-            (true, true) => self
-                .values
-                .union(&other.values)
-                .filter(inside)
-                .cloned()
-                .collect(),
-            (true, false) => other
-                .values
-                .difference(&self.values)
-                .filter(inside)
-                .cloned()
-                .collect(),
-            (false, true) => self
-                .values
-                .difference(&other.values)
-                .filter(inside)
-                .cloned()
-                .collect(),
-            (false, false) => self
-                .values
-                .intersection(&other.values)
-                .filter(inside)
-                .cloned()
-                .collect(),
+            (true, true) => self.values.union(&other.values).filter(inside).cloned().collect(),
+            (true, false) => other.values.difference(&self.values).filter(inside).cloned().collect(),
+            (false, true) => self.values.difference(&other.values).filter(inside).cloned().collect(),
+            (false, false) => self.values.intersection(&other.values).filter(inside).cloned().collect(),
         };
         let complement = self.complement && other.complement;
         let (gte, lte) = if complement { (gte, lte) } else { (None, None) };
-        Self {
-            complement,
-            values,
-            gte,
-            lte,
-            min_values,
-        }
+        Self { complement, values, gte, lte, min_values }
     }
 
     /// Whether some value is allowed by both. Two exclusions count as overlapping whatever they exclude.
@@ -234,18 +170,9 @@ impl Requirement {
         }
         match (self.complement, other.complement) {
             (true, true) => true,
-            (true, false) => other
-                .values
-                .iter()
-                .any(|v| !self.values.contains(v) && within(v, gte, lte)),
-            (false, true) => self
-                .values
-                .iter()
-                .any(|v| !other.values.contains(v) && within(v, gte, lte)),
-            (false, false) => self
-                .values
-                .iter()
-                .any(|v| other.values.contains(v) && within(v, gte, lte)),
+            (true, false) => other.values.iter().any(|v| !self.values.contains(v) && within(v, gte, lte)),
+            (false, true) => self.values.iter().any(|v| !other.values.contains(v) && within(v, gte, lte)),
+            (false, false) => self.values.iter().any(|v| other.values.contains(v) && within(v, gte, lte)),
         }
     }
 
@@ -274,23 +201,13 @@ impl Requirement {
 
 impl fmt::Display for Requirement {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let values = || {
-            self.values
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
+        let values = || self.values.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         match self.operator() {
             Operator::Exists if self.is_bounded() => {}
             op @ (Operator::Exists | Operator::DoesNotExist) => write!(out, "{op}")?,
             op => write!(out, "{op} [{}]", values())?,
         }
-        let mut gap = if self.operator() == Operator::Exists {
-            ""
-        } else {
-            " "
-        };
+        let mut gap = if self.operator() == Operator::Exists { "" } else { " " };
         for (sign, bound) in [(">=", self.gte), ("<=", self.lte)] {
             if let Some(bound) = bound {
                 write!(out, "{gap}{sign} {bound}")?;
@@ -351,9 +268,7 @@ impl Requirements {
 
     /// Adds every requirement of another set.
     pub fn add_all(&mut self, other: &Self) {
-        other
-            .iter()
-            .for_each(|(key, requirement)| self.add(key, requirement.clone()));
+        other.iter().for_each(|(key, requirement)| self.add(key, requirement.clone()));
     }
 
     /// The requirement on a key.
@@ -378,9 +293,7 @@ impl Requirements {
 
     /// The requirements by key, in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Requirement)> {
-        self.map
-            .iter()
-            .map(|(key, requirement)| (key.as_str(), requirement))
+        self.map.iter().map(|(key, requirement)| (key.as_str(), requirement))
     }
 
     /// Whether the sets can meet on every key that both mention.
@@ -388,9 +301,7 @@ impl Requirements {
     /// # Errors
     /// The first key, in order, on which they cannot.
     pub fn intersects(&self, other: &Self) -> Result<(), Box<Clash>> {
-        self.clashes(other)
-            .find(|clash| clash.ours.is_some())
-            .map_or(Ok(()), |clash| Err(Box::new(clash)))
+        self.clashes(other).find(|clash| clash.ours.is_some()).map_or(Ok(()), |clash| Err(Box::new(clash)))
     }
 
     /// Whether a pod that asks for `other` can go to nodes of these requirements: every key is ours, or well known,
@@ -399,9 +310,7 @@ impl Requirements {
     /// # Errors
     /// The first key, in order, that stands in the way.
     pub fn compatible(&self, other: &Self) -> Result<(), Box<Clash>> {
-        self.clashes(other)
-            .next()
-            .map_or(Ok(()), |clash| Err(Box::new(clash)))
+        self.clashes(other).next().map_or(Ok(()), |clash| Err(Box::new(clash)))
     }
 
     /// Every key that makes [`Self::compatible`] fail.
@@ -412,11 +321,7 @@ impl Requirements {
                 Some(ours) => ours.meets(theirs),
                 None => is_well_known(key) || theirs.allows_absence(),
             };
-            (!fine).then(|| Clash {
-                key: key.to_owned(),
-                ours: ours.cloned(),
-                theirs: theirs.clone(),
-            })
+            (!fine).then(|| Clash { key: key.to_owned(), ours: ours.cloned(), theirs: theirs.clone() })
         })
     }
 }
@@ -424,9 +329,7 @@ impl Requirements {
 impl<'a> FromIterator<(&'a str, Requirement)> for Requirements {
     fn from_iter<I: IntoIterator<Item = (&'a str, Requirement)>>(pairs: I) -> Self {
         let mut set = Self::default();
-        pairs
-            .into_iter()
-            .for_each(|(key, requirement)| set.add(key, requirement));
+        pairs.into_iter().for_each(|(key, requirement)| set.add(key, requirement));
         set
     }
 }
@@ -479,17 +382,12 @@ pub fn is_well_known(key: &str) -> bool {
 pub fn is_restricted(key: &str) -> bool {
     let key = normalise(key);
     let ours = |domain: &str| {
-        ["karpenter.sh", "karpenter.k8s.aws"]
-            .iter()
-            .any(|reserved| {
-                domain
-                    .strip_suffix(reserved)
-                    .is_some_and(|before| before.is_empty() || before.ends_with('.'))
-            })
+        ["karpenter.sh", "karpenter.k8s.aws"].iter().any(|reserved| {
+            domain.strip_suffix(reserved).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        })
     };
     !is_well_known(key)
-        && (key == "kubernetes.io/hostname"
-            || key.split_once('/').is_some_and(|(domain, _)| ours(domain)))
+        && (key == "kubernetes.io/hostname" || key.split_once('/').is_some_and(|(domain, _)| ours(domain)))
 }
 
 /// The key that Karpenter reads for an old spelling.

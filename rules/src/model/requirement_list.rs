@@ -13,8 +13,7 @@ use crate::settings::{Platform, Version};
 pub(crate) const KINDS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NODE_OVERLAY];
 
 /// The kinds that carry requirements, and those whose pods have expressions of the same shape.
-pub(crate) const KINDS_AND_WORKLOADS: [Kind; KINDS.len() + WORKLOAD_KINDS.len()] =
-    with_workloads(&KINDS);
+pub(crate) const KINDS_AND_WORKLOADS: [Kind; KINDS.len() + WORKLOAD_KINDS.len()] = with_workloads(&KINDS);
 
 /// Who makes the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +31,7 @@ impl Provider {
     pub(crate) fn of_object(object: &Object) -> Provider {
         let spec = object.get("spec");
         let template = spec.path(&["template", "spec"]);
-        let spec = if object.is(Kind::NODE_POOL) {
-            template
-        } else {
-            spec
-        };
+        let spec = if object.is(Kind::NODE_POOL) { template } else { spec };
         Provider::of_group(&spec.path(&["nodeClassRef", "group"]))
     }
 
@@ -78,9 +73,7 @@ impl Provider {
     pub(crate) fn karpenter(self, platform: &Platform) -> Version {
         match self {
             Provider::Aws => platform.karpenter,
-            Provider::AutoMode | Provider::Foreign => {
-                platform.karpenter.max(Platform::default().karpenter)
-            }
+            Provider::AutoMode | Provider::Foreign => platform.karpenter.max(Platform::default().karpenter),
         }
     }
 }
@@ -153,9 +146,7 @@ impl<'a> Item<'a> {
         if !values.is_sequence() {
             return None;
         }
-        values
-            .items()
-            .try_fold(0, |count, v| v.text().map(|_| count + 1))
+        values.items().try_fold(0, |count, v| v.text().map(|_| count + 1))
     }
 
     /// The values; `None` where one is no known text.
@@ -164,16 +155,11 @@ impl<'a> Item<'a> {
         if !values.exists() {
             return Some(Vec::new());
         }
-        values
-            .is_sequence()
-            .then(|| values.items().map(|v| v.text()).collect())?
+        values.is_sequence().then(|| values.items().map(|v| v.text()).collect())?
     }
 }
 
 /// Whether the operator compares numbers.
 pub(crate) fn is_comparison(operator: Operator) -> bool {
-    matches!(
-        operator,
-        Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte
-    )
+    matches!(operator, Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte)
 }

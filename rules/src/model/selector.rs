@@ -4,11 +4,7 @@ use crate::node::Node;
 
 /// The text of a label; null is the empty text.
 fn text<'a>(node: &Node<'a>) -> Option<&'a str> {
-    if node.is_null() {
-        Some("")
-    } else {
-        node.text()
-    }
+    if node.is_null() { Some("") } else { node.text() }
 }
 
 /// Whether a selector matches labels: `None` where a placeholder decides, or the selector cannot

@@ -83,14 +83,7 @@ mod tests {
         for name in ["UTC", "Etc/UTC", "Europe/Berlin", "EST5EDT", "Etc/GMT+1"] {
             assert!(is_known(name), "{name}");
         }
-        for name in [
-            "",
-            "Local",
-            "europe/berlin",
-            "GMT+1",
-            "Europe/Brln",
-            "Factory",
-        ] {
+        for name in ["", "Local", "europe/berlin", "GMT+1", "Europe/Brln", "Factory"] {
             assert!(!is_known(name), "{name}");
         }
         assert_eq!(nearest("europe/berlin"), Some("Europe/Berlin"));

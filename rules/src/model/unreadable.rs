@@ -94,10 +94,7 @@ fn node_class<'a>(spec: &Node<'a>, karpenter: Version, out: &mut Vec<Unreadable<
     for signal in ["memory.available", "nodefs.available"] {
         let node = kubelet.path(&["evictionHard", signal]);
         if node.text() == Some("") {
-            out.push(Unreadable {
-                node,
-                fault: Fault::Panics,
-            });
+            out.push(Unreadable { node, fault: Fault::Panics });
         } else {
             amount(node, Fault::Panics, out);
         }
@@ -106,10 +103,7 @@ fn node_class<'a>(spec: &Node<'a>, karpenter: Version, out: &mut Vec<Unreadable<
 
 fn wide<'a>(node: Node<'a>, out: &mut Vec<Unreadable<'a>>) {
     if node.int().is_some_and(|n| i32::try_from(n).is_err()) {
-        out.push(Unreadable {
-            node,
-            fault: Fault::Wide,
-        });
+        out.push(Unreadable { node, fault: Fault::Wide });
     }
 }
 
@@ -124,14 +118,8 @@ fn moments<'a>(spec: &Node<'a>, out: &mut Vec<Unreadable<'a>>) {
     for list in ["taints", "startupTaints"] {
         for taint in spec.get(list).items() {
             let node = taint.get("timeAdded");
-            if node
-                .text()
-                .is_some_and(|text| is_stored_moment(text) && !is_go_moment(text))
-            {
-                out.push(Unreadable {
-                    node,
-                    fault: Fault::NoMoment,
-                });
+            if node.text().is_some_and(|text| is_stored_moment(text) && !is_go_moment(text)) {
+                out.push(Unreadable { node, fault: Fault::NoMoment });
             }
         }
     }
@@ -152,9 +140,7 @@ fn amount<'a>(node: Node<'a>, unread: Fault, out: &mut Vec<Unreadable<'a>>) {
             _ => return,
         },
     };
-    debug_assert!(
-        fault == Fault::Endless || node.text().is_some_and(|t| Quantity::parse(t).is_err())
-    );
+    debug_assert!(fault == Fault::Endless || node.text().is_some_and(|t| Quantity::parse(t).is_err()));
     out.push(Unreadable { node, fault });
 }
 
@@ -186,10 +172,7 @@ fn price<'a>(node: Node<'a>, out: &mut Vec<Unreadable<'a>>) {
     let number = text.strip_suffix('%').unwrap_or(text);
     // A word such as `inf` is refused by the pattern.
     if is_number(number) && number.parse::<f64>().is_ok_and(f64::is_infinite) {
-        out.push(Unreadable {
-            node,
-            fault: Fault::Infinite,
-        });
+        out.push(Unreadable { node, fault: Fault::Infinite });
     }
 }
 
@@ -203,10 +186,7 @@ mod tests {
 
     fn faults(object: &Value, version: Version) -> Vec<(String, Fault)> {
         let object = Object::from_json(object).expect("an object");
-        unreadable(&object, version)
-            .into_iter()
-            .map(|u| (u.node.pointer().to_string(), u.fault))
-            .collect()
+        unreadable(&object, version).into_iter().map(|u| (u.node.pointer().to_string(), u.fault)).collect()
     }
 
     fn limit(value: &Value) -> Option<Fault> {
@@ -284,10 +264,7 @@ mod tests {
             "/spec/kubelet/kubeReserved/cpu",
             "/spec/kubelet/evictionHard/memory.available",
         ];
-        let later = [
-            "/spec/ipPrefixCount",
-            "/spec/networkInterfaces/0/networkCardIndex",
-        ];
+        let later = ["/spec/ipPrefixCount", "/spec/networkInterfaces/0/networkCardIndex"];
         assert_eq!(of(7), kubelet);
         assert_eq!(of(14), [&later[..], &kubelet[..]].concat());
         assert_eq!(of(15), later);

@@ -22,11 +22,7 @@ pub struct WorkloadKind {
     pub runs_to_completion: bool,
 }
 
-const fn row(
-    group: &'static str,
-    kind: &'static str,
-    templates: &'static [&'static str],
-) -> WorkloadKind {
+const fn row(group: &'static str, kind: &'static str, templates: &'static [&'static str]) -> WorkloadKind {
     WorkloadKind {
         kind: Kind::new(group, kind),
         templates,
@@ -42,30 +38,16 @@ const fn service(
     templates: &'static [&'static str],
     replicas: &'static [&'static str],
 ) -> WorkloadKind {
-    WorkloadKind {
-        replicas,
-        default_replicas: Some(1),
-        ..row(group, kind, templates)
-    }
+    WorkloadKind { replicas, default_replicas: Some(1), ..row(group, kind, templates) }
 }
 
-const fn job(
-    group: &'static str,
-    kind: &'static str,
-    templates: &'static [&'static str],
-) -> WorkloadKind {
-    WorkloadKind {
-        runs_to_completion: true,
-        ..row(group, kind, templates)
-    }
+const fn job(group: &'static str, kind: &'static str, templates: &'static [&'static str]) -> WorkloadKind {
+    WorkloadKind { runs_to_completion: true, ..row(group, kind, templates) }
 }
 
 const SPEC_REPLICAS: &[&str] = &["spec", "replicas"];
 const TEMPLATE: &[&str] = &["spec.template"];
-const RAY_CLUSTER: &[&str] = &[
-    "spec.headGroupSpec.template",
-    "spec.workerGroupSpecs.[].template",
-];
+const RAY_CLUSTER: &[&str] = &["spec.headGroupSpec.template", "spec.workerGroupSpecs.[].template"];
 
 /// Every kind that carries pod templates.
 pub static WORKLOADS: &[WorkloadKind] = &[
@@ -78,46 +60,19 @@ pub static WORKLOADS: &[WorkloadKind] = &[
     job("batch", "Job", TEMPLATE),
     job("batch", "CronJob", &["spec.jobTemplate.spec.template"]),
     job("keda.sh", "ScaledJob", &["spec.jobTargetRef.template"]),
-    job(
-        "jobset.x-k8s.io",
-        "JobSet",
-        &["spec.replicatedJobs.[].template.spec.template"],
-    ),
+    job("jobset.x-k8s.io", "JobSet", &["spec.replicatedJobs.[].template.spec.template"]),
     service(
         "leaderworkerset.x-k8s.io",
         "LeaderWorkerSet",
-        &[
-            "spec.leaderWorkerTemplate.leaderTemplate",
-            "spec.leaderWorkerTemplate.workerTemplate",
-        ],
+        &["spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"],
         SPEC_REPLICAS,
     ),
-    job(
-        "kubeflow.org",
-        "PyTorchJob",
-        &["spec.pytorchReplicaSpecs.*.template"],
-    ),
+    job("kubeflow.org", "PyTorchJob", &["spec.pytorchReplicaSpecs.*.template"]),
     job("kubeflow.org", "TFJob", &["spec.tfReplicaSpecs.*.template"]),
-    job(
-        "kubeflow.org",
-        "XGBoostJob",
-        &["spec.xgbReplicaSpecs.*.template"],
-    ),
-    job(
-        "kubeflow.org",
-        "PaddleJob",
-        &["spec.paddleReplicaSpecs.*.template"],
-    ),
-    job(
-        "kubeflow.org",
-        "JAXJob",
-        &["spec.jaxReplicaSpecs.*.template"],
-    ),
-    job(
-        "kubeflow.org",
-        "MPIJob",
-        &["spec.mpiReplicaSpecs.*.template"],
-    ),
+    job("kubeflow.org", "XGBoostJob", &["spec.xgbReplicaSpecs.*.template"]),
+    job("kubeflow.org", "PaddleJob", &["spec.paddleReplicaSpecs.*.template"]),
+    job("kubeflow.org", "JAXJob", &["spec.jaxReplicaSpecs.*.template"]),
+    job("kubeflow.org", "MPIJob", &["spec.mpiReplicaSpecs.*.template"]),
     row("kubeflow.org", "Notebook", &["spec.template"]),
     // No template of its own: the runtime has it.
     job("trainer.kubeflow.org", "TrainJob", &[]),
@@ -149,20 +104,12 @@ pub static WORKLOADS: &[WorkloadKind] = &[
             "spec.rayClusterConfig.workerGroupSpecs.[].template",
         ],
     ),
-    row(
-        "serving.kserve.io",
-        "InferenceService",
-        &["spec.predictor!"],
-    ),
+    row("serving.kserve.io", "InferenceService", &["spec.predictor!"]),
     row("serving.knative.dev", "Service", TEMPLATE),
     service("argoproj.io", "Rollout", TEMPLATE, SPEC_REPLICAS),
     row("argoproj.io", "Workflow", &["spec.templates.[]!"]),
     job("batch.volcano.sh", "Job", &["spec.tasks.[].template"]),
-    row(
-        "sparkoperator.k8s.io",
-        "SparkApplication",
-        &["spec.driver.template", "spec.executor.template"],
-    ),
+    row("sparkoperator.k8s.io", "SparkApplication", &["spec.driver.template", "spec.executor.template"]),
 ];
 
 /// The kinds of [`WORKLOADS`], for the `kinds` of a rule.
@@ -205,11 +152,7 @@ pub(crate) const fn with_workloads<const N: usize>(others: &[Kind]) -> [Kind; N]
     let mut kinds = [Kind::POD; N];
     let mut at = 0;
     while at < N {
-        kinds[at] = if at < others.len() {
-            others[at]
-        } else {
-            WORKLOAD_KINDS[at - others.len()]
-        };
+        kinds[at] = if at < others.len() { others[at] } else { WORKLOAD_KINDS[at - others.len()] };
         at += 1;
     }
     kinds
@@ -273,15 +216,9 @@ fn find<'a>(object: &'a Object, row: &WorkloadKind) -> Vec<Template<'a>> {
         };
         walk(object.root(), path, &mut |node| {
             out.push(if inline {
-                Template {
-                    metadata: node.clone(),
-                    spec: node,
-                }
+                Template { metadata: node.clone(), spec: node }
             } else {
-                Template {
-                    metadata: node.get("metadata"),
-                    spec: node.get("spec"),
-                }
+                Template { metadata: node.get("metadata"), spec: node.get("spec") }
             });
         });
     }

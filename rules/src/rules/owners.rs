@@ -37,12 +37,7 @@ pub(crate) struct Owner {
 }
 
 const fn owner(kinds: &'static [Kind], path: &'static str, of: Of, rule: &'static str) -> Owner {
-    Owner {
-        kinds,
-        path,
-        of,
-        rule,
-    }
+    Owner { kinds, path, of, rule }
 }
 
 const POOL: &[Kind] = &[Kind::NODE_POOL];
@@ -52,60 +47,15 @@ const SCALED: &[Kind] = &[Kind::SCALED_OBJECT, Kind::SCALED_JOB];
 
 /// By kind, then by path.
 pub(crate) static OWNERS: &[Owner] = &[
-    owner(
-        POOL,
-        "spec/disruption/consolidateAfter",
-        Of::Missing,
-        "consolidate-after-missing",
-    ),
-    owner(
-        POOL,
-        "spec/disruption/budgets/*/schedule",
-        Of::Value,
-        "budget-schedule-invalid",
-    ),
-    owner(
-        POOL_OR_CLAIM,
-        "**/nodeClassRef/**",
-        Of::Whole,
-        "node-class-ref-incomplete",
-    ),
-    owner(
-        POOL_OR_CLAIM,
-        "**/nodeClassRef/apiVersion",
-        Of::Unknown,
-        "node-class-ref-incomplete",
-    ),
-    owner(
-        CLASS,
-        "spec/amiSelectorTerms",
-        Of::Value,
-        "node-class-ami-terms",
-    ),
-    owner(
-        SCALED,
-        "spec/minReplicaCount",
-        Of::Value,
-        "keda-replica-bounds",
-    ),
-    owner(
-        SCALED,
-        "spec/maxReplicaCount",
-        Of::Value,
-        "keda-replica-bounds",
-    ),
-    owner(
-        SCALED,
-        "spec/triggers/*/metadata/*",
-        Of::Value,
-        "keda-trigger-invalid",
-    ),
-    owner(
-        &[],
-        "**/annotations/karpenter.sh~1do-not-disrupt",
-        Of::Value,
-        "do-not-disrupt-invalid-value",
-    ),
+    owner(POOL, "spec/disruption/consolidateAfter", Of::Missing, "consolidate-after-missing"),
+    owner(POOL, "spec/disruption/budgets/*/schedule", Of::Value, "budget-schedule-invalid"),
+    owner(POOL_OR_CLAIM, "**/nodeClassRef/**", Of::Whole, "node-class-ref-incomplete"),
+    owner(POOL_OR_CLAIM, "**/nodeClassRef/apiVersion", Of::Unknown, "node-class-ref-incomplete"),
+    owner(CLASS, "spec/amiSelectorTerms", Of::Value, "node-class-ami-terms"),
+    owner(SCALED, "spec/minReplicaCount", Of::Value, "keda-replica-bounds"),
+    owner(SCALED, "spec/maxReplicaCount", Of::Value, "keda-replica-bounds"),
+    owner(SCALED, "spec/triggers/*/metadata/*", Of::Value, "keda-trigger-invalid"),
+    owner(&[], "**/annotations/karpenter.sh~1do-not-disrupt", Of::Value, "do-not-disrupt-invalid-value"),
     owner(&[], "**/resources/*/*", Of::Value, "gpu-limit-mismatch"),
 ];
 
@@ -123,12 +73,8 @@ pub(crate) struct Owned<'o> {
 impl<'o> Owned<'o> {
     /// Collects it; for an object without violations there is nothing to ask.
     pub(crate) fn of(object: &'o Object, ctx: &Context<'_>) -> Owned<'o> {
-        let mut owned = Owned {
-            object,
-            refused: BTreeSet::new(),
-            by_owner: BTreeMap::new(),
-            silent: BTreeSet::new(),
-        };
+        let mut owned =
+            Owned { object, refused: BTreeSet::new(), by_owner: BTreeMap::new(), silent: BTreeSet::new() };
         if object.violations().is_empty() {
             return owned;
         }
@@ -162,17 +108,11 @@ impl<'o> Owned<'o> {
         };
         OWNERS
             .iter()
-            .filter(|o| {
-                o.is_of(self.object) && (o.of == part || o.of == Of::Whole && part != Of::Unknown)
-            })
+            .filter(|o| o.is_of(self.object) && (o.of == part || o.of == Of::Whole && part != Of::Unknown))
             .filter(|o| matches(o.path, steps))
             .any(|o| {
                 // One finding of a rule that owns the whole speaks of the siblings too.
-                let part = if o.of == Of::Whole {
-                    &above
-                } else {
-                    &violation.pointer
-                };
+                let part = if o.of == Of::Whole { &above } else { &violation.pointer };
                 let said = self.by_owner.get(o.rule);
                 self.silent.contains(o.rule)
                     || said.is_some_and(|all| all.iter().any(|at| on_one_line(at, part)))
@@ -199,9 +139,7 @@ fn matches(path: &str, steps: &[String]) -> bool {
 fn matches_parts(parts: &[&str], steps: &[String]) -> bool {
     match (parts.split_first(), steps.split_first()) {
         (None, rest) => rest.is_none(),
-        (Some((&"**", rest)), _) => {
-            (0..=steps.len()).any(|skipped| matches_parts(rest, &steps[skipped..]))
-        }
+        (Some((&"**", rest)), _) => (0..=steps.len()).any(|skipped| matches_parts(rest, &steps[skipped..])),
         (Some((part, rest)), Some((step, below))) => {
             (*part == "*" || part.replace("~1", "/") == *step) && matches_parts(rest, below)
         }
@@ -236,9 +174,9 @@ mod tests {
         let findings = Engine::new(Settings::default()).check_object(&pool, &Index::new(false));
         let at = |name: &str, rule: &str| {
             let place = format!("/spec/template/spec/nodeClassRef/{name}");
-            findings.iter().any(|f| {
-                f.rule.id == rule && f.place.pointer().is_some_and(|p| p.to_string() == place)
-            })
+            findings
+                .iter()
+                .any(|f| f.rule.id == rule && f.place.pointer().is_some_and(|p| p.to_string() == place))
         };
         assert!(at("kind", "node-class-ref-incomplete"));
         assert!(at("name", "invalid-value"));

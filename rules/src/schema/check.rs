@@ -90,11 +90,8 @@ pub(crate) fn check(object: &Object) -> Vec<Violation> {
             && !(kustomized && is_kustomizes(&root, &violation.pointer))
     });
     // A part that is missing is told by the field in it that is missed, where one is.
-    let missing: BTreeSet<Pointer> = out
-        .iter()
-        .filter(|v| v.problem == Problem::Missing)
-        .map(|v| v.pointer.clone())
-        .collect();
+    let missing: BTreeSet<Pointer> =
+        out.iter().filter(|v| v.problem == Problem::Missing).map(|v| v.pointer.clone()).collect();
     // In their order what stands below a pointer follows it.
     let inner = |at: &Pointer| {
         let next = missing.range(at.clone()..).nth(1);
@@ -107,20 +104,11 @@ pub(crate) fn check(object: &Object) -> Vec<Violation> {
 }
 
 /// The parts of an object that hold everything else.
-const FRAME: &[&str] = &[
-    "spec",
-    "template",
-    "jobTemplate",
-    "jobTargetRef",
-    "metadata",
-];
+const FRAME: &[&str] = &["spec", "template", "jobTemplate", "jobTargetRef", "metadata"];
 
 /// Whether a place belongs to the frame of an object: a part, or a field right below one.
 pub(crate) fn is_frame(pointer: &Pointer) -> bool {
-    let above = pointer
-        .steps()
-        .split_last()
-        .map_or(&[][..], |(_, above)| above);
+    let above = pointer.steps().split_last().map_or(&[][..], |(_, above)| above);
     above.iter().all(|step| FRAME.contains(&step.as_str()))
 }
 
@@ -140,9 +128,7 @@ fn is_told(root: &Node<'_>, violation: &Violation, patch: bool) -> bool {
     if patch && steps == ["metadata", "name"] {
         return false;
     }
-    let parent = root.at(&Pointer::from_steps(
-        steps.iter().take(steps.len().saturating_sub(1)).cloned(),
-    ));
+    let parent = root.at(&Pointer::from_steps(steps.iter().take(steps.len().saturating_sub(1)).cloned()));
     match violation.problem {
         Problem::Missing => !patch && !parent.has_unknown_key(),
         Problem::Unknown => !(is_placeholder(last) || patch && last.starts_with('$')),
@@ -166,27 +152,23 @@ fn translate(error: &ValidationError<'_>, out: &mut Vec<Violation>) {
     let count = |of: Counted, limit: u64, lower: bool| Problem::Count { of, limit, lower };
     let problem = match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            out.extend(unexpected.iter().map(|name| Violation {
-                pointer: pointer.join(name),
-                problem: Problem::Unknown,
-            }));
+            out.extend(
+                unexpected
+                    .iter()
+                    .map(|name| Violation { pointer: pointer.join(name), problem: Problem::Unknown }),
+            );
             return;
         }
         ValidationErrorKind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
-            out.push(Violation {
-                pointer: pointer.join(name),
-                problem: Problem::Missing,
-            });
+            out.push(Violation { pointer: pointer.join(name), problem: Problem::Missing });
             return;
         }
         ValidationErrorKind::Custom { keyword, message } if keyword == DISTINCT => {
             let (index, keys) = message.split_once(' ').unwrap_or((message, ""));
             out.push(Violation {
                 pointer: pointer.join(index),
-                problem: Problem::Duplicate {
-                    keys: keys.split_whitespace().map(str::to_owned).collect(),
-                },
+                problem: Problem::Duplicate { keys: keys.split_whitespace().map(str::to_owned).collect() },
             });
             return;
         }
@@ -205,12 +187,8 @@ fn translate(error: &ValidationError<'_>, out: &mut Vec<Violation>) {
                 .filter(|v| !v.is_empty())
                 .collect(),
         },
-        ValidationErrorKind::Pattern { pattern } => Problem::Pattern {
-            pattern: pattern.clone(),
-        },
-        ValidationErrorKind::Format { format } => Problem::Format {
-            format: format.clone(),
-        },
+        ValidationErrorKind::Pattern { pattern } => Problem::Pattern { pattern: pattern.clone() },
+        ValidationErrorKind::Format { format } => Problem::Format { format: format.clone() },
         ValidationErrorKind::Minimum { limit } => range(limit, true, false),
         ValidationErrorKind::Maximum { limit } => range(limit, false, false),
         ValidationErrorKind::ExclusiveMinimum { limit } => range(limit, true, true),
@@ -277,17 +255,12 @@ pub(super) fn is_format(name: &str, text: &str) -> bool {
 
 /// Standard base64 with its padding, as Go decodes bytes; line breaks are skipped.
 fn is_base64(text: &str) -> bool {
-    let digits: Vec<u8> = text
-        .bytes()
-        .filter(|b| !matches!(b, b'\r' | b'\n'))
-        .collect();
+    let digits: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\r' | b'\n')).collect();
     let body = digits.iter().take_while(|b| **b != b'=').count();
     digits.len().is_multiple_of(4)
         && digits.len() - body <= 2
         && digits[body..].iter().all(|b| *b == b'=')
-        && digits[..body]
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
+        && digits[..body].iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
 }
 
 /// The list types of structural schemas.
@@ -399,11 +372,7 @@ fn fields(entry: &'static Entry, pointer: &Pointer) -> Vec<String> {
         schema = resolve(schema);
         let next = schema["properties"]
             .get(step)
-            .or_else(|| {
-                schema
-                    .get("items")
-                    .filter(|_| step.parse::<usize>().is_ok())
-            })
+            .or_else(|| schema.get("items").filter(|_| step.parse::<usize>().is_ok()))
             .or_else(|| schema.get("additionalProperties"));
         match next {
             Some(next) => schema = next,
@@ -411,11 +380,7 @@ fn fields(entry: &'static Entry, pointer: &Pointer) -> Vec<String> {
         }
     }
     let fields = resolve(schema)["properties"].as_object();
-    let mut names: Vec<String> = fields
-        .into_iter()
-        .flatten()
-        .map(|(k, _)| k.clone())
-        .collect();
+    let mut names: Vec<String> = fields.into_iter().flatten().map(|(k, _)| k.clone()).collect();
     if steps.is_empty() && pointer.steps().is_empty() {
         for name in ["apiVersion", "kind", "metadata"] {
             if !names.iter().any(|n| n == name) {
@@ -427,9 +392,5 @@ fn fields(entry: &'static Entry, pointer: &Pointer) -> Vec<String> {
 }
 
 fn resolve(schema: &'static Value) -> &'static Value {
-    schema
-        .get("$ref")
-        .and_then(Value::as_str)
-        .and_then(core::definition)
-        .unwrap_or(schema)
+    schema.get("$ref").and_then(Value::as_str).and_then(core::definition).unwrap_or(schema)
 }

@@ -27,13 +27,7 @@ static DEFINITIONS: LazyLock<BTreeMap<&'static str, Definition>> = LazyLock::new
             let name = &line[1..="io.k8s.".len() + name.len()];
             let text = &line[line.len() - text.len() - 1..];
             let parsed = OnceLock::new();
-            Some((
-                name,
-                Definition {
-                    text: text.strip_suffix(',').unwrap_or(text),
-                    parsed,
-                },
-            ))
+            Some((name, Definition { text: text.strip_suffix(',').unwrap_or(text), parsed }))
         })
         .collect()
 });
@@ -44,11 +38,7 @@ static INSIDE: LazyLock<Value> = LazyLock::new(|| read_yaml(EMBEDDED));
 /// A type as it was generated.
 pub(super) fn definition(name: &str) -> Option<&'static Value> {
     let found = DEFINITIONS.get(name)?;
-    Some(
-        found
-            .parsed
-            .get_or_init(|| serde_json::from_str(found.text).unwrap_or(Value::Null)),
-    )
+    Some(found.parsed.get_or_init(|| serde_json::from_str(found.text).unwrap_or(Value::Null)))
 }
 
 /// A type with what the server checks in code.
@@ -83,9 +73,7 @@ fn overlaid(name: &str, overlay: &Value) -> Option<Value> {
         (map.get_mut("properties"), more.get("properties"))
     {
         for (name, keywords) in extra {
-            let property = properties
-                .entry(name.clone())
-                .or_insert_with(|| Value::Object(Map::new()));
+            let property = properties.entry(name.clone()).or_insert_with(|| Value::Object(Map::new()));
             if let (Value::Object(property), Value::Object(keywords)) = (property, keywords) {
                 add(property, keywords);
             }
@@ -114,10 +102,7 @@ mod tests {
     fn each_line_is_a_type() {
         assert!(DEFINITIONS.len() > 150, "{}", DEFINITIONS.len());
         for name in DEFINITIONS.keys() {
-            assert!(
-                definition(name).is_some_and(serde_json::Value::is_object),
-                "{name}"
-            );
+            assert!(definition(name).is_some_and(serde_json::Value::is_object), "{name}");
         }
     }
 
@@ -139,10 +124,7 @@ mod tests {
                     assert!(known.get(field).is_some(), "{name} has no {field}");
                     if key == "optional" {
                         let required = schema["required"].to_string();
-                        assert!(
-                            required.contains(field),
-                            "{name}.{field} is optional already"
-                        );
+                        assert!(required.contains(field), "{name}.{field} is optional already");
                     }
                 }
             }

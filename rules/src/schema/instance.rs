@@ -70,9 +70,7 @@ impl<'a> Node<'a, Arena> for Cursor<'a> {
 
     fn as_array(&self) -> Option<Sequence<'a>> {
         match *self {
-            Cursor::Slot(tree, at) if self.json_type() == JsonType::Array => {
-                Some(Sequence { tree, at })
-            }
+            Cursor::Slot(tree, at) if self.json_type() == JsonType::Array => Some(Sequence { tree, at }),
             _ => None,
         }
     }
@@ -143,10 +141,9 @@ impl<'a> Node<'a, Arena> for Cursor<'a> {
 
     fn identity(&self) -> Option<NodeIdentity> {
         match *self {
-            Cursor::Slot(tree, at) => Some(NodeIdentity::tagged(
-                std::ptr::from_ref::<Tree>(tree) as usize,
-                at,
-            )),
+            Cursor::Slot(tree, at) => {
+                Some(NodeIdentity::tagged(std::ptr::from_ref::<Tree>(tree) as usize, at))
+            }
             Cursor::Text(_) => None,
         }
     }
@@ -155,11 +152,7 @@ impl<'a> Node<'a, Arena> for Cursor<'a> {
 /// The value with everything below it.
 pub(crate) fn whole(cursor: Cursor<'_>) -> Value {
     if let Some(map) = cursor.as_object() {
-        return Value::Object(
-            map.members()
-                .map(|(name, node)| (name.to_owned(), whole(node)))
-                .collect(),
-        );
+        return Value::Object(map.members().map(|(name, node)| (name.to_owned(), whole(node))).collect());
     }
     if let Some(list) = cursor.as_array() {
         return Value::Array(list.elements().map(whole).collect());
@@ -217,11 +210,7 @@ impl<'a> Array<'a, Arena> for Sequence<'a> {
     }
 
     fn elements(&self) -> Self::ElementsIter {
-        self.tree
-            .children(self.at)
-            .map(|child| Cursor::new(self.tree, child))
-            .collect::<Vec<_>>()
-            .into_iter()
+        self.tree.children(self.at).map(|child| Cursor::new(self.tree, child)).collect::<Vec<_>>().into_iter()
     }
 
     fn is_unique(&self) -> bool {

@@ -34,10 +34,7 @@ pub(super) fn check(object: &Object, out: &mut Vec<Violation>) {
         if let Some(text) = finalizer.text()
             && !is_qualified_name(text)
         {
-            out.push(Violation::invalid(
-                &finalizer,
-                "a finalizer is a name after a domain and `/`",
-            ));
+            out.push(Violation::invalid(&finalizer, "a finalizer is a name after a domain and `/`"));
         }
     }
     controllers(&metadata.get("ownerReferences"), out);
@@ -45,10 +42,7 @@ pub(super) fn check(object: &Object, out: &mut Vec<Violation>) {
         for field in ["apiVersion", "kind", "name", "uid"] {
             let node = owner.get(field);
             if node.text() == Some("") {
-                out.push(Violation::invalid(
-                    &node,
-                    "an owner reference needs a text here",
-                ));
+                out.push(Violation::invalid(&node, "an owner reference needs a text here"));
             }
         }
     }
@@ -87,11 +81,8 @@ fn name(object: &Object, metadata: &Node<'_>, out: &mut Vec<Violation>) {
 fn syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Violation>) {
     let violation = if object.is(Kind::SERVICE) {
         (!is_dns_1035_label(text)).then(|| {
-            Violation::invalid(
-                node,
-                "the name of a Service has to be a DNS label that begins with a letter",
-            )
-            .help("write at most 63 lower-case letters, digits and `-`")
+            Violation::invalid(node, "the name of a Service has to be a DNS label that begins with a letter")
+                .help("write at most 63 lower-case letters, digits and `-`")
         })
     } else if object.is(Kind::STATEFUL_SET) {
         (!is_dns_label(text)).then(|| {
@@ -103,20 +94,13 @@ fn syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Violation>
         })
     } else if object.is(Kind::PDB) {
         // The server looks at nothing but whether the name fits into its own paths.
-        (matches!(text, "." | "..") || text.contains(['/', '%'])).then(|| {
-            Violation::invalid(
-                node,
-                "the name of a PodDisruptionBudget holds no `/` and no `%`",
-            )
-        })
+        (matches!(text, "." | "..") || text.contains(['/', '%']))
+            .then(|| Violation::invalid(node, "the name of a PodDisruptionBudget holds no `/` and no `%`"))
     } else {
         (!is_dns_subdomain(text)).then(|| {
             let kind = &object.id().kind;
-            Violation::invalid(
-                node,
-                format!("the name of a {kind} has to be a DNS subdomain"),
-            )
-            .help("write at most 253 lower-case letters, digits, `-` and `.`")
+            Violation::invalid(node, format!("the name of a {kind} has to be a DNS subdomain"))
+                .help("write at most 253 lower-case letters, digits, `-` and `.`")
         })
     };
     out.extend(violation);
@@ -133,8 +117,9 @@ pub(crate) fn labels(labels: &Node<'_>, out: &mut Vec<Violation>) {
             && !is_label_value(text)
         {
             out.push(
-                Violation::invalid(&value, "this is no value of a label")
-                    .help("write at most 63 letters, digits, `-`, `_` and `.`, none of these three at an end"),
+                Violation::invalid(&value, "this is no value of a label").help(
+                    "write at most 63 letters, digits, `-`, `_` and `.`, none of these three at an end",
+                ),
             );
         }
     }
@@ -158,5 +143,4 @@ pub(crate) fn annotations(annotations: &Node<'_>, out: &mut Vec<Violation>) {
     }
 }
 
-const KEY: &str =
-    "a key is a name of at most 63 characters, with or without a domain and `/` before it";
+const KEY: &str = "a key is a name of at most 63 characters, with or without a domain and `/` before it";

@@ -68,11 +68,7 @@ const OBJECT: u8 = 64;
 
 impl Quick {
     pub(super) fn new(schema: &Value) -> Quick {
-        let mut making = Making {
-            rows: Vec::new(),
-            named: HashMap::new(),
-            root: schema,
-        };
+        let mut making = Making { rows: Vec::new(), named: HashMap::new(), root: schema };
         making.row(schema);
         Quick(making.rows)
     }
@@ -91,14 +87,11 @@ impl Quick {
         let of_kind = match tree.slot(slot).kind {
             SlotKind::Mapping | SlotKind::FlowMapping => self.is_map(row, tree, slot),
             SlotKind::Sequence | SlotKind::FlowSequence => self.is_list(row, tree, slot),
-            _ => tree
-                .scalar(slot)
-                .is_some_and(|scalar| is_scalar(row, scalar)),
+            _ => tree.scalar(slot).is_some_and(|scalar| is_scalar(row, scalar)),
         };
         of_kind
             && row.all.iter().all(|one| self.holds(*one, tree, slot))
-            && (row.any.as_ref())
-                .is_none_or(|any| any.iter().any(|one| self.holds(*one, tree, slot)))
+            && (row.any.as_ref()).is_none_or(|any| any.iter().any(|one| self.holds(*one, tree, slot)))
     }
 
     fn is_map(&self, row: &Row, tree: &Tree, slot: u32) -> bool {
@@ -109,9 +102,7 @@ impl Quick {
             if is_null(tree, child) {
                 return true;
             }
-            let known = row
-                .properties
-                .binary_search_by(|(known, _)| order(known, name));
+            let known = row.properties.binary_search_by(|(known, _)| order(known, name));
             match (known, row.others) {
                 (Ok(found), _) => self.holds(row.properties[found].1, tree, child),
                 (Err(_), Others::Any) => true,
@@ -154,19 +145,15 @@ impl Quick {
         let mut count = 0;
         for child in tree.children(slot) {
             count += 1;
-            if row
-                .items
-                .is_some_and(|items| !self.holds(items, tree, child))
-            {
+            if row.items.is_some_and(|items| !self.holds(items, tree, child)) {
                 return false;
             }
         }
         let (least, most) = row.lengths[ITEMS];
         count >= least
             && count <= most
-            && (row.distinct.as_ref()).is_none_or(|distinct| {
-                count < 2 || distinct.repeated(Cursor::new(tree, slot)).is_none()
-            })
+            && (row.distinct.as_ref())
+                .is_none_or(|distinct| count < 2 || distinct.repeated(Cursor::new(tree, slot)).is_none())
     }
 }
 
@@ -195,10 +182,7 @@ fn is_scalar(row: &Row, scalar: Scalar<'_>) -> bool {
                 && row.maximum.is_none_or(|most| n <= most)
         }
         Scalar::UInt(_) | Scalar::Float(_) => {
-            row.takes(NUMBER)
-                && row.texts.is_none()
-                && row.minimum.is_none()
-                && row.maximum.is_none()
+            row.takes(NUMBER) && row.texts.is_none() && row.minimum.is_none() && row.maximum.is_none()
         }
         Scalar::Str(text) => {
             let (least, most) = row.lengths[CHARACTERS];
@@ -238,10 +222,7 @@ impl<'s> Making<'s> {
     }
 
     fn fill(&mut self, at: At, schema: &'s Value) {
-        let mut row = Row {
-            lengths: [(0, usize::MAX); 3],
-            ..Row::default()
-        };
+        let mut row = Row { lengths: [(0, usize::MAX); 3], ..Row::default() };
         match schema {
             Value::Bool(true) => {}
             Value::Object(map) => {

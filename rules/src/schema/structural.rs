@@ -48,10 +48,7 @@ pub(super) fn read_yaml(text: &str) -> Value {
 /// `decoded` says that a webhook of the kind's own project decodes it into Go, where integers have
 /// a size; the API server does not look at it.
 pub(super) fn of_crd(schema: &Value, decoded: bool) -> Value {
-    let mut making = Making {
-        sized: decoded,
-        ..Making::default()
-    };
+    let mut making = Making { sized: decoded, ..Making::default() };
     let mut root = making.convert(schema, Reading::Crd, false);
     making.dress(&mut root);
     making.finish(root)
@@ -59,10 +56,7 @@ pub(super) fn of_crd(schema: &Value, decoded: bool) -> Value {
 
 /// The JSON Schema of a core kind whose type is `name`.
 pub(super) fn of_core(name: &str) -> Option<Value> {
-    let mut making = Making {
-        sized: true,
-        ..Making::default()
-    };
+    let mut making = Making { sized: true, ..Making::default() };
     let mut root = making.convert(&core::strict(name)?, Reading::Core, false);
     making.dress(&mut root);
     Some(making.finish(root))
@@ -100,9 +94,7 @@ impl Making {
         let Some(root) = root.as_object_mut() else {
             return;
         };
-        let properties = root
-            .entry("properties")
-            .or_insert_with(|| Value::Object(Map::new()));
+        let properties = root.entry("properties").or_insert_with(|| Value::Object(Map::new()));
         if let Some(properties) = properties.as_object_mut() {
             properties.insert("apiVersion".to_owned(), json!({"type": "string"}));
             properties.insert("kind".to_owned(), json!({"type": "string"}));
@@ -142,8 +134,7 @@ impl Making {
                     }
                     made
                 }),
-                _ => core::embedded(&name)
-                    .map_or(Value::Bool(true), |s| self.convert(&s, reading, false)),
+                _ => core::embedded(&name).map_or(Value::Bool(true), |s| self.convert(&s, reading, false)),
             };
             definitions.insert(key, made);
         }
@@ -170,9 +161,7 @@ impl Making {
                 }
                 "properties" => {
                     let fields = value.as_object().into_iter().flatten();
-                    let fields = fields
-                        .map(|(n, s)| (n.clone(), self.convert(s, reading, nested)))
-                        .collect();
+                    let fields = fields.map(|(n, s)| (n.clone(), self.convert(s, reading, nested))).collect();
                     to.insert(key.clone(), Value::Object(fields));
                 }
                 "items" => {
@@ -199,11 +188,7 @@ impl Making {
                     to.insert(key.clone(), value.clone());
                 }
                 "minimum" | "maximum" => {
-                    let strict = if key == "minimum" {
-                        "exclusiveMinimum"
-                    } else {
-                        "exclusiveMaximum"
-                    };
+                    let strict = if key == "minimum" { "exclusiveMinimum" } else { "exclusiveMaximum" };
                     let key = if flag(strict) { strict } else { key };
                     to.insert(key.to_owned(), value.clone());
                 }
@@ -227,9 +212,7 @@ impl Making {
             to.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
         if flag("x-kubernetes-embedded-resource") {
-            let fields = to
-                .entry("properties")
-                .or_insert_with(|| Value::Object(Map::new()));
+            let fields = to.entry("properties").or_insert_with(|| Value::Object(Map::new()));
             if let Some(fields) = fields.as_object_mut() {
                 for name in ["apiVersion", "kind", "metadata"] {
                     fields.entry(name).or_insert(Value::Bool(true));
@@ -326,9 +309,7 @@ fn lists(from: &Map<String, Value>, to: &mut Map<String, Value>, reading: Readin
         }
         Some("map") => {
             let items = from.get("items");
-            let named = items
-                .and_then(|i| i.get("$ref")?.as_str())
-                .and_then(core::embedded);
+            let named = items.and_then(|i| i.get("$ref")?.as_str()).and_then(core::embedded);
             let fields = named.as_ref().or(items).and_then(|i| i.get("properties"));
             let keys: Vec<&str> = from
                 .get("x-kubernetes-list-map-keys")
@@ -339,16 +320,9 @@ fn lists(from: &Map<String, Value>, to: &mut Map<String, Value>, reading: Readin
                 .collect();
             let defaults: Vec<Value> = keys
                 .iter()
-                .map(|k| {
-                    fields.map_or(Value::Null, |f| {
-                        f[*k].get("default").cloned().unwrap_or_default()
-                    })
-                })
+                .map(|k| fields.map_or(Value::Null, |f| f[*k].get("default").cloned().unwrap_or_default()))
                 .collect();
-            to.insert(
-                super::check::DISTINCT.to_owned(),
-                json!({"keys": keys, "defaults": defaults}),
-            );
+            to.insert(super::check::DISTINCT.to_owned(), json!({"keys": keys, "defaults": defaults}));
         }
         _ => {}
     }

@@ -51,36 +51,20 @@ fn entry(kind: Kind, version: &'static str, source: From) -> Entry {
 /// Every schema: to add one, write the file and a line here.
 pub(super) static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     vec![
-        crd(
-            Kind::NODE_POOL,
-            "v1",
-            include_str!("../../schemas/karpenter.sh/v1/NodePool.yaml"),
-        ),
-        crd(
-            Kind::NODE_CLAIM,
-            "v1",
-            include_str!("../../schemas/karpenter.sh/v1/NodeClaim.yaml"),
-        ),
+        crd(Kind::NODE_POOL, "v1", include_str!("../../schemas/karpenter.sh/v1/NodePool.yaml")),
+        crd(Kind::NODE_CLAIM, "v1", include_str!("../../schemas/karpenter.sh/v1/NodeClaim.yaml")),
         crd(
             Kind::NODE_OVERLAY,
             "v1alpha1",
             include_str!("../../schemas/karpenter.sh/v1alpha1/NodeOverlay.yaml"),
         ),
-        crd(
-            Kind::EC2_NODE_CLASS,
-            "v1",
-            include_str!("../../schemas/karpenter.k8s.aws/v1/EC2NodeClass.yaml"),
-        ),
+        crd(Kind::EC2_NODE_CLASS, "v1", include_str!("../../schemas/karpenter.k8s.aws/v1/EC2NodeClass.yaml")),
         crd(
             Kind::SCALED_OBJECT,
             "v1alpha1",
             include_str!("../../schemas/keda.sh/v1alpha1/ScaledObject.yaml"),
         ),
-        crd(
-            Kind::SCALED_JOB,
-            "v1alpha1",
-            include_str!("../../schemas/keda.sh/v1alpha1/ScaledJob.yaml"),
-        ),
+        crd(Kind::SCALED_JOB, "v1alpha1", include_str!("../../schemas/keda.sh/v1alpha1/ScaledJob.yaml")),
         crd(
             Kind::TRIGGER_AUTHENTICATION,
             "v1alpha1",
@@ -99,62 +83,18 @@ pub(super) static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         core(Kind::REPLICA_SET, "v1", "io.k8s.api.apps.v1.ReplicaSet"),
         core(Kind::JOB, "v1", "io.k8s.api.batch.v1.Job"),
         core(Kind::CRON_JOB, "v1", "io.k8s.api.batch.v1.CronJob"),
-        core(
-            Kind::HPA,
-            "v2",
-            "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
-        ),
-        core(
-            Kind::HPA,
-            "v1",
-            "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler",
-        ),
+        core(Kind::HPA, "v2", "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler"),
+        core(Kind::HPA, "v1", "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler"),
         core(Kind::PDB, "v1", "io.k8s.api.policy.v1.PodDisruptionBudget"),
-        core(
-            Kind::RESOURCE_CLAIM,
-            "v1",
-            "io.k8s.api.resource.v1.ResourceClaim",
-        ),
-        core(
-            Kind::RESOURCE_CLAIM,
-            "v1beta2",
-            "io.k8s.api.resource.v1beta2.ResourceClaim",
-        ),
-        core(
-            Kind::RESOURCE_CLAIM,
-            "v1beta1",
-            "io.k8s.api.resource.v1beta1.ResourceClaim",
-        ),
-        core(
-            Kind::RESOURCE_CLAIM_TEMPLATE,
-            "v1",
-            "io.k8s.api.resource.v1.ResourceClaimTemplate",
-        ),
-        core(
-            Kind::RESOURCE_CLAIM_TEMPLATE,
-            "v1beta2",
-            "io.k8s.api.resource.v1beta2.ResourceClaimTemplate",
-        ),
-        core(
-            Kind::RESOURCE_CLAIM_TEMPLATE,
-            "v1beta1",
-            "io.k8s.api.resource.v1beta1.ResourceClaimTemplate",
-        ),
-        core(
-            Kind::DEVICE_CLASS,
-            "v1",
-            "io.k8s.api.resource.v1.DeviceClass",
-        ),
-        core(
-            Kind::DEVICE_CLASS,
-            "v1beta2",
-            "io.k8s.api.resource.v1beta2.DeviceClass",
-        ),
-        core(
-            Kind::DEVICE_CLASS,
-            "v1beta1",
-            "io.k8s.api.resource.v1beta1.DeviceClass",
-        ),
+        core(Kind::RESOURCE_CLAIM, "v1", "io.k8s.api.resource.v1.ResourceClaim"),
+        core(Kind::RESOURCE_CLAIM, "v1beta2", "io.k8s.api.resource.v1beta2.ResourceClaim"),
+        core(Kind::RESOURCE_CLAIM, "v1beta1", "io.k8s.api.resource.v1beta1.ResourceClaim"),
+        core(Kind::RESOURCE_CLAIM_TEMPLATE, "v1", "io.k8s.api.resource.v1.ResourceClaimTemplate"),
+        core(Kind::RESOURCE_CLAIM_TEMPLATE, "v1beta2", "io.k8s.api.resource.v1beta2.ResourceClaimTemplate"),
+        core(Kind::RESOURCE_CLAIM_TEMPLATE, "v1beta1", "io.k8s.api.resource.v1beta1.ResourceClaimTemplate"),
+        core(Kind::DEVICE_CLASS, "v1", "io.k8s.api.resource.v1.DeviceClass"),
+        core(Kind::DEVICE_CLASS, "v1beta2", "io.k8s.api.resource.v1beta2.DeviceClass"),
+        core(Kind::DEVICE_CLASS, "v1beta1", "io.k8s.api.resource.v1beta1.DeviceClass"),
         core(
             Kind::VALIDATING_WEBHOOK_CONFIGURATION,
             "v1",
@@ -170,9 +110,7 @@ pub(super) static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
 
 /// The schema of an object's kind in its version.
 pub(super) fn find(id: &ObjectId) -> Option<&'static Entry> {
-    TABLE
-        .iter()
-        .find(|e| e.version == id.version && id.is(e.kind))
+    TABLE.iter().find(|e| e.version == id.version && id.is(e.kind))
 }
 
 impl Entry {
@@ -212,12 +150,7 @@ mod tests {
     #[test]
     fn every_schema_builds() {
         for entry in TABLE.iter() {
-            assert!(
-                entry.validator().is_some(),
-                "{} {}",
-                entry.kind,
-                entry.version
-            );
+            assert!(entry.validator().is_some(), "{} {}", entry.kind, entry.version);
         }
     }
 }

@@ -21,17 +21,10 @@ fn violations(text: &str) -> Vec<String> {
     let short = |problem: &Problem| match problem {
         Problem::Type { expected } => format!("not {}", expected.join("|")),
         Problem::Invalid { message, .. } => message.clone(),
-        other => format!("{other:?}")
-            .split([' ', '{'])
-            .next()
-            .unwrap_or("")
-            .to_owned(),
+        other => format!("{other:?}").split([' ', '{']).next().unwrap_or("").to_owned(),
     };
-    let mut out: Vec<String> = object
-        .violations()
-        .iter()
-        .map(|v| format!("{} {}", v.pointer, short(&v.problem)))
-        .collect();
+    let mut out: Vec<String> =
+        object.violations().iter().map(|v| format!("{} {}", v.pointer, short(&v.problem))).collect();
     out.sort();
     out
 }
@@ -64,38 +57,14 @@ fn an_ordinary_deployment_is_right() {
 #[test]
 fn each_mistake_has_its_place() {
     for (from, to, expected) in [
-        (
-            "replicas: 1.0",
-            "replicas: '1'",
-            "/spec/replicas not integer",
-        ),
-        (
-            "replicas: 1.0",
-            "replicas: 1.5",
-            "/spec/replicas not integer",
-        ),
+        ("replicas: 1.0", "replicas: '1'", "/spec/replicas not integer"),
+        ("replicas: 1.0", "replicas: 1.5", "/spec/replicas not integer"),
         ("replicas: 1.0", "replicas: -1", "/spec/replicas Range"),
         ("replicas: 1.0", "replica: 1", "/spec/replica Unknown"),
-        (
-            "cpu: 0.5",
-            "cpu: half",
-            "/spec/template/spec/containers/0/resources/limits/cpu Format",
-        ),
-        (
-            "image: a",
-            "image: 1",
-            "/spec/template/spec/containers/0/image not string",
-        ),
-        (
-            "name: a\n",
-            "nam: a\n",
-            "/spec/template/spec/containers/0/nam Unknown",
-        ),
-        (
-            "protocol: TCP",
-            "protocol: HTTP",
-            "/spec/template/spec/containers/0/ports/0/protocol Enum",
-        ),
+        ("cpu: 0.5", "cpu: half", "/spec/template/spec/containers/0/resources/limits/cpu Format"),
+        ("image: a", "image: 1", "/spec/template/spec/containers/0/image not string"),
+        ("name: a\n", "nam: a\n", "/spec/template/spec/containers/0/nam Unknown"),
+        ("protocol: TCP", "protocol: HTTP", "/spec/template/spec/containers/0/ports/0/protocol Enum"),
         (
             "containerPort: 80",
             "containerPort: 70000",
@@ -106,26 +75,14 @@ fn each_mistake_has_its_place() {
             "metadata: {name: A}",
             "/metadata/name the name of a Deployment has to be a DNS subdomain",
         ),
-        (
-            "metadata: {name: a}",
-            "metadata: {namespace: a}",
-            "/metadata/name Missing",
-        ),
-        (
-            "metadata: {name: a}",
-            "metadata: {name: a, label: {}}",
-            "/metadata/label Unknown",
-        ),
+        ("metadata: {name: a}", "metadata: {namespace: a}", "/metadata/name Missing"),
+        ("metadata: {name: a}", "metadata: {name: a, label: {}}", "/metadata/label Unknown"),
         (
             "metadata: {name: a}",
             "metadata: {name: a, labels: {a/b/c: x}}",
             "/metadata/labels/a~1b~1c this is no key of a label",
         ),
-        (
-            "selector: {matchLabels: {app: a}}",
-            "x: 1",
-            "/spec/selector Missing",
-        ),
+        ("selector: {matchLabels: {app: a}}", "x: 1", "/spec/selector Missing"),
     ] {
         let text = DEPLOYMENT.replacen(from, to, 1);
         assert!(text != DEPLOYMENT, "{from}");
@@ -141,14 +98,8 @@ fn placeholders_are_unknown() {
         ("cpu: 0.5", "cpu: '${CPU}'"),
         ("metadata: {name: a}", "metadata: {name: '{{ name }}'}"),
         ("protocol: TCP", "protocol: '${PROTOCOL}'"),
-        (
-            "ports: [{containerPort: 80, protocol: TCP}]",
-            "ports: '${PORTS}'",
-        ),
-        (
-            "ports: [{containerPort: 80, protocol: TCP}]",
-            "ports: [{'${PORT}': 1}]",
-        ),
+        ("ports: [{containerPort: 80, protocol: TCP}]", "ports: '${PORTS}'"),
+        ("ports: [{containerPort: 80, protocol: TCP}]", "ports: [{'${PORT}': 1}]"),
     ] {
         let text = DEPLOYMENT.replacen(from, to, 1);
         assert!(text != DEPLOYMENT, "{from}");
@@ -217,11 +168,7 @@ spec:
     let source = std::sync::Arc::new(Source::from_text("a.yaml", text));
     let documents = read(&source);
     let object = Object::from_document(&source, &documents[0], true).remove(0);
-    let found: Vec<String> = object
-        .violations()
-        .iter()
-        .map(|v| v.pointer.to_string())
-        .collect();
+    let found: Vec<String> = object.violations().iter().map(|v| v.pointer.to_string()).collect();
     assert_eq!(found, ["/spec/template/spec/containers/0/image"]);
 }
 
@@ -278,19 +225,12 @@ mod quick {
         let (mut valid, mut unsure) = (0, 0);
         for object in &all {
             let (sure, is_valid) = both(object);
-            assert!(
-                is_valid || !sure,
-                "{:?}",
-                object.root().to_json().to_string()
-            );
+            assert!(is_valid || !sure, "{:?}", object.root().to_json().to_string());
             valid += usize::from(is_valid);
             unsure += usize::from(is_valid && !sure);
         }
         assert!(valid > 500, "{valid} of {} fixtures are valid", all.len());
-        assert!(
-            unsure * 50 < valid,
-            "{unsure} of {valid} valid objects are not sure"
-        );
+        assert!(unsure * 50 < valid, "{unsure} of {valid} valid objects are not sure");
     }
 
     /// Every value in a document, to be replaced.
@@ -322,10 +262,7 @@ mod quick {
         let asked = std::env::var("SCHEMA_MUTANTS").ok();
         let most: usize = asked.and_then(|n| n.parse().ok()).unwrap_or(4000);
         let mut mutants: Vec<(usize, String, usize)> = Vec::new();
-        let bases: Vec<Value> = fixtures("verdicts")
-            .iter()
-            .map(|o| o.root().to_json())
-            .collect();
+        let bases: Vec<Value> = fixtures("verdicts").iter().map(|o| o.root().to_json()).collect();
         for (base, value) in bases.iter().enumerate() {
             let mut at = Vec::new();
             places(value, "", &mut at);

@@ -88,10 +88,7 @@ pub(crate) enum Counted {
 impl Violation {
     /// A violation at a node, written or not.
     pub(crate) fn at(node: &Node<'_>, problem: Problem) -> Violation {
-        Violation {
-            pointer: node.pointer(),
-            problem,
-        }
+        Violation { pointer: node.pointer(), problem }
     }
 
     /// A required field that is not written.
@@ -101,14 +98,7 @@ impl Violation {
 
     /// What is wrong in words.
     pub(crate) fn invalid(node: &Node<'_>, message: impl Into<String>) -> Violation {
-        Violation::at(
-            node,
-            Problem::Invalid {
-                message: message.into(),
-                help: None,
-                fix: None,
-            },
-        )
+        Violation::at(node, Problem::Invalid { message: message.into(), help: None, fix: None })
     }
 
     /// Adds what to write instead; only violations in words carry it.

@@ -53,11 +53,7 @@ pub(super) fn error_span(text: &str, at: u32) -> Span {
     while start > 0 && !text.is_char_boundary(start) {
         start -= 1;
     }
-    let width = text[start..]
-        .chars()
-        .next()
-        .filter(|c| *c != '\n' && *c != '\r')
-        .map_or(0, char::len_utf8);
+    let width = text[start..].chars().next().filter(|c| *c != '\n' && *c != '\r').map_or(0, char::len_utf8);
     Span::new(start as u32, (start + width) as u32)
 }
 
@@ -65,10 +61,7 @@ impl Build {
     pub(super) fn new(text: Arc<str>, start: u32) -> Build {
         let slots = SCRATCH.take();
         Build {
-            tree: Tree {
-                slots,
-                ..Tree::new(text, true)
-            },
+            tree: Tree { slots, ..Tree::new(text, true) },
             frames: Vec::new(),
             anchors: Vec::new(),
             problems: Vec::new(),
@@ -114,12 +107,7 @@ impl Build {
             return;
         }
         self.fatal = kind != ProblemKind::DuplicateKey;
-        self.problems.push(Problem {
-            kind,
-            span,
-            message,
-            other,
-        });
+        self.problems.push(Problem { kind, span, message, other });
     }
 
     pub(super) fn event(&mut self, event: &Event<'_>, span: Span) {
@@ -140,21 +128,14 @@ impl Build {
             Event::MappingEnd | Event::SequenceEnd => self.close(span),
             Event::Alias(id) => self.alias(*id, span),
             Event::UnresolvedAlias(name) => {
-                self.problem(
-                    ProblemKind::Syntax,
-                    span,
-                    format!("unknown anchor `{name}`"),
-                    None,
-                );
+                self.problem(ProblemKind::Syntax, span, format!("unknown anchor `{name}`"), None);
             }
             _ => {}
         }
     }
 
     fn wants_key(&self) -> bool {
-        self.frames
-            .last()
-            .is_some_and(|f| f.mapping && f.key.is_none())
+        self.frames.last().is_some_and(|f| f.mapping && f.key.is_none())
     }
 
     pub(super) fn scalar(
@@ -167,11 +148,7 @@ impl Build {
     ) {
         let plain = style == ScalarStyle::Plain;
         // An empty value is the text `~` with an empty span.
-        let value = if plain && span.start == span.end {
-            ""
-        } else {
-            value
-        };
+        let value = if plain && span.start == span.end { "" } else { value };
         if plain && value.is_empty() {
             span.end = span.start;
         }
@@ -244,12 +221,7 @@ impl Build {
 
     fn push_key(&mut self, span: Span, text: u32, sign: u16, merge: bool) {
         if let Some(frame) = self.frames.last_mut() {
-            frame.key = Some(Key {
-                span,
-                text,
-                sign,
-                merge,
-            });
+            frame.key = Some(Key { span, text, sign, merge });
         }
     }
 
@@ -291,10 +263,7 @@ impl Build {
             self.problem(
                 ProblemKind::Syntax,
                 error_span(&Arc::clone(&self.tree.text), span.start),
-                format!(
-                    "a {} cannot be a key",
-                    if mapping { "mapping" } else { "list" }
-                ),
+                format!("a {} cannot be a key", if mapping { "mapping" } else { "list" }),
                 None,
             );
             self.push_key(span, NONE, 0, false);
@@ -311,15 +280,7 @@ impl Build {
         if anchor != 0 {
             self.anchors.push((anchor, at, 0));
         }
-        self.frames.push(Frame {
-            at,
-            mapping,
-            flow,
-            last: NONE,
-            key: None,
-            weight: 1,
-            anchor,
-        });
+        self.frames.push(Frame { at, mapping, flow, last: NONE, key: None, weight: 1, anchor });
     }
 
     pub(super) fn close(&mut self, span: Span) {

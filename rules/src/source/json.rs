@@ -39,12 +39,7 @@ fn push(tree: &mut Tree, text: &mut String, value: &Value, parent: u32, key: Opt
     match value {
         Value::Object(map) => {
             for (name, value) in map {
-                let key = Key {
-                    span: store(text, name),
-                    text: NONE,
-                    sign: sign(name),
-                    merge: false,
-                };
+                let key = Key { span: store(text, name), text: NONE, sign: sign(name), merge: false };
                 push(tree, text, value, at, Some(key));
             }
         }

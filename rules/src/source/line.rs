@@ -40,12 +40,7 @@ impl LineIndex {
                 sum += characters(block);
             }
         }
-        LineIndex {
-            starts,
-            counted,
-            marked: text.starts_with('\u{FEFF}'),
-            ascii,
-        }
+        LineIndex { starts, counted, marked: text.starts_with('\u{FEFF}'), ascii }
     }
 
     /// How many lines there are; an empty text has one.
@@ -82,10 +77,7 @@ impl LineIndex {
         if self.marked && line == 0 && at > 0 {
             column -= 1;
         }
-        Position {
-            line: line as u32 + 1,
-            column: column + 1,
-        }
+        Position { line: line as u32 + 1, column: column + 1 }
     }
 
     /// The characters before a byte.
@@ -95,8 +87,7 @@ impl LineIndex {
         }
         let block = (at / BLOCK).min(self.counted.len().saturating_sub(1));
         let from = block * BLOCK;
-        self.counted.get(block).copied().unwrap_or_default()
-            + characters(&text.as_bytes()[from..at])
+        self.counted.get(block).copied().unwrap_or_default() + characters(&text.as_bytes()[from..at])
     }
 }
 

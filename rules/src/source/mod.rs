@@ -167,10 +167,7 @@ impl Source {
     pub(crate) fn part_of(&self, at: u32) -> Range<usize> {
         let parts = self.parts.get_or_init(|| cut(&self.text));
         let after = parts.partition_point(|part| part.start <= at as usize);
-        parts
-            .get(after.saturating_sub(1))
-            .cloned()
-            .unwrap_or(0..self.text.len())
+        parts.get(after.saturating_sub(1)).cloned().unwrap_or(0..self.text.len())
     }
 
     /// The offset on disk of a byte of the text: the same but for UTF-16.
@@ -204,19 +201,14 @@ fn utf8(bytes: Vec<u8>) -> (String, Vec<usize>) {
                 bytes[at..at + width].fill(b'?');
                 from = at + width;
             }
-            (
-                String::from_utf8(bytes).expect("every invalid byte was replaced"),
-                invalid,
-            )
+            (String::from_utf8(bytes).expect("every invalid byte was replaced"), invalid)
         }
     }
 }
 
 fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
     let units = bytes.chunks_exact(2).map(|c| unit([c[0], c[1]]));
-    char::decode_utf16(units)
-        .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
-        .collect()
+    char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }
 
 /// What the reader found wrong.
@@ -268,24 +260,14 @@ impl Document {
     }
 
     fn broken(span: Span, problem: Problem) -> Document {
-        Document {
-            number: 0,
-            span,
-            tree: None,
-            problems: vec![problem],
-            comments: Vec::new(),
-        }
+        Document { number: 0, span, tree: None, problems: vec![problem], comments: Vec::new() }
     }
 }
 
 /// Reads all documents of a source, one after the other.
 #[must_use]
 pub fn read(source: &Source) -> Vec<Document> {
-    number(
-        cut(source.text())
-            .into_iter()
-            .map(|part| parse_part(source, part)),
-    )
+    number(cut(source.text()).into_iter().map(|part| parse_part(source, part)))
 }
 
 /// Numbers the documents of a file, given part by part in their order.

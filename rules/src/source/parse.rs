@@ -82,11 +82,7 @@ struct Reader<'s> {
 
 impl<'s> Reader<'s> {
     fn new(source: &'s Source, part: Range<usize>) -> Self {
-        Reader {
-            source,
-            part,
-            documents: Vec::new(),
-        }
+        Reader { source, part, documents: Vec::new() }
     }
 
     fn read(mut self) -> Vec<Document> {
@@ -117,11 +113,7 @@ impl<'s> Reader<'s> {
                         let mut document = Document::broken(
                             Span::new(start, (base + text.len()) as u32),
                             Problem {
-                                kind: if limit {
-                                    ProblemKind::Limit
-                                } else {
-                                    ProblemKind::Syntax
-                                },
+                                kind: if limit { ProblemKind::Limit } else { ProblemKind::Syntax },
                                 span: error_span(source.text(), at),
                                 message: if limit {
                                     "nesting is deeper than 255 levels".to_owned()
@@ -160,8 +152,7 @@ impl<'s> Reader<'s> {
                             last.problems.push(Problem {
                                 kind: ProblemKind::TextAfterEnd,
                                 span: from,
-                                message: "text after `...` is dropped by Kubernetes' readers"
-                                    .to_owned(),
+                                message: "text after `...` is dropped by Kubernetes' readers".to_owned(),
                                 other: None,
                             });
                         }

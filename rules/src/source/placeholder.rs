@@ -15,8 +15,7 @@ pub fn is_placeholder(text: &str) -> bool {
     }
     if let Some(name) = text.strip_prefix('$') {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(word)
-        {
+        if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(word) {
             return true;
         }
     }
@@ -44,22 +43,16 @@ pub fn placeholder(text: &str) -> Option<&str> {
     if text.contains("{{") && text.contains("}}") {
         return between("{{", "}}").or(Some(text));
     }
-    between("${", "}")
-        .or_else(|| between("$(", ")"))
-        .or_else(|| {
-            if text.starts_with('$') {
-                return Some(text);
-            }
-            between("<<", ">>")
-                .or_else(|| between("<", ">"))
-                .filter(|found| is_placeholder(found))
-                .or(Some(text))
-        })
+    between("${", "}").or_else(|| between("$(", ")")).or_else(|| {
+        if text.starts_with('$') {
+            return Some(text);
+        }
+        between("<<", ">>").or_else(|| between("<", ">")).filter(|found| is_placeholder(found)).or(Some(text))
+    })
 }
 
 fn closed(text: &str, open: &str, close: char) -> bool {
-    text.find(open)
-        .is_some_and(|at| text[at + open.len()..].contains(close))
+    text.find(open).is_some_and(|at| text[at + open.len()..].contains(close))
 }
 
 /// `<cluster-name>` inside text; `a < b` and `<=` are none.
@@ -88,29 +81,12 @@ mod tests {
 
     #[test]
     fn placeholders_are_told_from_text() {
-        for text in [
-            "${X}",
-            "a-${CLUSTER}-b",
-            "$X",
-            "$(X)",
-            "{{ .Values.x }}",
-            "<account>",
-            "arn:<my account>:x",
-        ] {
+        for text in
+            ["${X}", "a-${CLUSTER}-b", "$X", "$(X)", "{{ .Values.x }}", "<account>", "arn:<my account>:x"]
+        {
             assert!(is_placeholder(text), "{text}");
         }
-        for text in [
-            "",
-            "gpu",
-            "$",
-            "$5",
-            "a < b",
-            "a <= b > c",
-            "10$",
-            "{a}",
-            "x{job=\"y\"}",
-            "cost$",
-        ] {
+        for text in ["", "gpu", "$", "$5", "a < b", "a <= b > c", "10$", "{a}", "x{job=\"y\"}", "cost$"] {
             assert!(!is_placeholder(text), "{text}");
             assert_eq!(placeholder(text), None, "{text}");
         }

@@ -44,10 +44,7 @@ pub(super) fn quick(source: &Source, part: &Range<usize>) -> Option<Vec<Document
 /// byte order marks.
 fn is_tame(bytes: &[u8]) -> bool {
     let mut rest = bytes;
-    while let Some(at) = rest
-        .iter()
-        .position(|b| (*b < b' ' && *b != b'\n') || *b >= 0x7F)
-    {
+    while let Some(at) = rest.iter().position(|b| (*b < b' ' && *b != b'\n') || *b >= 0x7F) {
         let wide = match rest[at..] {
             [0xE2, 0x80, 0xA8 | 0xA9, ..] => return false,
             [0xC3..=0xDF, ..] => 2,
@@ -230,12 +227,7 @@ impl Scan<'_> {
             }
         }
         self.build.open(mapping, false, 0, self.span(at, at));
-        self.levels.push(Level {
-            column,
-            mapping,
-            indentless,
-            pending: None,
-        });
+        self.levels.push(Level { column, mapping, indentless, pending: None });
         Some(())
     }
 
@@ -295,8 +287,7 @@ impl Scan<'_> {
         }
         let mapping = self.bytes[start] == b'{';
         let closing = if mapping { b'}' } else { b']' };
-        self.build
-            .open(mapping, true, 0, self.span(start, start + 1));
+        self.build.open(mapping, true, 0, self.span(start, start + 1));
         let mut at = self.blanks(start + 1, end);
         if self.bytes[..end].get(at) != Some(&closing) {
             loop {
@@ -381,11 +372,7 @@ fn next(bytes: &[u8], at: usize) -> Next {
     match bytes[at] {
         b'-' if ends_token(bytes, at + 1) => return Next::Item,
         b'"' | b'\'' => {
-            let style = if bytes[at] == b'"' {
-                ScalarStyle::DoubleQuoted
-            } else {
-                ScalarStyle::SingleQuoted
-            };
+            let style = if bytes[at] == b'"' { ScalarStyle::DoubleQuoted } else { ScalarStyle::SingleQuoted };
             if let Some(end) = quoted(bytes, at)
                 && end - at < MAX_KEY
                 && bytes.get(end) == Some(&b':')
@@ -405,22 +392,13 @@ fn next(bytes: &[u8], at: usize) -> Next {
         && bytes[at] != b'-'
         && bytes.get(end) == Some(&b':')
         && ends_token(bytes, end + 1);
-    if keyed {
-        Next::Key {
-            end,
-            style: ScalarStyle::Plain,
-        }
-    } else {
-        Next::Other
-    }
+    if keyed { Next::Key { end, style: ScalarStyle::Plain } } else { Next::Other }
 }
 
 /// Where a quoted scalar without escapes ends; `None` where it has some, or does not end here.
 fn quoted(bytes: &[u8], at: usize) -> Option<usize> {
     let quote = bytes[at];
-    let length = bytes[at + 1..]
-        .iter()
-        .position(|b| *b == quote || *b == b'\\')?;
+    let length = bytes[at + 1..].iter().position(|b| *b == quote || *b == b'\\')?;
     let close = at + 1 + length;
     let escape = quote == b'"' && bytes[close] == b'\\';
     let backslash = quote == b'\'' && bytes[close] == b'\\';
@@ -433,9 +411,7 @@ fn quoted(bytes: &[u8], at: usize) -> Option<usize> {
 /// Whether a plain scalar may begin here; what else could is left to the other parser.
 fn begins_plain(bytes: &[u8], at: usize) -> bool {
     match bytes[at] {
-        b'-' => bytes
-            .get(at + 1)
-            .is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')),
+        b'-' => bytes.get(at + 1).is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')),
         b'_' | b'.' | b'/' | b'$' | b'+' | b'(' | b'~' | b'<' | b'=' | b'^' | b';' | b'\\' => true,
         byte => byte.is_ascii_alphanumeric() || byte >= 0x80,
     }
@@ -468,16 +444,11 @@ fn flow_plain(bytes: &[u8], at: usize) -> Option<usize> {
     let word = |b: u8| {
         b.is_ascii_alphanumeric()
             || b >= 0x80
-            || matches!(
-                b,
-                b'_' | b'.' | b'/' | b'-' | b'$' | b'+' | b'(' | b')' | b'=' | b'~'
-            )
+            || matches!(b, b'_' | b'.' | b'/' | b'-' | b'$' | b'+' | b'(' | b')' | b'=' | b'~')
             || matches!(b, b'^' | b';' | b'<' | b' ')
     };
     let begins = match *bytes.get(at)? {
-        b'-' => bytes
-            .get(at + 1)
-            .is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'-'),
+        b'-' => bytes.get(at + 1).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'-'),
         b' ' | b')' => false,
         byte => word(byte),
     };
@@ -524,12 +495,7 @@ mod tests {
             if let Some(documents) = quick(&source, &part) {
                 taken += 1;
                 let expected = thorough(&source, part.clone());
-                assert_eq!(
-                    dump(&documents),
-                    dump(&expected),
-                    "of {:?}",
-                    &source.text()[part]
-                );
+                assert_eq!(dump(&documents), dump(&expected), "of {:?}", &source.text()[part]);
             }
         }
         taken

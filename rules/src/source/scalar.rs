@@ -57,12 +57,12 @@ pub fn resolve_plain(text: &str) -> Scalar<'_> {
         b'~' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'y' | b'Y' | b'o' | b'O' => {
             resolve_word(text).unwrap_or(Scalar::Str(text))
         }
-        b'0'..=b'9' | b'+' | b'-' => resolve_number(text)
-            .or_else(|| resolve_infinity(text))
-            .unwrap_or(Scalar::Str(text)),
-        b'.' => resolve_infinity(text)
-            .or_else(|| float(text).map(Scalar::Float))
-            .unwrap_or(Scalar::Str(text)),
+        b'0'..=b'9' | b'+' | b'-' => {
+            resolve_number(text).or_else(|| resolve_infinity(text)).unwrap_or(Scalar::Str(text))
+        }
+        b'.' => {
+            resolve_infinity(text).or_else(|| float(text).map(Scalar::Float)).unwrap_or(Scalar::Str(text))
+        }
         _ => Scalar::Str(text),
     }
 }
@@ -95,9 +95,7 @@ pub fn resolve_key(text: &str, plain: bool) -> Option<Cow<'_, str>> {
         Scalar::Bool(b) => Some(Cow::Borrowed(if b { "true" } else { "false" })),
         Scalar::Int(n) => Some(Cow::Owned(n.to_string())),
         Scalar::Float(f) if f.is_nan() => Some(Cow::Borrowed(".nan")),
-        Scalar::Float(f) if f.is_infinite() => {
-            Some(Cow::Borrowed(if f > 0.0 { ".inf" } else { "-.inf" }))
-        }
+        Scalar::Float(f) if f.is_infinite() => Some(Cow::Borrowed(if f > 0.0 { ".inf" } else { "-.inf" })),
         Scalar::Float(f) => Some(Cow::Owned(f.to_string())),
     }
 }
@@ -129,11 +127,8 @@ fn resolve_infinity(text: &str) -> Option<Scalar<'_>> {
 }
 
 fn resolve_number(text: &str) -> Option<Scalar<'_>> {
-    let plain: Cow<'_, str> = if text.contains('_') {
-        Cow::Owned(text.replace('_', ""))
-    } else {
-        Cow::Borrowed(text)
-    };
+    let plain: Cow<'_, str> =
+        if text.contains('_') { Cow::Owned(text.replace('_', "")) } else { Cow::Borrowed(text) };
     let (negative, digits) = match plain.as_bytes().first()? {
         b'-' => (true, &plain[1..]),
         b'+' => (false, &plain[1..]),
@@ -199,10 +194,7 @@ fn float(text: &str) -> Option<f64> {
 }
 
 fn digits_at(bytes: &[u8], from: usize) -> usize {
-    bytes[from..]
-        .iter()
-        .take_while(|b| b.is_ascii_digit())
-        .count()
+    bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count()
 }
 
 #[cfg(test)]
@@ -265,10 +257,7 @@ mod tests {
         for (text, value) in float {
             assert_eq!(resolve_plain(text), Scalar::Float(value), "{text}");
         }
-        assert_eq!(
-            resolve_plain("18446744073709551615"),
-            Scalar::UInt(u64::MAX)
-        );
+        assert_eq!(resolve_plain("18446744073709551615"), Scalar::UInt(u64::MAX));
         for text in [
             "0b12",
             "0x",
@@ -311,10 +300,7 @@ mod tests {
     #[test]
     fn tags_decide() {
         assert_eq!(resolve_tagged("on", true, TagKind::Str), Scalar::Str("on"));
-        assert_eq!(
-            resolve_tagged("yes", true, TagKind::Bool),
-            Scalar::Bool(true)
-        );
+        assert_eq!(resolve_tagged("yes", true, TagKind::Bool), Scalar::Bool(true));
         assert_eq!(resolve_tagged("3", false, TagKind::Int), Scalar::Int(3));
         assert_eq!(resolve_tagged("3", false, TagKind::None), Scalar::Str("3"));
     }

@@ -190,10 +190,7 @@ impl Tree {
     pub(crate) fn aliases(&self) -> &[(u32, u32)] {
         self.aliases.get_or_init(|| {
             let slots = (0..).zip(&self.slots);
-            slots
-                .filter(|(_, slot)| slot.kind == SlotKind::Alias)
-                .map(|(at, slot)| (at, slot.data))
-                .collect()
+            slots.filter(|(_, slot)| slot.kind == SlotKind::Alias).map(|(at, slot)| (at, slot.data)).collect()
         })
     }
 
@@ -280,9 +277,7 @@ impl Tree {
             SlotKey::None => "",
             SlotKey::Plain | SlotKey::Merge => self.stored(Span::new(start, end), NONE),
             SlotKey::Quoted => self.stored(Span::new(start, end), QUOTED),
-            SlotKey::Odd => self
-                .odd_key(at)
-                .map_or("", |key| self.stored(key.span, key.text)),
+            SlotKey::Odd => self.odd_key(at).map_or("", |key| self.stored(key.span, key.text)),
         }
     }
 
@@ -297,11 +292,7 @@ impl Tree {
     /// The slot behind a node and all that is in it.
     pub(crate) fn end(&self, at: u32) -> u32 {
         let slot = self.slot(at);
-        if slot.kind.is_collection() {
-            slot.data
-        } else {
-            at + 1
-        }
+        if slot.kind.is_collection() { slot.data } else { at + 1 }
     }
 
     /// Whether another child of the same collection follows.
@@ -360,11 +351,9 @@ impl Tree {
     pub(crate) fn scalar(&self, at: u32) -> Option<Scalar<'_>> {
         let slot = self.slot(at);
         match slot.kind {
-            SlotKind::Plain | SlotKind::Quoted | SlotKind::Block => Some(resolve_tagged(
-                self.scalar_text(at),
-                slot.kind == SlotKind::Plain,
-                slot.tag,
-            )),
+            SlotKind::Plain | SlotKind::Quoted | SlotKind::Block => {
+                Some(resolve_tagged(self.scalar_text(at), slot.kind == SlotKind::Plain, slot.tag))
+            }
             _ => None,
         }
     }
@@ -384,16 +373,8 @@ impl Tree {
 
     /// The written children of a collection, merge entries as they stand.
     pub(crate) fn children(&self, at: u32) -> Children<'_> {
-        let end = if self.slot(at).kind.is_collection() {
-            self.slot(at).data
-        } else {
-            at + 1
-        };
-        Children {
-            tree: self,
-            next: at + 1,
-            end,
-        }
+        let end = if self.slot(at).kind.is_collection() { self.slot(at).data } else { at + 1 };
+        Children { tree: self, next: at + 1, end }
     }
 
     /// Finds `name` in a mapping as Kubernetes' reader would: the entry written last counts, and
@@ -411,11 +392,7 @@ impl Tree {
             if child.key_sign == sign && self.is_key(at, name) {
                 return Some((at, false));
             }
-            at = if child.kind.is_collection() {
-                child.data
-            } else {
-                at + 1
-            };
+            at = if child.kind.is_collection() { child.data } else { at + 1 };
         }
         None
     }
@@ -455,17 +432,11 @@ impl Tree {
     pub(crate) fn entries(&self, mapping: u32) -> Vec<(&str, u32, bool)> {
         if self.slot(mapping).keys == Keys::Once {
             let children = self.children(mapping);
-            return children
-                .map(|child| (self.key_name(child), child, false))
-                .collect();
+            return children.map(|child| (self.key_name(child), child, false)).collect();
         }
         let mut out = Entries {
             list: Vec::new(),
-            by_name: self
-                .children(mapping)
-                .nth(16)
-                .is_some()
-                .then(std::collections::BTreeMap::new),
+            by_name: self.children(mapping).nth(16).is_some().then(std::collections::BTreeMap::new),
         };
         for child in self.children(mapping) {
             if !self.is_merge(child) {

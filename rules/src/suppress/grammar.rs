@@ -60,16 +60,10 @@ pub(super) fn comment(text: &str) -> Option<Said> {
     let mut said = Said::default();
     let rest = rest.trim_start();
     let at = text.len() - rest.len();
-    let verb = rest
-        .find(|c: char| c == '[' || c.is_whitespace())
-        .unwrap_or(rest.len());
+    let verb = rest.find(|c: char| c == '[' || c.is_whitespace()).unwrap_or(rest.len());
     let (verb, after) = rest.split_at(verb);
     if verb != "allow" {
-        let at = if verb.is_empty() {
-            name
-        } else {
-            at..at + verb.len()
-        };
+        let at = if verb.is_empty() { name } else { at..at + verb.len() };
         said.fault(at, "expected `allow[rule-id]` after `gpulint:`", COMMENT);
         return Some(said);
     }
@@ -93,14 +87,7 @@ pub(super) fn comment(text: &str) -> Option<Said> {
     rest.next_if(|word| text[word.clone()].starts_with("until="));
     let reasoned = rest.any(|word| is_word(&text[word]));
     if said.faults.is_empty() {
-        said.entries = ids
-            .into_iter()
-            .map(|id| Entry {
-                id,
-                until: until.clone(),
-                reasoned,
-            })
-            .collect();
+        said.entries = ids.into_iter().map(|id| Entry { id, until: until.clone(), reasoned }).collect();
     }
     Some(said)
 }
@@ -155,11 +142,7 @@ pub(super) fn annotation(text: &str) -> Said {
         };
         if said.faults.len() == faults {
             let reasoned = is_word(&text[head_end..part_end]);
-            said.entries.push(Entry {
-                id,
-                until,
-                reasoned,
-            });
+            said.entries.push(Entry { id, until, reasoned });
         }
     }
     if said.entries.is_empty() && said.faults.is_empty() {
@@ -236,35 +219,14 @@ mod tests {
                 "## gpulint: allow [ a , b, ] until=2027-01-31 für später",
                 vec!["a until 2027-01-31", "b until 2027-01-31"],
             ),
-            (
-                "# gpulint: allow[a]\tuntil=2027-01-31: later\r",
-                vec!["a until 2027-01-31"],
-            ),
-            (
-                "# gpulint: alow[a]",
-                vec!["expected `allow[rule-id]` after `gpulint:` @ alow"],
-            ),
-            (
-                "# gpulint:",
-                vec!["expected `allow[rule-id]` after `gpulint:` @ gpulint:"],
-            ),
-            (
-                "# gpulint: allow a",
-                vec!["missing `[` after `allow` @ allow"],
-            ),
-            (
-                "# gpulint: allow[a, b why ",
-                vec!["missing `]` after the rules @ [a, b why"],
-            ),
+            ("# gpulint: allow[a]\tuntil=2027-01-31: later\r", vec!["a until 2027-01-31"]),
+            ("# gpulint: alow[a]", vec!["expected `allow[rule-id]` after `gpulint:` @ alow"]),
+            ("# gpulint:", vec!["expected `allow[rule-id]` after `gpulint:` @ gpulint:"]),
+            ("# gpulint: allow a", vec!["missing `[` after `allow` @ allow"]),
+            ("# gpulint: allow[a, b why ", vec!["missing `]` after the rules @ [a, b why"]),
             ("# gpulint: allow[ , ]", vec!["no rule is named @ [ , ]"]),
-            (
-                "# gpulint: allow[a] until=2027-02-30 x",
-                vec!["`2027-02-30` is no date @ 2027-02-30"],
-            ),
-            (
-                "# gpulint: allow[a] until= x",
-                vec!["`until=` has no date @ until="],
-            ),
+            ("# gpulint: allow[a] until=2027-02-30 x", vec!["`2027-02-30` is no date @ 2027-02-30"]),
+            ("# gpulint: allow[a] until= x", vec!["`until=` has no date @ until="]),
             (
                 "# gpulint: allow[a] x until=2027-01-31",
                 vec!["`until=` belongs directly after the `]` @ until=2027-01-31"],
@@ -280,19 +242,10 @@ mod tests {
     fn annotations_are_read() {
         for (text, expected) in [
             ("a", vec!["a"]),
-            (
-                "a: why: because; b until=2027-01-31: später;",
-                vec!["a", "b until 2027-01-31"],
-            ),
+            ("a: why: because; b until=2027-01-31: später;", vec!["a", "b until 2027-01-31"]),
             ("a until=2027-01-31", vec!["a until 2027-01-31"]),
             ("a until=soon: x; b", vec!["b", "`soon` is no date @ soon"]),
-            (
-                "a because; b",
-                vec![
-                    "b",
-                    "expected a rule's id before the `:`, found `a because` @ a because",
-                ],
-            ),
+            ("a because; b", vec!["b", "expected a rule's id before the `:`, found `a because` @ a because"]),
             (": why", vec!["no rule is named before the `:` @ : why"]),
             (" ; ", vec!["no rule is named @  ; "]),
         ] {

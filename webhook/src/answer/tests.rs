@@ -17,9 +17,7 @@ fn pool(extra: Value) -> Value {
         "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m",
                        "budgets": [{"nodes": "10%"}]}
     });
-    spec.as_object_mut()
-        .unwrap()
-        .extend(extra.as_object().unwrap().clone());
+    spec.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpu"}, "spec": spec})
 }
 
@@ -41,21 +39,10 @@ fn a_bad_pool_is_denied_as_the_api_server_would() {
     assert_eq!(answer["status"]["details"]["name"], "gpu");
     assert_eq!(answer["status"]["details"]["group"], "karpenter.sh");
     let causes = answer["status"]["details"]["causes"].as_array().unwrap();
-    let taint = causes
-        .iter()
-        .find(|c| c["field"] == "spec.template.spec.taints")
-        .unwrap();
-    assert!(
-        answer["auditAnnotations"]["denied"]
-            .as_str()
-            .unwrap()
-            .contains("gpu-pool-untainted")
-    );
+    let taint = causes.iter().find(|c| c["field"] == "spec.template.spec.taints").unwrap();
+    assert!(answer["auditAnnotations"]["denied"].as_str().unwrap().contains("gpu-pool-untainted"));
     let message = taint["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("gpulint gpu-pool-untainted: "),
-        "{message}"
-    );
+    assert!(message.starts_with("gpulint gpu-pool-untainted: "), "{message}");
 }
 
 #[test]
@@ -79,14 +66,9 @@ fn deletions_and_subresources_are_never_judged() {
 
 fn decide(extra: &Value) -> Answer {
     let engine = Engine::new(Settings::default());
-    let mut request =
-        json!({"uid": "u-1", "name": "gpu", "operation": "CREATE", "object": pool(json!({}))});
-    request
-        .as_object_mut()
-        .unwrap()
-        .extend(extra.as_object().unwrap().clone());
-    let body =
-        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    let mut request = json!({"uid": "u-1", "name": "gpu", "operation": "CREATE", "object": pool(json!({}))});
+    request.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let index = Index::new(false);
     let by_hand = Circumstances::default();
     answer(&engine, &index, by_hand, body.to_string().as_bytes()).unwrap()
@@ -94,12 +76,8 @@ fn decide(extra: &Value) -> Answer {
 
 /// As the API server is answered.
 fn live(settings: Settings, index: &Index, request: &Value) -> (Answer, Value) {
-    let circumstances = Circumstances {
-        live: true,
-        watched: true,
-    };
-    let body =
-        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    let circumstances = Circumstances { live: true, watched: true };
+    let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let engine = Engine::new(settings);
     let answer = answer(&engine, index, circumstances, body.to_string().as_bytes()).unwrap();
     let mut body: Value = serde_json::from_slice(&answer.body).unwrap();
@@ -128,10 +106,7 @@ fn what_the_api_server_took_is_not_refused_in_its_name() {
 
     let (_, response) = live(Settings::default(), &complete, &request);
     // What is wrong with the pool by its meaning still denies it.
-    assert!(
-        fields(&response).contains("gpu-pool-untainted"),
-        "{response}"
-    );
+    assert!(fields(&response).contains("gpu-pool-untainted"), "{response}");
     assert!(!fields(&response).contains("fromTheFuture"), "{response}");
     let warnings = response["warnings"].to_string();
     assert!(warnings.contains("fromTheFuture"), "{response}");
@@ -171,8 +146,7 @@ fn what_is_not_listed_yet_is_said() {
 
 #[test]
 fn what_stands_elsewhere_in_a_list_is_no_new_finding() {
-    let requirement =
-        json!({"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["many"]});
+    let requirement = json!({"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["many"]});
     let mut old = pool(json!({}));
     let requirements = |pool: &mut Value, at: usize, item: &Value| {
         let list = pool["spec"]["template"]["spec"]["requirements"].as_array_mut();
@@ -199,16 +173,9 @@ fn namespaces_and_suppressions_as_configured() {
             "karpenter.sh/do-not-disrupt": "yes"}},
         "spec": {"containers": [{"name": "a", "image": "registry.example.com/a:1"}]}});
     let request = json!({"uid": "u", "operation": "CREATE", "namespace": "tools", "object": chart});
-    let decision = |text: &str| {
-        live(configured(text), &Index::new(true), &request)
-            .0
-            .decision
-    };
+    let decision = |text: &str| live(configured(text), &Index::new(true), &request).0.decision;
     let suppressed = decision("{}");
-    assert!(
-        matches!(suppressed, Decision::Allowed | Decision::Warned),
-        "{suppressed:?}"
-    );
+    assert!(matches!(suppressed, Decision::Allowed | Decision::Warned), "{suppressed:?}");
     let forbidden = "webhook: {forbid-suppressions: [do-not-disrupt-invalid-value]}";
     assert_eq!(decision(forbidden), Decision::Denied);
     let exempt = "webhook: {forbid-suppressions: [do-not-disrupt-invalid-value], exempt-namespaces: [tools]}";
@@ -231,10 +198,7 @@ fn what_does_not_fit_into_the_warnings_is_counted() {
     let length: usize = warnings.iter().map(|w| w.as_str().unwrap().len()).sum();
     assert!(length <= 4096, "{length}");
     for warning in warnings {
-        assert!(
-            warning.as_str().unwrap().chars().count() <= 120,
-            "{warning}"
-        );
+        assert!(warning.as_str().unwrap().chars().count() <= 120, "{warning}");
     }
     let last = warnings.last().unwrap().as_str().unwrap();
     let left: usize = last
@@ -253,8 +217,7 @@ fn karpenter_and_derived_objects_are_never_held_up() {
     assert_eq!(decide(&user).decision, Decision::Exempt);
     let user = json!({"userInfo": {"username": "system:serviceaccount:karpenter:someone"}});
     assert_eq!(decide(&user).decision, Decision::Denied);
-    let owner =
-        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "controller": true});
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "controller": true});
     let pod = |owner: &Value| {
         json!({"object": {"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "x-1", "ownerReferences": [owner]}, "spec": {"containers": []}}})
@@ -272,11 +235,7 @@ fn karpenter_and_derived_objects_are_never_held_up() {
 fn what_no_rule_knows_is_allowed_with_a_warning() {
     let unknown = decide(&json!({"object": {"apiVersion": "example.com/v1", "kind": "NodePool"}}));
     assert_eq!(unknown.decision, Decision::UnknownKind);
-    assert!(
-        String::from_utf8(unknown.body)
-            .unwrap()
-            .contains("NodePool.example.com")
-    );
+    assert!(String::from_utf8(unknown.body).unwrap().contains("NodePool.example.com"));
     let broken = decide(&json!({"object": ["no", "object"]}));
     assert_eq!(broken.decision, Decision::Unparsable);
     assert!(String::from_utf8(broken.body).unwrap().contains("warnings"));
@@ -291,10 +250,7 @@ fn what_is_no_review_is_an_error() {
         r#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}"#,
         r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#,
     ] {
-        assert!(
-            review(&engine, &Index::new(false), body.as_bytes()).is_err(),
-            "{body}"
-        );
+        assert!(review(&engine, &Index::new(false), body.as_bytes()).is_err(), "{body}");
     }
 }
 

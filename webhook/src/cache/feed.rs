@@ -27,9 +27,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Watches every kind that rules read, for as long as it is polled.
 pub(crate) async fn feed(cache: Arc<Cache>, client: Client) {
-    let watches = kinds::read()
-        .iter()
-        .map(|kind| watch(Arc::clone(&cache), client.clone(), *kind));
+    let watches = kinds::read().iter().map(|kind| watch(Arc::clone(&cache), client.clone(), *kind));
     futures::future::join_all(watches).await;
 }
 

@@ -1,8 +1,8 @@
 //! Makes keys and certificates.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PublicKeyData,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -28,10 +28,7 @@ pub(super) fn ca(number: i64, now: i64, until: i64) -> Result<Made, MakeError> {
     (params.not_before, params.not_after) = (moment(now - SKEW), moment(until));
     let key = KeyPair::generate()?;
     let certificate = params.self_signed(&key)?;
-    Ok(Made {
-        certificate: certificate.pem(),
-        key: key.serialize_pem(),
-    })
+    Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 /// A serving certificate for `names`, signed by a CA.
@@ -52,10 +49,7 @@ pub(super) fn serving(
     (params.not_before, params.not_after) = (moment(now - SKEW), moment(until));
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, &issuer)?;
-    Ok(Made {
-        certificate: certificate.pem(),
-        key: key.serialize_pem(),
-    })
+    Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 /// Whether key and certificate, as PEM, go together.

@@ -158,19 +158,11 @@ impl Keys {
 
     fn has_names(&self, wanted: &Wanted) -> bool {
         let held: Vec<&str> = self.text(NAMES).unwrap_or_default().lines().collect();
-        wanted
-            .names
-            .iter()
-            .all(|name| held.contains(&name.as_str()))
+        wanted.names.iter().all(|name| held.contains(&name.as_str()))
     }
 
     /// A serving certificate by the CA of now.
-    fn new_serving(
-        &mut self,
-        names: &[String],
-        wanted: &Wanted,
-        now: i64,
-    ) -> Result<(), MakeError> {
+    fn new_serving(&mut self, names: &[String], wanted: &Wanted, now: i64) -> Result<(), MakeError> {
         self.sign(CA, CA_KEY, names, wanted, now)
     }
 
@@ -196,10 +188,7 @@ impl Keys {
     /// Another CA takes the place of the one that is there, if any.
     fn new_ca(&mut self, wanted: &Wanted, now: i64) -> Result<(), MakeError> {
         // A number that no CA had before, however fast they follow each other.
-        let since = now.max(
-            self.number(CA_SINCE)
-                .map_or(now, |before| before.saturating_add(1)),
-        );
+        let since = now.max(self.number(CA_SINCE).map_or(now, |before| before.saturating_add(1)));
         let made = make::ca(since, now, now + seconds(wanted.lifetimes.ca))?;
         if self.0.contains_key(CA) {
             self.retire_ca();
@@ -231,10 +220,7 @@ pub(crate) fn plan(held: &Keys, wanted: &Wanted, now: i64) -> Result<Option<Keys
         }
     }
     let ca_since = held.number(CA_SINCE);
-    let ca = held
-        .ends(CA, now)
-        .zip(ca_since)
-        .filter(|(ends, _)| *ends > now && held.is_pair(CA, CA_KEY));
+    let ca = held.ends(CA, now).zip(ca_since).filter(|(ends, _)| *ends > now && held.is_pair(CA, CA_KEY));
     let serving_ends = held.ends(SERVING, now).unwrap_or(now);
     let broken = !held.is_pair(SERVING, SERVING_KEY) || serving_ends <= now;
     let Some((ca_ends, ca_since)) = ca else {
@@ -271,11 +257,7 @@ pub(crate) fn plan(held: &Keys, wanted: &Wanted, now: i64) -> Result<Option<Keys
         keys.change_over(wanted, now)?;
     } else if held.old_can_sign(now) && (due || !held.has_names(wanted)) {
         // The new CA is not trusted yet, and what is served must not end meanwhile.
-        let names = if due {
-            wanted.names.clone()
-        } else {
-            held.all_names(wanted)
-        };
+        let names = if due { wanted.names.clone() } else { held.all_names(wanted) };
         keys.sign(CA_OLD, CA_OLD_KEY, &names, wanted, now)?;
     }
     Ok((keys != *held).then_some(keys))
@@ -316,20 +298,11 @@ mod tests {
     /// What a replica makes of it that has announced what is held.
     fn next(held: &Keys, now: i64) -> Keys {
         let announced = held.ca();
-        next_for(
-            held,
-            &Wanted {
-                announced,
-                ..wanted()
-            },
-            now,
-        )
+        next_for(held, &Wanted { announced, ..wanted() }, now)
     }
 
     fn next_for(held: &Keys, wanted: &Wanted, now: i64) -> Keys {
-        plan(held, wanted, now)
-            .unwrap()
-            .unwrap_or_else(|| held.clone())
+        plan(held, wanted, now).unwrap().unwrap_or_else(|| held.clone())
     }
 
     /// Whether the serving certificate is signed by a CA of the bundle, as webpki sees it.
@@ -342,25 +315,20 @@ mod tests {
         for certificate in CertificateDer::pem_slice_iter(bundle) {
             roots.add(certificate.unwrap()).unwrap();
         }
-        let verifier =
-            WebPkiServerVerifier::builder_with_provider(std::sync::Arc::new(roots), provider)
-                .build()
-                .unwrap();
+        let verifier = WebPkiServerVerifier::builder_with_provider(std::sync::Arc::new(roots), provider)
+            .build()
+            .unwrap();
         let leaf = CertificateDer::from_pem_slice(&keys.0[SERVING]).unwrap();
         let name = ServerName::try_from("gpulint.gpulint.svc").unwrap();
         let now = UnixTime::since_unix_epoch(Duration::from_secs(now.try_into().unwrap()));
-        verifier
-            .verify_server_cert(&leaf, &[], &name, &[], now)
-            .is_ok()
+        verifier.verify_server_cert(&leaf, &[], &name, &[], now).is_ok()
     }
 
     #[test]
     fn a_first_start_makes_everything_and_a_second_one_nothing() {
         let keys = next(&Keys::default(), START);
         assert!(is_trusted(&keys, &keys.bundle(), START));
-        Tls::new(TlsFloor::Tls12)
-            .install(&keys.pair(None).unwrap())
-            .unwrap();
+        Tls::new(TlsFloor::Tls12).install(&keys.pair(None).unwrap()).unwrap();
         assert!(plan(&keys, &wanted(), START + 1).unwrap().is_none());
     }
 
@@ -373,23 +341,11 @@ mod tests {
             keys = next(&keys, now);
             // A replica that has not looked yet patched the bundle of before, and an API server
             // reads it a little later than that.
-            assert!(
-                is_trusted(&keys, &before.bundle(), now),
-                "at {}",
-                now - START
-            );
-            assert!(
-                is_trusted(&before, &keys.bundle(), now),
-                "at {}",
-                now - START
-            );
+            assert!(is_trusted(&keys, &before.bundle(), now), "at {}", now - START);
+            assert!(is_trusted(&before, &keys.bundle(), now), "at {}", now - START);
             renewals += usize::from(before.0[SERVING] != keys.0[SERVING]);
             cas += usize::from(before.0[CA] != keys.0[CA]);
-            assert!(
-                keys.ends(SERVING, now).unwrap() - now > 200,
-                "at {}",
-                now - START
-            );
+            assert!(keys.ends(SERVING, now).unwrap() - now > 200, "at {}", now - START);
             assert!(CertificateDer::pem_slice_iter(&keys.bundle()).count() <= 2);
         }
         assert!(cas >= 5, "{cas}");
@@ -412,10 +368,7 @@ mod tests {
                     Some(value) => broken.set(key, value),
                 }
                 let repaired = next(&broken, START + 1);
-                assert!(
-                    is_trusted(&repaired, &repaired.bundle(), START + 1),
-                    "{key}"
-                );
+                assert!(is_trusted(&repaired, &repaired.bundle(), START + 1), "{key}");
             }
         }
     }
@@ -438,10 +391,7 @@ mod tests {
         assert_eq!(writes, 1);
         // The next regular renewal forgets a name that nobody wants any more.
         let renewed = next(&keys, START + 700);
-        assert_eq!(
-            renewed.text(NAMES),
-            Some(wanted().names.join("\n").as_str())
-        );
+        assert_eq!(renewed.text(NAMES), Some(wanted().names.join("\n").as_str()));
     }
 
     #[test]
@@ -475,14 +425,7 @@ mod tests {
         for now in (START..START + 6000).step_by(5) {
             let before = keys.clone();
             let announced = keys.ca();
-            keys = next_for(
-                &keys,
-                &Wanted {
-                    announced,
-                    ..long.clone()
-                },
-                now,
-            );
+            keys = next_for(&keys, &Wanted { announced, ..long.clone() }, now);
             let left = keys.ends(SERVING, now).unwrap() - now;
             assert!(left >= 25, "{left} at {}", now - START);
             // An API server that reads a bundle only after a minute.
@@ -504,19 +447,8 @@ mod tests {
         // Nobody may write the webhook configurations from the day on when the CA is due.
         for now in (START..START + 8900).step_by(10) {
             let announced = (now < START + 6000).then(|| first.ca()).flatten();
-            keys = next_for(
-                &keys,
-                &Wanted {
-                    announced,
-                    ..wanted()
-                },
-                now,
-            );
-            assert!(
-                is_trusted(&keys, &first.bundle(), now),
-                "at {}",
-                now - START
-            );
+            keys = next_for(&keys, &Wanted { announced, ..wanted() }, now);
+            assert!(is_trusted(&keys, &first.bundle(), now), "at {}", now - START);
         }
         assert_ne!(keys.0[CA], first.0[CA]);
         // The CA ends, and what the new one signs is better than nothing.
@@ -549,10 +481,7 @@ mod tests {
                 }
                 changed = changed.or(Some(now - taken));
             }
-            assert!(
-                changed.is_some_and(|at| (120..=200).contains(&at)),
-                "{changed:?}"
-            );
+            assert!(changed.is_some_and(|at| (120..=200).contains(&at)), "{changed:?}");
             assert!(!keys.0.contains_key(CA_OLD) && !keys.0.contains_key(CA_OLD_KEY));
         }
     }

@@ -32,10 +32,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn new(client: Client, namespace: &str, name: &str) -> Store {
-        Store {
-            api: Api::namespaced(client, namespace),
-            name: name.to_owned(),
-        }
+        Store { api: Api::namespaced(client, namespace), name: name.to_owned() }
     }
 
     /// What all replicas hold to, renewed where it is due. Where somebody took the Secret away, a
@@ -47,11 +44,7 @@ impl Store {
         now: impl Fn() -> i64,
     ) -> Result<Keys, StoreError> {
         for _ in 0..ATTEMPTS {
-            let found = self
-                .api
-                .get_opt(&self.name)
-                .await
-                .map_err(|e| self.error(e))?;
+            let found = self.api.get_opt(&self.name).await.map_err(|e| self.error(e))?;
             let held = match (&found, before) {
                 (Some(secret), _) => keys(secret),
                 (None, Some(before)) => before.gone(),
@@ -80,10 +73,7 @@ impl Store {
         let secret = Secret {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
-                labels: Some(BTreeMap::from([(
-                    "app.kubernetes.io/name".to_owned(),
-                    "gpulint".to_owned(),
-                )])),
+                labels: Some(BTreeMap::from([("app.kubernetes.io/name".to_owned(), "gpulint".to_owned())])),
                 ..ObjectMeta::default()
             },
             data: Some(data(keys)),
@@ -98,17 +88,11 @@ impl Store {
     async fn replace(&self, mut secret: Secret, keys: &Keys) -> kube::Result<()> {
         secret.data = Some(data(keys));
         let params = PostParams::default();
-        self.api
-            .replace(&self.name, &params, &secret)
-            .await
-            .map(|_| ())
+        self.api.replace(&self.name, &params, &secret).await.map(|_| ())
     }
 
     fn error(&self, source: kube::Error) -> StoreError {
-        StoreError::Api {
-            name: self.name.clone(),
-            source,
-        }
+        StoreError::Api { name: self.name.clone(), source }
     }
 }
 
@@ -119,7 +103,5 @@ fn keys(secret: &Secret) -> Keys {
 
 fn data(keys: &Keys) -> BTreeMap<String, ByteString> {
     let entries = keys.0.iter();
-    entries
-        .map(|(k, v)| (k.clone(), ByteString(v.clone())))
-        .collect()
+    entries.map(|(k, v)| (k.clone(), ByteString(v.clone()))).collect()
 }

@@ -18,10 +18,7 @@ const HEAD: &str =
 pub fn chart_files() -> Result<Vec<(&'static str, String)>, serde_saphyr::ser::Error> {
     let kinds = format!("{HEAD}{}", serde_saphyr::to_string(&table())?);
     let conditions = format!("{HEAD}{}", serde_saphyr::to_string(&match_conditions())?);
-    Ok(vec![
-        ("files/kinds.yaml", kinds),
-        ("files/conditions.yaml", conditions),
-    ])
+    Ok(vec![("files/kinds.yaml", kinds), ("files/conditions.yaml", conditions)])
 }
 
 fn table() -> Value {
@@ -35,11 +32,7 @@ fn table() -> Value {
     }
     for kind in kinds::read() {
         if let Some(resource) = kinds::resource(*kind) {
-            groups
-                .entry(kind.group)
-                .or_default()
-                .1
-                .push(resource.plural);
+            groups.entry(kind.group).or_default().1.push(resource.plural);
         }
     }
     let groups = groups.into_iter().map(|(group, (judged, mut read))| {
@@ -69,11 +62,7 @@ mod tests {
                 std::fs::write(&path, &text).unwrap();
             }
             let found = std::fs::read_to_string(&path).unwrap_or_default();
-            assert!(
-                found == text,
-                "{} is old: UPDATE=1 cargo test writes it",
-                path.display()
-            );
+            assert!(found == text, "{} is old: UPDATE=1 cargo test writes it", path.display());
         }
     }
 

@@ -97,16 +97,10 @@ impl Install {
         if !(1..=10).contains(&self.timeout_seconds) {
             return Err(InstallError::Timeout(self.timeout_seconds));
         }
-        let blocking: Vec<&str> = self
-            .matched()
-            .map(|kind| kind.kind)
-            .filter(|kind| NODE_BLOCKING.contains(kind))
-            .collect();
+        let blocking: Vec<&str> =
+            self.matched().map(|kind| kind.kind).filter(|kind| NODE_BLOCKING.contains(kind)).collect();
         if self.fail && !blocking.is_empty() {
-            return Err(InstallError::BlocksNodes(
-                blocking.join(", "),
-                blocking.join(","),
-            ));
+            return Err(InstallError::BlocksNodes(blocking.join(", "), blocking.join(",")));
         }
         Ok(())
     }
@@ -114,10 +108,7 @@ impl Install {
     /// The kinds that the webhooks match.
     fn matched(&self) -> impl Iterator<Item = Kind> {
         let excluded = |kind: &Kind| self.exclude_kinds.iter().any(|e| e == kind.kind);
-        kinds::judged()
-            .iter()
-            .copied()
-            .filter(move |k| !excluded(k))
+        kinds::judged().iter().copied().filter(move |k| !excluded(k))
     }
 }
 

@@ -149,10 +149,7 @@ fn pod(install: &Install) -> Value {
     }
     set(
         "topologySpreadConstraints",
-        json!([
-            spread("topology.kubernetes.io/zone"),
-            spread("kubernetes.io/hostname")
-        ]),
+        json!([spread("topology.kubernetes.io/zone"), spread("kubernetes.io/hostname")]),
     );
     set(
         "securityContext",
@@ -160,10 +157,7 @@ fn pod(install: &Install) -> Value {
                "seccompProfile": {"type": "RuntimeDefault"}}),
     );
     set("containers", json!([container(install)]));
-    set(
-        "volumes",
-        json!([{"name": "config", "configMap": {"name": install.name}}]),
-    );
+    set("volumes", json!([{"name": "config", "configMap": {"name": install.name}}]));
     Value::Object(spec)
 }
 

@@ -13,27 +13,21 @@ use crate::kinds;
 #[must_use]
 pub fn webhook_configurations(install: &Install) -> [Value; 2] {
     let matched: Vec<Kind> = install.matched().collect();
-    let fixed: Vec<Kind> = matched
-        .iter()
-        .copied()
-        .filter(|kind| kinds::is_mutated(*kind))
-        .collect();
+    let fixed: Vec<Kind> = matched.iter().copied().filter(|kind| kinds::is_mutated(*kind)).collect();
     let policy = if install.fail { "Fail" } else { "Ignore" };
     let validating = webhook(install, "validate", policy, &matched);
     let mut mutating = webhook(install, "mutate", "Ignore", &fixed);
     mutating["reinvocationPolicy"] = "IfNeeded".into();
-    [
-        ("ValidatingWebhookConfiguration", validating),
-        ("MutatingWebhookConfiguration", mutating),
-    ]
-    .map(|(kind, webhook)| {
-        json!({
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": kind,
-            "metadata": {"name": install.name, "labels": labels(install)},
-            "webhooks": [webhook]
-        })
-    })
+    [("ValidatingWebhookConfiguration", validating), ("MutatingWebhookConfiguration", mutating)].map(
+        |(kind, webhook)| {
+            json!({
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": kind,
+                "metadata": {"name": install.name, "labels": labels(install)},
+                "webhooks": [webhook]
+            })
+        },
+    )
 }
 
 fn webhook(install: &Install, path: &str, policy: &str, matched: &[Kind]) -> Value {

@@ -53,11 +53,7 @@ pub(crate) enum Stage {
 const FIRST: Duration = Duration::from_secs(1);
 
 /// Serves until the end, then lets open requests finish.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    service: Service,
-    mut stage: watch::Receiver<Stage>,
-) {
+pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: watch::Receiver<Stage>) {
     let mut open = JoinSet::new();
     let places = Arc::new(Semaphore::new(service.limits.connections));
     loop {
@@ -92,10 +88,7 @@ pub(crate) async fn serve(
     }
     drop(listener);
     let all = async { while open.join_next().await.is_some() {} };
-    if tokio::time::timeout(service.limits.drain, all)
-        .await
-        .is_err()
-    {
+    if tokio::time::timeout(service.limits.drain, all).await.is_err() {
         tracing::warn!("some requests did not finish in time");
     }
 }
@@ -128,10 +121,7 @@ where
 {
     let limits = &service.limits;
     let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -223,12 +213,7 @@ struct Happening {
 impl Activity {
     fn new() -> Arc<Activity> {
         Arc::new(Activity {
-            now: Mutex::new(Happening {
-                open: 0,
-                any: false,
-                http2: false,
-                since: Instant::now(),
-            }),
+            now: Mutex::new(Happening { open: 0, any: false, http2: false, since: Instant::now() }),
             first: Notify::new(),
         })
     }
@@ -301,8 +286,7 @@ mod tests {
 
     use super::*;
 
-    const REQUEST: &[u8] =
-        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    const REQUEST: &[u8] = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
     async fn start(limits: Limits) -> (std::net::SocketAddr, watch::Sender<Stage>) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -329,11 +313,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_head_that_does_not_end_closes_the_connection() {
-        let (address, _stop) = start(Limits {
-            head: Duration::from_millis(200),
-            ..Limits::default()
-        })
-        .await;
+        let (address, _stop) = start(Limits { head: Duration::from_millis(200), ..Limits::default() }).await;
         for begun in [&b""[..], b"POST / HT", b"POST / HTTP/1.1\r\nhost: a\r\n"] {
             let mut stream = TcpStream::connect(address).await.unwrap();
             stream.write_all(begun).await.unwrap();
@@ -348,11 +328,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_on_which_nothing_happens_any_more_is_closed() {
         const IDLE: Duration = Duration::from_millis(600);
-        let (address, _stop) = start(Limits {
-            idle: IDLE,
-            ..Limits::default()
-        })
-        .await;
+        let (address, _stop) = start(Limits { idle: IDLE, ..Limits::default() }).await;
         // A machine that stands still for longer than that closes it as well: then it begins again.
         loop {
             let stream = TcpStream::connect(address).await.unwrap();
@@ -384,11 +360,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_too_many_waits_for_a_place() {
-        let (address, _stop) = start(Limits {
-            connections: 1,
-            ..Limits::default()
-        })
-        .await;
+        let (address, _stop) = start(Limits { connections: 1, ..Limits::default() }).await;
         let mut first = TcpStream::connect(address).await.unwrap();
         let keep = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
         first.write_all(keep).await.unwrap();

@@ -34,9 +34,6 @@ mod tests {
         let lost = survive("sum", &metrics, async { empty[empty.len()] }).await;
         assert_eq!(lost, None);
         let text = metrics.text();
-        assert!(
-            text.contains("gpulint_task_panics_total{task=\"sum\"} 1"),
-            "{text}"
-        );
+        assert!(text.contains("gpulint_task_panics_total{task=\"sum\"} 1"), "{text}");
     }
 }

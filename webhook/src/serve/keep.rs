@@ -16,9 +16,7 @@ use crate::tls::{Files, Pair, TlsError, read};
 
 /// Unix time.
 fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs())
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
 /// Reads the configuration again when it changes.
@@ -68,24 +66,12 @@ pub(super) fn certificates(
                 }
             });
         }
-        (
-            Certificates::Own {
-                namespace,
-                secret,
-                names,
-                lifetimes,
-            },
-            Some(client),
-        ) => {
+        (Certificates::Own { namespace, secret, names, lifetimes }, Some(client)) => {
             let own = Own {
                 shared: Arc::clone(shared),
                 store: Store::new(client.clone(), namespace, secret),
                 registrar,
-                wanted: Wanted {
-                    names: names.clone(),
-                    lifetimes: *lifetimes,
-                    announced: None,
-                },
+                wanted: Wanted { names: names.clone(), lifetimes: *lifetimes, announced: None },
                 clients: options.client_ca.clone(),
                 held: None,
                 served: None,
@@ -160,9 +146,7 @@ impl Own {
             None => Err(TlsError::X509),
         };
         self.served = pair;
-        self.shared
-            .metrics
-            .reloaded("certificate", installed.is_ok());
+        self.shared.metrics.reloaded("certificate", installed.is_ok());
         match installed {
             Ok(ends) => {
                 self.shared.metrics.expires("serving", ends);

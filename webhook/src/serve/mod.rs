@@ -166,10 +166,11 @@ impl Server {
     /// # Errors
     /// What keeps the server from starting; what can get better by itself does not.
     pub async fn start(options: Options) -> Result<Server, ServeError> {
-        let needs_cluster = options.registration.is_some()
-            || matches!(options.certificates, Certificates::Own { .. });
+        let needs_cluster =
+            options.registration.is_some() || matches!(options.certificates, Certificates::Own { .. });
         if needs_cluster && !options.cluster {
-            let message = "without a cluster the certificate has to come from files, and nothing can be registered";
+            let message =
+                "without a cluster the certificate has to come from files, and nothing can be registered";
             return Err(ServeError::Options(message));
         }
         let exempt = vec![options.install.namespace.clone()];
@@ -274,10 +275,8 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
         let place = panic.location().map(ToString::to_string);
         tracing::error!(place = place.as_deref().unwrap_or("unknown"), "panic");
     }));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(ServeError::Start)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
     runtime.block_on(async {
         use tokio::signal::unix::{SignalKind, signal};
         // Before anything else, so that no signal is missed.

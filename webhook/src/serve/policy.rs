@@ -25,9 +25,7 @@ pub(crate) struct Policy {
 
 impl std::fmt::Debug for Policy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Policy")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
+        f.debug_struct("Policy").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -47,10 +45,7 @@ impl Policy {
     ) -> Result<Policy, String> {
         let settings = with_exempt(read()?, &exempt);
         Ok(Policy {
-            engine: ArcSwap::from_pointee(Numbered {
-                number: 0,
-                value: Engine::new(settings),
-            }),
+            engine: ArcSwap::from_pointee(Numbered { number: 0, value: Engine::new(settings) }),
             read,
             path,
             exempt,
@@ -64,10 +59,7 @@ impl Policy {
 
     /// What the file holds now, and the day.
     pub(crate) fn look(&self, unix_seconds: u64) -> Seen {
-        Seen {
-            text: self.path.as_ref().and_then(|p| std::fs::read(p).ok()),
-            day: unix_seconds / 86_400,
-        }
+        Seen { text: self.path.as_ref().and_then(|p| std::fs::read(p).ok()), day: unix_seconds / 86_400 }
     }
 
     /// Reads again where something changed since `seen`.
@@ -83,10 +75,7 @@ impl Policy {
                 let settings = with_exempt(settings, &self.exempt);
                 // Nobody else reads it at the same time.
                 let number = self.engine.load().number + 1;
-                self.engine.store(Arc::new(Numbered {
-                    number,
-                    value: Engine::new(settings),
-                }));
+                self.engine.store(Arc::new(Numbered { number, value: Engine::new(settings) }));
                 if !only_the_day {
                     tracing::info!("the configuration was read again");
                     metrics.reloaded("configuration", true);
@@ -101,9 +90,6 @@ impl Policy {
 }
 
 fn with_exempt(mut settings: Settings, exempt: &[String]) -> Settings {
-    settings
-        .webhook
-        .exempt_namespaces
-        .extend(exempt.iter().cloned());
+    settings.webhook.exempt_namespaces.extend(exempt.iter().cloned());
     settings
 }

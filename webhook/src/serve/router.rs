@@ -53,11 +53,7 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
-    (
-        [(header::CONTENT_TYPE, CONTENT_TYPE)],
-        shared.metrics.text(),
-    )
-        .into_response()
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], shared.metrics.text()).into_response()
 }
 
 async fn judge_objects(State(shared): State<Arc<Shared>>, request: Request) -> Response {
@@ -71,10 +67,7 @@ async fn patch_objects(State(shared): State<Arc<Shared>>, request: Request) -> R
 type Work = fn(&Shared, &[u8]) -> Result<Answer, ReviewError>;
 
 fn judge(shared: &Shared, body: &[u8]) -> Result<Answer, ReviewError> {
-    let circumstances = Circumstances {
-        live: true,
-        watched: shared.cache.is_fed(),
-    };
+    let circumstances = Circumstances { live: true, watched: shared.cache.is_fed() };
     by(shared, |judge| answer_by(judge, circumstances, body))
 }
 
@@ -85,22 +78,14 @@ fn patch(shared: &Shared, body: &[u8]) -> Result<Answer, ReviewError> {
 /// Does something with the rules in force and what is known of the cluster now.
 fn by<T>(shared: &Shared, work: impl FnOnce(Judge<'_>) -> T) -> T {
     let (engine, index) = (shared.policy.engine(), shared.cache.index());
-    let generation = Generation {
-        policy: engine.number,
-        snapshot: index.number,
-    };
+    let generation = Generation { policy: engine.number, snapshot: index.number };
     work(Judge::new(&engine.value, &index.value).remembering(&shared.memory, generation))
 }
 
 /// What every admission request goes through: one of so many at once, read up to a limit,
 /// answered before the API server stops waiting. What cannot be answered gets an HTTP error, and
 /// the failure policy of the webhook decides.
-async fn admit(
-    shared: Arc<Shared>,
-    webhook: &'static str,
-    request: Request,
-    judge: Work,
-) -> Response {
+async fn admit(shared: Arc<Shared>, webhook: &'static str, request: Request, judge: Work) -> Response {
     let began = Instant::now();
     let response = match answered(&shared, webhook, request, judge).await {
         Ok(answer) => {
@@ -124,9 +109,7 @@ async fn answered(
     judge: Work,
 ) -> Result<Answer, Failure> {
     let deadline = tokio::time::Instant::now() + deadline(request.uri().query());
-    let permit = Arc::clone(&shared.reviews)
-        .try_acquire_owned()
-        .map_err(|_| Failure::Shed)?;
+    let permit = Arc::clone(&shared.reviews).try_acquire_owned().map_err(|_| Failure::Shed)?;
     let held = shared.metrics.in_flight();
     let length = announced(&request);
     // The length is looked at first: over HTTP/2 a body that is cut short may reach the client as a
@@ -135,9 +118,8 @@ async fn answered(
         return Err(Failure::TooLarge);
     }
     // Before it is read: what waits costs no memory.
-    let room = tokio::time::timeout_at(deadline, room(shared, length))
-        .await
-        .map_err(|_| Failure::Deadline)?;
+    let room =
+        tokio::time::timeout_at(deadline, room(shared, length)).await.map_err(|_| Failure::Deadline)?;
     let body = tokio::time::timeout_at(deadline, read(shared.limits.body, request))
         .await
         .map_err(|_| Failure::Deadline)??;
@@ -145,9 +127,7 @@ async fn answered(
         return guarded(shared, webhook, &body, judge);
     }
     let thread = Arc::clone(&shared.threads).acquire_owned();
-    let thread = tokio::time::timeout_at(deadline, thread)
-        .await
-        .map_err(|_| Failure::Deadline)?;
+    let thread = tokio::time::timeout_at(deadline, thread).await.map_err(|_| Failure::Deadline)?;
     let shared = Arc::clone(shared);
     // The permits go along: work that is left behind still counts as work.
     let work = tokio::task::spawn_blocking(move || {
@@ -162,12 +142,7 @@ async fn answered(
 }
 
 /// A defect in a rule must cost one answer, not the server.
-fn guarded(
-    shared: &Shared,
-    webhook: &'static str,
-    body: &[u8],
-    judge: Work,
-) -> Result<Answer, Failure> {
+fn guarded(shared: &Shared, webhook: &'static str, body: &[u8], judge: Work) -> Result<Answer, Failure> {
     let judged = catch_unwind(AssertUnwindSafe(|| judge(shared, body)));
     let judged = judged.unwrap_or_else(|_| {
         // What it panicked on could be in the message, so nothing of it is logged here.
@@ -217,10 +192,7 @@ async fn read(limit: usize, request: Request) -> Result<Bytes, Failure> {
 
 fn json(body: Vec<u8>) -> Response {
     let mut response = Response::new(Body::from(body));
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
@@ -290,12 +262,7 @@ mod tests {
         ask_for(shared, bytes, "30s", judge).await
     }
 
-    async fn ask_for(
-        shared: &Arc<Shared>,
-        bytes: usize,
-        timeout: &str,
-        judge: Work,
-    ) -> (StatusCode, String) {
+    async fn ask_for(shared: &Arc<Shared>, bytes: usize, timeout: &str, judge: Work) -> (StatusCode, String) {
         let request = request(review(bytes), timeout);
         let response = admit(Arc::clone(shared), "validate", request, judge).await;
         let status = response.status();
@@ -311,10 +278,7 @@ mod tests {
             let (status, body) = ask(&shared, bytes, |_, _| panic!("hunter2")).await;
             assert_eq!(status, StatusCode::OK);
             assert!(body.contains(r#""uid":"7e1a","allowed":true"#), "{body}");
-            assert!(
-                body.contains("defect") && !body.contains("hunter2"),
-                "{body}"
-            );
+            assert!(body.contains("defect") && !body.contains("hunter2"), "{body}");
         }
         let text = shared.metrics.text();
         assert!(text.contains(r#"decision="failed"} 2"#), "{text}");
@@ -392,10 +356,7 @@ mod tests {
         static GATE: AtomicBool = AtomicBool::new(false);
         static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
-        let shared = shared(Limits {
-            large: 5 * INLINE,
-            ..Limits::default()
-        });
+        let shared = shared(Limits { large: 5 * INLINE, ..Limits::default() });
         let slow: Work = |shared, body| {
             MOST.fetch_max(AT_ONCE.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             wait_for(&GATE);

@@ -72,9 +72,7 @@ impl Editor<'_> {
             Value::Object(map) if !map.is_empty() => self.style.mapping(map, column),
             other => self.style.flow(other),
         };
-        layout
-            .is_first(start)
-            .then(|| vec![Change::new(start..end, text)])
+        layout.is_first(start).then(|| vec![Change::new(start..end, text)])
     }
 
     /// How the value of an entry or item is written: what its own value does comes first.
@@ -169,9 +167,7 @@ impl Editor<'_> {
     fn is_empty_under_block(&self, slot: u32) -> bool {
         let layout = &self.layout;
         layout.tree.children(slot).next().is_none()
-            && layout
-                .parent(slot)
-                .is_some_and(|parent| layout.is_block(parent))
+            && layout.parent(slot).is_some_and(|parent| layout.is_block(parent))
     }
 
     /// Inserts an item into a list; `index` at its length appends.
@@ -197,9 +193,7 @@ impl Editor<'_> {
             return Some(vec![self.insert_lines(top, column, &text)]);
         }
         let line = self.style.line(column);
-        layout
-            .is_compact(dash)
-            .then(|| vec![Change::insert(dash, format!("{text}{line}"))])
+        layout.is_compact(dash).then(|| vec![Change::insert(dash, format!("{text}{line}"))])
     }
 
     /// Removes an entry or an item, with the comment right above it; what is left empty becomes
@@ -247,16 +241,8 @@ impl Editor<'_> {
         let parent = layout.parent(slot)?;
         let key = layout.key(slot)?;
         if parent == target {
-            let style = if layout.is_flow(parent) {
-                self.flow_style(parent)
-            } else {
-                self.style.clone()
-            };
-            let text = if layout.is_flow(parent) {
-                style.flow_key(name)
-            } else {
-                style.block_key(name)
-            };
+            let style = if layout.is_flow(parent) { self.flow_style(parent) } else { self.style.clone() };
+            let text = if layout.is_flow(parent) { style.flow_key(name) } else { style.block_key(name) };
             return Some(vec![Change::new(key, text)]);
         }
         if layout.kind(parent) != SlotKind::Mapping || !layout.is_compact(key.start) {
@@ -265,8 +251,7 @@ impl Editor<'_> {
         let column = layout.column(key.start);
         let after = layout.after(slot)?;
         let end = layout.before_line_end(layout.tail(slot, column)?);
-        let fresh =
-            self.is_empty_under_block(target) && layout.kind(target) == SlotKind::FlowMapping;
+        let fresh = self.is_empty_under_block(target) && layout.kind(target) == SlotKind::FlowMapping;
         let new_column = if fresh {
             let start = layout.start(target)?;
             match layout.key(target) {

@@ -24,20 +24,11 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn read(
-        path: &str,
-        text: &str,
-        number: usize,
-        place: &Pointer,
-    ) -> Result<Draft, Refused> {
+    pub(super) fn read(path: &str, text: &str, number: usize, place: &Pointer) -> Result<Draft, Refused> {
         let source = Source::from_text(path, text);
         let document = read(&source).into_iter().nth(number);
         let tree = document.and_then(|d| d.tree).ok_or(Refused::Reads)?;
-        Ok(Draft {
-            tree,
-            range: 0..text.len(),
-            place: place.clone(),
-        })
+        Ok(Draft { tree, range: 0..text.len(), place: place.clone() })
     }
 
     /// A range of the tree's text as one of the scope's text.
@@ -61,13 +52,9 @@ impl Step {
         Some(match operation {
             Operation::Test { .. } => return None,
             Operation::Add { path, value } => Step::Add(Pointer::parse(path)?, value.clone()),
-            Operation::Replace { path, value } => {
-                Step::Replace(Pointer::parse(path)?, value.clone())
-            }
+            Operation::Replace { path, value } => Step::Replace(Pointer::parse(path)?, value.clone()),
             Operation::Remove { path } => Step::Remove(Pointer::parse(path)?),
-            Operation::Move { from, path } => {
-                Step::Move(Pointer::parse(from)?, Pointer::parse(path)?)
-            }
+            Operation::Move { from, path } => Step::Move(Pointer::parse(from)?, Pointer::parse(path)?),
         })
     }
 }
@@ -128,9 +115,7 @@ impl<'d> Editor<'d> {
                 }
             }
         };
-        changes
-            .map(Outcome::Changes)
-            .ok_or_else(|| Refused::Layout(pointer.field()))
+        changes.map(Outcome::Changes).ok_or_else(|| Refused::Layout(pointer.field()))
     }
 
     fn add(&self, pointer: &Pointer, value: &Value) -> Result<Option<Vec<Change>>, Refused> {
@@ -192,10 +177,7 @@ impl<'d> Editor<'d> {
                     Some((child, false)) => Some(child),
                     None => None,
                 },
-                _ => step
-                    .parse()
-                    .ok()
-                    .and_then(|index| tree.children(at).nth(index)),
+                _ => step.parse().ok().and_then(|index| tree.children(at).nth(index)),
             };
             at = next.ok_or_else(|| Refused::Patch(format!("no `{}`", pointer.field())))?;
         }
@@ -219,11 +201,7 @@ impl<'d> Editor<'d> {
         let used = tree.aliases().iter().any(|(alias, target)| {
             around.contains(target) || (goes && inside.contains(target) && !inside.contains(alias))
         });
-        if used {
-            Err(Refused::Anchor(pointer.field()))
-        } else {
-            Ok(())
-        }
+        if used { Err(Refused::Anchor(pointer.field())) } else { Ok(()) }
     }
 
     /// Whether the document is JSON rather than YAML in flow style.

@@ -42,8 +42,7 @@ impl Editor<'_> {
     /// Whether the last member of a flow collection has a line of its own.
     pub(super) fn spreads(&self, slot: u32) -> bool {
         let last = self.layout.tree.children(slot).last();
-        last.and_then(|last| self.member_start(last))
-            .is_some_and(|start| self.layout.is_first(start))
+        last.and_then(|last| self.member_start(last)).is_some_and(|start| self.layout.is_first(start))
     }
 
     /// Where a member or an item begins; properties before it are not looked for.
@@ -85,12 +84,7 @@ impl Editor<'_> {
     }
 
     /// Appends to a flow collection.
-    pub(super) fn add_to_flow(
-        &self,
-        slot: u32,
-        key: Option<&str>,
-        value: &Value,
-    ) -> Option<Vec<Change>> {
+    pub(super) fn add_to_flow(&self, slot: u32, key: Option<&str>, value: &Value) -> Option<Vec<Change>> {
         let layout = &self.layout;
         let style = self.flow_style(slot);
         let children = layout.children(slot);
@@ -119,10 +113,7 @@ impl Editor<'_> {
             } else if line_end == last_byte {
                 vec![Change::insert(end, format!(",{line}{member}"))]
             } else {
-                vec![
-                    Change::insert(end, ","),
-                    Change::insert(line_end, format!("{line}{member}")),
-                ]
+                vec![Change::insert(end, ","), Change::insert(line_end, format!("{line}{member}"))]
             });
         }
         let member = self.member(&style, key, value, None, colon);
@@ -154,10 +145,7 @@ impl Editor<'_> {
             }
             (None, _) => {
                 // An item: what its collection's own key does.
-                match layout
-                    .parent(slot)
-                    .filter(|p| layout.is_flow(*p) && layout.key(*p).is_some())
-                {
+                match layout.parent(slot).filter(|p| layout.is_flow(*p) && layout.key(*p).is_some()) {
                     Some(parent) if layout.parent(parent).is_some_and(|p| layout.is_flow(p)) => {
                         self.colon(parent)
                     }
@@ -169,13 +157,7 @@ impl Editor<'_> {
     }
 
     /// The first member of an empty flow collection.
-    fn fill(
-        &self,
-        slot: u32,
-        key: Option<&str>,
-        value: &Value,
-        style: &Style,
-    ) -> Option<Vec<Change>> {
+    fn fill(&self, slot: u32, key: Option<&str>, value: &Value, style: &Style) -> Option<Vec<Change>> {
         let layout = &self.layout;
         let span = layout.span(slot);
         let inside = span.start + 1..span.end.checked_sub(1)?;
@@ -183,8 +165,8 @@ impl Editor<'_> {
             return None;
         }
         let parent = layout.parent(slot);
-        let spread = style.json
-            && parent.is_some_and(|parent| layout.is_flow(parent) && self.spreads(parent));
+        let spread =
+            style.json && parent.is_some_and(|parent| layout.is_flow(parent) && self.spreads(parent));
         let colon = match parent {
             Some(parent) if layout.is_flow(parent) => self.colon(slot),
             _ => ": ",
@@ -206,12 +188,7 @@ impl Editor<'_> {
     }
 
     /// Inserts an item into a flow list.
-    pub(super) fn insert_in_flow(
-        &self,
-        list: u32,
-        index: usize,
-        value: &Value,
-    ) -> Option<Vec<Change>> {
+    pub(super) fn insert_in_flow(&self, list: u32, index: usize, value: &Value) -> Option<Vec<Change>> {
         let layout = &self.layout;
         let children = layout.children(list);
         let Some(next) = children.get(index) else {
@@ -288,11 +265,7 @@ impl Editor<'_> {
             let line_end = layout.line_end(comma);
             let rest = layout.skip_blanks(comma + 1);
             let ends_line = rest >= line_end || layout.text[rest..close].starts_with('#');
-            let until = if ends_line {
-                layout.skip_space(line_end)
-            } else {
-                rest
-            };
+            let until = if ends_line { layout.skip_space(line_end) } else { rest };
             return (until <= close).then(|| vec![Change::delete(start..until)]);
         }
         let before = self.member_end(children[at.checked_sub(1)?]);
@@ -303,9 +276,7 @@ impl Editor<'_> {
         let last = if has_comma { comma + 1 } else { end };
         if !layout.is_first(start) {
             // A comma behind the last one stays.
-            return Some(vec![Change::delete(
-                before..if has_comma { comma } else { end },
-            )]);
+            return Some(vec![Change::delete(before..if has_comma { comma } else { end })]);
         }
         // Its line goes; the comma before it goes where none stands behind the last one.
         let line = layout.line_start(start);

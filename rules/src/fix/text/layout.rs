@@ -27,11 +27,7 @@ pub(super) struct Written {
 
 impl<'t> Layout<'t> {
     pub(super) fn new(tree: &'t Tree, range: Range<usize>) -> Layout<'t> {
-        Layout {
-            tree,
-            text: &tree.text,
-            range,
-        }
+        Layout { tree, text: &tree.text, range }
     }
 
     fn bytes(&self) -> &[u8] {
@@ -44,14 +40,8 @@ impl<'t> Layout<'t> {
 
     pub(super) fn line_start(&self, at: usize) -> usize {
         // What stands around the range is asked for its columns, too.
-        let from = if at < self.range.start {
-            0
-        } else {
-            self.range.start
-        };
-        self.text[from..at]
-            .rfind('\n')
-            .map_or(from, |n| from + n + 1)
+        let from = if at < self.range.start { 0 } else { self.range.start };
+        self.text[from..at].rfind('\n').map_or(from, |n| from + n + 1)
     }
 
     /// The text of the range from a place on.
@@ -129,10 +119,7 @@ impl<'t> Layout<'t> {
     }
 
     pub(super) fn is_flow(&self, slot: u32) -> bool {
-        matches!(
-            self.kind(slot),
-            SlotKind::FlowMapping | SlotKind::FlowSequence
-        )
+        matches!(self.kind(slot), SlotKind::FlowMapping | SlotKind::FlowSequence)
     }
 
     pub(super) fn span(&self, slot: u32) -> Range<usize> {
@@ -193,8 +180,7 @@ impl<'t> Layout<'t> {
                 lead = lead[..comment.unwrap_or(lead.len())].trim_end();
                 if self.kind(slot) == SlotKind::Block {
                     // The header of a block scalar.
-                    let header =
-                        lead.trim_end_matches(|c: char| c.is_ascii_digit() || "+-".contains(c));
+                    let header = lead.trim_end_matches(|c: char| c.is_ascii_digit() || "+-".contains(c));
                     lead = header.strip_suffix(['|', '>']).unwrap_or(lead).trim_end();
                 }
             }
@@ -243,10 +229,7 @@ impl<'t> Layout<'t> {
         let span = self.span(slot);
         let kind = self.kind(slot);
         if kind == SlotKind::Plain && span.is_empty() {
-            return Some(Written {
-                head: after..head_end,
-                rest: None,
-            });
+            return Some(Written { head: after..head_end, rest: None });
         }
         if kind == SlotKind::Block {
             let header = self.skip_blanks(head_end);
@@ -254,39 +237,19 @@ impl<'t> Layout<'t> {
                 return None;
             }
             let mut end = header;
-            while self
-                .byte(end)
-                .is_some_and(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n'))
-            {
+            while self.byte(end).is_some_and(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n')) {
                 end += 1;
             }
             let rest = self.line_end(end)..self.before_line_end(self.below(slot)?);
-            return Some(Written {
-                head: after..end,
-                rest: (!rest.is_empty()).then_some(rest),
-            });
+            return Some(Written { head: after..end, rest: (!rest.is_empty()).then_some(rest) });
         }
         let line = self.line_end(after);
         if span.start <= line {
-            let end = if self.is_block(slot) {
-                self.before_line_end(self.below(slot)?)
-            } else {
-                span.end
-            };
-            return (end >= after).then_some(Written {
-                head: after..end,
-                rest: None,
-            });
+            let end = if self.is_block(slot) { self.before_line_end(self.below(slot)?) } else { span.end };
+            return (end >= after).then_some(Written { head: after..end, rest: None });
         }
-        let end = if self.is_block(slot) {
-            self.before_line_end(self.below(slot)?)
-        } else {
-            span.end
-        };
-        (end >= line).then_some(Written {
-            head: after..head_end,
-            rest: Some(line..end),
-        })
+        let end = if self.is_block(slot) { self.before_line_end(self.below(slot)?) } else { span.end };
+        (end >= line).then_some(Written { head: after..head_end, rest: Some(line..end) })
     }
 
     /// The end of the line that ends right before `at`, the start of a line.
@@ -330,11 +293,7 @@ impl<'t> Layout<'t> {
                 if keeps {
                     // The span may reach into the indentation of what comes next.
                     let text = self.text[..span.end].trim_end_matches(' ');
-                    let end = if text.ends_with('\n') {
-                        text.len()
-                    } else {
-                        span.end
-                    };
+                    let end = if text.ends_with('\n') { text.len() } else { span.end };
                     return Some(end.max(self.next_line(header)));
                 }
                 let content = self.text[span.clone()].trim_end_matches([' ', '\t', '\r', '\n']);

@@ -14,10 +14,7 @@ pub(super) struct Change {
 
 impl Change {
     pub(super) fn new(range: Range<usize>, text: impl Into<String>) -> Change {
-        Change {
-            range,
-            text: text.into(),
-        }
+        Change { range, text: text.into() }
     }
 
     pub(super) fn insert(at: usize, text: impl Into<String>) -> Change {
@@ -47,10 +44,7 @@ impl Piece {
         match self {
             Piece::Old(range) => {
                 let middle = range.start + at;
-                (
-                    Piece::Old(range.start..middle),
-                    Piece::Old(middle..range.end),
-                )
+                (Piece::Old(range.start..middle), Piece::Old(middle..range.end))
             }
             Piece::New(mut text) => {
                 let rest = text.split_off(at);
@@ -67,9 +61,7 @@ pub(super) struct Pieces {
 
 impl Pieces {
     pub(super) fn new(length: usize) -> Pieces {
-        Pieces {
-            pieces: vec![Piece::Old(0..length)],
-        }
+        Pieces { pieces: vec![Piece::Old(0..length)] }
     }
 
     /// Makes one change, in the coordinates of the text as it is now.
@@ -164,24 +156,13 @@ mod tests {
         pieces.make(vec![Change::new(0..1, "")]);
         let changes = pieces.changes(text.len());
         assert_eq!(rewrite(text, &changes).as_deref(), Some("1a567cd89"));
-        assert_eq!(
-            changes,
-            [
-                Change::delete(0..1),
-                Change::new(2..5, "a"),
-                Change::insert(8, "cd")
-            ]
-        );
+        assert_eq!(changes, [Change::delete(0..1), Change::new(2..5, "a"), Change::insert(8, "cd")]);
     }
 
     #[test]
     fn changes_at_one_place_keep_their_order() {
         let mut pieces = Pieces::new(4);
-        pieces.make(vec![
-            Change::insert(2, "a"),
-            Change::delete(2..3),
-            Change::insert(2, "b"),
-        ]);
+        pieces.make(vec![Change::insert(2, "a"), Change::delete(2..3), Change::insert(2, "b")]);
         let text = rewrite("0123", &pieces.changes(4));
         assert_eq!(text.as_deref(), Some("01ab3"));
     }

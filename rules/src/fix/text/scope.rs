@@ -78,17 +78,8 @@ impl Scope {
             [only] if only.problems.is_empty() => only.root()?.at(&place).to_json(),
             _ => return None,
         };
-        let whole = if place.steps().is_empty() {
-            value.clone()
-        } else {
-            Value::Array(vec![value.clone()])
-        };
-        (read_alone == value).then_some(Scope {
-            part,
-            values: vec![Some(whole)],
-            number: 0,
-            place,
-        })
+        let whole = if place.steps().is_empty() { value.clone() } else { Value::Array(vec![value.clone()]) };
+        (read_alone == value).then_some(Scope { part, values: vec![Some(whole)], number: 0, place })
     }
 
     pub(super) fn repair(
@@ -145,10 +136,7 @@ impl Scope {
             span: span(start + change.range.start..start + change.range.end),
             text: change.text,
         };
-        Ok(Repair {
-            edits: changes.into_iter().map(edit).collect(),
-            scope: span(self.part.clone()),
-        })
+        Ok(Repair { edits: changes.into_iter().map(edit).collect(), scope: span(self.part.clone()) })
     }
 
     /// The law.
@@ -169,8 +157,7 @@ impl Scope {
                     (read, meant) => read.is_none() && meant.is_none(),
                 }
             });
-        let problems =
-            |documents: &[Document]| documents.iter().map(|d| d.problems.len()).sum::<usize>();
+        let problems = |documents: &[Document]| documents.iter().map(|d| d.problems.len()).sum::<usize>();
         let after = problems(&documents);
         same_values && (after == 0 || after <= problems(&read(&Source::from_text("", old))))
     }

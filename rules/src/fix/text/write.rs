@@ -110,18 +110,13 @@ impl Style {
 
     /// The entries of a mapping at `column`; the first line has no indentation.
     pub(super) fn mapping(&self, map: &serde_json::Map<String, Value>, column: usize) -> String {
-        let entries: Vec<String> = map
-            .iter()
-            .map(|(key, value)| self.entry(key, value, column))
-            .collect();
+        let entries: Vec<String> = map.iter().map(|(key, value)| self.entry(key, value, column)).collect();
         entries.join(&self.line(column))
     }
 
     fn sequence(&self, items: &[Value], column: usize) -> String {
-        let items: Vec<String> = items
-            .iter()
-            .map(|item| format!("-{}", self.below_dash(item, column, 2)))
-            .collect();
+        let items: Vec<String> =
+            items.iter().map(|item| format!("-{}", self.below_dash(item, column, 2))).collect();
         items.join(&self.line(column))
     }
 
@@ -192,9 +187,9 @@ impl Style {
                 ('[', ']', items.collect())
             }
             Value::Object(map) if !map.is_empty() => {
-                let entries = map.iter().map(|(key, value)| {
-                    format!("{}: {}", self.flow_key(key), self.pretty(value, deeper))
-                });
+                let entries = map
+                    .iter()
+                    .map(|(key, value)| format!("{}: {}", self.flow_key(key), self.pretty(value, deeper)));
                 ('{', '}', entries.collect())
             }
             other => return self.flow(other),
@@ -205,19 +200,11 @@ impl Style {
     }
 
     pub(super) fn block_key(&self, key: &str) -> String {
-        if is_plain_key(key) && is_plain(key, false) {
-            key.to_owned()
-        } else {
-            self.quote(key)
-        }
+        if is_plain_key(key) && is_plain(key, false) { key.to_owned() } else { self.quote(key) }
     }
 
     pub(super) fn flow_key(&self, key: &str) -> String {
-        if !self.json && is_plain_key(key) && is_plain(key, true) {
-            key.to_owned()
-        } else {
-            self.quote(key)
-        }
+        if !self.json && is_plain_key(key) && is_plain(key, true) { key.to_owned() } else { self.quote(key) }
     }
 
     /// A string on one line.
@@ -269,11 +256,7 @@ fn most(counts: &[usize]) -> Option<usize> {
 
 /// Characters that YAML lets stand as they are on one line, of any version.
 fn is_printable(c: char) -> bool {
-    !c.is_control()
-        && !matches!(
-            c,
-            '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}'
-        )
+    !c.is_control() && !matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
 }
 
 /// Whether a plain scalar with this text is this string, to Kubernetes and to other readers.
@@ -282,11 +265,8 @@ fn is_plain_string(text: &str) -> bool {
         return false;
     }
     // Dates, times and sexagesimal numbers of YAML 1.1.
-    let first_is_number =
-        text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
-    let like_a_number = text
-        .bytes()
-        .all(|b| b.is_ascii_digit() || b"+-.:_,TZtz ".contains(&b));
+    let first_is_number = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
+    let like_a_number = text.bytes().all(|b| b.is_ascii_digit() || b"+-.:_,TZtz ".contains(&b));
     !(first_is_number && like_a_number)
 }
 
@@ -302,8 +282,8 @@ fn is_plain(text: &str, flow: bool) -> bool {
     };
     let second = chars.next();
     let starts = match first {
-        ',' | '[' | ']' | '{' | '}' | '#' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%'
-        | '@' | '`' | '?' | ':' | '=' | '<' | '~' => false,
+        ',' | '[' | ']' | '{' | '}' | '#' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`'
+        | '?' | ':' | '=' | '<' | '~' => false,
         '-' => second.is_some_and(|c| c.is_ascii_alphanumeric()),
         '.' => !text.starts_with("..."),
         c => c != ' ',
@@ -323,14 +303,7 @@ mod tests {
     use super::*;
 
     fn style() -> Style {
-        Style {
-            step: 2,
-            offset: 2,
-            eol: "\n",
-            quote: '"',
-            json: false,
-            quoted: false,
-        }
+        Style { step: 2, offset: 2, eol: "\n", quote: '"', json: false, quoted: false }
     }
 
     #[test]
@@ -363,22 +336,9 @@ mod tests {
             "{{ x }}",
             "10:",
         ] {
-            assert_eq!(
-                style.string(text, false).chars().next(),
-                Some('"'),
-                "{text}"
-            );
+            assert_eq!(style.string(text, false).chars().next(), Some('"'), "{text}");
         }
-        for text in [
-            "g5",
-            "10Gi",
-            "nvidia.com/gpu",
-            "a:b",
-            "1.2.3-rc",
-            "-x",
-            "0 9 * * 1-5",
-            "ü",
-        ] {
+        for text in ["g5", "10Gi", "nvidia.com/gpu", "a:b", "1.2.3-rc", "-x", "0 9 * * 1-5", "ü"] {
             assert_eq!(style.string(text, false), text);
         }
         assert_eq!(style.string("a,b", false), "a,b");
@@ -394,11 +354,7 @@ mod tests {
             style().mapping(map, 0),
             "a:\n  - b: 1\n    c:\n      - 2\n  - []\nd:\n  e: |\n    x\n    y\n  \"true\": null"
         );
-        let dense = Style {
-            offset: 0,
-            step: 4,
-            ..style()
-        };
+        let dense = Style { offset: 0, step: 4, ..style() };
         assert_eq!(
             dense.mapping(map, 2),
             "a:\n  - b: 1\n    c:\n    - 2\n  - []\n  d:\n      e: |\n          x\n          y\n      \"true\": null"

@@ -121,14 +121,8 @@ impl<'a> Calendar<'a> {
         let monday = monday.clamp(-2_000_000_000, 2_000_000_000);
         let monday = monday - (monday - REFERENCE_MONDAY).rem_euclid(WEEK);
         let frozen = budgets.iter().any(|b| b.active_at(monday).is_none());
-        let mut calendar = Self {
-            budgets,
-            start: monday,
-            length: WEEK,
-            exact: true,
-            frozen,
-            segments: vec![(0, 0)],
-        };
+        let mut calendar =
+            Self { budgets, start: monday, length: WEEK, exact: true, frozen, segments: vec![(0, 0)] };
         if !frozen {
             calendar.build();
         }
@@ -178,12 +172,7 @@ impl<'a> Calendar<'a> {
     }
 
     /// The active windows of one schedule inside the span, disjoint and ascending.
-    fn windows(
-        &self,
-        schedule: &Schedule,
-        pattern: &[(i64, i64)],
-        duration: i64,
-    ) -> Vec<(i64, i64)> {
+    fn windows(&self, schedule: &Schedule, pattern: &[(i64, i64)], duration: i64) -> Vec<(i64, i64)> {
         let mut out: Vec<(i64, i64)> = Vec::new();
         let weekly = schedule.weekly_days().is_some();
         let reach = if weekly { duration.min(WEEK) } else { duration };
@@ -255,11 +244,7 @@ impl<'a> Calendar<'a> {
             };
             match out.last_mut() {
                 Some(last) if last.state == state => last.minutes += minutes,
-                _ => out.push(Stretch {
-                    start: *start,
-                    minutes,
-                    state,
-                }),
+                _ => out.push(Stretch { start: *start, minutes, state }),
             }
         }
         out
@@ -276,11 +261,7 @@ impl<'a> Calendar<'a> {
         for stretch in &stretches {
             for (week, _, minutes) in cut(*stretch, WEEK) {
                 let run = &mut open[week];
-                run.1 = if stretch.state == State::Zero {
-                    0
-                } else {
-                    run.1 + minutes
-                };
+                run.1 = if stretch.state == State::Zero { 0 } else { run.1 + minutes };
                 run.0 = run.0.max(run.1);
                 match stretch.state {
                     State::Zero => zero[week] += minutes,
@@ -292,11 +273,7 @@ impl<'a> Calendar<'a> {
         let most = |v: &[i64]| v.iter().copied().max().unwrap_or(0);
         let mut longest_open = open.iter().map(|r| r.0).min().unwrap_or(0);
         if weeks == 1 && zero[0] > 0 {
-            let lead: i64 = stretches
-                .iter()
-                .take_while(|s| s.state != State::Zero)
-                .map(|s| s.minutes)
-                .sum();
+            let lead: i64 = stretches.iter().take_while(|s| s.state != State::Zero).map(|s| s.minutes).sum();
             longest_open = longest_open.max(lead + open[0].1);
         }
         let only = |state| stretches.iter().all(|s| s.state == state);
@@ -314,10 +291,7 @@ impl<'a> Calendar<'a> {
     /// for budgets without schedule and in a frozen pool.
     #[must_use]
     pub fn always_active(&self, index: usize) -> bool {
-        let scheduled = self
-            .budgets
-            .get(index)
-            .is_some_and(|b| b.schedule.is_some());
+        let scheduled = self.budgets.get(index).is_some_and(|b| b.schedule.is_some());
         scheduled && !self.frozen && self.segments.iter().all(|s| s.1 >> index & 1 == 1)
     }
 
@@ -402,17 +376,14 @@ impl<'a> Calendar<'a> {
         let own = &self.budgets[index];
         let concerned = Reason::ALL.into_iter().filter(|r| own.applies_to(*r));
         let masks: Vec<u128> = concerned.map(|r| self.masks(r).0).collect();
-        distinct
-            .iter()
-            .filter(|m| *m >> index & 1 == 1)
-            .all(|active| {
-                masks.iter().all(|m| {
-                    let others = active & m & kept & !(1 << index);
-                    let budgets = self.budgets.iter().enumerate();
-                    let budgets = budgets.filter(|(i, _)| others >> i & 1 == 1);
-                    covered(own.nodes, budgets.map(|(_, b)| b.nodes))
-                })
+        distinct.iter().filter(|m| *m >> index & 1 == 1).all(|active| {
+            masks.iter().all(|m| {
+                let others = active & m & kept & !(1 << index);
+                let budgets = self.budgets.iter().enumerate();
+                let budgets = budgets.filter(|(i, _)| others >> i & 1 == 1);
+                covered(own.nodes, budgets.map(|(_, b)| b.nodes))
             })
+        })
     }
 }
 

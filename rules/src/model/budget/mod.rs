@@ -14,8 +14,7 @@ mod tests;
 mod week;
 
 pub use calendar::{
-    Allowance, Calendar, Cell, Coverage, MAX_BUDGETS, REFERENCE_MONDAY, ShadowKind, State, Stretch,
-    WEEK,
+    Allowance, Calendar, Cell, Coverage, MAX_BUDGETS, REFERENCE_MONDAY, ShadowKind, State, Stretch, WEEK,
 };
 pub use week::{DAYS, Week};
 
@@ -128,12 +127,7 @@ impl Budget {
     /// A budget without schedule for every reason.
     #[must_use]
     pub fn plain(nodes: Nodes) -> Self {
-        Self {
-            nodes,
-            schedule: None,
-            duration: None,
-            reasons: None,
-        }
+        Self { nodes, schedule: None, duration: None, reasons: None }
     }
 
     /// The list that an **absent** `budgets` field defaults to, one entry of 10%. A written `[]`

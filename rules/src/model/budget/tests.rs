@@ -44,17 +44,7 @@ fn check_against_direct_rule(budgets: &[Budget]) {
 
 #[test]
 fn nodes_parse_and_value() {
-    for text in [
-        "",
-        "%",
-        "101%",
-        "010%",
-        "-1",
-        "1.5%",
-        "+1",
-        "10 %",
-        "99999999999999999999",
-    ] {
+    for text in ["", "%", "101%", "010%", "-1", "1.5%", "+1", "10 %", "99999999999999999999"] {
         assert_eq!(Nodes::parse(text), None, "{text}");
     }
     assert_eq!(Nodes::parse("00%"), Some(Nodes::Percent(0)));
@@ -87,31 +77,13 @@ fn document_000_share_and_weekday_zero() {
     }
     assert!(calendar.shadowed().is_empty());
     let nine = REFERENCE_MONDAY + 540;
-    assert_eq!(
-        calendar.allowance_at(Drifted, nine - 1, 11),
-        Allowance::Nodes(3)
-    );
-    assert_eq!(
-        calendar.allowance_at(Drifted, nine, 11),
-        Allowance::Nodes(0)
-    );
-    assert_eq!(
-        calendar.allowance_at(Drifted, nine + 479, 11),
-        Allowance::Nodes(0)
-    );
-    assert_eq!(
-        calendar.allowance_at(Drifted, nine + 480, 11),
-        Allowance::Nodes(3)
-    );
+    assert_eq!(calendar.allowance_at(Drifted, nine - 1, 11), Allowance::Nodes(3));
+    assert_eq!(calendar.allowance_at(Drifted, nine, 11), Allowance::Nodes(0));
+    assert_eq!(calendar.allowance_at(Drifted, nine + 479, 11), Allowance::Nodes(0));
+    assert_eq!(calendar.allowance_at(Drifted, nine + 480, 11), Allowance::Nodes(3));
     let grid = calendar.grid(Empty);
-    assert_eq!(
-        (grid[0][8], grid[0][9], grid[4][16]),
-        (Cell::Limited, Cell::Closed, Cell::Closed)
-    );
-    assert_eq!(
-        (grid[4][17], grid[5][9], grid[6][9]),
-        (Cell::Limited, Cell::Limited, Cell::Limited)
-    );
+    assert_eq!((grid[0][8], grid[0][9], grid[4][16]), (Cell::Limited, Cell::Closed, Cell::Closed));
+    assert_eq!((grid[4][17], grid[5][9], grid[6][9]), (Cell::Limited, Cell::Limited, Cell::Limited));
     check_against_direct_rule(&budgets);
 }
 
@@ -136,10 +108,7 @@ fn document_002_gpu_training_protected() {
     assert!(calendar.is_removable(2) && !calendar.is_removable(1) && !calendar.is_removable(0));
     for reason in Reason::ALL {
         let c = calendar.coverage(reason);
-        assert_eq!(
-            (c.zero_minutes, c.longest_open, c.unlimited_minutes),
-            (7 * 23 * 60, 60, 0)
-        );
+        assert_eq!((c.zero_minutes, c.longest_open, c.unlimited_minutes), (7 * 23 * 60, 60, 0));
     }
     check_against_direct_rule(&budgets);
 }
@@ -147,11 +116,7 @@ fn document_002_gpu_training_protected() {
 #[test]
 fn plain_lists() {
     let zero = [plain("0")];
-    assert!(
-        Reason::ALL
-            .iter()
-            .all(|r| Calendar::new(&zero).coverage(*r).permanently_zero)
-    );
+    assert!(Reason::ALL.iter().all(|r| Calendar::new(&zero).coverage(*r).permanently_zero));
     assert_eq!(Calendar::new(&zero).coverage(Empty).longest_open, 0);
     let none = Calendar::new(&[]);
     let c = none.coverage(Empty);
@@ -161,10 +126,7 @@ fn plain_lists() {
     let idle = [budget("0", None, 0.0, Some(&[]))];
     assert!(Calendar::new(&idle).coverage(Drifted).permanently_unlimited);
     let default = Budget::default_list();
-    assert_eq!(
-        Calendar::new(&default).allowance_at(Empty, 0, 3),
-        Allowance::Nodes(1)
-    );
+    assert_eq!(Calendar::new(&default).allowance_at(Empty, 0, 3), Allowance::Nodes(1));
     let some = [budget("0", None, 0.0, Some(&[Underutilized]))];
     let calendar = Calendar::new(&some);
     assert!(calendar.coverage(Underutilized).permanently_zero);
@@ -181,17 +143,10 @@ fn only_scheduled_means_unlimited_outside() {
 
 #[test]
 fn unparsable_freezes_every_reason() {
-    let budgets = [
-        plain("10%"),
-        budget("1", Some("0 9 * * 7"), 1.0, Some(&[Empty])),
-    ];
+    let budgets = [plain("10%"), budget("1", Some("0 9 * * 7"), 1.0, Some(&[Empty]))];
     let calendar = Calendar::new(&budgets);
     assert!(calendar.is_frozen() && calendar.shadowed().is_empty() && !calendar.is_removable(0));
-    assert!(
-        Reason::ALL
-            .iter()
-            .all(|r| calendar.coverage(*r).permanently_zero)
-    );
+    assert!(Reason::ALL.iter().all(|r| calendar.coverage(*r).permanently_zero));
     assert_eq!(calendar.allowance_at(Drifted, 0, 100), Allowance::Nodes(0));
     assert_eq!(calendar.grid(Drifted), [[Cell::Closed; 24]; 7]);
 }
@@ -240,10 +195,7 @@ fn windows_across_the_week_end_and_months() {
         ("*/7 3 1-7 * *", 0.1),
         ("0 0 29 2 *", 200.0),
     ] {
-        let budgets = [
-            timed("0", schedule, hours),
-            timed("2", "0 6 * * MON-WED", 8.0),
-        ];
+        let budgets = [timed("0", schedule, hours), timed("2", "0 6 * * MON-WED", 8.0)];
         let calendar = Calendar::new(&budgets);
         assert!(calendar.is_exact() && calendar.span().1 == 116 * WEEK);
         check_against_direct_rule(&budgets);
@@ -251,50 +203,22 @@ fn windows_across_the_week_end_and_months() {
     // December is closed for whole weeks: the worst week has no open minute.
     let december = [timed("0", "0 0 * 12 *", 24.0), plain("1")];
     let c = Calendar::new(&december).coverage(Drifted);
-    assert_eq!(
-        (c.zero_minutes, c.longest_open, c.permanently_zero),
-        (WEEK, 0, false)
-    );
+    assert_eq!((c.zero_minutes, c.longest_open, c.permanently_zero), (WEEK, 0, false));
 }
 
 #[test]
 fn shadowing() {
     let kinds = |b: &[Budget]| Calendar::new(b).shadowed();
-    assert_eq!(
-        kinds(&[plain("10%"), plain("20%")]),
-        [(1, ShadowKind::Shadowed)]
-    );
-    assert_eq!(
-        kinds(&[plain("10%"), plain("10%")]),
-        [(1, ShadowKind::Duplicate(0))]
-    );
-    assert_eq!(
-        kinds(&[plain("10%"), plain("1")]),
-        [(0, ShadowKind::Shadowed)]
-    );
+    assert_eq!(kinds(&[plain("10%"), plain("20%")]), [(1, ShadowKind::Shadowed)]);
+    assert_eq!(kinds(&[plain("10%"), plain("10%")]), [(1, ShadowKind::Duplicate(0))]);
+    assert_eq!(kinds(&[plain("10%"), plain("1")]), [(0, ShadowKind::Shadowed)]);
     assert!(kinds(&[plain("10%"), plain("99")]).is_empty());
-    assert_eq!(
-        kinds(&[plain("10%"), plain("100")]),
-        [(1, ShadowKind::Shadowed)]
-    );
-    assert_eq!(
-        kinds(&[plain("5"), budget("0", None, 0.0, Some(&[]))]),
-        [(1, ShadowKind::NeverApplies)]
-    );
-    assert_eq!(
-        kinds(&[plain("5"), timed("0", "@daily", 0.0)]),
-        [(1, ShadowKind::NeverApplies)]
-    );
+    assert_eq!(kinds(&[plain("10%"), plain("100")]), [(1, ShadowKind::Shadowed)]);
+    assert_eq!(kinds(&[plain("5"), budget("0", None, 0.0, Some(&[]))]), [(1, ShadowKind::NeverApplies)]);
+    assert_eq!(kinds(&[plain("5"), timed("0", "@daily", 0.0)]), [(1, ShadowKind::NeverApplies)]);
     assert!(kinds(&[timed("5", "@daily", 1.0)]).is_empty());
-    let parts = [
-        timed("0", "0 9 * * *", 8.0),
-        timed("0", "0 9 * * *", 4.0),
-        timed("0", "0 13 * * *", 4.0),
-    ];
-    assert_eq!(
-        kinds(&parts),
-        [(1, ShadowKind::Shadowed), (2, ShadowKind::Shadowed)]
-    );
+    let parts = [timed("0", "0 9 * * *", 8.0), timed("0", "0 9 * * *", 4.0), timed("0", "0 13 * * *", 4.0)];
+    assert_eq!(kinds(&parts), [(1, ShadowKind::Shadowed), (2, ShadowKind::Shadowed)]);
     assert!(Calendar::new(&parts).is_removable(0));
 }
 
@@ -315,17 +239,12 @@ fn covered_matches_brute_force() {
         }
     }
     assert!(!calendar::covered(Nodes::Count(5), std::iter::empty()));
-    assert!(!calendar::covered(
-        Nodes::Count(2_147_483_647),
-        std::iter::empty()
-    ));
+    assert!(!calendar::covered(Nodes::Count(2_147_483_647), std::iter::empty()));
 }
 
 #[test]
 fn hostile_lists_stay_bounded() {
-    let dense: Vec<Budget> = (0..50)
-        .map(|_| timed("1", "*/2 * 1-30 * *", 0.016))
-        .collect();
+    let dense: Vec<Budget> = (0..50).map(|_| timed("1", "*/2 * 1-30 * *", 0.016)).collect();
     let calendar = Calendar::new(&dense);
     assert!(!calendar.is_exact());
     assert_eq!(calendar.shadowed().len(), 49);

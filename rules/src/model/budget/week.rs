@@ -43,13 +43,8 @@ impl Cell {
     }
 
     /// All, from the strictest on.
-    pub const ALL: [Cell; 5] = [
-        Cell::Closed,
-        Cell::PartlyClosed,
-        Cell::Limited,
-        Cell::PartlyUnlimited,
-        Cell::Unlimited,
-    ];
+    pub const ALL: [Cell; 5] =
+        [Cell::Closed, Cell::PartlyClosed, Cell::Limited, Cell::PartlyUnlimited, Cell::Unlimited];
 }
 
 impl Week {
@@ -205,10 +200,7 @@ Sun  ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! !"
     #[test]
     fn clocks_say_what_day_it_is() {
         let budgets = [
-            Budget {
-                reasons: Some(vec![Reason::Drifted]),
-                ..Budget::plain(Nodes::Percent(10))
-            },
+            Budget { reasons: Some(vec![Reason::Drifted]), ..Budget::plain(Nodes::Percent(10)) },
             window(Nodes::Count(0), "0 0 * * *", 6),
         ];
         let lines = |zone: &str| {

@@ -11,8 +11,8 @@ use crate::model::gpu::asks_for_accelerator;
 use crate::model::workload::{Template, templates};
 use crate::object::{Kind, Object};
 use signs::{
-    BATCH, DIAGNOSTICS, INFRA_IMAGES, NOTEBOOK, PURPOSE_KEYS, SERVING, SERVING_IMAGES,
-    SERVING_KINDS, TRAINING, TRAINING_KINDS,
+    BATCH, DIAGNOSTICS, INFRA_IMAGES, NOTEBOOK, PURPOSE_KEYS, SERVING, SERVING_IMAGES, SERVING_KINDS,
+    TRAINING, TRAINING_KINDS,
 };
 
 /// What kind of work.
@@ -87,11 +87,7 @@ pub struct Classified {
 
 impl Classified {
     fn new(class: Class, confidence: Confidence, reason: impl Into<String>) -> Classified {
-        Classified {
-            class,
-            confidence,
-            reason: reason.into(),
-        }
+        Classified { class, confidence, reason: reason.into() }
     }
 
     /// Whether the class is this one, with at least medium confidence.
@@ -142,11 +138,7 @@ fn explicit(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
 
 fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     if object.is(Kind::DAEMON_SET) {
-        return Some(Classified::new(
-            Class::Infra,
-            Confidence::High,
-            "it is a DaemonSet",
-        ));
+        return Some(Classified::new(Class::Infra, Confidence::High, "it is a DaemonSet"));
     }
     let namespace = object.id().namespace.as_deref().unwrap_or_default();
     if matches!(namespace, "gpu-operator" | "kube-system" | "gpu-monitoring")
@@ -160,13 +152,7 @@ fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
             let repository = repository(image);
             INFRA_IMAGES.iter().any(|sign| repository.contains(sign))
         })
-        .map(|image| {
-            Classified::new(
-                Class::Infra,
-                Confidence::High,
-                format!("its image is `{image}`"),
-            )
-        })
+        .map(|image| Classified::new(Class::Infra, Confidence::High, format!("its image is `{image}`")))
 }
 
 /// An MPIJob is the usual way to run these, so they are looked at before the kind.
@@ -176,9 +162,7 @@ fn diagnostics(templates: &[Template<'_>]) -> Option<Classified> {
         let mut launchers = TRAINING.iter().filter(|(sign, _)| *sign != "mpirun");
         launchers.any(|(sign, _)| has_word(line, sign))
     };
-    let sign = DIAGNOSTICS
-        .iter()
-        .find(|sign| lines.iter().any(|line| has_word(line, sign)))?;
+    let sign = DIAGNOSTICS.iter().find(|sign| lines.iter().any(|line| has_word(line, sign)))?;
     let reason = format!("its command is `{sign}`");
     (!lines.iter().any(trains)).then(|| Classified::new(Class::Batch, Confidence::Medium, reason))
 }
@@ -205,11 +189,7 @@ fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified>
     let has = |sign: &str| lines.iter().any(|l| has_word(l, sign));
     for (sign, weak) in SERVING {
         if has(sign) {
-            let confidence = if *weak {
-                Confidence::Medium
-            } else {
-                Confidence::High
-            };
+            let confidence = if *weak { Confidence::Medium } else { Confidence::High };
             let reason = format!("its command is `{}`", sign.trim_end_matches('.'));
             return Some(Classified::new(Class::Realtime, confidence, reason));
         }
@@ -238,16 +218,9 @@ fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified>
             return Some(Classified::new(Class::Notebook, Confidence::Medium, reason));
         }
     }
-    let idle = lines
-        .iter()
-        .any(|l| l.contains("sleep infinity") || l.contains("tail -f /dev/null"));
-    (idle && !object.is(Kind::JOB) && templates.iter().any(asks_for_accelerator)).then(|| {
-        Classified::new(
-            Class::Notebook,
-            Confidence::Medium,
-            "its command only waits",
-        )
-    })
+    let idle = lines.iter().any(|l| l.contains("sleep infinity") || l.contains("tail -f /dev/null"));
+    (idle && !object.is(Kind::JOB) && templates.iter().any(asks_for_accelerator))
+        .then(|| Classified::new(Class::Notebook, Confidence::Medium, "its command only waits"))
 }
 
 fn commands(templates: &[Template<'_>]) -> Vec<String> {
@@ -275,44 +248,36 @@ fn has_word(line: &str, sign: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     line.match_indices(sign).any(|(at, _)| {
         let before = line[..at].chars().next_back().is_none_or(|c| !word(c));
-        let after = sign.ends_with('.')
-            || line[at + sign.len()..]
-                .chars()
-                .next()
-                .is_none_or(|c| !word(c));
+        let after = sign.ends_with('.') || line[at + sign.len()..].chars().next().is_none_or(|c| !word(c));
         before && after
     })
 }
 
 /// `train_llm.py`, `finetune.py`, `pretrain.py`, `sft.py`: a script named after training.
 fn training_script(line: &str) -> Option<&str> {
-    line.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&' | '|' | '='))
-        .find(|token| {
-            let Some(stem) = token.strip_suffix(".py") else {
-                return false;
-            };
-            let name = stem.rsplit('/').next().unwrap_or(stem).to_ascii_lowercase();
-            name.split(['_', '-', '.']).any(|w| {
-                matches!(
-                    w,
-                    "train"
-                        | "training"
-                        | "trainer"
-                        | "finetune"
-                        | "finetuning"
-                        | "pretrain"
-                        | "pretraining"
-                        | "sft"
-                )
-            })
+    line.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&' | '|' | '=')).find(|token| {
+        let Some(stem) = token.strip_suffix(".py") else {
+            return false;
+        };
+        let name = stem.rsplit('/').next().unwrap_or(stem).to_ascii_lowercase();
+        name.split(['_', '-', '.']).any(|w| {
+            matches!(
+                w,
+                "train"
+                    | "training"
+                    | "trainer"
+                    | "finetune"
+                    | "finetuning"
+                    | "pretrain"
+                    | "pretraining"
+                    | "sft"
+            )
         })
+    })
 }
 
 fn images<'a>(templates: &'a [Template<'a>]) -> impl Iterator<Item = &'a str> {
-    templates
-        .iter()
-        .flat_map(Template::containers)
-        .filter_map(|c| c.get("image").text())
+    templates.iter().flat_map(Template::containers).filter_map(|c| c.get("image").text())
 }
 
 /// The repository path of an image, without its registry host, tag and digest.
@@ -334,54 +299,25 @@ fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         let reason = || format!("its image is `{image}`");
         let matches = |sign: &&str| repository.contains(*sign);
         if SERVING_IMAGES.iter().any(&matches) || repository.starts_with("nim/") {
-            return Some(Classified::new(
-                Class::Realtime,
-                Confidence::Medium,
-                reason(),
-            ));
+            return Some(Classified::new(Class::Realtime, Confidence::Medium, reason()));
         }
         if repository.contains("jupyter") {
-            return Some(Classified::new(
-                Class::Notebook,
-                Confidence::Medium,
-                reason(),
-            ));
+            return Some(Classified::new(Class::Notebook, Confidence::Medium, reason()));
         }
-        let hint = [
-            "nvidia/pytorch",
-            "pytorch/pytorch",
-            "pytorch-training",
-            "mosaicml",
-            "nvidia/nemo",
-        ];
+        let hint = ["nvidia/pytorch", "pytorch/pytorch", "pytorch-training", "mosaicml", "nvidia/nemo"];
         if hint.iter().any(matches) {
             if is_job(object) {
-                return Some(Classified::new(
-                    Class::Training,
-                    Confidence::Medium,
-                    reason(),
-                ));
+                return Some(Classified::new(Class::Training, Confidence::Medium, reason()));
             }
             continue;
         }
         let last = repository.rsplit('/').next().unwrap_or(&repository);
         let words: Vec<&str> = last.split(['-', '_', '.']).collect();
-        if words
-            .iter()
-            .any(|w| matches!(*w, "train" | "trainer" | "training"))
-        {
-            return Some(Classified::new(
-                Class::Training,
-                Confidence::Medium,
-                reason(),
-            ));
+        if words.iter().any(|w| matches!(*w, "train" | "trainer" | "training")) {
+            return Some(Classified::new(Class::Training, Confidence::Medium, reason()));
         }
         if last.ends_with("-inference") && repository.contains("pytorch") {
-            return Some(Classified::new(
-                Class::Realtime,
-                Confidence::Medium,
-                reason(),
-            ));
+            return Some(Classified::new(Class::Realtime, Confidence::Medium, reason()));
         }
     }
     None
@@ -398,13 +334,8 @@ fn by_batch_shape(object: &Object) -> Option<Classified> {
         return Some(Classified::new(Class::Batch, Confidence::Medium, reason));
     }
     let many = |field: &str| object.path(&["spec", field]).int().is_some_and(|n| n > 1);
-    (object.is(Kind::JOB) && (many("parallelism") || many("completions"))).then(|| {
-        Classified::new(
-            Class::Batch,
-            Confidence::Medium,
-            "it is a Job of several pods",
-        )
-    })
+    (object.is(Kind::JOB) && (many("parallelism") || many("completions")))
+        .then(|| Classified::new(Class::Batch, Confidence::Medium, "it is a Job of several pods"))
 }
 
 /// The purpose that a label value, a namespace or a name spells.
@@ -414,11 +345,10 @@ pub fn purpose(text: &str) -> Option<Class> {
     let mut found = None;
     for word in lower.split(|c: char| !c.is_ascii_alphanumeric()) {
         let class = match word {
-            "inference" | "infer" | "serving" | "serve" | "predict" | "predictor" => {
-                Class::Realtime
+            "inference" | "infer" | "serving" | "serve" | "predict" | "predictor" => Class::Realtime,
+            "training" | "train" | "trainer" | "finetune" | "finetuning" | "pretrain" | "pretraining" => {
+                Class::Training
             }
-            "training" | "train" | "trainer" | "finetune" | "finetuning" | "pretrain"
-            | "pretraining" => Class::Training,
             "batch" => Class::Batch,
             "chat" | "assistant" | "copilot" | "interactive" => Class::Interactive,
             _ => continue,
@@ -457,11 +387,7 @@ fn by_labels(object: &Object, templates: &[Template<'_>]) -> Option<Classified> 
     }
     for (text, reason) in signs {
         if let Some(class) = purpose(&text) {
-            let confidence = if class == Class::Interactive {
-                Confidence::Low
-            } else {
-                Confidence::Medium
-            };
+            let confidence = if class == Class::Interactive { Confidence::Low } else { Confidence::Medium };
             return Some(Classified::new(class, confidence, reason));
         }
     }
@@ -474,15 +400,9 @@ fn fallback(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         return None;
     }
     let kind = object.id().kind.as_str();
-    let port = templates
-        .iter()
-        .flat_map(Template::containers)
-        .any(|c| c.get("ports").items().next().is_some());
-    if matches!(
-        kind,
-        "Deployment" | "StatefulSet" | "LeaderWorkerSet" | "Rollout"
-    ) && port
-    {
+    let port =
+        templates.iter().flat_map(Template::containers).any(|c| c.get("ports").items().next().is_some());
+    if matches!(kind, "Deployment" | "StatefulSet" | "LeaderWorkerSet" | "Rollout") && port {
         let reason = format!("it is a {kind} with a GPU and a port");
         return Some(Classified::new(Class::Realtime, Confidence::Low, reason));
     }
@@ -490,7 +410,5 @@ fn fallback(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         let reason = format!("its name is `{}`", object.name());
         return Some(Classified::new(Class::Training, Confidence::Medium, reason));
     }
-    object
-        .is(Kind::JOB)
-        .then(|| Classified::new(Class::Batch, Confidence::Low, "it is a Job with a GPU"))
+    object.is(Kind::JOB).then(|| Classified::new(Class::Batch, Confidence::Low, "it is a Job with a GPU"))
 }

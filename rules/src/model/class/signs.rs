@@ -34,12 +34,7 @@ pub(super) const TRAINING: &[(&str, bool)] = &[
     ("llamafactory-cli train", false),
 ];
 
-pub(super) const BATCH: &[&str] = &[
-    "vllm run-batch",
-    "batch_inference",
-    "offline_inference",
-    "run_batch",
-];
+pub(super) const BATCH: &[&str] = &["vllm run-batch", "batch_inference", "offline_inference", "run_batch"];
 /// Programs that measure a machine and end: whoever launches them trains nothing.
 pub(super) const DIAGNOSTICS: &[&str] = &[
     "all_reduce_perf",
@@ -80,22 +75,11 @@ pub(super) const SERVING_IMAGES: &[&str] = &[
     "kserve/",
 ];
 
-pub(super) const TRAINING_KINDS: &[&str] = &[
-    "PyTorchJob",
-    "TFJob",
-    "MPIJob",
-    "XGBoostJob",
-    "JAXJob",
-    "PaddleJob",
-    "TrainJob",
-];
+pub(super) const TRAINING_KINDS: &[&str] =
+    &["PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "JAXJob", "PaddleJob", "TrainJob"];
 
-pub(super) const SERVING_KINDS: &[&str] = &[
-    "InferenceService",
-    "LLMInferenceService",
-    "RayService",
-    "NIMService",
-];
+pub(super) const SERVING_KINDS: &[&str] =
+    &["InferenceService", "LLMInferenceService", "RayService", "NIMService"];
 
 /// The label keys whose values name a purpose.
 pub(super) const PURPOSE_KEYS: &[&str] = &[

@@ -15,57 +15,37 @@ fn deployment(container: serde_json::Value) -> serde_json::Value {
 #[test]
 fn commands_decide_before_images() {
     assert_eq!(
-        class(deployment(
-            json!({"image": "repo/train:1", "command": ["vllm", "serve", "m"]})
-        )),
+        class(deployment(json!({"image": "repo/train:1", "command": ["vllm", "serve", "m"]}))),
         (Class::Realtime, Confidence::High)
     );
     assert_eq!(
-        class(deployment(
-            json!({"args": ["torchrun --nproc_per_node 8 x.py"]})
-        )),
+        class(deployment(json!({"args": ["torchrun --nproc_per_node 8 x.py"]}))),
         (Class::Training, Confidence::High)
     );
     assert_eq!(
-        class(deployment(
-            json!({"command": ["python", "/app/train_llm.py"]})
-        )),
+        class(deployment(json!({"command": ["python", "/app/train_llm.py"]}))),
         (Class::Training, Confidence::Medium)
     );
-    assert_eq!(
-        class(deployment(json!({"command": ["python", "constrain.py"]}))).0,
-        Class::Unknown
-    );
+    assert_eq!(class(deployment(json!({"command": ["python", "constrain.py"]}))).0, Class::Unknown);
 }
 
 #[test]
 fn the_shells_own_syntax_hides_no_command() {
     let script = "for h in $(cat /etc/hosts); do ping $h; done\ntorchrun --node-rank ${RANK} x.py";
     assert_eq!(
-        class(deployment(
-            json!({"command": ["sh", "-c"], "args": [script]})
-        )),
+        class(deployment(json!({"command": ["sh", "-c"], "args": [script]}))),
         (Class::Training, Confidence::High)
     );
 }
 
 #[test]
 fn images_are_read_without_host_and_tag() {
+    assert_eq!(repository("registry.example.com:5000/team/x:1@sha256:a"), "team/x");
     assert_eq!(
-        repository("registry.example.com:5000/team/x:1@sha256:a"),
-        "team/x"
-    );
-    assert_eq!(
-        class(deployment(
-            json!({"image": "mirror.example.com/vllm/vllm-openai:v1"})
-        ))
-        .0,
+        class(deployment(json!({"image": "mirror.example.com/vllm/vllm-openai:v1"}))).0,
         Class::Realtime
     );
-    assert_eq!(
-        class(deployment(json!({"image": "training.example.com/web:1"}))).0,
-        Class::Unknown
-    );
+    assert_eq!(class(deployment(json!({"image": "training.example.com/web:1"}))).0, Class::Unknown);
 }
 
 #[test]

@@ -17,9 +17,8 @@ pub enum FieldName {
     DayOfWeek,
 }
 
-const MONTHS: [&str; 12] = [
-    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
-];
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 pub(super) const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 impl FieldName {
@@ -103,11 +102,7 @@ impl fmt::Display for CronError {
             Self::TimeZone(t) => write!(f, "own time zone prefix {t:?}: budgets are always UTC"),
             Self::Descriptor(d) => write!(f, "unknown descriptor {d:?}"),
             Self::FieldCount { found } => write!(f, "{found} fields instead of five"),
-            Self::Field {
-                field,
-                text,
-                problem,
-            } => {
+            Self::Field { field, text, problem } => {
                 let (low, high) = field.bounds();
                 match problem {
                     Problem::NotANumber => write!(f, "{field} {text:?} is not a number or name"),
@@ -186,10 +181,7 @@ fn read_item(item: &str, field: FieldName) -> Result<(u64, bool), Problem> {
 pub(super) fn read_value(text: &str, field: FieldName) -> Result<u64, Problem> {
     let (low, _) = field.bounds();
     let named = field.names().iter().zip(u64::from(low)..);
-    match named
-        .into_iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(text))
-    {
+    match named.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
         Some((_, value)) => Ok(value),
         None => read_number(text),
     }
@@ -207,9 +199,7 @@ fn read_number(text: &str) -> Result<u64, Problem> {
 /// and no line end after the last field.
 #[must_use]
 pub fn crd_accepts(text: &str) -> bool {
-    const WORDS: [&str; 7] = [
-        "annually", "yearly", "monthly", "weekly", "daily", "midnight", "hourly",
-    ];
+    const WORDS: [&str; 7] = ["annually", "yearly", "monthly", "weekly", "daily", "midnight", "hourly"];
     if let Some(rest) = text.strip_prefix('@')
         && WORDS.iter().any(|w| rest.starts_with(w))
     {

@@ -60,24 +60,14 @@ impl Schedule {
         }
         let fields: Vec<&str> = text.split_whitespace().collect();
         let &[minute, hour, dom, month, dow] = fields.as_slice() else {
-            return Err(CronError::FieldCount {
-                found: fields.len(),
-            });
+            return Err(CronError::FieldCount { found: fields.len() });
         };
         let (minute, _) = read_field(minute, FieldName::Minute)?;
         let (hour, _) = read_field(hour, FieldName::Hour)?;
         let (dom, dom_star) = read_field(dom, FieldName::DayOfMonth)?;
         let (month, _) = read_field(month, FieldName::Month)?;
         let (dow, dow_star) = read_field(dow, FieldName::DayOfWeek)?;
-        Ok(Self {
-            minute,
-            hour,
-            dom,
-            month,
-            dow,
-            dom_star,
-            dow_star,
-        })
+        Ok(Self { minute, hour, dom, month, dow, dom_star, dow_star })
     }
 
     /// The first hit strictly after `after` (both minutes since 1970 UTC), or `None` when there is
@@ -178,7 +168,6 @@ impl Schedule {
     }
 
     fn minute_matches(&self, minute_of_day: i64) -> bool {
-        self.hour & (1 << (minute_of_day / 60)) != 0
-            && self.minute & (1 << (minute_of_day % 60)) != 0
+        self.hour & (1 << (minute_of_day / 60)) != 0 && self.minute & (1 << (minute_of_day % 60)) != 0
     }
 }

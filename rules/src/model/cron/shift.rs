@@ -41,9 +41,7 @@ pub fn to_utc(text: &str, offset: i64) -> Option<Vec<String>> {
             Some(name) if named => (*name).to_owned(),
             _ => n.to_string(),
         };
-        let turned: Vec<i64> = (0..7)
-            .filter(|to| days >> (to - day).rem_euclid(7) & 1 == 1)
-            .collect();
+        let turned: Vec<i64> = (0..7).filter(|to| days >> (to - day).rem_euclid(7) & 1 == 1).collect();
         let weekdays = match turned.len() {
             7 => "*".to_owned(),
             _ => ranges(&turned, name),
@@ -62,9 +60,7 @@ fn ranges(numbers: &[i64], show: impl Fn(i64) -> String) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut rest = numbers;
     while let Some(first) = rest.first().copied() {
-        let run = (rest.iter().zip(first..))
-            .take_while(|(n, expected)| *n == expected)
-            .count();
+        let run = (rest.iter().zip(first..)).take_while(|(n, expected)| *n == expected).count();
         let (same, after) = rest.split_at(run.max(1));
         match same {
             [one] => parts.push(show(*one)),
@@ -93,11 +89,7 @@ mod tests {
             ("0 6,12 * * 1-5", 540, &["0 21 * * 0-4", "0 3 * * 1-5"]),
             ("0 6,12 * * *", 540, &["0 3,21 * * *"]),
             ("0 0 * * mon,wed,sat", 60, &["0 23 * * sun,tue,fri"]),
-            (
-                "0 8-18 * * 1-5",
-                -480,
-                &["0 16-23 * * 1-5", "0 0-2 * * 2-6"],
-            ),
+            ("0 8-18 * * 1-5", -480, &["0 16-23 * * 1-5", "0 0-2 * * 2-6"]),
         ] {
             assert_eq!(
                 to_utc(text, offset).as_deref(),
@@ -105,14 +97,7 @@ mod tests {
                 "{text}"
             );
         }
-        for text in [
-            "@daily",
-            "0 9 1 * *",
-            "0 9 * 6 *",
-            "0,30 9 * * *",
-            "0 9 * *",
-            "0 9 31 2 *",
-        ] {
+        for text in ["@daily", "0 9 1 * *", "0 9 * 6 *", "0,30 9 * * *", "0 9 * *", "0 9 31 2 *"] {
             assert_eq!(to_utc(text, 540), None, "{text}");
         }
     }

@@ -30,10 +30,7 @@ pub fn suggest(text: &str) -> Option<String> {
             return None;
         };
         let dow = repair_weekdays(dow, dom)?;
-        format!(
-            "{minute} {hour} {dom} {} {dow}",
-            shorten(month, FieldName::Month)
-        )
+        format!("{minute} {hour} {dom} {} {dow}", shorten(month, FieldName::Month))
     };
     Schedule::parse(&out).is_ok().then_some(out)
 }
@@ -59,11 +56,7 @@ fn repair_weekdays(text: &str, dom: &str) -> Option<String> {
                 for v in a..=a + count {
                     let v = v % 7;
                     let name = WEEKDAYS.get(usize::try_from(v).ok()?)?;
-                    let name = if named {
-                        (*name).to_owned()
-                    } else {
-                        v.to_string()
-                    };
+                    let name = if named { (*name).to_owned() } else { v.to_string() };
                     if !items.contains(&name) {
                         items.push(name);
                     }
@@ -98,11 +91,7 @@ fn shorten(text: &str, field: FieldName) -> String {
         "november",
         "december",
     ];
-    let full = if field == FieldName::Month {
-        &FULL[7..]
-    } else {
-        &FULL[..7]
-    };
+    let full = if field == FieldName::Month { &FULL[7..] } else { &FULL[..7] };
     let mut out = String::new();
     for piece in text.split_inclusive(['-', ',', '/']) {
         let (word, end) = piece.split_at(piece.trim_end_matches(['-', ',', '/']).len());

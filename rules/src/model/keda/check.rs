@@ -50,13 +50,7 @@ pub fn problems<'a>(
         return Vec::new();
     }
     let from_env = (metadata.entries().iter()).any(|(key, _)| key.ends_with("FromEnv"));
-    let asked = Asked {
-        authenticated: trigger.has_authentication(),
-        metadata,
-        from_env,
-        scaler,
-        modifiers,
-    };
+    let asked = Asked { authenticated: trigger.has_authentication(), metadata, from_env, scaler, modifiers };
     let mut out = Vec::new();
     for key in &scaler.keys {
         asked.key(key, &mut out);
@@ -100,15 +94,11 @@ impl<'a> Asked<'a> {
     }
 
     fn named(&self, name: &str) -> Option<&'static Key> {
-        self.scaler
-            .keys
-            .iter()
-            .find(|key| key.names().any(|n| n == name))
+        self.scaler.keys.iter().find(|key| key.names().any(|n| n == name))
     }
 
     fn look(&self, name: &str) -> Given<'a> {
-        self.named(name)
-            .map_or(Given::Unknown, |key| self.given(key))
+        self.named(name).map_or(Given::Unknown, |key| self.given(key))
     }
 
     /// The value, the default where nothing is written; `None` where it is not known or absent.
@@ -133,8 +123,9 @@ impl<'a> Asked<'a> {
             Given::Text(node, text) => {
                 if let Some(wanted) = key.kind.refuses(text, key.separator, key.ranges) {
                     let help = match key.kind {
-                        Type::Int | Type::Uint | Type::Float => plain_number(text)
-                            .filter(|plain| key.kind.refuses(plain, ',', false).is_none()),
+                        Type::Int | Type::Uint | Type::Float => {
+                            plain_number(text).filter(|plain| key.kind.refuses(plain, ',', false).is_none())
+                        }
                         _ => None,
                     };
                     out.push(Problem {
@@ -154,14 +145,11 @@ impl<'a> Asked<'a> {
                     Type::List => text.split(key.separator).map(str::trim).collect(),
                     _ => vec![text],
                 };
-                let odd = items
-                    .iter()
-                    .find(|i| !key.values.is_empty() && !key.values.contains(i));
+                let odd = items.iter().find(|i| !key.values.is_empty() && !key.values.contains(i));
                 if let Some(odd) = odd {
                     out.push(self.no_such(node.clone(), key.name, odd, &key.values));
                 }
-                let exclusive: Vec<&str> =
-                    items.into_iter().filter(|i| key.one.contains(i)).collect();
+                let exclusive: Vec<&str> = items.into_iter().filter(|i| key.one.contains(i)).collect();
                 if let [first, second, ..] = exclusive.as_slice() {
                     out.push(Problem {
                         node,
@@ -197,19 +185,12 @@ impl<'a> Asked<'a> {
         let in_metadata = key.reads(From::Metadata);
         let message = match &written {
             Some(_) if in_metadata => format!("`{}` is blank, which counts as absent", key.name),
-            _ => format!(
-                "{} trigger needs `{}`",
-                with_article(self.scaler.name),
-                key.name
-            ),
+            _ => format!("{} trigger needs `{}`", with_article(self.scaler.name), key.name),
         };
         let help = if in_metadata {
             "without it KEDA cannot build the scaler, and nothing scales".to_owned()
         } else if key.reads(From::Env) {
-            format!(
-                "give it as `{}FromEnv` or in a TriggerAuthentication",
-                key.name
-            )
+            format!("give it as `{}FromEnv` or in a TriggerAuthentication", key.name)
         } else {
             "give it in a TriggerAuthentication that `authenticationRef` names".to_owned()
         };
@@ -217,11 +198,7 @@ impl<'a> Asked<'a> {
             Some(node) if in_metadata => node,
             _ => metadata.get(key.name),
         };
-        out.push(Problem {
-            node: place,
-            message,
-            help,
-        });
+        out.push(Problem { node: place, message, help });
     }
 
     /// Whether a condition holds; `None` where it is not known.
@@ -288,11 +265,7 @@ impl<'a> Asked<'a> {
         let metadata = &self.metadata;
         let args = rule.args.as_slice();
         let mut say = |node: Node<'a>, message: String, help: String| {
-            out.push(Problem {
-                node,
-                message,
-                help,
-            });
+            out.push(Problem { node, message, help });
         };
         match (rule.name, args) {
             ("need", keys) => {
@@ -323,10 +296,7 @@ impl<'a> Asked<'a> {
                     let names = keys.join("`, `").replace('+', "` with `");
                     say(
                         metadata.clone(),
-                        format!(
-                            "{} trigger needs one of `{names}`",
-                            with_article(self.scaler.name)
-                        ),
+                        format!("{} trigger needs one of `{names}`", with_article(self.scaler.name)),
                         "without it KEDA cannot build the scaler, and nothing scales".to_owned(),
                     );
                 }
@@ -346,11 +316,7 @@ impl<'a> Asked<'a> {
                     && self.present(second) == Some(true)
                     && let Some((node, _)) = written(second)
                 {
-                    say(
-                        node,
-                        format!("`{second}` excludes `{first}`"),
-                        "keep one of the two".to_owned(),
-                    );
+                    say(node, format!("`{second}` excludes `{first}`"), "keep one of the two".to_owned());
                 }
             }
             ("together", keys) => {
@@ -384,18 +350,13 @@ impl<'a> Asked<'a> {
                         _ => (n == 0.0, "a number other than 0"),
                     };
                     if bad {
-                        say(
-                            node,
-                            format!("`{key}` is {}", brief(text)),
-                            format!("write {wanted}"),
-                        );
+                        say(node, format!("`{key}` is {}", brief(text)), format!("write {wanted}"));
                     }
                 }
             }
             ("range", [key, from, to]) => {
                 if let Some((node, text)) = written(key)
-                    && let (Some(n), Some(from), Some(to)) =
-                        (number(text), number(from), number(to))
+                    && let (Some(n), Some(from), Some(to)) = (number(text), number(from), number(to))
                     && !(from..=to).contains(&n)
                 {
                     say(
@@ -408,9 +369,8 @@ impl<'a> Asked<'a> {
             ("enum" | "enum_any_case", [key, values @ ..]) => {
                 if let Some((node, text)) = written(key) {
                     let any_case = rule.name == "enum_any_case";
-                    let known = values
-                        .iter()
-                        .any(|v| *v == text || (any_case && v.eq_ignore_ascii_case(text)));
+                    let known =
+                        values.iter().any(|v| *v == text || (any_case && v.eq_ignore_ascii_case(text)));
                     if !known {
                         let problem = self.no_such(node, key, text, values);
                         say(problem.node, problem.message, problem.help);
@@ -463,18 +423,13 @@ impl<'a> Asked<'a> {
                     Given::Absent => true,
                     Given::Text(_, text) => text == "pod",
                 };
-                let keys = ["awsAccessKeyID", "awsSecretAccessKey"]
-                    .iter()
-                    .all(|k| self.present(k) != Some(false));
+                let keys =
+                    ["awsAccessKeyID", "awsSecretAccessKey"].iter().all(|k| self.present(k) != Some(false));
                 if owner && !keys && !self.authenticated {
                     say(
                         metadata.clone(),
-                        format!(
-                            "{} trigger has no AWS credentials",
-                            with_article(self.scaler.name)
-                        ),
-                        "write `identityOwner: operator`, or name a TriggerAuthentication"
-                            .to_owned(),
+                        format!("{} trigger has no AWS credentials", with_article(self.scaler.name)),
+                        "write `identityOwner: operator`, or name a TriggerAuthentication".to_owned(),
                     );
                 }
             }
@@ -485,10 +440,7 @@ impl<'a> Asked<'a> {
                 if !given && !self.authenticated {
                     say(
                         metadata.clone(),
-                        format!(
-                            "{} trigger has no Google credentials",
-                            with_article(self.scaler.name)
-                        ),
+                        format!("{} trigger has no Google credentials", with_article(self.scaler.name)),
                         "write `credentialsFromEnv`, or name a TriggerAuthentication".to_owned(),
                     );
                 }

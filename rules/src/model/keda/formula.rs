@@ -72,8 +72,8 @@ enum Token<'a> {
 }
 
 const SIGNS: &[&str] = &[
-    "**", "==", "!=", "<=", ">=", "&&", "||", "??", "+", "-", "*", "/", "%", "^", "<", ">", "!",
-    "?", ":", "(", ")", ",", ";", "=",
+    "**", "==", "!=", "<=", ">=", "&&", "||", "??", "+", "-", "*", "/", "%", "^", "<", ">", "!", "?", ":",
+    "(", ")", ",", ";", "=",
 ];
 
 /// The words; `None` where there is something that is not read here.
@@ -87,9 +87,7 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
             // An exponent may carry a sign.
             if rest[..end].ends_with(['e', 'E']) && !rest.starts_with("0x") {
                 let tail = rest[end..].trim_start_matches(['+', '-']);
-                let digits = tail
-                    .find(|c: char| !c.is_ascii_digit())
-                    .unwrap_or(tail.len());
+                let digits = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
                 end = rest.len() - tail.len() + digits;
             }
             out.push(Token::Number);
@@ -218,13 +216,8 @@ impl<'a> Parser<'_, 'a> {
         if level == 0
             && let Some(Token::Name(name)) = self.peek()
         {
-            const OPERATORS: &[&str] =
-                &["in", "not", "matches", "contains", "startsWith", "endsWith"];
-            return Err(if OPERATORS.contains(name) {
-                Stop::Beyond
-            } else {
-                Stop::Syntax
-            });
+            const OPERATORS: &[&str] = &["in", "not", "matches", "contains", "startsWith", "endsWith"];
+            return Err(if OPERATORS.contains(name) { Stop::Beyond } else { Stop::Syntax });
         }
         Ok(kind)
     }

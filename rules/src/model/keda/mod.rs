@@ -15,10 +15,7 @@ use crate::object::Object;
 
 /// The triggers of a ScaledObject or ScaledJob, in order.
 pub fn triggers(object: &Object) -> impl Iterator<Item = Trigger<'_>> {
-    object
-        .path(&["spec", "triggers"])
-        .items()
-        .map(|node| Trigger { node })
+    object.path(&["spec", "triggers"]).items().map(|node| Trigger { node })
 }
 
 /// Whether the ScaledObject replaces its external metrics by a formula: any field of the block

@@ -77,16 +77,11 @@ pub const OLD_TYPES: &[(&str, Version, &str)] = &[("stan", Version::new(2, 19), 
 /// The entry of a key that a trigger of this type may still carry.
 #[must_use]
 pub fn old_key(kind: &str, key: &str) -> Option<&'static OldKey> {
-    OLD_KEYS
-        .iter()
-        .find(|old| old.key == key && (old.of.is_empty() || old.of.contains(&kind)))
+    OLD_KEYS.iter().find(|old| old.key == key && (old.of.is_empty() || old.of.contains(&kind)))
 }
 
 /// The entry of a trigger type.
 #[must_use]
 pub fn old_type(kind: &str) -> Option<(Version, &'static str)> {
-    OLD_TYPES
-        .iter()
-        .find(|(name, _, _)| *name == kind)
-        .map(|(_, version, instead)| (*version, *instead))
+    OLD_TYPES.iter().find(|(name, _, _)| *name == kind).map(|(_, version, instead)| (*version, *instead))
 }

@@ -10,10 +10,8 @@ use crate::settings::Version;
 pub const TAKEN_FROM: Version = Version::new(2, 20);
 
 /// Trigger types that a later version of KEDA brings, with that version.
-pub const LATER: &[(&str, Version)] = &[
-    ("clickhouse", Version::new(2, 21)),
-    ("gcp-spanner", Version::new(2, 21)),
-];
+pub const LATER: &[(&str, Version)] =
+    &[("clickhouse", Version::new(2, 21)), ("gcp-spanner", Version::new(2, 21))];
 
 /// A trigger type.
 #[derive(Debug)]
@@ -41,11 +39,7 @@ impl Scaler {
             };
         }
         if let Some(key) = written.strip_suffix("FromEnv").and_then(named) {
-            return if key.reads(From::Env) {
-                Reading::Read
-            } else {
-                Reading::NoEnv(key)
-            };
+            return if key.reads(From::Env) { Reading::Read } else { Reading::NoEnv(key) };
         }
         let listed = |key: &Key| {
             let prefix = key.name.strip_suffix('*');
@@ -160,12 +154,7 @@ fn read(text: &'static str) -> (BTreeMap<&'static str, Scaler>, usize) {
         }
         if let Some(header) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
             name = header;
-            let empty = Scaler {
-                name,
-                keys: Vec::new(),
-                rules: Vec::new(),
-                open: false,
-            };
+            let empty = Scaler { name, keys: Vec::new(), rules: Vec::new(), open: false };
             bad += usize::from(scalers.insert(name, empty).is_some());
             continue;
         }
@@ -275,11 +264,7 @@ mod tests {
                     assert!(known(key), "{}: {rule:?}", scaler.name);
                 }
                 for atom in &rule.when {
-                    let key = atom
-                        .trim_start_matches('!')
-                        .split(['=', '~'])
-                        .next()
-                        .unwrap();
+                    let key = atom.trim_start_matches('!').split(['=', '~']).next().unwrap();
                     let word = matches!(key, "modifiers" | "identity");
                     assert!(word || known(key), "{}: {rule:?}", scaler.name);
                 }

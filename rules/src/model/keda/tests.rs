@@ -12,22 +12,14 @@ fn numbers_follow_json() {
     for text in ["0", "-1", "70", "5.0", "1e1", "0.5", "1E-3"] {
         assert!(number(text).is_some(), "{text}");
     }
-    for text in [
-        "", "+5", "05", ".5", "5.", "70%", "NaN", "1e", "0x10", "1_0", "1e999",
-    ] {
+    for text in ["", "+5", "05", ".5", "5.", "70%", "NaN", "1e", "0x10", "1_0", "1e999"] {
         assert!(number(text).is_none(), "{text}");
     }
     assert_eq!(whole("70"), Some(70));
     for text in ["5.0", "1e1", "9223372036854775808"] {
         assert!(whole(text).is_none(), "{text}");
     }
-    for (text, plain) in [
-        ("70%", "70"),
-        ("+70", "70"),
-        ("070", "70"),
-        (".5", "0.5"),
-        ("5.", "5"),
-    ] {
+    for (text, plain) in [("70%", "70"), ("+70", "70"), ("070", "70"), (".5", "0.5"), ("5.", "5")] {
         assert_eq!(plain_number(text).as_deref(), Some(plain), "{text}");
     }
     assert_eq!(plain_number("seventy"), None);
@@ -110,10 +102,7 @@ fn scalers_are_built_or_not() {
             "end": "0 9 * * *", "desiredReplicas": "1"}}),
             0,
         ),
-        (
-            json!({"type": "aws-sqs-queue", "metadata": {"queueURL": "q", "awsRegion": "us-east-1"}}),
-            1,
-        ),
+        (json!({"type": "aws-sqs-queue", "metadata": {"queueURL": "q", "awsRegion": "us-east-1"}}), 1),
         (
             json!({"type": "aws-sqs-queue", "metadata": {"queueURLFromEnv": "Q",
             "awsRegion": "us-east-1", "identityOwner": "operator"}}),
@@ -129,10 +118,7 @@ fn scalers_are_built_or_not() {
             "lagThreshold": "0", "topic": "t"}}),
             1,
         ),
-        (
-            json!({"type": "rabbitmq", "metadata": {"queueName": "q", "hostFromEnv": "H"}}),
-            0,
-        ),
+        (json!({"type": "rabbitmq", "metadata": {"queueName": "q", "hostFromEnv": "H"}}), 0),
         (
             json!({"type": "rabbitmq", "metadata": {"queueName": "q", "hostFromEnv": "H",
             "queueLength": "5", "mode": "QueueLength"}}),
@@ -143,34 +129,13 @@ fn scalers_are_built_or_not() {
             "mode": "queuelength", "value": "5"}}),
             1,
         ),
-        (
-            json!({"type": "redis", "metadata": {"listName": "l", "address": "r:6379"}}),
-            0,
-        ),
-        (
-            json!({"type": "redis", "metadata": {"listName": "l", "hosts": "r", "ports": "1"}}),
-            0,
-        ),
-        (
-            json!({"type": "redis", "metadata": {"listName": "l", "host": "r"}}),
-            1,
-        ),
-        (
-            json!({"type": "redis", "metadata": {"listName": "l"}, "authenticationRef": {"name": "a"}}),
-            0,
-        ),
-        (
-            json!({"type": "external", "metadata": {"scalerAddress": "a:1", "anything": "goes"}}),
-            0,
-        ),
-        (
-            json!({"type": "kubernetes-workload", "metadata": {"podSelector": "a=b", "value": "0"}}),
-            1,
-        ),
-        (
-            json!({"type": "activemq", "metadata": {"restAPITemplate": "http://x"}}),
-            2,
-        ),
+        (json!({"type": "redis", "metadata": {"listName": "l", "address": "r:6379"}}), 0),
+        (json!({"type": "redis", "metadata": {"listName": "l", "hosts": "r", "ports": "1"}}), 0),
+        (json!({"type": "redis", "metadata": {"listName": "l", "host": "r"}}), 1),
+        (json!({"type": "redis", "metadata": {"listName": "l"}, "authenticationRef": {"name": "a"}}), 0),
+        (json!({"type": "external", "metadata": {"scalerAddress": "a:1", "anything": "goes"}}), 0),
+        (json!({"type": "kubernetes-workload", "metadata": {"podSelector": "a=b", "value": "0"}}), 1),
+        (json!({"type": "activemq", "metadata": {"restAPITemplate": "http://x"}}), 2),
         (
             json!({"type": "nats-jetstream", "metadata": {"stream": "s", "consumer": "c",
             "natsServerMonitoringEndpoint": "n:8222"}}),

@@ -57,21 +57,13 @@ impl Type {
             Type::Uint => whole(text).is_some_and(|n| n >= 0),
             Type::Float => number(text).is_some(),
             Type::Bool => boolean(text).is_some(),
-            Type::Duration => GoDuration::parse(text).map_or_else(
-                |_| text.parse::<i64>().is_ok_and(|ms| ms >= 0),
-                |d| d.nanoseconds() >= 0,
-            ),
-            Type::Ints => {
-                text.split(separator)
-                    .map(str::trim)
-                    .all(|item| match item.split_once('-') {
-                        Some((from, to)) if ranges => whole(from).is_some() && whole(to).is_some(),
-                        _ => whole(item).is_some(),
-                    })
-            }
-            Type::Map => text
-                .split(separator)
-                .all(|item| item.matches('=').count() == 1),
+            Type::Duration => GoDuration::parse(text)
+                .map_or_else(|_| text.parse::<i64>().is_ok_and(|ms| ms >= 0), |d| d.nanoseconds() >= 0),
+            Type::Ints => text.split(separator).map(str::trim).all(|item| match item.split_once('-') {
+                Some((from, to)) if ranges => whole(from).is_some() && whole(to).is_some(),
+                _ => whole(item).is_some(),
+            }),
+            Type::Map => text.split(separator).all(|item| item.matches('=').count() == 1),
         };
         if fine {
             return None;

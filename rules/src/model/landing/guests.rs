@@ -71,9 +71,7 @@ impl Guest {
         let blocker = match (&self.blocker, &other.blocker) {
             (None, None) => true,
             (Some(Blocker::Zero(a)), Some(Blocker::Zero(b))) => a.is_handle_of(b),
-            (Some(Blocker::Two(a, b)), Some(Blocker::Two(c, d))) => {
-                a.is_handle_of(c) && b.is_handle_of(d)
-            }
+            (Some(Blocker::Two(a, b)), Some(Blocker::Two(c, d))) => a.is_handle_of(c) && b.is_handle_of(d),
             _ => false,
         };
         blocker
@@ -150,10 +148,7 @@ impl Guests {
             all: BTreeMap::new(),
             everyone: is_short(shortest),
             workloads: Woven::default(),
-            pdbs: Pdbs {
-                live: index.is_live(),
-                ..Pdbs::default()
-            },
+            pdbs: Pdbs { live: index.is_live(), ..Pdbs::default() },
         };
         for object in WORKLOAD_KINDS.iter().flat_map(|kind| index.of(*kind)) {
             guests.look(object, index, platform);
@@ -266,13 +261,7 @@ impl Pdbs {
 }
 
 /// The guests among the templates of a workload.
-fn find(
-    object: &Object,
-    index: &Index,
-    platform: &Platform,
-    everyone: bool,
-    pdbs: &mut Pdbs,
-) -> Vec<Guest> {
+fn find(object: &Object, index: &Index, platform: &Platform, everyone: bool, pdbs: &mut Pdbs) -> Vec<Guest> {
     let mut found = Vec::new();
     for template in templates(object) {
         let annotation = template.annotation(DO_NOT_DISRUPT).text();
@@ -304,12 +293,7 @@ fn find(
 }
 
 /// What keeps the pods of a template from ever being evicted.
-fn blocker(
-    template: &Template<'_>,
-    object: &Object,
-    index: &Index,
-    known: &mut Pdbs,
-) -> Option<Blocker> {
+fn blocker(template: &Template<'_>, object: &Object, index: &Index, known: &mut Pdbs) -> Option<Blocker> {
     let (pdbs, _) = (index.views()).pdbs_of(object.id().namespace_or_default(), template);
     if let Some(pdb) = pdbs.iter().find(|pdb| known.never_allows(pdb, index)) {
         return Some(Blocker::Zero((*pdb).clone()));

@@ -64,13 +64,7 @@ impl Landings {
     }
 
     /// Objects have come and gone, which touches these topics: adds those of what is different now.
-    pub(crate) fn renew(
-        &mut self,
-        index: &Index,
-        old: &[Object],
-        new: &[Object],
-        touched: &mut Vec<Topic>,
-    ) {
+    pub(crate) fn renew(&mut self, index: &Index, old: &[Object], new: &[Object], touched: &mut Vec<Topic>) {
         let is_pool = |object: &Object| object.is(Kind::NODE_POOL) && !object.is_partial();
         let pools = old.iter().chain(new).any(is_pool);
         for (eks, places) in self.places.iter_mut().enumerate() {
@@ -105,9 +99,7 @@ struct Landing {
 
 impl std::fmt::Debug for Landing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Landing")
-            .field("landed", &self.landed.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Landing").field("landed", &self.landed.len()).finish_non_exhaustive()
     }
 }
 
@@ -160,9 +152,8 @@ impl Landing {
         let before = std::mem::take(&mut self.by_site);
         let guests = self.guests.iter().flat_map(Guests::iter);
         let slow = |guest: &Guest| self.shortest.is_some_and(|shortest| guest.grace > shortest);
-        let guests: Vec<&Arc<Guest>> = guests
-            .filter(|guest| guest.active || guest.blocker.is_some() || slow(guest))
-            .collect();
+        let guests: Vec<&Arc<Guest>> =
+            guests.filter(|guest| guest.active || guest.blocker.is_some() || slow(guest)).collect();
         let mut shapes: Vec<&Shape> = Vec::new();
         let mut numbers: HashMap<&str, usize> = HashMap::new();
         for guest in &guests {
@@ -171,22 +162,12 @@ impl Landing {
                 shapes.len() - 1
             });
         }
-        let asked: Vec<_> = shapes
-            .iter()
-            .map(|shape| (shape.pod(), shape.key()))
-            .collect();
+        let asked: Vec<_> = shapes.iter().map(|shape| (shape.pod(), shape.key())).collect();
         // Nobody has to be told of a row, but of what is made of all rows.
-        let rows = trace::unheard(|| {
-            if asked.is_empty() {
-                Vec::new()
-            } else {
-                places.rows(&asked)
-            }
-        });
+        let rows = trace::unheard(|| if asked.is_empty() { Vec::new() } else { places.rows(&asked) });
         for guest in guests {
             let row = numbers.get(guest.shape.key()).and_then(|at| rows.get(*at));
-            self.landed
-                .push((Arc::clone(guest), row.cloned().flatten()));
+            self.landed.push((Arc::clone(guest), row.cloned().flatten()));
         }
         for (guest, row) in &self.landed {
             let sites = row.iter().flat_map(|row| row.iter());
@@ -271,9 +252,7 @@ pub(crate) fn grace_period(pool: &Object) -> Option<i64> {
 /// Whether a controller made the object.
 pub(crate) fn is_made(object: &Object) -> bool {
     let owners = object.path(&["metadata", "ownerReferences"]);
-    owners
-        .items()
-        .any(|owner| owner.get("controller").bool() == Some(true))
+    owners.items().any(|owner| owner.get("controller").bool() == Some(true))
 }
 
 /// Everything that is read to tell where pods go and what keeps them there.

@@ -45,10 +45,7 @@ impl Asked {
         let alternatives = alternatives(pod);
         let pool = |asked: &Requirements| asked.get(POOL).is_some();
         Asked {
-            pod: Pod {
-                doubts: Vec::new(),
-                ..pod.clone()
-            },
+            pod: Pod { doubts: Vec::new(), ..pod.clone() },
             by_name: alternatives.iter().any(pool),
             alternatives,
         }
@@ -84,9 +81,7 @@ pub(crate) struct Places {
 
 impl std::fmt::Debug for Places {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Places")
-            .field("pools", &self.pools.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Places").field("pools", &self.pools.len()).finish_non_exhaustive()
     }
 }
 
@@ -102,10 +97,7 @@ impl Places {
             pools: index.of(Kind::NODE_POOL).cloned().collect(),
             sites: OnceLock::new(),
             rows: Mutex::default(),
-            settings: Settings {
-                eks,
-                ..Settings::default()
-            },
+            settings: Settings { eks, ..Settings::default() },
             live: index.is_live(),
         }
     }
@@ -239,12 +231,7 @@ impl Places {
     }
 
     /// The scheduler is made when the first pod gets as far.
-    fn admits<'s>(
-        &self,
-        asked: &Asked,
-        site: &'s Site,
-        scheduler: &mut Option<Scheduler<'s>>,
-    ) -> bool {
+    fn admits<'s>(&self, asked: &Asked, site: &'s Site, scheduler: &mut Option<Scheduler<'s>>) -> bool {
         if !self.may_go(&asked.pod, &asked.alternatives, site) {
             return false;
         }
@@ -258,15 +245,10 @@ impl Places {
         let tolerated = |taint: &Taint| {
             taint.effect == "PreferNoSchedule"
                 || (self.settings.eks && is_asked_for(pod, &taint.key))
-                || pod
-                    .tolerations
-                    .iter()
-                    .any(|t: &Toleration| tolerates(t, taint))
+                || pod.tolerations.iter().any(|t: &Toleration| tolerates(t, taint))
         };
         site.pool.taints.iter().all(tolerated)
-            && alternatives
-                .iter()
-                .any(|asked| site.requirements.compatible(asked).is_ok())
+            && alternatives.iter().any(|asked| site.requirements.compatible(asked).is_ok())
     }
 }
 
@@ -299,10 +281,7 @@ impl Places {
             all.known.clear();
             touched.push(topic(ROWS, ()));
         }
-        #[expect(
-            clippy::iter_over_hash_type,
-            reason = "topics are put in order by who takes them"
-        )]
+        #[expect(clippy::iter_over_hash_type, reason = "topics are put in order by who takes them")]
         for (key, known) in &mut all.known {
             let Some(asked) = &known.asked else {
                 continue;
@@ -317,26 +296,18 @@ impl Places {
     }
 
     /// The row of a pod where it is another one now.
-    fn renewed(
-        &self,
-        asked: &Asked,
-        row: &Row,
-        come: &[usize],
-        gone: &[(usize, String)],
-    ) -> Option<Row> {
+    fn renewed(&self, asked: &Asked, row: &Row, come: &[usize], gone: &[(usize, String)]) -> Option<Row> {
         let sites = self.sites();
         let is_gone = |at: &usize| gone.binary_search_by_key(at, |(gone, _)| *gone).is_ok();
-        let concerned: Vec<usize> = (come.iter().copied())
-            .filter(|at| sites.concerns(*at, &asked.alternatives))
-            .collect();
+        let concerned: Vec<usize> =
+            (come.iter().copied()).filter(|at| sites.concerns(*at, &asked.alternatives)).collect();
         if let Some(row) = row
             && concerned.is_empty()
             && !row.iter().any(is_gone)
         {
             return None;
         }
-        let few =
-            sites.len() <= MAX_SITES || sites.candidates(&asked.alternatives, MAX_SITES).is_some();
+        let few = sites.len() <= MAX_SITES || sites.candidates(&asked.alternatives, MAX_SITES).is_some();
         let row = match (row, few) {
             (None, false) => return None,
             (Some(_), false) => return Some(None),

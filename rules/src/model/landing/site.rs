@@ -264,9 +264,7 @@ impl Sites {
 
 /// The first label of one's own of which these take some values only.
 fn own_label(asked: &Requirements) -> Option<(&str, &Requirement)> {
-    asked.iter().find(|(key, wanted)| {
-        !is_well_known(key) && !wanted.complement && !wanted.values.is_empty()
-    })
+    asked.iter().find(|(key, wanted)| !is_well_known(key) && !wanted.complement && !wanted.values.is_empty())
 }
 
 fn label(labels: &mut BTreeMap<String, Labelled>, kind: usize, requirements: &Requirements) {
@@ -285,11 +283,7 @@ fn label(labels: &mut BTreeMap<String, Labelled>, kind: usize, requirements: &Re
 
 impl Site {
     pub(super) fn new(object: &Object, pool: Pool) -> Site {
-        let nameless = Pool {
-            name: String::new(),
-            weight: None,
-            ..pool.clone()
-        };
+        let nameless = Pool { name: String::new(), weight: None, ..pool.clone() };
         Site {
             object: object.clone(),
             requirements: pool_requirements(&pool),
@@ -328,10 +322,7 @@ impl Site {
 
     /// The capacity types, but for `reserved`, that pods can get here which ask for `wanted`
     /// ([`wanted_capacity`]).
-    pub(crate) fn capacity_types(
-        &self,
-        wanted: Option<&BTreeSet<&'static str>>,
-    ) -> BTreeSet<&'static str> {
+    pub(crate) fn capacity_types(&self, wanted: Option<&BTreeSet<&'static str>>) -> BTreeSet<&'static str> {
         let own = self.requirements.get(CAPACITY_TYPE);
         // The scheduler is told of none where `reserved` is among them, because no type offers it.
         let written = match own {
@@ -382,10 +373,7 @@ pub(super) fn alternatives(pod: &Pod) -> Vec<Requirements> {
     let with = |term: &Term| {
         let mut all = selector.clone();
         for spec in &term.expressions {
-            all.add(
-                &spec.key,
-                Requirement::new(spec.op, &spec.values, spec.min_values),
-            );
+            all.add(&spec.key, Requirement::new(spec.op, &spec.values, spec.min_values));
         }
         all
     };

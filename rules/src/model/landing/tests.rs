@@ -11,9 +11,8 @@ use crate::model::workload::templates;
 use crate::object::Object;
 
 fn pool(name: &str, weight: i64, labels: &Value, more: &[Value]) -> Object {
-    let mut requirements = vec![
-        json!({"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["g6", "g5"]}),
-    ];
+    let mut requirements =
+        vec![json!({"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["g6", "g5"]})];
     requirements.extend(more.iter().cloned());
     Object::from_json(&json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
@@ -51,24 +50,13 @@ fn rows_are_what_each_site_says_by_itself() {
         pool("blue", 2, &json!({"team": "blue"}), &[]),
         pool("blue-too", 3, &json!({"team": "blue"}), &[]),
         pool("both", 4, &json!({}), &[team(json!(["red", "blue"]))]),
-        pool(
-            "any",
-            5,
-            &json!({}),
-            &[json!({"key": "team", "operator": "Exists"})],
-        ),
-        pool(
-            "not-red",
-            6,
-            &json!({}),
-            &[json!({"key": "team", "operator": "NotIn", "values": ["red"]})],
-        ),
+        pool("any", 5, &json!({}), &[json!({"key": "team", "operator": "Exists"})]),
+        pool("not-red", 6, &json!({}), &[json!({"key": "team", "operator": "NotIn", "values": ["red"]})]),
     ] {
         index.apply(object);
     }
     let places = Places::new(&index, true);
-    let named =
-        |name: &str| json!({"key": "karpenter.sh/nodepool", "operator": "In", "values": [name]});
+    let named = |name: &str| json!({"key": "karpenter.sh/nodepool", "operator": "In", "values": [name]});
     let pods = [
         asks(json!({})),
         asks(json!({"nodeSelector": {"team": "red"}})),
@@ -87,9 +75,7 @@ fn rows_are_what_each_site_says_by_itself() {
         asks(terms(
             json!([{"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["blue"]}]}]),
         )),
-        asks(terms(
-            json!([{"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}]),
-        )),
+        asks(terms(json!([{"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}]))),
         asks(terms(json!([{"matchExpressions": [
             {"key": "karpenter.sh/nodepool", "operator": "NotIn", "values": ["plain"]}]}]))),
     ];
@@ -101,24 +87,17 @@ fn rows_are_what_each_site_says_by_itself() {
         // Those that admit a pod are among those that concern it.
         let alternatives = alternatives(pod);
         let concerns = |at: &usize| places.sites().concerns(*at, &alternatives);
-        assert!(
-            row.iter().flat_map(|row| row.iter()).all(concerns),
-            "{pod:?}"
-        );
+        assert!(row.iter().flat_map(|row| row.iter()).all(concerns), "{pod:?}");
     }
     let concerned = |pod: &Pod| {
         let alternatives = alternatives(pod);
         let all = places.sites().iter().map(|(at, _)| at);
-        all.filter(|at| places.sites().concerns(*at, &alternatives))
-            .count()
+        all.filter(|at| places.sites().concerns(*at, &alternatives)).count()
     };
     let counts: Vec<usize> = pods.iter().map(concerned).collect();
     assert_eq!(counts, [8, 4, 5, 2, 0, 1, 1, 0, 8, 8, 8, 8, 8, 8]);
     let sizes: Vec<usize> = rows.iter().flatten().map(|row| row.len()).collect();
-    assert!(
-        sizes.contains(&0) && sizes.contains(&1) && sizes.contains(&8),
-        "{sizes:?}"
-    );
+    assert!(sizes.contains(&0) && sizes.contains(&1) && sizes.contains(&8), "{sizes:?}");
     // What is remembered is the same.
     assert_eq!(places.rows(&asked), rows);
 }

@@ -12,8 +12,7 @@ use crate::object::{Kind, Object};
 /// The annotation by which Karpenter 1.0 kept an alias's version in a v1beta1 object.
 const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
 
-const UBUNTU: &str =
-    "Ubuntu is no AMI family any more: choose `amiSelectorTerms` and a block device by hand";
+const UBUNTU: &str = "Ubuntu is no AMI family any more: choose `amiSelectorTerms` and a block device by hand";
 
 /// An AWSNodeTemplate.
 pub(super) fn node_template(object: &Object, index: &Index) -> Result<Fix, Reason> {
@@ -34,22 +33,13 @@ pub(super) fn node_class(object: &Object, index: &Index) -> Result<Fix, Reason> 
     if family.as_deref() == Some("Ubuntu") {
         return Err(UBUNTU.into());
     }
-    let selected = draft
-        .get(&["spec", "amiSelectorTerms"])
-        .is_some_and(|t| t.as_array().is_none_or(|t| !t.is_empty()));
+    let selected =
+        draft.get(&["spec", "amiSelectorTerms"]).is_some_and(|t| t.as_array().is_none_or(|t| !t.is_empty()));
     if let (Some(family), false) = (&family, selected) {
-        let version = draft
-            .text(&["metadata", "annotations", ALIAS_VERSION])
-            .unwrap_or("latest")
-            .to_owned();
+        let version = draft.text(&["metadata", "annotations", ALIAS_VERSION]).unwrap_or("latest").to_owned();
         if let Some(alias) = alias(family, &version) {
             draft.remove(&["spec", "amiSelectorTerms"]);
-            rewrite(
-                &mut draft,
-                "amiFamily",
-                "amiSelectorTerms",
-                json!([{ "alias": alias }]),
-            )?;
+            rewrite(&mut draft, "amiFamily", "amiSelectorTerms", json!([{ "alias": alias }]))?;
         }
     }
     // The API server filled each option in by itself: two hops then, one now.
@@ -62,11 +52,7 @@ pub(super) fn node_class(object: &Object, index: &Index) -> Result<Fix, Reason> 
 }
 
 /// The class of what a Provisioner wrote inline under `spec.provider`.
-pub(super) fn inline(
-    name: &str,
-    provider: &Value,
-    kubelet: &Map<String, Value>,
-) -> Result<Value, Reason> {
+pub(super) fn inline(name: &str, provider: &Value, kubelet: &Map<String, Value>) -> Result<Value, Reason> {
     let mut spec = provider.as_object().cloned().unwrap_or_default();
     spec.remove("apiVersion");
     spec.remove("kind");
@@ -97,10 +83,9 @@ fn settings(draft: &mut Draft) -> Result<(), Reason> {
         }
     }
     amis(draft)?;
-    for (old, new) in [
-        ("subnetSelector", "subnetSelectorTerms"),
-        ("securityGroupSelector", "securityGroupSelectorTerms"),
-    ] {
+    for (old, new) in
+        [("subnetSelector", "subnetSelectorTerms"), ("securityGroupSelector", "securityGroupSelectorTerms")]
+    {
         if let Some(selector) = draft.get(&["spec", old]) {
             let terms = terms(old, selector, false)?;
             rewrite(draft, old, new, Value::Array(terms))?;
@@ -110,10 +95,7 @@ fn settings(draft: &mut Draft) -> Result<(), Reason> {
     // Karpenter's own default was two hops where no option was written at all; with any option
     // written, what was absent was EC2's to decide, which says one hop as v1 does.
     if draft.get(&["spec", "metadataOptions"]).is_none() {
-        draft.set(
-            &["spec", "metadataOptions", "httpPutResponseHopLimit"],
-            json!(2),
-        )?;
+        draft.set(&["spec", "metadataOptions", "httpPutResponseHopLimit"], json!(2))?;
     }
     Ok(())
 }
@@ -126,12 +108,7 @@ fn amis(draft: &mut Draft) -> Result<(), Reason> {
     }
     if let Some(selector) = draft.get(&["spec", "amiSelector"]) {
         let terms = terms("amiSelector", selector, true)?;
-        rewrite(
-            draft,
-            "amiSelector",
-            "amiSelectorTerms",
-            Value::Array(terms),
-        )?;
+        rewrite(draft, "amiSelector", "amiSelectorTerms", Value::Array(terms))?;
         // Without an alias the family says how a node is started.
         return draft.set(&["spec", "amiFamily"], json!(family));
     }
@@ -141,9 +118,9 @@ fn amis(draft: &mut Draft) -> Result<(), Reason> {
             let terms = json!([{ "alias": alias }]);
             rewrite(draft, "amiFamily", "amiSelectorTerms", terms)
         }
-        None => Err(format!(
-            "no alias stands for `spec.amiFamily: {family}`: choose `amiSelectorTerms` by hand"
-        )),
+        None => {
+            Err(format!("no alias stands for `spec.amiFamily: {family}`: choose `amiSelectorTerms` by hand"))
+        }
     }
 }
 
@@ -152,9 +129,7 @@ fn amis(draft: &mut Draft) -> Result<(), Reason> {
 fn rewrite(draft: &mut Draft, old: &str, new: &str, value: Value) -> Result<(), Reason> {
     let (from, to) = (&["spec", old], &["spec", new]);
     if draft.get(to).is_some() {
-        return Err(format!(
-            "`spec.{old}` and `spec.{new}` are both written: keep one"
-        ));
+        return Err(format!("`spec.{old}` and `spec.{new}` are both written: keep one"));
     }
     draft.relocate(from, to)?;
     draft.set(to, value)
@@ -162,16 +137,8 @@ fn rewrite(draft: &mut Draft, old: &str, new: &str, value: Value) -> Result<(), 
 
 /// The alias of a family; `None` where it has none.
 fn alias(family: &str, version: &str) -> Option<String> {
-    let known = [
-        "AL2",
-        "AL2023",
-        "Bottlerocket",
-        "Windows2019",
-        "Windows2022",
-    ];
-    known
-        .contains(&family)
-        .then(|| format!("{}@{version}", family.to_ascii_lowercase()))
+    let known = ["AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022"];
+    known.contains(&family).then(|| format!("{}@{version}", family.to_ascii_lowercase()))
 }
 
 /// Takes in the kubelet settings that all pools of the class agree on.

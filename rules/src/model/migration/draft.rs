@@ -30,21 +30,13 @@ impl Draft {
         if !value.get("spec").is_some_and(Value::is_object) {
             return Err("it has no `spec` to convert".into());
         }
-        let guard = |name: &str| Operation::Test {
-            path: pointer(&[name]),
-            value: value[name].clone(),
-        };
-        Ok(Draft {
-            operations: vec![guard("apiVersion"), guard("kind"), guard("spec")],
-            value,
-        })
+        let guard = |name: &str| Operation::Test { path: pointer(&[name]), value: value[name].clone() };
+        Ok(Draft { operations: vec![guard("apiVersion"), guard("kind"), guard("spec")], value })
     }
 
     /// What stands at a path now; null counts as nothing.
     pub(super) fn get(&self, path: Path<'_>) -> Option<&Value> {
-        path.iter()
-            .try_fold(&self.value, |at, step| at.get(step))
-            .filter(|v| !v.is_null())
+        path.iter().try_fold(&self.value, |at, step| at.get(step)).filter(|v| !v.is_null())
     }
 
     /// The text that stands at a path now.
@@ -76,9 +68,7 @@ impl Draft {
             return;
         };
         if self.map_mut(parent).and_then(|m| m.remove(*step)).is_some() {
-            self.operations.push(Operation::Remove {
-                path: pointer(path),
-            });
+            self.operations.push(Operation::Remove { path: pointer(path) });
         }
     }
 
@@ -90,11 +80,7 @@ impl Draft {
             return Ok(());
         }
         if self.get(to).is_some() {
-            return Err(format!(
-                "`{}` and `{}` are both written: keep one",
-                from.join("."),
-                to.join(".")
-            ));
+            return Err(format!("`{}` and `{}` are both written: keep one", from.join("."), to.join(".")));
         }
         self.remove(to);
         self.parent(to)?;
@@ -108,26 +94,17 @@ impl Draft {
             && let Some(map) = self.map_mut(parent)
         {
             map.insert((*step).to_owned(), value);
-            self.operations.push(Operation::Move {
-                from: pointer(from),
-                path: pointer(to),
-            });
+            self.operations.push(Operation::Move { from: pointer(from), path: pointer(to) });
         }
         Ok(())
     }
 
     /// Appends an item to a list that is there.
     pub(super) fn push(&mut self, list: Path<'_>, item: Value) {
-        let items = self
-            .value
-            .pointer_mut(&pointer(list))
-            .and_then(Value::as_array_mut);
+        let items = self.value.pointer_mut(&pointer(list)).and_then(Value::as_array_mut);
         if let Some(items) = items {
             items.push(item.clone());
-            self.operations.push(Operation::Add {
-                path: format!("{}/-", pointer(list)),
-                value: item,
-            });
+            self.operations.push(Operation::Add { path: format!("{}/-", pointer(list)), value: item });
         }
     }
 
@@ -136,14 +113,9 @@ impl Draft {
         let Some((last, parents)) = path.split_last() else {
             return Err(no_map(path));
         };
-        let written = (0..=parents.len())
-            .rev()
-            .find(|n| self.get(&parents[..*n]).is_some())
-            .unwrap_or_default();
-        if self
-            .get(&parents[..written])
-            .is_some_and(|v| !v.is_object())
-        {
+        let written =
+            (0..=parents.len()).rev().find(|n| self.get(&parents[..*n]).is_some()).unwrap_or_default();
+        if self.get(&parents[..written]).is_some_and(|v| !v.is_object()) {
             return Err(no_map(path));
         }
         if written < parents.len() {
@@ -165,9 +137,7 @@ impl Draft {
     }
 
     fn map_mut(&mut self, path: Path<'_>) -> Option<&mut Map<String, Value>> {
-        path.iter()
-            .try_fold(&mut self.value, |at, step| at.get_mut(step))
-            .and_then(Value::as_object_mut)
+        path.iter().try_fold(&mut self.value, |at, step| at.get_mut(step)).and_then(Value::as_object_mut)
     }
 
     /// The value that the operations lead to.

@@ -37,14 +37,8 @@ pub(crate) fn convert(object: &Object) -> Result<Fix, Reason> {
         }
         Some("deployment") | None => {
             draft.remove(&["spec", "scaleType"]);
-            for (old, new) in [
-                ("deploymentName", "name"),
-                ("containerName", "envSourceContainerName"),
-            ] {
-                draft.relocate(
-                    &["spec", "scaleTargetRef", old],
-                    &["spec", "scaleTargetRef", new],
-                )?;
+            for (old, new) in [("deploymentName", "name"), ("containerName", "envSourceContainerName")] {
+                draft.relocate(&["spec", "scaleTargetRef", old], &["spec", "scaleTargetRef", new])?;
             }
             Ok(draft.finish("move it to `keda.sh`; check each trigger's keys against KEDA 2"))
         }

@@ -78,10 +78,7 @@ fn kubelet_path(pool: &Object) -> Path<'static> {
 /// Kubernetes 1.24, and null is absence.
 pub(super) fn wish_of(kubelet: &Value) -> Map<String, Value> {
     let entries = kubelet.as_object().cloned().unwrap_or_default();
-    entries
-        .into_iter()
-        .filter(|(key, value)| key != "containerRuntime" && !value.is_null())
-        .collect()
+    entries.into_iter().filter(|(key, value)| key != "containerRuntime" && !value.is_null()).collect()
 }
 
 /// Takes the kubelet settings out of a pool, where its class has them already.
@@ -106,16 +103,10 @@ pub(super) fn let_go(
     let Some(class) = class else {
         return Err("its kubelet settings belong into its EC2NodeClass, and it names none".into());
     };
-    let classes = index.all(
-        Kind::EC2_NODE_CLASS.group,
-        Kind::EC2_NODE_CLASS.kind,
-        "default",
-        class,
-    );
+    let classes = index.all(Kind::EC2_NODE_CLASS.group, Kind::EC2_NODE_CLASS.kind, "default", class);
     // Files of several clusters may hold a class of this name each: whichever is meant carries them.
-    let carries = |c: &Object| {
-        c.id().version == "v1" && wish_of(&c.path(&["spec", "kubelet"]).to_json()) == wish
-    };
+    let carries =
+        |c: &Object| c.id().version == "v1" && wish_of(&c.path(&["spec", "kubelet"]).to_json()) == wish;
     if !classes.is_empty() && classes.iter().all(carries) {
         draft.remove(path);
         return Ok(());

@@ -63,27 +63,15 @@ const METRICS: &[(&str, Version, Fate)] = &[
         V1,
         Fate::Replaced("karpenter_voluntary_disruption_decision_evaluation_duration_seconds"),
     ),
-    (
-        "karpenter_disruption_pods_disrupted_total",
-        V1,
-        Fate::Gone(NOTHING),
-    ),
+    ("karpenter_disruption_pods_disrupted_total", V1, Fate::Gone(NOTHING)),
     ("karpenter_disruption_queue_depth", V1, Fate::Gone(NOTHING)),
     (
         "karpenter_disruption_replacement_nodeclaim_failures_total",
         V1,
         Fate::Replaced("karpenter_voluntary_disruption_queue_failures_total"),
     ),
-    (
-        "karpenter_disruption_replacement_nodeclaim_initialized_seconds",
-        V1,
-        Fate::Gone(NOTHING),
-    ),
-    (
-        "karpenter_interruption_actions_performed",
-        V1,
-        Fate::Gone(NOTHING),
-    ),
+    ("karpenter_disruption_replacement_nodeclaim_initialized_seconds", V1, Fate::Gone(NOTHING)),
+    ("karpenter_interruption_actions_performed", V1, Fate::Gone(NOTHING)),
     (
         "karpenter_interruption_deleted_messages",
         V1,
@@ -99,87 +87,35 @@ const METRICS: &[(&str, Version, Fate)] = &[
         V1,
         Fate::Renamed("karpenter_interruption_received_messages_total"),
     ),
-    (
-        "karpenter_nodeclaims_created",
-        V1,
-        Fate::Renamed("karpenter_nodeclaims_created_total"),
-    ),
-    (
-        "karpenter_nodeclaims_disrupted",
-        V1,
-        Fate::Renamed("karpenter_nodeclaims_disrupted_total"),
-    ),
+    ("karpenter_nodeclaims_created", V1, Fate::Renamed("karpenter_nodeclaims_created_total")),
+    ("karpenter_nodeclaims_disrupted", V1, Fate::Renamed("karpenter_nodeclaims_disrupted_total")),
     ("karpenter_nodeclaims_drifted", V1, Fate::Gone(LIFE)),
     ("karpenter_nodeclaims_drifted_total", V1, Fate::Gone(LIFE)),
     ("karpenter_nodeclaims_initialized", V1, Fate::Gone(LIFE)),
-    (
-        "karpenter_nodeclaims_initialized_total",
-        V1,
-        Fate::Gone(LIFE),
-    ),
+    ("karpenter_nodeclaims_initialized_total", V1, Fate::Gone(LIFE)),
     ("karpenter_nodeclaims_launched", V1, Fate::Gone(LIFE)),
     ("karpenter_nodeclaims_launched_total", V1, Fate::Gone(LIFE)),
     ("karpenter_nodeclaims_registered", V1, Fate::Gone(LIFE)),
-    (
-        "karpenter_nodeclaims_registered_total",
-        V1,
-        Fate::Gone(LIFE),
-    ),
-    (
-        "karpenter_nodeclaims_terminated",
-        V1,
-        Fate::Renamed("karpenter_nodeclaims_terminated_total"),
-    ),
-    (
-        "karpenter_nodepool_limit",
-        V1,
-        Fate::Renamed("karpenter_nodepools_limit"),
-    ),
-    (
-        "karpenter_nodepool_usage",
-        V1,
-        Fate::Renamed("karpenter_nodepools_usage"),
-    ),
-    (
-        "karpenter_nodes_created",
-        V1,
-        Fate::Renamed("karpenter_nodes_created_total"),
-    ),
-    (
-        "karpenter_nodes_leases_deleted",
-        V1,
-        Fate::Renamed("karpenter_nodes_leases_deleted_total"),
-    ),
-    (
-        "karpenter_nodes_terminated",
-        V1,
-        Fate::Renamed("karpenter_nodes_terminated_total"),
-    ),
+    ("karpenter_nodeclaims_registered_total", V1, Fate::Gone(LIFE)),
+    ("karpenter_nodeclaims_terminated", V1, Fate::Renamed("karpenter_nodeclaims_terminated_total")),
+    ("karpenter_nodepool_limit", V1, Fate::Renamed("karpenter_nodepools_limit")),
+    ("karpenter_nodepool_usage", V1, Fate::Renamed("karpenter_nodepools_usage")),
+    ("karpenter_nodes_created", V1, Fate::Renamed("karpenter_nodes_created_total")),
+    ("karpenter_nodes_leases_deleted", V1, Fate::Renamed("karpenter_nodes_leases_deleted_total")),
+    ("karpenter_nodes_terminated", V1, Fate::Renamed("karpenter_nodes_terminated_total")),
     (
         "karpenter_nodes_termination_time_seconds",
         V1,
         Fate::Renamed("karpenter_nodes_termination_duration_seconds"),
     ),
-    (
-        "karpenter_pods_pods_drained_total",
-        Version::new(1, 7),
-        Fate::Renamed("karpenter_pods_drained_total"),
-    ),
-    (
-        "karpenter_pods_startup_time_seconds",
-        V1,
-        Fate::Renamed("karpenter_pods_startup_duration_seconds"),
-    ),
+    ("karpenter_pods_pods_drained_total", Version::new(1, 7), Fate::Renamed("karpenter_pods_drained_total")),
+    ("karpenter_pods_startup_time_seconds", V1, Fate::Renamed("karpenter_pods_startup_duration_seconds")),
     (
         "karpenter_provisioner_scheduling_duration_seconds",
         V1,
         Fate::Replaced("karpenter_scheduler_scheduling_duration_seconds"),
     ),
-    (
-        "karpenter_provisioner_scheduling_queue_depth",
-        V1,
-        Fate::Renamed("karpenter_scheduler_queue_depth"),
-    ),
+    ("karpenter_provisioner_scheduling_queue_depth", V1, Fate::Renamed("karpenter_scheduler_queue_depth")),
     (
         "karpenter_provisioner_scheduling_simulation_duration_seconds",
         V1,
@@ -227,11 +163,7 @@ pub(crate) fn rename(text: &str, old: &str, new: &str) -> String {
 
 /// The names that recording rules of the index make: whoever records an old name keeps it alive.
 pub(crate) fn recorded(index: &Index) -> BTreeSet<String> {
-    RULE_KINDS
-        .iter()
-        .flat_map(|kind| index.of(*kind))
-        .flat_map(records)
-        .collect()
+    RULE_KINDS.iter().flat_map(|kind| index.of(*kind)).flat_map(records).collect()
 }
 
 /// The names that the recording rules of one object make.
@@ -251,10 +183,7 @@ fn fate(name: &str, karpenter: Version) -> Option<Fate> {
 }
 
 fn base(word: &str) -> &str {
-    ["_bucket", "_sum", "_count"]
-        .iter()
-        .find_map(|suffix| word.strip_suffix(suffix))
-        .unwrap_or(word)
+    ["_bucket", "_sum", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix)).unwrap_or(word)
 }
 
 /// The identifiers of Karpenter's metrics, with their places.
@@ -287,9 +216,7 @@ mod tests {
             found.iter().map(|s| s.name.to_owned()).collect()
         };
         assert_eq!(
-            names(
-                "sum(karpenter_nodepool_usage) / karpenter_nodepool_usage > karpenter_nodepool_limit"
-            ),
+            names("sum(karpenter_nodepool_usage) / karpenter_nodepool_usage > karpenter_nodepool_limit"),
             ["karpenter_nodepool_usage", "karpenter_nodepool_limit"]
         );
         assert!(names("my_karpenter_nodepool_usage + karpenter_nodepool_usage_ratio").is_empty());
@@ -305,11 +232,7 @@ mod tests {
     #[test]
     fn a_suffix_stays() {
         assert_eq!(
-            rename(
-                "rate(a_bucket[5m]) + karpenter_x_sum",
-                "karpenter_x",
-                "karpenter_y"
-            ),
+            rename("rate(a_bucket[5m]) + karpenter_x_sum", "karpenter_x", "karpenter_y"),
             "rate(a_bucket[5m]) + karpenter_y_sum"
         );
     }

@@ -49,15 +49,10 @@ pub(crate) fn convert(object: &Object, index: &Index) -> Result<Fix, Reason> {
 /// Whether the successor's name is still free, so that a conversion makes no duplicate.
 fn name_is_free(object: &Object, successor: Kind, index: &Index) -> Result<(), Reason> {
     let name = object.name();
-    if index
-        .all(successor.group, successor.kind, "default", name)
-        .is_empty()
-    {
+    if index.all(successor.group, successor.kind, "default", name).is_empty() {
         Ok(())
     } else {
         let kind = successor.kind;
-        Err(format!(
-            "{kind} `{name}` is already among the files: if it is the successor, remove this one"
-        ))
+        Err(format!("{kind} `{name}` is already among the files: if it is the successor, remove this one"))
     }
 }

@@ -40,8 +40,7 @@ pub fn moved(kind: (&str, &str), path: &[&str]) -> Option<&'static Moved> {
         (m.kind.group, m.kind.kind) == kind
             && m.from.len() == path.len()
             && m.from.iter().zip(path).all(|(old, step)| {
-                old == step
-                    || *old == "*" && !step.is_empty() && step.bytes().all(|b| b.is_ascii_digit())
+                old == step || *old == "*" && !step.is_empty() && step.bytes().all(|b| b.is_ascii_digit())
             })
     })
 }
@@ -56,116 +55,50 @@ const SUBNET_TERMS: &[&str] = &["spec", "subnetSelectorTerms"];
 const GROUP_TERMS: &[&str] = &["spec", "securityGroupSelectorTerms"];
 
 const fn pool(from: &'static [&'static str], now: Now) -> Moved {
-    Moved {
-        kind: Kind::NODE_POOL,
-        from,
-        now,
-    }
+    Moved { kind: Kind::NODE_POOL, from, now }
 }
 
 const fn class(from: &'static [&'static str], now: Now) -> Moved {
-    Moved {
-        kind: Kind::EC2_NODE_CLASS,
-        from,
-        now,
-    }
+    Moved { kind: Kind::EC2_NODE_CLASS, from, now }
 }
 
 const fn scaled_object(from: &'static [&'static str], now: Now) -> Moved {
-    Moved {
-        kind: Kind::SCALED_OBJECT,
-        from,
-        now,
-    }
+    Moved { kind: Kind::SCALED_OBJECT, from, now }
 }
 
 /// Every field that moved, by kind, oldest API first.
 pub static MOVED: &[Moved] = &[
     // Provisioner v1alpha5.
-    pool(
-        &["spec", "labels"],
-        Now::At(&["spec", "template", "metadata", "labels"]),
-    ),
-    pool(
-        &["spec", "annotations"],
-        Now::At(&["spec", "template", "metadata", "annotations"]),
-    ),
-    pool(
-        &["spec", "requirements"],
-        Now::At(&["spec", "template", "spec", "requirements"]),
-    ),
-    pool(
-        &["spec", "taints"],
-        Now::At(&["spec", "template", "spec", "taints"]),
-    ),
-    pool(
-        &["spec", "startupTaints"],
-        Now::At(&["spec", "template", "spec", "startupTaints"]),
-    ),
-    pool(
-        &["spec", "providerRef"],
-        Now::As(CLASS_REF, "`group`, `kind` and `name` of an EC2NodeClass"),
-    ),
-    pool(
-        &["spec", "provider"],
-        Now::Gone("write the settings into an EC2NodeClass"),
-    ),
-    pool(
-        &["spec", "limits", "resources"],
-        Now::As(&["spec", "limits"], "the same resources, one level up"),
-    ),
+    pool(&["spec", "labels"], Now::At(&["spec", "template", "metadata", "labels"])),
+    pool(&["spec", "annotations"], Now::At(&["spec", "template", "metadata", "annotations"])),
+    pool(&["spec", "requirements"], Now::At(&["spec", "template", "spec", "requirements"])),
+    pool(&["spec", "taints"], Now::At(&["spec", "template", "spec", "taints"])),
+    pool(&["spec", "startupTaints"], Now::At(&["spec", "template", "spec", "startupTaints"])),
+    pool(&["spec", "providerRef"], Now::As(CLASS_REF, "`group`, `kind` and `name` of an EC2NodeClass")),
+    pool(&["spec", "provider"], Now::Gone("write the settings into an EC2NodeClass")),
+    pool(&["spec", "limits", "resources"], Now::As(&["spec", "limits"], "the same resources, one level up")),
     pool(
         &["spec", "ttlSecondsAfterEmpty"],
-        Now::As(
-            CONSOLIDATE_AFTER,
-            "a duration such as `30s`, with `consolidationPolicy: WhenEmpty`",
-        ),
+        Now::As(CONSOLIDATE_AFTER, "a duration such as `30s`, with `consolidationPolicy: WhenEmpty`"),
     ),
-    pool(
-        &["spec", "ttlSecondsUntilExpired"],
-        Now::As(EXPIRE_AFTER, "a duration such as `720h`"),
-    ),
+    pool(&["spec", "ttlSecondsUntilExpired"], Now::As(EXPIRE_AFTER, "a duration such as `720h`")),
     pool(
         &["spec", "consolidation"],
-        Now::As(
-            CONSOLIDATION_POLICY,
-            "`WhenEmptyOrUnderutilized`, with `consolidateAfter: 0s`",
-        ),
+        Now::As(CONSOLIDATION_POLICY, "`WhenEmptyOrUnderutilized`, with `consolidateAfter: 0s`"),
     ),
     pool(&["spec", "kubeletConfiguration"], Now::InClass(KUBELET)),
     // NodePool v1beta1.
-    pool(
-        &["spec", "disruption", "expireAfter"],
-        Now::At(EXPIRE_AFTER),
-    ),
+    pool(&["spec", "disruption", "expireAfter"], Now::At(EXPIRE_AFTER)),
     pool(
         &["spec", "template", "spec", "nodeClassRef", "apiVersion"],
-        Now::As(
-            &["spec", "template", "spec", "nodeClassRef", "group"],
-            "the group alone, without a version",
-        ),
+        Now::As(&["spec", "template", "spec", "nodeClassRef", "group"], "the group alone, without a version"),
     ),
-    pool(
-        &["spec", "template", "spec", "kubelet"],
-        Now::InClass(KUBELET),
-    ),
-    pool(
-        &["spec", "template", "spec", "resources"],
-        Now::Gone("it never had an effect on a NodePool"),
-    ),
+    pool(&["spec", "template", "spec", "kubelet"], Now::InClass(KUBELET)),
+    pool(&["spec", "template", "spec", "resources"], Now::Gone("it never had an effect on a NodePool")),
     // AWSNodeTemplate v1alpha1.
-    class(
-        &["spec", "amiSelector"],
-        Now::As(AMI_TERMS, "a list of terms"),
-    ),
-    class(
-        &["spec", "subnetSelector"],
-        Now::As(SUBNET_TERMS, "a list of terms"),
-    ),
-    class(
-        &["spec", "securityGroupSelector"],
-        Now::As(GROUP_TERMS, "a list of terms"),
-    ),
+    class(&["spec", "amiSelector"], Now::As(AMI_TERMS, "a list of terms")),
+    class(&["spec", "subnetSelector"], Now::As(SUBNET_TERMS, "a list of terms")),
+    class(&["spec", "securityGroupSelector"], Now::As(GROUP_TERMS, "a list of terms")),
     class(
         &["spec", "launchTemplate"],
         Now::Gone("launch templates of your own are not read since Karpenter 0.33"),
@@ -183,14 +116,8 @@ pub static MOVED: &[Moved] = &[
         &["spec", "scaleTargetRef", "containerName"],
         Now::At(&["spec", "scaleTargetRef", "envSourceContainerName"]),
     ),
-    scaled_object(
-        &["spec", "scaleType"],
-        Now::Gone("a ScaledJob is a kind of its own"),
-    ),
-    scaled_object(
-        &["spec", "jobTargetRef"],
-        Now::Gone("a ScaledJob is a kind of its own"),
-    ),
+    scaled_object(&["spec", "scaleType"], Now::Gone("a ScaledJob is a kind of its own")),
+    scaled_object(&["spec", "jobTargetRef"], Now::Gone("a ScaledJob is a kind of its own")),
 ];
 
 #[cfg(test)]
@@ -210,9 +137,7 @@ mod tests {
     fn no_path_is_listed_twice() {
         for (i, one) in MOVED.iter().enumerate() {
             assert!(
-                MOVED[i + 1..]
-                    .iter()
-                    .all(|m| m.kind != one.kind || m.from != one.from),
+                MOVED[i + 1..].iter().all(|m| m.kind != one.kind || m.from != one.from),
                 "{:?}",
                 one.from
             );

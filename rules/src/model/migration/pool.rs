@@ -30,15 +30,9 @@ pub(super) fn provisioner(object: &Object, index: &Index) -> Result<Fix, Reason>
     requirements(&mut draft)?;
     for (old, new) in [
         ("taints", &["spec", "template", "spec", "taints"]),
-        (
-            "startupTaints",
-            &["spec", "template", "spec", "startupTaints"],
-        ),
+        ("startupTaints", &["spec", "template", "spec", "startupTaints"]),
         ("labels", &["spec", "template", "metadata", "labels"]),
-        (
-            "annotations",
-            &["spec", "template", "metadata", "annotations"],
-        ),
+        ("annotations", &["spec", "template", "metadata", "annotations"]),
     ] {
         draft.relocate(&["spec", old], new)?;
     }
@@ -68,12 +62,7 @@ pub(super) fn node_pool(object: &Object, index: &Index) -> Result<Fix, Reason> {
     reference(&mut draft, REFERENCE)?;
     let class = draft.text(&[REFERENCE, &["name"]].concat());
     let class = class.map(str::to_owned);
-    kubelet::let_go(
-        &mut draft,
-        &["spec", "template", "spec", "kubelet"],
-        class.as_deref(),
-        index,
-    )?;
+    kubelet::let_go(&mut draft, &["spec", "template", "spec", "kubelet"], class.as_deref(), index)?;
     draft.remove(&["spec", "template", "spec", "resources"]);
     if draft.get(&["spec", "disruption"]).is_some() {
         let policy = draft.text(POLICY).map(str::to_owned);
@@ -213,14 +202,9 @@ fn requirements(draft: &mut Draft) -> Result<(), Reason> {
     }
     let category = "karpenter.k8s.aws/instance-category";
     let generation = "karpenter.k8s.aws/instance-generation";
-    if ![
-        "node.kubernetes.io/instance-type",
-        "karpenter.k8s.aws/instance-family",
-        category,
-        generation,
-    ]
-    .into_iter()
-    .any(has)
+    if !["node.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-family", category, generation]
+        .into_iter()
+        .any(has)
     {
         defaults.push(json!({ "key": category, "operator": "In", "values": ["c", "m", "r"] }));
         defaults.push(json!({ "key": generation, "operator": "Gt", "values": ["2"] }));
@@ -243,10 +227,7 @@ fn limits(draft: &mut Draft) -> Result<(), Reason> {
         Some(_) => return Err("`spec.limits.resources` is no map".into()),
     };
     for name in &names {
-        draft.relocate(
-            &["spec", "limits", "resources", name],
-            &["spec", "limits", name],
-        )?;
+        draft.relocate(&["spec", "limits", "resources", name], &["spec", "limits", name])?;
     }
     draft.remove(old);
     let empty = |v: &Value| v.as_object().is_some_and(serde_json::Map::is_empty);
@@ -265,9 +246,7 @@ fn consolidation(draft: &mut Draft) -> Result<(), Reason> {
     };
     match (seconds(draft, "ttlSecondsAfterEmpty")?, enabled) {
         (Some(_), true) => {
-            return Err(
-                "`ttlSecondsAfterEmpty` and `consolidation` exclude each other: keep one".into(),
-            );
+            return Err("`ttlSecondsAfterEmpty` and `consolidation` exclude each other: keep one".into());
         }
         (Some(text), false) => {
             draft.set(POLICY, json!("WhenEmpty"))?;

@@ -66,9 +66,9 @@ pub(super) fn terms(field: &str, selector: &Value, amis: bool) -> Result<Vec<Val
             Ok(ids.into_iter().map(|id| json!({ "id": id })).collect())
         }
         (false, false) => Err(format!("`spec.{field}` needs more than {MOST_TERMS} terms")),
-        (false, true) => Err(format!(
-            "`spec.{field}` asks for ids and for tags at once: a term takes one or the other"
-        )),
+        (false, true) => {
+            Err(format!("`spec.{field}` asks for ids and for tags at once: a term takes one or the other"))
+        }
         (true, _) if out.iter().all(|t| t.len() == 1 && t.contains_key("owner")) => {
             Err(format!("`spec.{field}` names an owner and nothing else"))
         }
@@ -81,8 +81,5 @@ fn alternatives(text: &str) -> Vec<&str> {
     if is_placeholder(text) {
         return vec![text];
     }
-    text.split(',')
-        .map(str::trim)
-        .filter(|v| !v.is_empty())
-        .collect()
+    text.split(',').map(str::trim).filter(|v| !v.is_empty()).collect()
 }

@@ -11,10 +11,7 @@ fn r(op: Operator, values: &[&str]) -> Requirement {
 fn bounds_are_inclusive_inside() {
     assert_eq!((r(Gt, &["4"]).gte, r(Gte, &["4"]).gte), (Some(5), Some(4)));
     assert_eq!((r(Lt, &["4"]).lte, r(Lte, &["4"]).lte), (Some(3), Some(4)));
-    assert_eq!(
-        Requirement::new(Gt, &["9223372036854775807"], Some(2)),
-        Requirement::default()
-    );
+    assert_eq!(Requirement::new(Gt, &["9223372036854775807"], Some(2)), Requirement::default());
     assert!(r(Gt, &["7"]).has("8") && r(Gt, &["7"]).has("08") && r(Gt, &["7"]).has("+8"));
     assert!(!r(Gt, &["7"]).has("7") && !r(Gt, &["7"]).has("m") && !r(Gt, &["7"]).has("8.5"));
     assert!(!r(In, &["8"]).has("08"));
@@ -25,31 +22,15 @@ fn operators_after_intersection() {
     assert_eq!(r(Gt, &["1"]).operator(), Exists);
     assert_eq!(r(NotIn, &[]).operator(), Exists);
     assert_eq!(r(In, &[]).operator(), DoesNotExist);
-    assert_eq!(
-        r(In, &["t4"]).intersect(&r(In, &["l4"])).operator(),
-        DoesNotExist
-    );
-    assert_eq!(
-        r(Gt, &["6"]).intersect(&r(Lt, &["3"])).operator(),
-        DoesNotExist
-    );
-    assert_eq!(
-        r(Exists, &[]).intersect(&r(NotIn, &["8"])).operator(),
-        NotIn
-    );
+    assert_eq!(r(In, &["t4"]).intersect(&r(In, &["l4"])).operator(), DoesNotExist);
+    assert_eq!(r(Gt, &["6"]).intersect(&r(Lt, &["3"])).operator(), DoesNotExist);
+    assert_eq!(r(Exists, &[]).intersect(&r(NotIn, &["8"])).operator(), NotIn);
     assert_eq!(r(Gt, &["0"]).intersect(&r(NotIn, &["4"])).operator(), NotIn);
     // The excluded value lies outside of the bounds and is forgotten.
-    assert_eq!(
-        r(Gt, &["4"]).intersect(&r(NotIn, &["1"])).operator(),
-        Exists
-    );
+    assert_eq!(r(Gt, &["4"]).intersect(&r(NotIn, &["1"])).operator(), Exists);
     let concrete = r(In, &["2", "8"]).intersect(&r(Gt, &["4"]));
-    assert_eq!(
-        (concrete.gte, concrete.values.len(), concrete.operator()),
-        (None, 1, In)
-    );
-    let both =
-        Requirement::new(In, &["a"], Some(1)).intersect(&Requirement::new(In, &["b"], Some(3)));
+    assert_eq!((concrete.gte, concrete.values.len(), concrete.operator()), (None, 1, In));
+    let both = Requirement::new(In, &["a"], Some(1)).intersect(&Requirement::new(In, &["b"], Some(3)));
     assert_eq!((both.operator(), both.min_values), (DoesNotExist, Some(3)));
 }
 
@@ -66,33 +47,20 @@ fn two_exclusions_always_meet() {
 }
 
 fn set(pairs: &[(&str, Operator, &[&str])]) -> Requirements {
-    pairs
-        .iter()
-        .map(|(key, op, values)| (*key, r(*op, values)))
-        .collect()
+    pairs.iter().map(|(key, op, values)| (*key, r(*op, values))).collect()
 }
 
 #[test]
 fn a_custom_key_must_be_provided() {
     let pool = set(&[("team", In, &["a"])]);
-    let clash = pool
-        .compatible(&set(&[("tier", In, &["gpu"])]))
-        .expect_err("nobody provides it");
+    let clash = pool.compatible(&set(&[("tier", In, &["gpu"])])).expect_err("nobody provides it");
     assert_eq!((clash.key.as_str(), clash.ours), ("tier", None));
     assert!(pool.compatible(&set(&[("tier", Exists, &[])])).is_err());
     assert!(pool.compatible(&set(&[("tier", Gt, &["1"])])).is_err());
     assert!(pool.compatible(&set(&[("tier", NotIn, &["gpu"])])).is_ok());
-    assert!(
-        pool.compatible(&set(&[("tier", DoesNotExist, &[])]))
-            .is_ok()
-    );
-    assert!(
-        pool.compatible(&set(&[("kubernetes.io/arch", In, &["amd64"])]))
-            .is_ok()
-    );
-    let clash = pool
-        .compatible(&set(&[("team", In, &["b"])]))
-        .expect_err("another team");
+    assert!(pool.compatible(&set(&[("tier", DoesNotExist, &[])])).is_ok());
+    assert!(pool.compatible(&set(&[("kubernetes.io/arch", In, &["amd64"])])).is_ok());
+    let clash = pool.compatible(&set(&[("team", In, &["b"])])).expect_err("another team");
     assert_eq!(clash.ours, Some(r(In, &["a"])));
     assert!(pool.intersects(&set(&[("tier", In, &["gpu"])])).is_ok());
     assert!(pool.intersects(&set(&[("team", NotIn, &["a"])])).is_err());
@@ -100,46 +68,26 @@ fn a_custom_key_must_be_provided() {
 
 #[test]
 fn old_spellings_are_the_same_key() {
-    let both = set(&[
-        ("beta.kubernetes.io/arch", In, &["arm64"]),
-        ("kubernetes.io/arch", In, &["amd64"]),
-    ]);
+    let both = set(&[("beta.kubernetes.io/arch", In, &["arm64"]), ("kubernetes.io/arch", In, &["amd64"])]);
     assert_eq!(both.len(), 1);
-    assert_eq!(
-        both.get("beta.kubernetes.io/arch")
-            .map(Requirement::operator),
-        Some(DoesNotExist)
-    );
-    assert_eq!(
-        normalise("topology.ebs.csi.aws.com/zone"),
-        "topology.kubernetes.io/zone"
-    );
+    assert_eq!(both.get("beta.kubernetes.io/arch").map(Requirement::operator), Some(DoesNotExist));
+    assert_eq!(normalise("topology.ebs.csi.aws.com/zone"), "topology.kubernetes.io/zone");
 }
 
 #[test]
 fn keys_are_known_restricted_or_custom() {
     assert!(WELL_KNOWN_AWS.is_sorted());
-    for key in [
-        "karpenter.sh/nodepool",
-        "karpenter.k8s.aws/instance-gpu-name",
-        "topology.k8s.aws/zone-id",
-    ] {
+    for key in ["karpenter.sh/nodepool", "karpenter.k8s.aws/instance-gpu-name", "topology.k8s.aws/zone-id"] {
         assert!(is_well_known(key) && !is_restricted(key), "{key}");
     }
-    for key in [
-        "karpenter.sh/team",
-        "a.karpenter.sh/x",
-        "kubernetes.io/hostname",
-        "karpenter.k8s.aws/ec2nodeclass",
-    ] {
+    for key in
+        ["karpenter.sh/team", "a.karpenter.sh/x", "kubernetes.io/hostname", "karpenter.k8s.aws/ec2nodeclass"]
+    {
         assert!(!is_well_known(key) && is_restricted(key), "{key}");
     }
-    for key in [
-        "notkarpenter.sh/x",
-        "karpenter.sh",
-        "instance-gpu-name",
-        "node.kubernetes.io/instance-family",
-    ] {
+    for key in
+        ["notkarpenter.sh/x", "karpenter.sh", "instance-gpu-name", "node.kubernetes.io/instance-family"]
+    {
         assert!(!is_well_known(key) && !is_restricted(key), "{key}");
     }
     assert!(!is_restricted("beta.kubernetes.io/arch"));
@@ -151,13 +99,9 @@ fn empty_ranges_crash() {
     assert!(r(Lte, &["9223372036854775807"]).is_empty_range());
     assert!(r(Gt, &["9223372036854775806"]).is_empty_range());
     assert!(r(Exists, &[]).intersect(&r(Lt, &["0"])).is_empty_range());
-    for fine in [
-        r(Gt, &["9223372036854775807"]),
-        r(Lt, &["1"]),
-        r(Exists, &[]),
-        r(In, &["a"]),
-        r(Lte, &["0"]),
-    ] {
+    for fine in
+        [r(Gt, &["9223372036854775807"]), r(Lt, &["1"]), r(Exists, &[]), r(In, &["a"]), r(Lte, &["0"])]
+    {
         assert!(!fine.is_empty_range(), "{fine}");
     }
 }
@@ -166,10 +110,7 @@ fn empty_ranges_crash() {
 fn requirements_read_well() {
     assert_eq!(r(In, &["b", "a"]).to_string(), "In [a, b]");
     assert_eq!(r(Gt, &["4"]).to_string(), ">= 5");
-    assert_eq!(
-        r(Gt, &["0"]).intersect(&r(NotIn, &["4"])).to_string(),
-        "NotIn [4] >= 1"
-    );
+    assert_eq!(r(Gt, &["0"]).intersect(&r(NotIn, &["4"])).to_string(), "NotIn [4] >= 1");
     assert_eq!(r(Exists, &[]).to_string(), "Exists");
     assert_eq!("Gte".parse(), Ok(Gte));
     assert_eq!("in".parse::<Operator>(), Err(UnknownOperator));
@@ -180,47 +121,21 @@ fn requirements_read_well() {
 #[test]
 fn laws_over_all_pairs() {
     let mut all = vec![r(Exists, &[]), r(DoesNotExist, &[])];
-    let words: [&[&str]; 7] = [
-        &["1"],
-        &["2", "3"],
-        &["a"],
-        &["a", "b"],
-        &["3", "a"],
-        &["08"],
-        &["8", "5"],
-    ];
-    all.extend(
-        words
-            .iter()
-            .flat_map(|words| [r(In, words), r(NotIn, words)]),
-    );
-    all.extend(
-        ["0", "2", "5"]
-            .iter()
-            .flat_map(|n| [r(Gt, &[n]), r(Lt, &[n]), r(Gte, &[n]), r(Lte, &[n])]),
-    );
+    let words: [&[&str]; 7] = [&["1"], &["2", "3"], &["a"], &["a", "b"], &["3", "a"], &["08"], &["8", "5"]];
+    all.extend(words.iter().flat_map(|words| [r(In, words), r(NotIn, words)]));
+    all.extend(["0", "2", "5"].iter().flat_map(|n| [r(Gt, &[n]), r(Lt, &[n]), r(Gte, &[n]), r(Lte, &[n])]));
     let base = all.clone();
-    all.extend(
-        base.iter()
-            .flat_map(|a| base.iter().map(|b| a.intersect(b))),
-    );
+    all.extend(base.iter().flat_map(|a| base.iter().map(|b| a.intersect(b))));
     for a in &all {
         for b in &base {
             let both = a.intersect(b);
             assert_eq!(both, b.intersect(a), "{a} and {b}");
             assert_eq!(a.overlaps(b), b.overlaps(a), "{a} and {b}");
             for value in ["1", "2", "3", "5", "8", "08", "a", "b", "", "-1"] {
-                assert_eq!(
-                    both.has(value),
-                    a.has(value) && b.has(value),
-                    "{a} and {b}: {value}"
-                );
+                assert_eq!(both.has(value), a.has(value) && b.has(value), "{a} and {b}: {value}");
                 assert!(a.overlaps(b) || !both.has(value), "{a} and {b}: {value}");
             }
-            assert!(
-                a.overlaps(b) || both.operator() == DoesNotExist,
-                "{a} and {b}"
-            );
+            assert!(a.overlaps(b) || both.operator() == DoesNotExist, "{a} and {b}");
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{LazyLock, OnceLock};
 use super::super::requirement::{Operator, Requirements};
 use super::resources::{POD_ENI, add, allocatable, capacity, crashes, need};
 use super::shape::{
-    AmiFamily, Amounts, BlockDevice, DaemonSet, HostPort, Kubelet, NodeClass, Pod, Pool, Settings,
-    Taint, Term, Threshold, Toleration,
+    AmiFamily, Amounts, BlockDevice, DaemonSet, HostPort, Kubelet, NodeClass, Pod, Pool, Settings, Taint,
+    Term, Threshold, Toleration,
 };
 use super::types::{
     Admitted, admitted, all_retired, crashing_keys, invalid, narrow, new_types, pool_requirements,
@@ -88,40 +88,24 @@ impl<'a> Scheduler<'a> {
             }
         }
         let (simpler, roomier) = (OnceLock::new(), OnceLock::new());
-        Self {
-            pools,
-            daemonsets,
-            settings,
-            candidates,
-            left_out,
-            crash,
-            simpler,
-            roomier,
-        }
+        Self { pools, daemonsets, settings, candidates, left_out, crash, simpler, roomier }
     }
 
     /// Whether Karpenter starts a node for the pod.
     pub fn decide(&self, pod: &Pod) -> Verdict {
         if !self.crash.is_empty() {
-            return Verdict::Unknown {
-                doubts: self.crash.clone(),
-            };
+            return Verdict::Unknown { doubts: self.crash.clone() };
         }
         let verdict = self.first(pod);
-        let (simple, several): (Vec<_>, Vec<_>) = self
-            .daemonsets
-            .iter()
-            .partition(|set| set.pod.terms.len() < 2);
+        let (simple, several): (Vec<_>, Vec<_>) =
+            self.daemonsets.iter().partition(|set| set.pod.terms.len() < 2);
         if several.is_empty() {
             return self.with_memory_note(pod, verdict);
         }
         let simpler = || Box::new(Self::with(self.pools, simple, self.settings.clone()));
         let without = self.simpler.get_or_init(simpler).first(pod);
         if std::mem::discriminant(&verdict) != std::mem::discriminant(&without) {
-            let doubts = several
-                .iter()
-                .map(|set| Doubt::DaemonSetTerms(set.name.clone()))
-                .collect();
+            let doubts = several.iter().map(|set| Doubt::DaemonSetTerms(set.name.clone())).collect();
             return Verdict::Unknown { doubts };
         }
         self.with_memory_note(pod, verdict)
@@ -137,10 +121,7 @@ impl<'a> Scheduler<'a> {
             _ => false,
         };
         if self.settings.memory_overhead > 0 && misfit.pools.iter().any(|(_, step)| short(step)) {
-            let raw = Settings {
-                memory_overhead: 0,
-                ..self.settings.clone()
-            };
+            let raw = Settings { memory_overhead: 0, ..self.settings.clone() };
             let roomier = || Box::new(Self::with(self.pools, self.daemonsets.clone(), raw));
             let again = self.roomier.get_or_init(roomier).first(pod);
             misfit.within_memory_estimate = matches!(again, Verdict::Fits { .. });
@@ -150,10 +131,7 @@ impl<'a> Scheduler<'a> {
 
     fn first(&self, pod: &Pod) -> Verdict {
         if let Some(ignored) = ignored(pod, &self.settings) {
-            return Verdict::DoesNotFit(Box::new(Misfit {
-                ignored: Some(ignored),
-                ..Misfit::default()
-            }));
+            return Verdict::DoesNotFit(Box::new(Misfit { ignored: Some(ignored), ..Misfit::default() }));
         }
         let tolerations = tolerations(pod, &self.settings);
         let need = need(pod);
@@ -165,10 +143,7 @@ impl<'a> Scheduler<'a> {
                     Answer::Yes(types) => return fits(pod, &state, candidate, types, doubts),
                     Answer::Maybe(why) => doubts.extend(why),
                     Answer::No(step) => {
-                        if deepest
-                            .as_ref()
-                            .is_none_or(|known| known.depth() < step.depth())
-                        {
+                        if deepest.as_ref().is_none_or(|known| known.depth() < step.depth()) {
                             *deepest = Some(step);
                         }
                     }
@@ -176,95 +151,49 @@ impl<'a> Scheduler<'a> {
             }
         }
         if !doubts.is_empty() {
-            return Verdict::Unknown {
-                doubts: sorted(doubts),
-            };
+            return Verdict::Unknown { doubts: sorted(doubts) };
         }
-        let asked = self
-            .candidates
-            .iter()
-            .zip(steps)
-            .filter_map(|(c, step)| Some((c.position, step?)));
+        let asked = self.candidates.iter().zip(steps).filter_map(|(c, step)| Some((c.position, step?)));
         let pools = asked.chain(self.left_out.iter().cloned()).collect();
-        Verdict::DoesNotFit(Box::new(Misfit {
-            pools,
-            ..Misfit::default()
-        }))
+        Verdict::DoesNotFit(Box::new(Misfit { pools, ..Misfit::default() }))
     }
 
     /// The states in the order in which Karpenter tries them. What is dropped never comes back.
     fn states<'p>(&self, pod: &'p Pod) -> Vec<State<'p>> {
         let preferences = preferences(pod, &self.settings);
         let heaviest = preferences.first().copied();
-        let state = |term, last_term, preference| State {
-            term,
-            last_term,
-            preference,
-            soft: false,
-        };
+        let state = |term, last_term, preference| State { term, last_term, preference, soft: false };
         let mut states = Vec::new();
         match pod.terms.split_last() {
             None => states.push(state(None, true, heaviest)),
             Some((last, earlier)) => {
-                states.extend(
-                    earlier
-                        .iter()
-                        .map(|term| state(Some(term), false, heaviest)),
-                );
+                states.extend(earlier.iter().map(|term| state(Some(term), false, heaviest)));
                 states.push(state(Some(last), true, heaviest));
             }
         }
         let last = pod.terms.last();
-        let rest = preferences
-            .iter()
-            .skip(1)
-            .map(|term| Some(*term))
-            .chain([None]);
-        states.extend(
-            rest.take(preferences.len())
-                .map(|preference| state(last, true, preference)),
-        );
-        if self
-            .candidates
-            .iter()
-            .any(|c| c.pool.taints.iter().any(|taint| taint.effect == PREFER))
-        {
-            states.push(State {
-                term: last,
-                last_term: true,
-                preference: None,
-                soft: true,
-            });
+        let rest = preferences.iter().skip(1).map(|term| Some(*term)).chain([None]);
+        states.extend(rest.take(preferences.len()).map(|preference| state(last, true, preference)));
+        if self.candidates.iter().any(|c| c.pool.taints.iter().any(|taint| taint.effect == PREFER)) {
+            states.push(State { term: last, last_term: true, preference: None, soft: true });
         }
         states
     }
 }
 
-fn fits(
-    pod: &Pod,
-    state: &State,
-    candidate: &Candidate,
-    types: TypeSet,
-    mut doubts: Vec<Doubt>,
-) -> Verdict {
+fn fits(pod: &Pod, state: &State, candidate: &Candidate, types: TypeSet, mut doubts: Vec<Doubt>) -> Verdict {
     let mut firm: Vec<Doubt> = pod.doubts.clone();
     if pod.preferred_pod_affinity && !state.last_term {
         firm.push(Doubt::PreferredPodAffinity);
     }
     if !firm.is_empty() {
         doubts.extend(firm);
-        return Verdict::Unknown {
-            doubts: sorted(doubts),
-        };
+        return Verdict::Unknown { doubts: sorted(doubts) };
     }
     if candidate.pool.class.is_none() {
         doubts.push(Doubt::NoClass(candidate.pool.node_class.name.clone()));
     }
-    Verdict::Fits {
-        pool: candidate.position,
-        types,
-        doubts: sorted(doubts),
-    }
+    Verdict::Fits { pool: candidate.position, types, doubts: sorted(doubts) }
 }
 
 fn sorted(mut doubts: Vec<Doubt>) -> Vec<Doubt> {
@@ -288,11 +217,7 @@ impl<'a> Candidate<'a> {
         }
         let class = pool.class.as_ref();
         let requirements = pool_requirements(pool);
-        let Admitted {
-            types,
-            conflict,
-            mut doubts,
-        } = admitted(pool, &requirements, settings);
+        let Admitted { types, conflict, mut doubts } = admitted(pool, &requirements, settings);
         let foreign = !pool.node_class.group.is_empty() && pool.node_class.group != PROVIDER;
         if foreign {
             doubts.push(Doubt::OtherProvider(pool.node_class.name.clone()));
@@ -302,28 +227,12 @@ impl<'a> Candidate<'a> {
         }
         let affordable = types.iter().filter(|instance| {
             let node = capacity(instance, class, settings);
-            pool.limits
-                .iter()
-                .all(|(name, limit)| node.get(name) <= *limit)
+            pool.limits.iter().all(|(name, limit)| node.get(name) <= *limit)
         });
-        let affordable = if pool.limits.is_empty() {
-            types
-        } else {
-            affordable.collect()
-        };
-        let daemons = daemonsets
-            .iter()
-            .filter_map(|set| Daemon::new(set, pool, &requirements, settings))
-            .collect();
-        Ok(Self {
-            position,
-            pool,
-            requirements,
-            types,
-            affordable,
-            daemons,
-            doubts,
-        })
+        let affordable = if pool.limits.is_empty() { types } else { affordable.collect() };
+        let daemons =
+            daemonsets.iter().filter_map(|set| Daemon::new(set, pool, &requirements, settings)).collect();
+        Ok(Self { position, pool, requirements, types, affordable, daemons, doubts })
     }
 
     fn admit(
@@ -336,9 +245,7 @@ impl<'a> Candidate<'a> {
     ) -> Answer {
         let tolerated = |taint: &Taint| {
             (state.soft && taint.effect == PREFER)
-                || tolerations
-                    .iter()
-                    .any(|toleration| tolerates(toleration, taint))
+                || tolerations.iter().any(|toleration| tolerates(toleration, taint))
         };
         if let Some(taint) = self.pool.taints.iter().find(|taint| !tolerated(taint)) {
             return Answer::No(Step::Taint(taint.clone()));
@@ -347,12 +254,7 @@ impl<'a> Candidate<'a> {
         if let Err(clash) = self.requirements.compatible(&asked) {
             return Answer::No(Step::Label(clash));
         }
-        if self
-            .pool
-            .limits
-            .iter()
-            .any(|(name, limit)| name == "nodes" && *limit == 0)
-        {
+        if self.pool.limits.iter().any(|(name, limit)| name == "nodes" && *limit == 0) {
             return Answer::No(Step::NodesLimit);
         }
         if let Some((name, _)) = self.pool.limits.iter().find(|(_, limit)| *limit < 0) {
@@ -370,9 +272,7 @@ impl<'a> Candidate<'a> {
             Ok(types) => types,
             Err(Step::Resources(_))
                 if class.is_none()
-                    && self
-                        .remaining(pod, &both, need, Some(roomiest_class()), settings)
-                        .is_ok() =>
+                    && self.remaining(pod, &both, need, Some(roomiest_class()), settings).is_ok() =>
             {
                 return Answer::Maybe(vec![Doubt::NoClass(self.pool.node_class.name.clone())]);
             }
@@ -381,21 +281,13 @@ impl<'a> Candidate<'a> {
         if !settings.best_effort_min_values
             && let Some((key, wanted, found)) = too_few_values(&both, &types, class)
         {
-            return Answer::No(Step::MinValues {
-                key: key.to_owned(),
-                wanted,
-                found,
-            });
+            return Answer::No(Step::MinValues { key: key.to_owned(), wanted, found });
         }
         let mut doubts = assumptions(self.pool, &both, &types, settings);
         if need.get(POD_ENI).is_some_and(|amount| *amount > 0) {
             doubts.push(Doubt::BranchInterfaces);
         }
-        if doubts.is_empty() {
-            Answer::Yes(types)
-        } else {
-            Answer::Maybe(doubts)
-        }
+        if doubts.is_empty() { Answer::Yes(types) } else { Answer::Maybe(doubts) }
     }
 
     /// The types left by limits, requirements, host ports and room, or the first of these that leaves none.
@@ -415,16 +307,10 @@ impl<'a> Candidate<'a> {
         if types.is_empty() {
             return Err(Step::Limits(self.exceeded(&suited, settings)));
         }
-        let ports: Vec<&HostPort> = pod
-            .containers
-            .iter()
-            .flat_map(|container| &container.host_ports)
-            .collect();
+        let ports: Vec<&HostPort> =
+            pod.containers.iter().flat_map(|container| &container.host_ports).collect();
         for daemon in &self.daemons {
-            if ports
-                .iter()
-                .any(|port| daemon.ports.iter().any(|taken| collide(port, taken)))
-            {
+            if ports.iter().any(|port| daemon.ports.iter().any(|taken| collide(port, taken))) {
                 types = types.without(&daemon.types);
             }
         }
@@ -436,11 +322,7 @@ impl<'a> Candidate<'a> {
         for instance in types.iter() {
             let node = allocatable(instance, class, settings);
             let mut total = Cow::Borrowed(need);
-            for daemon in self
-                .daemons
-                .iter()
-                .filter(|daemon| daemon.types.contains(instance))
-            {
+            for daemon in self.daemons.iter().filter(|daemon| daemon.types.contains(instance)) {
                 add(total.to_mut(), &daemon.need);
             }
             let short: BTreeSet<&str> = node.lacking(&total).collect();
@@ -452,21 +334,14 @@ impl<'a> Candidate<'a> {
                 lacking = Some(short.into_iter().map(str::to_owned).collect());
             }
         }
-        if room.is_empty() {
-            Err(Step::Resources(lacking.unwrap_or_default()))
-        } else {
-            Ok(room)
-        }
+        if room.is_empty() { Err(Step::Resources(lacking.unwrap_or_default())) } else { Ok(room) }
     }
 
     /// The limits that exclude some of the types.
     fn exceeded(&self, types: &TypeSet, settings: &Settings) -> Vec<String> {
         let class = self.pool.class.as_ref();
-        let over = |name: &str, limit: i128| {
-            types
-                .iter()
-                .any(|t| capacity(t, class, settings).get(name) > limit)
-        };
+        let over =
+            |name: &str, limit: i128| types.iter().any(|t| capacity(t, class, settings).get(name) > limit);
         self.pool
             .limits
             .iter()
@@ -479,13 +354,9 @@ impl<'a> Candidate<'a> {
 /// A class that leaves pods as much room as any can, for pools whose class is not known.
 fn roomiest_class() -> &'static NodeClass {
     static CLASS: LazyLock<NodeClass> = LazyLock::new(|| {
-        let none = ["cpu", "memory", "ephemeral-storage"]
-            .map(|name| (name.to_owned(), 0))
-            .to_vec();
+        let none = ["cpu", "memory", "ephemeral-storage"].map(|name| (name.to_owned(), 0)).to_vec();
         let off = ["memory.available", "nodefs.available"];
-        let eviction_hard = off
-            .map(|signal| (signal.to_owned(), Threshold::Percent(100_000)))
-            .to_vec();
+        let eviction_hard = off.map(|signal| (signal.to_owned(), Threshold::Percent(100_000))).to_vec();
         let max_pods = Some(10_000);
         let disk = BlockDevice {
             root_volume: true,
@@ -495,12 +366,7 @@ fn roomiest_class() -> &'static NodeClass {
         };
         NodeClass {
             ami_family: AmiFamily::Al2,
-            kubelet: Kubelet {
-                max_pods,
-                kube_reserved: none,
-                eviction_hard,
-                ..Kubelet::default()
-            },
+            kubelet: Kubelet { max_pods, kube_reserved: none, eviction_hard, ..Kubelet::default() },
             block_devices: vec![disk],
             ..NodeClass::default()
         }
@@ -509,46 +375,31 @@ fn roomiest_class() -> &'static NodeClass {
 }
 
 /// What an admission takes for granted, though it is known only in the cluster.
-fn assumptions(
-    pool: &Pool,
-    both: &Requirements,
-    types: &TypeSet,
-    settings: &Settings,
-) -> Vec<Doubt> {
+fn assumptions(pool: &Pool, both: &Requirements, types: &TypeSet, settings: &Settings) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     let wanted = |key: &str| both.get(key).is_some_and(|r| !r.allows_absence());
     let class = pool.class.as_ref();
     let has = |test: fn(&NodeClass) -> bool| class.is_some_and(test);
-    if settings.region.is_none()
-        && both
-            .get(REGION)
-            .is_some_and(|r| r.operator() != Operator::Exists)
-    {
+    if settings.region.is_none() && both.get(REGION).is_some_and(|r| r.operator() != Operator::Exists) {
         doubts.push(Doubt::Region);
     }
     if both.get(ZONE).is_some() && both.get(ZONE_ID).is_some() {
         doubts.push(Doubt::ZonePair);
     }
     if has(|class| class.capacity_reservations) {
-        let keys = ["id", "type", "interruptible"]
-            .map(|end| format!("{PROVIDER}/capacity-reservation-{end}"));
-        let only = both
-            .get(crate::catalog::CAPACITY_TYPE)
-            .is_some_and(|r| !r.has("on-demand") && !r.has("spot"));
+        let keys =
+            ["id", "type", "interruptible"].map(|end| format!("{PROVIDER}/capacity-reservation-{end}"));
+        let only =
+            both.get(crate::catalog::CAPACITY_TYPE).is_some_and(|r| !r.has("on-demand") && !r.has("spot"));
         if only || keys.iter().any(|key| wanted(key)) {
             doubts.push(Doubt::Reservations);
         }
     }
-    let placement = both
-        .iter()
-        .any(|(key, _)| key.starts_with("karpenter.k8s.aws/placement-group-"));
+    let placement = both.iter().any(|(key, _)| key.starts_with("karpenter.k8s.aws/placement-group-"));
     if placement && has(|class| class.placement_group) {
         doubts.push(Doubt::PlacementGroup);
     }
-    for (key, _) in both
-        .iter()
-        .filter(|(_, requirement)| requirement.min_values.is_some())
-    {
+    for (key, _) in both.iter().filter(|(_, requirement)| requirement.min_values.is_some()) {
         if matches!(key, ZONE | ZONE_ID | REGION) {
             doubts.push(Doubt::MinValuesOf(key.to_owned()));
         } else if types.len() > 600 {
@@ -582,9 +433,7 @@ impl<'a> Daemon<'a> {
         let tolerated = |taint: &Taint| {
             taint.effect == PREFER || pod.tolerations.iter().any(|given| tolerates(given, taint))
         };
-        if (pod.resource_claims && settings.ignore_dra_requests)
-            || !pool.taints.iter().all(tolerated)
-        {
+        if (pod.resource_claims && settings.ignore_dra_requests) || !pool.taints.iter().all(tolerated) {
             return None;
         }
         let mut terms: Vec<Option<&Term>> = pod.terms.iter().map(Some).collect();
@@ -593,33 +442,12 @@ impl<'a> Daemon<'a> {
         }
         let mut types = TypeSet::EMPTY;
         for term in terms {
-            let asked = wishes(
-                pod,
-                &State {
-                    term,
-                    last_term: true,
-                    preference: None,
-                    soft: true,
-                },
-            );
+            let asked = wishes(pod, &State { term, last_term: true, preference: None, soft: true });
             if requirements.compatible(&asked).is_ok() {
-                types = types.or(&narrow(
-                    TypeSet::full(),
-                    &asked,
-                    pool.class.as_ref(),
-                    settings,
-                ));
+                types = types.or(&narrow(TypeSet::full(), &asked, pool.class.as_ref(), settings));
             }
         }
-        let ports = pod
-            .containers
-            .iter()
-            .flat_map(|container| &container.host_ports)
-            .collect();
-        (!types.is_empty()).then(|| Self {
-            types,
-            need: need(pod),
-            ports,
-        })
+        let ports = pod.containers.iter().flat_map(|container| &container.host_ports).collect();
+        (!types.is_empty()).then(|| Self { types, need: need(pod), ports })
     }
 }

@@ -16,9 +16,8 @@ mod wishes;
 pub use decide::{Scheduler, decide};
 pub use resources::{NodeResources, allocatable, capacity, crashes, need};
 pub use shape::{
-    AmiFamily, Amounts, BlockDevice, Container, DaemonSet, HostPort, Kubelet, NodeClass,
-    NodeClassRef, Pod, Pool, Preference, RequirementSpec, Settings, Taint, Term, Threshold,
-    Toleration,
+    AmiFamily, Amounts, BlockDevice, Container, DaemonSet, HostPort, Kubelet, NodeClass, NodeClassRef, Pod,
+    Pool, Preference, RequirementSpec, Settings, Taint, Term, Threshold, Toleration,
 };
 pub use types::{
     Admitted, admitted, admitted_types, admitted_without_class, crashing_keys, invalid, matching,

@@ -1,8 +1,6 @@
 //! What a node of a type has, what is left of it for pods, and what a pod needs. Integers in thousandths only.
 
-use super::shape::{
-    AmiFamily, Amounts, BlockDevice, Container, NodeClass, Pod, Settings, Threshold,
-};
+use super::shape::{AmiFamily, Amounts, BlockDevice, Container, NodeClass, Pod, Settings, Threshold};
 use crate::catalog::InstanceType;
 
 /// Branch interfaces, of which the catalogue does not know how many a type has.
@@ -67,11 +65,7 @@ pub fn capacity(
         memory: i128::from(instance.memory_capacity_mib(settings.memory_overhead)) * MIB,
         pods: i128::from(pods(instance, class, settings)) * 1000,
         ephemeral_storage: disk(instance, class),
-        efa: i128::from(
-            class
-                .and_then(|class| class.network_interfaces_efa)
-                .unwrap_or(instance.efa),
-        ) * 1000,
+        efa: i128::from(class.and_then(|class| class.network_interfaces_efa).unwrap_or(instance.efa)) * 1000,
     }
 }
 
@@ -91,40 +85,20 @@ pub fn allocatable(
     };
     let kubelet = class.map(|class| &class.kubelet);
     let reserved = |name: &str, default: i128| {
-        let find = |list: &[(String, i128)]| {
-            list.iter()
-                .find(|(key, _)| key == name)
-                .map(|(_, amount)| *amount)
-        };
-        let kube = kubelet
-            .and_then(|kubelet| find(&kubelet.kube_reserved))
-            .unwrap_or(default);
-        kube + kubelet
-            .and_then(|kubelet| find(&kubelet.system_reserved))
-            .unwrap_or(0)
+        let find =
+            |list: &[(String, i128)]| list.iter().find(|(key, _)| key == name).map(|(_, amount)| *amount);
+        let kube = kubelet.and_then(|kubelet| find(&kubelet.kube_reserved)).unwrap_or(default);
+        kube + kubelet.and_then(|kubelet| find(&kubelet.system_reserved)).unwrap_or(0)
     };
     let evicted = |signal: &str, capacity: i128, default: Threshold| {
-        let set = kubelet.and_then(|kubelet| {
-            kubelet
-                .eviction_hard
-                .iter()
-                .find(|(name, _)| name == signal)
-        });
+        let set = kubelet.and_then(|kubelet| kubelet.eviction_hard.iter().find(|(name, _)| name == signal));
         threshold(set.map_or(default, |(_, threshold)| *threshold), capacity)
     };
     node.cpu -= reserved("cpu", reserved_cpu(instance.vcpu));
     node.memory -= reserved("memory", (255 + 11 * density) * MIB)
-        + evicted(
-            "memory.available",
-            node.memory,
-            Threshold::Quantity(100 * MIB),
-        );
+        + evicted("memory.available", node.memory, Threshold::Quantity(100 * MIB));
     node.ephemeral_storage -= reserved("ephemeral-storage", GIB)
-        + evicted(
-            "nodefs.available",
-            node.ephemeral_storage,
-            Threshold::Percent(10_000),
-        );
+        + evicted("nodefs.available", node.ephemeral_storage, Threshold::Percent(10_000));
     node
 }
 
@@ -143,12 +117,7 @@ fn threshold(threshold: Threshold, capacity: i128) -> i128 {
         Threshold::Percent(100_000) => 0,
         Threshold::Percent(share) => {
             let part = capacity * i128::from(share);
-            part.div_euclid(100_000_000) * 1000
-                + if part.rem_euclid(100_000_000) > 0 {
-                    1000
-                } else {
-                    0
-                }
+            part.div_euclid(100_000_000) * 1000 + if part.rem_euclid(100_000_000) > 0 { 1000 } else { 0 }
         }
     }
 }
@@ -156,12 +125,10 @@ fn threshold(threshold: Threshold, capacity: i128) -> i128 {
 fn pods(instance: &InstanceType, class: Option<&NodeClass>, settings: &Settings) -> u32 {
     let family = class.map(|class| class.ami_family).unwrap_or_default();
     let kubelet = class.map(|class| &class.kubelet);
-    let count = kubelet
-        .and_then(|kubelet| kubelet.max_pods)
-        .unwrap_or_else(|| match family {
-            AmiFamily::Windows => 110,
-            _ => instance.eni_pods(settings.reserved_enis),
-        });
+    let count = kubelet.and_then(|kubelet| kubelet.max_pods).unwrap_or_else(|| match family {
+        AmiFamily::Windows => 110,
+        _ => instance.eni_pods(settings.reserved_enis),
+    });
     match kubelet.and_then(|kubelet| kubelet.pods_per_core) {
         Some(each) if each > 0 && family != AmiFamily::Bottlerocket => {
             count.min(each.saturating_mul(instance.vcpu))
@@ -184,22 +151,12 @@ fn disk(instance: &InstanceType, class: Option<&NodeClass>) -> i128 {
     if class.instance_store_raid0 && instance.instance_store_gb > 0 {
         return i128::from(instance.instance_store_gb) * 1_000_000_000 * 1000;
     }
-    let default = if class.ami_family == AmiFamily::Windows {
-        50 * GIB
-    } else {
-        20 * GIB
-    };
-    root(class)
-        .or_else(|| family_mapping(class)?.volume_size)
-        .unwrap_or(default)
+    let default = if class.ami_family == AmiFamily::Windows { 50 * GIB } else { 20 * GIB };
+    root(class).or_else(|| family_mapping(class)?.volume_size).unwrap_or(default)
 }
 
 fn root(class: &NodeClass) -> Option<i128> {
-    class
-        .block_devices
-        .iter()
-        .find(|device| device.root_volume)?
-        .volume_size
+    class.block_devices.iter().find(|device| device.root_volume)?.volume_size
 }
 
 fn family_mapping(class: &NodeClass) -> Option<&BlockDevice> {
@@ -207,21 +164,13 @@ fn family_mapping(class: &NodeClass) -> Option<&BlockDevice> {
         return class.block_devices.last();
     }
     let name = Some(family_device(class.ami_family));
-    class
-        .block_devices
-        .iter()
-        .find(|device| device.device_name.as_deref() == name)
+    class.block_devices.iter().find(|device| device.device_name.as_deref() == name)
 }
 
 /// Whether computing the disk of this class makes Karpenter panic: the mapping that it looks at has no `ebs`, or one
 /// without `deviceName` stands before the family's device.
 pub fn crashes(class: &NodeClass) -> bool {
-    if class
-        .block_devices
-        .iter()
-        .find(|device| device.root_volume)
-        .is_some_and(|device| !device.ebs)
-    {
+    if class.block_devices.iter().find(|device| device.root_volume).is_some_and(|device| !device.ebs) {
         return true;
     }
     if root(class).is_some() {
@@ -267,12 +216,7 @@ pub fn need(pod: &Pod) -> Amounts {
 /// The requests of a container, limits standing in for those that are missing.
 pub(super) fn effective(container: &Container) -> Amounts {
     let mut amounts = container.limits.clone();
-    amounts.extend(
-        container
-            .requests
-            .iter()
-            .map(|(name, amount)| (name.clone(), *amount)),
-    );
+    amounts.extend(container.requests.iter().map(|(name, amount)| (name.clone(), *amount)));
     amounts
 }
 

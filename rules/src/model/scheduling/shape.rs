@@ -98,11 +98,7 @@ pub enum AmiFamily {
 impl AmiFamily {
     /// Reads a family or an alias, in any case, with or without `@version`.
     pub fn parse(text: &str) -> Self {
-        let name = text
-            .split('@')
-            .next()
-            .unwrap_or_default()
-            .to_ascii_lowercase();
+        let name = text.split('@').next().unwrap_or_default().to_ascii_lowercase();
         match name.as_str() {
             "al2" => Self::Al2,
             "al2023" => Self::Al2023,

@@ -10,8 +10,8 @@ use super::resources::allocatable;
 use super::shape::{AmiFamily, Kubelet, NodeClass, Pool, RequirementSpec, Settings, Taint};
 use super::verdict::{Cause, Conflict, Doubt};
 use crate::catalog::{
-    ARCH, CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, OS, REGION, TENANCY, TypeSet, ZONE,
-    ZONE_ID, find, index, retired,
+    ARCH, CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, OS, REGION, TENANCY, TypeSet, ZONE, ZONE_ID, find,
+    index, retired,
 };
 use crate::model::names::{is_label_value, is_qualified_name};
 
@@ -43,11 +43,7 @@ pub fn admitted(pool: &Pool, requirements: &Requirements, settings: &Settings) -
     narrowed(requirements, pool.class.as_ref(), settings)
 }
 
-fn narrowed(
-    requirements: &Requirements,
-    class: Option<&NodeClass>,
-    settings: &Settings,
-) -> Admitted {
+fn narrowed(requirements: &Requirements, class: Option<&NodeClass>, settings: &Settings) -> Admitted {
     let mut types = usable(class);
     let mut conflict = None;
     for (key, requirement) in requirements.iter() {
@@ -56,16 +52,8 @@ fn narrowed(
         };
         let rest = types.and(&matching);
         if rest.is_empty() && conflict.is_none() {
-            let cause = if matching.is_empty() {
-                Cause::Alone
-            } else {
-                Cause::Together
-            };
-            conflict = Some(Conflict {
-                key: key.to_owned(),
-                requirement: requirement.clone(),
-                cause,
-            });
+            let cause = if matching.is_empty() { Cause::Alone } else { Cause::Together };
+            conflict = Some(Conflict { key: key.to_owned(), requirement: requirement.clone(), cause });
         }
         types = rest;
     }
@@ -91,41 +79,25 @@ fn narrowed(
         && let Some((key, wanted, found)) = too_few_values(requirements, &types, class)
     {
         let requirement = requirements.get(key).cloned().unwrap_or_default();
-        conflict = Some(Conflict {
-            key: key.to_owned(),
-            requirement,
-            cause: Cause::MinValues { wanted, found },
-        });
+        conflict =
+            Some(Conflict { key: key.to_owned(), requirement, cause: Cause::MinValues { wanted, found } });
     }
     let doubts = new_types(requirements).into_iter().collect();
-    Admitted {
-        types,
-        conflict,
-        doubts,
-    }
+    Admitted { types, conflict, doubts }
 }
 
 /// The smallest set of the pool's keys that together leave no type, in the order of the keys; empty if types are left.
 pub fn smallest_conflict(pool: &Pool, settings: &Settings) -> Vec<String> {
     let class = pool.class.as_ref();
     let requirements = pool_requirements(pool);
-    let sets: Vec<(&str, TypeSet)> = requirements
-        .iter()
-        .filter_map(|(key, r)| Some((key, matching(key, r, class, settings)?)))
-        .collect();
-    let rest = |keys: &[usize]| {
-        keys.iter()
-            .fold(usable(class), |types, at| types.and(&sets[*at].1))
-    };
+    let sets: Vec<(&str, TypeSet)> =
+        requirements.iter().filter_map(|(key, r)| Some((key, matching(key, r, class, settings)?))).collect();
+    let rest = |keys: &[usize]| keys.iter().fold(usable(class), |types, at| types.and(&sets[*at].1));
     let everything: Vec<usize> = (0..sets.len()).collect();
     if !rest(&everything).is_empty() {
         return Vec::new();
     }
-    let name = |keys: &[usize]| {
-        keys.iter()
-            .map(|at| sets[*at].0.to_owned())
-            .collect::<Vec<_>>()
-    };
+    let name = |keys: &[usize]| keys.iter().map(|at| sets[*at].0.to_owned()).collect::<Vec<_>>();
     for &a in &everything {
         if rest(&[a]).is_empty() {
             return name(&[a]);
@@ -163,20 +135,14 @@ pub fn smallest_conflict(pool: &Pool, settings: &Settings) -> Vec<String> {
 pub fn pool_requirements(pool: &Pool) -> Requirements {
     let mut set = Requirements::new();
     for spec in &pool.requirements {
-        set.add(
-            &spec.key,
-            Requirement::new(spec.op, &spec.values, spec.min_values),
-        );
+        set.add(&spec.key, Requirement::new(spec.op, &spec.values, spec.min_values));
     }
     for (key, value) in &pool.labels {
         set.add(key, Requirement::is(value));
     }
     set.add("karpenter.sh/nodepool", Requirement::is(&pool.name));
     let class = &pool.node_class;
-    set.add(
-        &format!("{}/{}", class.group, class.kind.to_lowercase()),
-        Requirement::is(&class.name),
-    );
+    set.add(&format!("{}/{}", class.group, class.kind.to_lowercase()), Requirement::is(&class.name));
     set.add("karpenter.sh/registered", Requirement::is("true"));
     set.add("karpenter.sh/initialized", Requirement::is("true"));
     set
@@ -190,23 +156,14 @@ pub fn matching(
     class: Option<&NodeClass>,
     settings: &Settings,
 ) -> Option<TypeSet> {
-    let when = |holds: bool| {
-        Some(if holds {
-            TypeSet::full()
-        } else {
-            TypeSet::EMPTY
-        })
-    };
+    let when = |holds: bool| Some(if holds { TypeSet::full() } else { TypeSet::EMPTY });
     let windows = class.is_some_and(|class| class.ami_family == AmiFamily::Windows);
     let reservations = class.is_some_and(|class| class.capacity_reservations);
     // Some string that is not known: not absent, and no integer.
     let unknown = requirement.operator() != Operator::DoesNotExist && !requirement.is_bounded();
     match key {
         OS if windows => {
-            let amd64 = index(ARCH)
-                .and_then(|arch| arch.with("amd64"))
-                .copied()
-                .unwrap_or(TypeSet::EMPTY);
+            let amd64 = index(ARCH).and_then(|arch| arch.with("amd64")).copied().unwrap_or(TypeSet::EMPTY);
             let of = |holds: bool, types: TypeSet| if holds { types } else { TypeSet::EMPTY };
             Some(
                 of(requirement.has("windows"), amd64)
@@ -214,22 +171,13 @@ pub fn matching(
             )
         }
         OS => when(requirement.has("linux")),
-        CAPACITY_TYPE => {
-            when(capacity_types(reservations).any(|capacity| requirement.has(capacity)))
-        }
+        CAPACITY_TYPE => when(capacity_types(reservations).any(|capacity| requirement.has(capacity))),
         TENANCY => when(requirement.has("default") || requirement.has("dedicated")),
-        REGION => when(
-            settings
-                .region
-                .as_ref()
-                .map_or(unknown, |region| requirement.has(region)),
-        ),
+        REGION => when(settings.region.as_ref().map_or(unknown, |region| requirement.has(region))),
         ZONE | ZONE_ID => when(unknown),
-        "node.kubernetes.io/windows-build" => when(if windows {
-            unknown
-        } else {
-            requirement.allows_absence()
-        }),
+        "node.kubernetes.io/windows-build" => {
+            when(if windows { unknown } else { requirement.allows_absence() })
+        }
         "karpenter.k8s.aws/capacity-reservation-id"
         | "karpenter.k8s.aws/capacity-reservation-type"
         | "karpenter.k8s.aws/capacity-reservation-interruptible" => {
@@ -241,10 +189,7 @@ pub fn matching(
 
 fn by_catalogue(key: &str, requirement: &Requirement) -> Option<TypeSet> {
     let index = index(key)?;
-    let named = requirement
-        .values
-        .iter()
-        .filter_map(|value| index.with(value));
+    let named = requirement.values.iter().filter_map(|value| index.with(value));
     let named = named.fold(TypeSet::EMPTY, |set, types| set.or(types));
     Some(match (requirement.operator(), requirement.is_bounded()) {
         (Operator::DoesNotExist, _) => *index.absent(),
@@ -252,23 +197,14 @@ fn by_catalogue(key: &str, requirement: &Requirement) -> Option<TypeSet> {
         (Operator::Exists, false) => index.absent().complement(),
         (Operator::NotIn, false) => named.complement(),
         (operator, _) => {
-            let inside = index
-                .between(requirement.gte, requirement.lte)
-                .without(&named)
-                .or(index.unknown());
-            if operator == Operator::NotIn {
-                inside.or(index.absent())
-            } else {
-                inside
-            }
+            let inside = index.between(requirement.gte, requirement.lte).without(&named).or(index.unknown());
+            if operator == Operator::NotIn { inside.or(index.absent()) } else { inside }
         }
     })
 }
 
 fn capacity_types(reservations: bool) -> impl Iterator<Item = &'static str> {
-    ["on-demand", "spot", "reserved"]
-        .into_iter()
-        .take(if reservations { 3 } else { 2 })
+    ["on-demand", "spot", "reserved"].into_iter().take(if reservations { 3 } else { 2 })
 }
 
 /// The types that requirements leave of a set. Offerings included: on-demand and spot are assumed everywhere.
@@ -286,13 +222,11 @@ pub(super) fn narrow(
 
 /// The types that nodes of a class can be, before any requirement.
 fn usable(class: Option<&NodeClass>) -> TypeSet {
-    static A1: LazyLock<TypeSet> =
-        LazyLock::new(|| TypeSet::matching(|instance| instance.family() == "a1"));
+    static A1: LazyLock<TypeSet> = LazyLock::new(|| TypeSet::matching(|instance| instance.family() == "a1"));
     static AMD64: LazyLock<TypeSet> =
         LazyLock::new(|| TypeSet::matching(|instance| instance.arch == "amd64"));
     static NITRO: LazyLock<TypeSet> = LazyLock::new(|| {
-        let types =
-            index("karpenter.k8s.aws/instance-hypervisor").and_then(|index| index.with("nitro"));
+        let types = index("karpenter.k8s.aws/instance-hypervisor").and_then(|index| index.with("nitro"));
         types.copied().unwrap_or(TypeSet::EMPTY)
     });
     let mut types = TypeSet::full();
@@ -302,30 +236,18 @@ fn usable(class: Option<&NodeClass>) -> TypeSet {
         AmiFamily::Windows => types = types.and(&AMD64),
         AmiFamily::Al2 | AmiFamily::Bottlerocket | AmiFamily::Custom => {}
     }
-    if class.connection_tracking {
-        types.and(&NITRO)
-    } else {
-        types
-    }
+    if class.connection_tracking { types.and(&NITRO) } else { types }
 }
 
-fn without_class(
-    requirements: &Requirements,
-    class: Option<&NodeClass>,
-    settings: &Settings,
-) -> TypeSet {
+fn without_class(requirements: &Requirements, class: Option<&NodeClass>, settings: &Settings) -> TypeSet {
     narrow(TypeSet::full(), requirements, class, settings)
 }
 
 /// The types of a set on which more is reserved than there is.
 fn overdrawn(types: &TypeSet, class: Option<&NodeClass>, settings: &Settings) -> TypeSet {
-    static PLAIN: LazyLock<TypeSet> =
-        LazyLock::new(|| of(&TypeSet::full(), None, &Settings::default()));
+    static PLAIN: LazyLock<TypeSet> = LazyLock::new(|| of(&TypeSet::full(), None, &Settings::default()));
     fn of(types: &TypeSet, class: Option<&NodeClass>, settings: &Settings) -> TypeSet {
-        types
-            .iter()
-            .filter(|instance| allocatable(instance, class, settings).is_negative())
-            .collect()
+        types.iter().filter(|instance| allocatable(instance, class, settings).is_negative()).collect()
     }
     let plain = class.is_none_or(|class| {
         matches!(class.ami_family, AmiFamily::Al2 | AmiFamily::Al2023)
@@ -352,9 +274,7 @@ pub(super) fn too_few_values<'a>(
             // Not known: no reason to refuse.
             ZONE | ZONE_ID | REGION => return None,
             _ if types.is_empty() => 0,
-            CAPACITY_TYPE => {
-                capacity_types(class.is_some_and(|class| class.capacity_reservations)).count()
-            }
+            CAPACITY_TYPE => capacity_types(class.is_some_and(|class| class.capacity_reservations)).count(),
             TENANCY => 2,
             OS => 1,
             _ => index(key).map_or(0, |index| index.distinct(types)),
@@ -366,9 +286,8 @@ pub(super) fn too_few_values<'a>(
 /// Type or family names of which the catalogue knows none, if the requirements allow nothing else.
 pub(super) fn new_types(requirements: &Requirements) -> Option<Doubt> {
     [INSTANCE_TYPE, INSTANCE_FAMILY].iter().find_map(|key| {
-        let requirement = requirements
-            .get(key)
-            .filter(|requirement| requirement.operator() == Operator::In)?;
+        let requirement =
+            requirements.get(key).filter(|requirement| requirement.operator() == Operator::In)?;
         let known = |name: &String| match *key {
             INSTANCE_TYPE => find(name).is_some(),
             _ => index(key).is_some_and(|index| index.with(name).is_some()),
@@ -385,16 +304,10 @@ pub(super) fn all_retired(types: &TypeSet) -> bool {
 
 /// Why Karpenter's own validation turns a pool down, so that it never becomes Ready.
 pub fn invalid(pool: &Pool) -> Option<String> {
-    let keys = pool
-        .requirements
-        .iter()
-        .map(|spec| &spec.key)
-        .chain(pool.labels.iter().map(|(key, _)| key));
+    let keys = pool.requirements.iter().map(|spec| &spec.key).chain(pool.labels.iter().map(|(key, _)| key));
     for key in keys {
         if is_restricted(key) || normalise(key) == "karpenter.sh/nodepool" {
-            return Some(format!(
-                "{key} is set by Karpenter and must not be required"
-            ));
+            return Some(format!("{key} is set by Karpenter and must not be required"));
         }
         if !is_qualified_name(key) {
             return Some(format!("{key} is no label key"));
@@ -407,14 +320,9 @@ pub fn invalid(pool: &Pool) -> Option<String> {
         return Some(format!("{value} is no value for the label {key}"));
     }
     let taints: Vec<&Taint> = pool.taints.iter().chain(&pool.startup_taints).collect();
-    let twice = |at: usize| {
-        taints[..at]
-            .iter()
-            .any(|t| t.key == taints[at].key && t.effect == taints[at].effect)
-    };
-    (0..taints.len())
-        .find(|at| twice(*at))
-        .map(|at| format!("the taint {} is there twice", taints[at].key))
+    let twice =
+        |at: usize| taints[..at].iter().any(|t| t.key == taints[at].key && t.effect == taints[at].effect);
+    (0..taints.len()).find(|at| twice(*at)).map(|at| format!("the taint {} is there twice", taints[at].key))
 }
 
 fn invalid_requirement(spec: &RequirementSpec) -> Option<String> {
@@ -425,16 +333,10 @@ fn invalid_requirement(spec: &RequirementSpec) -> Option<String> {
     }
     match spec.op {
         Operator::In if spec.values.is_empty() => Some(format!("{key} In needs a value")),
-        Operator::In if spec.values.len() < wanted => {
-            Some(format!("{key} has fewer values than minValues"))
-        }
+        Operator::In if spec.values.len() < wanted => Some(format!("{key} has fewer values than minValues")),
         Operator::In => {
             let valid = valid_values(key)?;
-            let count = spec
-                .values
-                .iter()
-                .filter(|value| valid.contains(&value.as_str()))
-                .count();
+            let count = spec.values.iter().filter(|value| valid.contains(&value.as_str())).count();
             (count == 0 || count < wanted).then(|| format!("{key} has too few valid values"))
         }
         Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte if !is_bound(&spec.values) => {
@@ -461,9 +363,5 @@ pub(super) fn is_bound(values: &[String]) -> bool {
 /// The custom keys of which Karpenter would have to draw a value from an empty range, which makes it panic.
 pub fn crashing_keys(requirements: &Requirements) -> BTreeSet<&str> {
     let crash = |(key, r): &(&str, &Requirement)| !is_well_known(key) && r.is_empty_range();
-    requirements
-        .iter()
-        .filter(crash)
-        .map(|(key, _)| key)
-        .collect()
+    requirements.iter().filter(crash).map(|(key, _)| key).collect()
 }

@@ -23,10 +23,7 @@ pub(super) fn wishes(pod: &Pod, state: &State) -> Requirements {
     }
     for term in state.preference.iter().chain(&state.term) {
         for spec in &term.expressions {
-            set.add(
-                &spec.key,
-                Requirement::new(spec.op, &spec.values, spec.min_values),
-            );
+            set.add(&spec.key, Requirement::new(spec.op, &spec.values, spec.min_values));
         }
     }
     set
@@ -38,22 +35,15 @@ pub(super) fn preferences<'p>(pod: &'p Pod, settings: &Settings) -> Vec<&'p Term
     }
     let mut preferences: Vec<_> = pod.preferences.iter().collect();
     preferences.sort_by_key(|preference| std::cmp::Reverse(preference.weight));
-    preferences
-        .into_iter()
-        .map(|preference| &preference.term)
-        .collect()
+    preferences.into_iter().map(|preference| &preference.term).collect()
 }
 
 /// Why Karpenter does not look at a pod, if it does not. Preferences are not validated.
 pub(super) fn ignored(pod: &Pod, settings: &Settings) -> Option<Ignored> {
-    let selected = pod
-        .node_selector
-        .iter()
-        .map(|(key, value)| (key, Operator::In, std::slice::from_ref(value)));
+    let selected =
+        pod.node_selector.iter().map(|(key, value)| (key, Operator::In, std::slice::from_ref(value)));
     let expressions = pod.terms.iter().flat_map(|term| &term.expressions);
-    for (key, op, values) in
-        selected.chain(expressions.map(|e| (&e.key, e.op, e.values.as_slice())))
-    {
+    for (key, op, values) in selected.chain(expressions.map(|e| (&e.key, e.op, e.values.as_slice()))) {
         if is_restricted(key) {
             return Some(Ignored::RestrictedKey(key.clone()));
         }
@@ -82,19 +72,8 @@ pub(super) fn ignored(pod: &Pod, settings: &Settings) -> Option<Ignored> {
         return Some(Ignored::Malformed("operator".to_owned()));
     }
     let preference = preferences(pod, settings).first().copied();
-    let first = wishes(
-        pod,
-        &State {
-            term: pod.terms.first(),
-            last_term: false,
-            preference,
-            soft: false,
-        },
-    );
-    if first
-        .get("karpenter.sh/nodepool")
-        .is_some_and(|r| r.operator() == Operator::DoesNotExist)
-    {
+    let first = wishes(pod, &State { term: pod.terms.first(), last_term: false, preference, soft: false });
+    if first.get("karpenter.sh/nodepool").is_some_and(|r| r.operator() == Operator::DoesNotExist) {
         return Some(Ignored::NoNodePool);
     }
     (pod.resource_claims && settings.ignore_dra_requests).then_some(Ignored::ResourceClaims)
@@ -107,10 +86,7 @@ pub(super) fn tolerations(pod: &Pod, settings: &Settings) -> Vec<Toleration> {
         return all;
     }
     for container in pod.containers.iter().chain(&pod.init_containers) {
-        for resource in effective(container)
-            .into_keys()
-            .filter(|name| is_extended(name))
-        {
+        for resource in effective(container).into_keys().filter(|name| is_extended(name)) {
             let effect = "NoSchedule".to_owned();
             all.push(Toleration {
                 key: resource,
@@ -125,9 +101,7 @@ pub(super) fn tolerations(pod: &Pod, settings: &Settings) -> Vec<Toleration> {
 
 /// Whether a resource is one that a device plugin brings, not Kubernetes.
 fn is_extended(resource: &str) -> bool {
-    resource.contains('/')
-        && !resource.contains("kubernetes.io/")
-        && !resource.starts_with("requests.")
+    resource.contains('/') && !resource.contains("kubernetes.io/") && !resource.starts_with("requests.")
 }
 
 /// Whether a toleration covers a taint.
@@ -138,12 +112,7 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     if !toleration.key.is_empty() && toleration.key != taint.key {
         return false;
     }
-    let numbers = || {
-        Some((
-            taint.value.parse::<i64>().ok()?,
-            toleration.value.parse::<i64>().ok()?,
-        ))
-    };
+    let numbers = || Some((taint.value.parse::<i64>().ok()?, toleration.value.parse::<i64>().ok()?));
     match toleration.operator.as_str() {
         "Exists" => true,
         "" | "Equal" => !toleration.key.is_empty() && toleration.value == taint.value,
@@ -155,14 +124,8 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 
 pub(super) fn collide(a: &HostPort, b: &HostPort) -> bool {
     let protocol = |port: &HostPort| {
-        if port.protocol.is_empty() {
-            "TCP".to_owned()
-        } else {
-            port.protocol.clone()
-        }
+        if port.protocol.is_empty() { "TCP".to_owned() } else { port.protocol.clone() }
     };
     let everywhere = |port: &HostPort| matches!(port.ip.as_str(), "" | "0.0.0.0" | "::");
-    a.port == b.port
-        && protocol(a) == protocol(b)
-        && (a.ip == b.ip || everywhere(a) || everywhere(b))
+    a.port == b.port && protocol(a) == protocol(b) && (a.ip == b.ip || everywhere(a) || everywhere(b))
 }

@@ -59,10 +59,7 @@ impl Kept for Classes {
         if object.is_partial() || !(is_pool || object.is(Kind::NODE_CLAIM)) {
             return;
         }
-        for path in [
-            &["spec", "template", "spec", "nodeClassRef"][..],
-            &["spec", "nodeClassRef"][..],
-        ] {
+        for path in [&["spec", "template", "spec", "nodeClassRef"][..], &["spec", "nodeClassRef"][..]] {
             let name = object.path(path).get("name");
             if name.is_unknown() {
                 self.unknown.change(change, (), touched);
@@ -127,9 +124,7 @@ impl Classes {
 
 /// The group of a NodePool's class, without a version that was written into it.
 fn class_group(pool: &Object) -> Option<&str> {
-    let text = pool
-        .path(&["spec", "template", "spec", "nodeClassRef", "group"])
-        .text()?;
+    let text = pool.path(&["spec", "template", "spec", "nodeClassRef", "group"]).text()?;
     Some(text.split('/').next().unwrap_or(text))
 }
 
@@ -144,8 +139,7 @@ fn named_class(pool: &Object) -> Option<Kind> {
 /// provider's, or Auto Mode's own.
 pub(crate) fn class_kind(reference: &Node<'_>) -> Option<Kind> {
     let is = |kind: &Kind| {
-        reference.get("group").text() == Some(kind.group)
-            && reference.get("kind").text() == Some(kind.kind)
+        reference.get("group").text() == Some(kind.group) && reference.get("kind").text() == Some(kind.kind)
     };
     let kinds = [Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS];
     let kind = kinds.into_iter().find(is)?;

@@ -37,8 +37,7 @@ impl Kept for Pdbs {
             return;
         }
         let namespace = object.id().namespace_or_default();
-        self.namespaces
-            .change(change, namespace.to_owned(), touched);
+        self.namespaces.change(change, namespace.to_owned(), touched);
         let selector = object.path(&["spec", "selector", "matchLabels"]);
         let labels = selector.entries().into_iter();
         match labels.filter_map(|(k, v)| Some((k, v.text()?))).next() {

@@ -74,13 +74,7 @@ pub(crate) struct Wholes {
 
 impl Wholes {
     /// Objects have come and gone, which touches these topics: adds those of what is different now.
-    pub(crate) fn renew(
-        &mut self,
-        index: &Index,
-        old: &[Object],
-        new: &[Object],
-        touched: &mut Vec<Topic>,
-    ) {
+    pub(crate) fn renew(&mut self, index: &Index, old: &[Object], new: &[Object], touched: &mut Vec<Topic>) {
         (self.fallbacks).renew(FALLBACKS, touched, || Fallbacks::new(index));
         (self.kubelets).renew(KUBELETS, touched, || Kubelets::new(index));
         (self.recorded).renew(RECORDED, touched, || metrics::recorded(index));
@@ -91,12 +85,7 @@ impl Wholes {
 impl Parts {
     /// An object has come or is gone.
     pub(crate) fn change(&mut self, change: Change, object: &Object, touched: &mut Touched<'_>) {
-        fn part<T: Kept>(
-            cell: &mut OnceLock<T>,
-            change: Change,
-            object: &Object,
-            touched: &mut Touched<'_>,
-        ) {
+        fn part<T: Kept>(cell: &mut OnceLock<T>, change: Change, object: &Object, touched: &mut Touched<'_>) {
             if let Some(part) = cell.get_mut() {
                 part.change(change, object, touched);
             }
@@ -197,11 +186,7 @@ impl<'i> Views<'i> {
 
     /// Which pools may start nodes for which pods.
     pub(crate) fn places(self, platform: &Platform) -> &'i Places {
-        self.index
-            .parts()
-            .wholes
-            .landings
-            .places(self.index, platform)
+        self.index.parts().wholes.landings.places(self.index, platform)
     }
 
     /// The pods that keep a pool's nodes, where the pool is their first choice.
@@ -252,8 +237,7 @@ impl<'i> Views<'i> {
         pairs(&wants).any(|(key, value)| {
             chooses(key)
                 && protectors.get([key, value]).iter().any(|pool| {
-                    NodePool::new(pool)
-                        .is_some_and(|p| takes(&wants, &pool_labels(&p, pool.name())))
+                    NodePool::new(pool).is_some_and(|p| takes(&wants, &pool_labels(&p, pool.name())))
                 })
         })
     }
@@ -324,25 +308,14 @@ impl<'i> Views<'i> {
     #[must_use]
     pub fn replicas(self, object: &Object) -> Option<Replicas> {
         let id = object.id();
-        let target = (
-            id.namespace_or_default().to_owned(),
-            format!("{}/{}", id.group, id.kind),
-            id.name.clone(),
-        );
+        let target =
+            (id.namespace_or_default().to_owned(), format!("{}/{}", id.group, id.kind), id.name.clone());
         let bounds = |object: &Object, min: &str, least: i64, max: &str, most: i64| {
             let value = |name: &str, default: i64| {
                 let node = object.path(&["spec", name]);
-                if node.exists() {
-                    node.int()
-                } else {
-                    Some(default)
-                }
+                if node.exists() { node.int() } else { Some(default) }
             };
-            Some(Replicas {
-                floor: value(min, least)?.max(1),
-                ceiling: value(max, most)?,
-                scaled: true,
-            })
+            Some(Replicas { floor: value(min, least)?.max(1), ceiling: value(max, most)?, scaled: true })
         };
         if let Some(scaled) = self.scaled_objects_of(&target).first() {
             return bounds(scaled, "minReplicaCount", 0, "maxReplicaCount", 100);
@@ -350,11 +323,7 @@ impl<'i> Views<'i> {
         if let Some(hpa) = self.hpas_of(&target).first() {
             return bounds(hpa, "minReplicas", 1, "maxReplicas", 1);
         }
-        replicas(object).map(|n| Replicas {
-            floor: n,
-            ceiling: n,
-            scaled: false,
-        })
+        replicas(object).map(|n| Replicas { floor: n, ceiling: n, scaled: false })
     }
 
     /// The workloads with pods that the selector of a PDB matches: those that surely do, and
@@ -400,10 +369,8 @@ impl<'i> Views<'i> {
         let labels = template.labels();
         let mut found = Vec::new();
         let mut unknown = labels.iter().any(|(_, v)| v.is_unknown());
-        let by_label = labels
-            .iter()
-            .filter_map(|(k, v)| Some(pdbs.by_label.get([namespace, k, v.text()?])))
-            .flatten();
+        let by_label =
+            labels.iter().filter_map(|(k, v)| Some(pdbs.by_label.get([namespace, k, v.text()?]))).flatten();
         for pdb in by_label.chain(pdbs.others.get([namespace])) {
             match selector::matches(&pdb.path(&["spec", "selector"]), &labels) {
                 Some(true) => found.push(pdb),

@@ -66,10 +66,7 @@ enum Few<T> {
 impl<const N: usize, T: Item> Relation<N, T> {
     /// An empty one; `about` tells its questions from those of others.
     pub(super) fn new(about: &'static str) -> Relation<N, T> {
-        Relation {
-            about,
-            lists: HashMap::new(),
-        }
+        Relation { about, lists: HashMap::new() }
     }
 
     pub(super) fn get(&self, key: [&str; N]) -> &[T] {
@@ -94,13 +91,7 @@ impl<const N: usize, T: Item> Relation<N, T> {
         }
     }
 
-    pub(super) fn change(
-        &mut self,
-        change: Change,
-        key: [&str; N],
-        item: &T,
-        touched: &mut Touched<'_>,
-    ) {
+    pub(super) fn change(&mut self, change: Change, key: [&str; N], item: &T, touched: &mut Touched<'_>) {
         touched.add(|| topic(self.about, key));
         let address = |first: &T| first.object().address();
         let before = self.head(key).map(address);
@@ -166,10 +157,7 @@ pub(crate) struct Counts<K> {
 
 impl<K: Ord + Hash> Counts<K> {
     pub(crate) fn new(about: &'static str) -> Counts<K> {
-        Counts {
-            about,
-            counts: BTreeMap::new(),
-        }
+        Counts { about, counts: BTreeMap::new() }
     }
 
     pub(crate) fn has(&self, key: &K) -> bool {
@@ -217,9 +205,7 @@ pub(super) struct Derived<T> {
 
 impl<T> Default for Derived<T> {
     fn default() -> Self {
-        Derived {
-            made: OnceLock::new(),
-        }
+        Derived { made: OnceLock::new() }
     }
 }
 

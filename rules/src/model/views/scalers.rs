@@ -69,18 +69,10 @@ pub fn target(object: &Object) -> Option<(String, String, String)> {
     let name = reference.get("name").text()?;
     let field = |name: &str, default: &str| {
         let node: Node<'_> = reference.get(name);
-        if node.exists() {
-            node.text().map(str::to_owned)
-        } else {
-            Some(default.to_owned())
-        }
+        if node.exists() { node.text().map(str::to_owned) } else { Some(default.to_owned()) }
     };
     let version = field("apiVersion", "apps/v1")?;
     let kind = field("kind", "Deployment")?;
     let group = version.split_once('/').map_or("", |(group, _)| group);
-    Some((
-        object.id().namespace_or_default().to_owned(),
-        format!("{group}/{kind}"),
-        name.to_owned(),
-    ))
+    Some((object.id().namespace_or_default().to_owned(), format!("{group}/{kind}"), name.to_owned()))
 }

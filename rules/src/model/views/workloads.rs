@@ -45,19 +45,12 @@ pub(super) type Wants = BTreeMap<String, Vec<String>>;
 
 impl Workload {
     fn new(object: &Object, kind: usize) -> Workload {
-        Workload {
-            object: object.clone(),
-            classified: ClassOf(object.clone()),
-            wants: wants(object),
-            kind,
-        }
+        Workload { object: object.clone(), classified: ClassOf(object.clone()), wants: wants(object), kind }
     }
 
     /// The order in which an index gives them: by kind first.
     pub(super) fn order(&self, other: &Workload) -> Ordering {
-        self.kind
-            .cmp(&other.kind)
-            .then_with(|| self.object.order().cmp(&other.object.order()))
+        self.kind.cmp(&other.kind).then_with(|| self.object.order().cmp(&other.object.order()))
     }
 
     /// Whether it asks for nothing that nodes with these labels do not have.
@@ -135,11 +128,7 @@ pub(super) fn wants(object: &Object) -> Wants {
 
 /// Whether somebody who wants this may run where the labels are these.
 pub(super) fn takes(wants: &Wants, labels: &[(&str, &str)]) -> bool {
-    labels.iter().all(|(key, value)| {
-        wants
-            .get(*key)
-            .is_none_or(|values| values.iter().any(|v| v == value))
-    })
+    labels.iter().all(|(key, value)| wants.get(*key).is_none_or(|values| values.iter().any(|v| v == value)))
 }
 
 /// Each pair of what is wanted, once.
@@ -162,12 +151,8 @@ fn pod_labels(object: &Object) -> BTreeSet<(&str, &str)> {
 
 /// The labels that a pool gives its nodes for sure, its name among them.
 pub(super) fn pool_labels<'a>(pool: &NodePool<'a>, name: &'a str) -> Vec<(&'a str, &'a str)> {
-    let mut labels: Vec<(&str, &str)> = pool
-        .labels()
-        .entries()
-        .into_iter()
-        .filter_map(|(k, v)| Some((k, v.text()?)))
-        .collect();
+    let mut labels: Vec<(&str, &str)> =
+        pool.labels().entries().into_iter().filter_map(|(k, v)| Some((k, v.text()?))).collect();
     labels.push((NAME, name));
     labels
 }

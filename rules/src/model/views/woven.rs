@@ -14,10 +14,7 @@ pub(crate) struct Woven<T> {
 
 impl<T> Default for Woven<T> {
     fn default() -> Self {
-        Woven {
-            answers: HashMap::new(),
-            resting: Askers::default(),
-        }
+        Woven { answers: HashMap::new(), resting: Askers::default() }
     }
 }
 

@@ -50,10 +50,7 @@ pub(crate) static RULE: Rule = Rule {
     group: Group::Autoscaling,
     severity: crate::finding::Severity::Error,
     since: "0.1.0",
-    kinds: &[
-        Kind::TRIGGER_AUTHENTICATION,
-        Kind::CLUSTER_TRIGGER_AUTHENTICATION,
-    ],
+    kinds: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
     reads: &[],
     params: &[],
     refused_by: &[Authority::KedaAdmission],
@@ -92,11 +89,8 @@ fn azure(identity: &Node<'_>, ctx: &mut Context<'_>) {
     if blank(&host) {
         empty(&tenant, ctx);
     } else if blank(&tenant) {
-        ctx.report(
-            &tenant,
-            "`identityAuthorityHost` needs an `identityTenantId` beside it",
-        )
-        .help("write the tenant, or leave the authority host out");
+        ctx.report(&tenant, "`identityAuthorityHost` needs an `identityTenantId` beside it")
+            .help("write the tenant, or leave the authority host out");
     }
 }
 
@@ -107,11 +101,8 @@ fn aws(identity: &Node<'_>, ctx: &mut Context<'_>) {
         return;
     }
     if !blank(&role) && identity.get("identityOwner").text() == Some("workload") {
-        ctx.report(
-            &role,
-            "`roleArn` cannot stand beside `identityOwner: workload`",
-        )
-        .help("leave one of the two out: only KEDA itself takes a role");
+        ctx.report(&role, "`roleArn` cannot stand beside `identityOwner: workload`")
+            .help("leave one of the two out: only KEDA itself takes a role");
     }
     if !blank(&external) && !external.is_unknown() && blank(&role) {
         ctx.report(&external, "`externalID` needs a `roleArn` beside it")
@@ -122,8 +113,7 @@ fn aws(identity: &Node<'_>, ctx: &mut Context<'_>) {
 fn client(oauth: &Node<'_>, ctx: &mut Context<'_>) {
     let id = oauth.get("clientId");
     if id.text() == Some("") {
-        ctx.report(&id, "`clientId` is empty")
-            .help("write the id of the client");
+        ctx.report(&id, "`clientId` is empty").help("write the id of the client");
     }
     let address = oauth.get("tokenUrl");
     if let Some(text) = address.text()

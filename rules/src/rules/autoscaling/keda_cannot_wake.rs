@@ -88,8 +88,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     let version = word("apiVersion", "apps/v1");
     let kind = word("kind", "Deployment");
-    if version.as_deref() != Some("apps/v1")
-        || !matches!(kind.as_deref(), Some("Deployment" | "StatefulSet"))
+    if version.as_deref() != Some("apps/v1") || !matches!(kind.as_deref(), Some("Deployment" | "StatefulSet"))
     {
         return;
     }
@@ -97,10 +96,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if all.is_empty() || !all.iter().all(Trigger::is_resource) {
         return;
     }
-    ctx.report(
-        &min,
-        "a minimum of 0 with nothing but `cpu` or `memory`, which need running pods",
-    )
-    .help("write `minReplicaCount: 1`, or add a trigger that is there without pods")
-    .fix(Fix::new("keep one replica", Safety::Unsafe).set(&min, json!(1)));
+    ctx.report(&min, "a minimum of 0 with nothing but `cpu` or `memory`, which need running pods")
+        .help("write `minReplicaCount: 1`, or add a trigger that is there without pods")
+        .fix(Fix::new("keep one replica", Safety::Unsafe).set(&min, json!(1)));
 }

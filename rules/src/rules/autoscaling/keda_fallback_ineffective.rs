@@ -92,11 +92,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let all: Vec<Trigger<'_>> = triggers(object).collect();
     let known = list.is_sequence() && all.iter().all(|t| t.kind().is_some());
     if known && !modifiers && !all.is_empty() && all.iter().all(Trigger::is_resource) {
-        ctx.report(
-            &fallback,
-            "a fallback does nothing for `cpu` and `memory` triggers, and KEDA refuses it",
-        )
-        .help("leave it out: resource metrics never fall back");
+        ctx.report(&fallback, "a fallback does nothing for `cpu` and `memory` triggers, and KEDA refuses it")
+            .help("leave it out: resource metrics never fall back");
         return;
     }
     behavior(&spec, &fallback, ctx);
@@ -113,11 +110,8 @@ fn behavior(spec: &Node<'_>, fallback: &Node<'_>, ctx: &mut Context<'_>) {
     let formula = spec.path(&["advanced", "scalingModifiers", "formula"]);
     let empty = !formula.is_unknown() && (!formula.exists() || formula.text() == Some(""));
     if behavior.text() == Some("scalingModifiers") && empty {
-        ctx.report(
-            &behavior,
-            "fallback `scalingModifiers` without a formula in `advanced.scalingModifiers`",
-        )
-        .help("write the formula, or another behavior such as `static`");
+        ctx.report(&behavior, "fallback `scalingModifiers` without a formula in `advanced.scalingModifiers`")
+            .help("write the formula, or another behavior such as `static`");
     }
 }
 
@@ -138,26 +132,19 @@ fn bounds(spec: &Node<'_>, fallback: &Node<'_>, ctx: &mut Context<'_>) {
             Some(default)
         }
     };
-    let (Some(min), Some(max)) = (number("minReplicaCount", 0), number("maxReplicaCount", 100))
-    else {
+    let (Some(min), Some(max)) = (number("minReplicaCount", 0), number("maxReplicaCount", 100)) else {
         return;
     };
     // A minimum of 0 lets the target rest at 0, where a fallback of 0 leaves it.
     let low = count < min.max(1) && !(count == 0 && min <= 0);
     if count > max {
-        ctx.report(
-            &replicas,
-            format!("a fallback of {count} replicas is cut to the maximum, {max}"),
-        )
-        .help(format!("write {max} or less, or raise `maxReplicaCount`"))
-        .severity(Severity::Warning);
+        ctx.report(&replicas, format!("a fallback of {count} replicas is cut to the maximum, {max}"))
+            .help(format!("write {max} or less, or raise `maxReplicaCount`"))
+            .severity(Severity::Warning);
     } else if low && matches!(behavior.text(), None | Some("static")) {
-        ctx.report(
-            &replicas,
-            format!("a fallback of {count} replicas is raised to the minimum, {min}"),
-        )
-        .help(format!("write {min} or more"))
-        .severity(Severity::Warning);
+        ctx.report(&replicas, format!("a fallback of {count} replicas is raised to the minimum, {min}"))
+            .help(format!("write {min} or more"))
+            .severity(Severity::Warning);
     }
 }
 
@@ -170,10 +157,7 @@ fn fraction(spec: &Node<'_>, ctx: &mut Context<'_>) {
     {
         ctx.report(
             &target,
-            format!(
-                "target `{}` is no whole number, which disables the fallback",
-                brief(text)
-            ),
+            format!("target `{}` is no whole number, which disables the fallback", brief(text)),
         )
         .help("write a whole number without a dot or an exponent")
         .refused_by(None);
@@ -194,10 +178,8 @@ fn masked(fallback: &Node<'_>, all: &[Trigger<'_>], ctx: &mut Context<'_>) {
             || (NULL_MAY_BE_ZERO.contains(&kind) && written == Some(true));
         // The query itself may say what an empty answer means.
         let query = trigger.metadata().get("query");
-        let guarded = query.is_unknown()
-            || query
-                .text()
-                .is_some_and(|q| q.contains("vector(") || q.contains("absent"));
+        let guarded =
+            query.is_unknown() || query.text().is_some_and(|q| q.contains("vector(") || q.contains("absent"));
         if !zero || guarded {
             return;
         }

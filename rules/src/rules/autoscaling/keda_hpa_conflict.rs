@@ -87,11 +87,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let reference = object.path(&["spec", "scaleTargetRef", "name"]);
     let views = ctx.index().views();
     // Of several autoscalers of one sort each is reported against the one that sorts first.
-    let same = if object.is(Kind::HPA) {
-        views.hpas_of(&key)
-    } else {
-        views.scaled_objects_of(&key)
-    };
+    let same = if object.is(Kind::HPA) { views.hpas_of(&key) } else { views.scaled_objects_of(&key) };
     let identity = |o: &Object| o.id().name.clone();
     if let Some(first) = same.first()
         && !first.same(object)
@@ -101,17 +97,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let kind = &object.id().kind;
         // Kubernetes takes a second HPA; KEDA refuses a second ScaledObject.
         let refused = object.is(Kind::SCALED_OBJECT) && spelled_alike(object, first);
-        ctx.report(
-            &reference,
-            format!("a second {kind} scales `{}`: they undo each other", key.2),
-        )
-        .help("keep one of the two")
-        .refused_by(refused.then_some(Authority::KedaAdmission))
-        .related(
-            first,
-            &first.path(&["spec", "scaleTargetRef", "name"]),
-            format!("{kind} `{}` scales it too", first.title()),
-        );
+        ctx.report(&reference, format!("a second {kind} scales `{}`: they undo each other", key.2))
+            .help("keep one of the two")
+            .refused_by(refused.then_some(Authority::KedaAdmission))
+            .related(
+                first,
+                &first.path(&["spec", "scaleTargetRef", "name"]),
+                format!("{kind} `{}` scales it too", first.title()),
+            );
     }
     if object.is(Kind::HPA) {
         return;
@@ -123,22 +116,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
         let finding = ctx.report(
             &reference,
-            format!(
-                "`{}` is scaled by this ScaledObject and by HPA `{}`",
-                key.2,
-                hpa.title()
-            ),
+            format!("`{}` is scaled by this ScaledObject and by HPA `{}`", key.2, hpa.title()),
         );
         // Where the HPA is there first; the other way round both are taken.
         let refused = spelled_alike(object, hpa).then_some(Authority::KedaAdmission);
-        finding
-            .help("KEDA makes an HPA of its own: remove one of the two")
-            .refused_by(refused)
-            .related(
-                hpa,
-                &hpa.path(&["spec", "scaleTargetRef", "name"]),
-                "the HPA scales it here",
-            );
+        finding.help("KEDA makes an HPA of its own: remove one of the two").refused_by(refused).related(
+            hpa,
+            &hpa.path(&["spec", "scaleTargetRef", "name"]),
+            "the HPA scales it here",
+        );
         if hpa.annotation(SKIP).text() == Some("false") {
             finding.severity(Severity::Warning);
         }
@@ -151,10 +137,7 @@ fn same_hpa_name(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let views = ctx.index().views();
-    let Some(first) = views
-        .scaled_objects_of_hpa(object.id().namespace_or_default(), &name)
-        .first()
-    else {
+    let Some(first) = views.scaled_objects_of_hpa(object.id().namespace_or_default(), &name).first() else {
         return;
     };
     // One target is said above.
@@ -168,16 +151,10 @@ fn same_hpa_name(object: &Object, ctx: &mut Context<'_>) {
     } else {
         (object.path(&["metadata", "name"]), first.path(&path))
     };
-    ctx.report(
-        &place,
-        format!(
-            "ScaledObject `{}` makes an HPA of the same name",
-            brief(first.name())
-        ),
-    )
-    .help("give each ScaledObject an HPA name of its own")
-    .refused_by(Some(Authority::KedaAdmission))
-    .related(first, &other, "the other one's HPA");
+    ctx.report(&place, format!("ScaledObject `{}` makes an HPA of the same name", brief(first.name())))
+        .help("give each ScaledObject an HPA name of its own")
+        .refused_by(Some(Authority::KedaAdmission))
+        .related(first, &other, "the other one's HPA");
 }
 
 /// Whether both write kind and version of the target in the same way, KEDA's defaults filled in:
@@ -212,8 +189,6 @@ fn owners(hpa: &Object) -> impl Iterator<Item = &str> {
 
 fn transfers(scaled: &Object, hpa: &Object) -> bool {
     scaled.annotation(TRANSFER).text() == Some("true")
-        && scaled
-            .path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "name"])
-            .text()
+        && scaled.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "name"]).text()
             == Some(hpa.name())
 }

@@ -112,36 +112,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         && !text.is_empty()
         && is_no_target(text)
     {
-        ctx.report(
-            &target,
-            format!("target `{}` is no number above 0", brief(text)),
-        )
-        .help("write a plain number such as \"5\"");
+        ctx.report(&target, format!("target `{}` is no number above 0", brief(text)))
+            .help("write a plain number such as \"5\"");
     }
     let activation = block.get("activationTarget");
     if let Some(text) = activation.text()
         && !text.is_empty()
         && go_float(text) == Float::None
     {
-        ctx.report(
-            &activation,
-            format!(
-                "`activationTarget` is `{}`, which is no number",
-                brief(text)
-            ),
-        )
-        .help("write a plain number: KEDA fails over this one at every poll")
-        .refused_by(None);
+        ctx.report(&activation, format!("`activationTarget` is `{}`, which is no number", brief(text)))
+            .help("write a plain number: KEDA fails over this one at every poll")
+            .refused_by(None);
     }
     for trigger in triggers(object).filter(|t| t.is_resource()) {
         let container = trigger.metadata().get("containerName");
         if container.exists() {
-            ctx.report(
-                &container,
-                "scaling modifiers drop a resource trigger that names a container",
-            )
-            .help("leave `containerName` out, or take the formula away")
-            .severity(Severity::Warning);
+            ctx.report(&container, "scaling modifiers drop a resource trigger that names a container")
+                .help("leave `containerName` out, or take the formula away")
+                .severity(Severity::Warning);
         }
     }
 }
@@ -156,11 +144,7 @@ fn judge(object: &Object, formula: &Node<'_>, text: &str, ctx: &mut Context<'_>)
             return;
         }
         if let Some(text) = name.text() {
-            let among = if trigger.is_resource() {
-                &mut resource
-            } else {
-                &mut names
-            };
+            let among = if trigger.is_resource() { &mut resource } else { &mut names };
             among.insert(text);
         }
     }
@@ -173,29 +157,19 @@ fn judge(object: &Object, formula: &Node<'_>, text: &str, ctx: &mut Context<'_>)
     };
     let (message, help) = match why {
         Refusal::UnknownName(name) if resource.contains(name.as_str()) => (
-            format!(
-                "`{}` is a resource trigger, which no formula can read",
-                brief(&name)
-            ),
+            format!("`{}` is a resource trigger, which no formula can read", brief(&name)),
             "take it out of the formula: the HPA weighs it beside the formula's result".to_owned(),
         ),
         Refusal::UnknownName(name) => {
             let dashed = names.iter().find(|n| n.contains('-') && text.contains(**n));
             let help = match (dashed, nearest(&name, names.iter().copied())) {
-                (Some(dashed), _) => format!(
-                    "a dash is a minus sign: rename trigger `{}` with underscores",
-                    brief(dashed)
-                ),
+                (Some(dashed), _) => {
+                    format!("a dash is a minus sign: rename trigger `{}` with underscores", brief(dashed))
+                }
                 (None, Some(near)) => format!("did you mean `{}`?", brief(near)),
                 (None, None) => "give a trigger this `name`".to_owned(),
             };
-            (
-                format!(
-                    "no trigger is named `{}`, which the formula uses",
-                    brief(&name)
-                ),
-                help,
-            )
+            (format!("no trigger is named `{}`, which the formula uses", brief(&name)), help)
         }
         Refusal::Boolean => (
             "the formula yields true or false, not a number".to_owned(),

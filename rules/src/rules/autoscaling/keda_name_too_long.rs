@@ -78,15 +78,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if let Some(text) = name.text()
         && text.len() > LONGEST
     {
-        ctx.report(
-            &name,
-            format!(
-                "the name has {} characters, KEDA takes {LONGEST}",
-                text.len()
-            ),
-        )
-        .help("shorten it: it becomes a label value")
-        .refused_by(refused);
+        ctx.report(&name, format!("the name has {} characters, KEDA takes {LONGEST}", text.len()))
+            .help("shorten it: it becomes a label value")
+            .refused_by(refused);
         return;
     }
     let Some(hpa) = hpa_name(object) else {
@@ -98,18 +92,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let (node, help) = if custom.text().is_some_and(|t| !t.is_empty()) {
         (&custom, "write a shorter name")
     } else {
-        (
-            &name,
-            "name the HPA in `spec.advanced.horizontalPodAutoscalerConfig.name`, or use 54 characters",
-        )
+        (&name, "name the HPA in `spec.advanced.horizontalPodAutoscalerConfig.name`, or use 54 characters")
     };
-    ctx.report(
-        node,
-        format!(
-            "the HPA's name has {} characters, KEDA takes {LONGEST}",
-            hpa.len()
-        ),
-    )
-    .help(help)
-    .refused_by(refused);
+    ctx.report(node, format!("the HPA's name has {} characters, KEDA takes {LONGEST}", hpa.len()))
+        .help(help)
+        .refused_by(refused);
 }

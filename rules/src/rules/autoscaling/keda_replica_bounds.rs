@@ -88,15 +88,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         && let Some(floor) = min.int()
         && floor > ceiling
     {
-        let of = if max.exists() {
-            format!("{ceiling}")
-        } else {
-            format!("{ceiling}, the default")
-        };
-        let finding = ctx.report(
-            &min,
-            format!("`minReplicaCount` {floor} is above `maxReplicaCount` ({of})"),
-        );
+        let of = if max.exists() { format!("{ceiling}") } else { format!("{ceiling}, the default") };
+        let finding =
+            ctx.report(&min, format!("`minReplicaCount` {floor} is above `maxReplicaCount` ({of})"));
         finding.help("raise the maximum or lower the minimum");
         finding.refused_by(since_2_20);
         if max.exists() {
@@ -120,29 +114,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         } else {
             "`minReplicaCount`, which is not written".to_owned()
         };
-        ctx.report(
-            &idle,
-            format!("`idleReplicaCount` {resting} is not below {minimum}"),
-        )
-        .help("KEDA's admission refuses this: write a minimum above the idle count")
-        .refused_by(strict.then_some(Authority::KedaAdmission));
+        ctx.report(&idle, format!("`idleReplicaCount` {resting} is not below {minimum}"))
+            .help("KEDA's admission refuses this: write a minimum above the idle count")
+            .refused_by(strict.then_some(Authority::KedaAdmission));
     } else if resting > 0 {
-        ctx.report(
-            &idle,
-            format!("`idleReplicaCount` {resting} has no effect: only 0 works"),
-        )
-        .help("write 0, or leave it out")
-        .severity(Severity::Warning);
+        ctx.report(&idle, format!("`idleReplicaCount` {resting} has no effect: only 0 works"))
+            .help("write 0, or leave it out")
+            .severity(Severity::Warning);
     }
 }
 
 fn check_hpa(spec: &Node<'_>, ctx: &mut Context<'_>) {
     let min = spec.get("minReplicas");
     let max = spec.get("maxReplicas");
-    let external = spec
-        .get("metrics")
-        .items()
-        .any(|m| matches!(m.get("type").text(), Some("Object" | "External")));
+    let external =
+        spec.get("metrics").items().any(|m| matches!(m.get("type").text(), Some("Object" | "External")));
     // Zero is legal where the alpha gate HPAScaleToZero is on, which EKS never has, and then only
     // with such a metric.
     let zero = external && !ctx.platform().eks;
@@ -156,12 +142,9 @@ fn check_hpa(spec: &Node<'_>, ctx: &mut Context<'_>) {
     if let (Some(floor), Some(ceiling)) = (min.int(), max.int())
         && floor > ceiling
     {
-        ctx.report(
-            &max,
-            format!("`maxReplicas` {ceiling} is below `minReplicas` {floor}"),
-        )
-        .help("raise the maximum or lower the minimum")
-        .refused_by(Some(Authority::ApiServer));
+        ctx.report(&max, format!("`maxReplicas` {ceiling} is below `minReplicas` {floor}"))
+            .help("raise the maximum or lower the minimum")
+            .refused_by(Some(Authority::ApiServer));
     }
 }
 
@@ -178,9 +161,5 @@ fn below(node: &Node<'_>, least: i64, refuser: Option<Authority>, ctx: &mut Cont
 
 /// The value, the default where nothing is written, `None` where it is not known.
 fn number(node: &Node<'_>, default: i64) -> Option<i64> {
-    if node.exists() {
-        node.int()
-    } else {
-        Some(default)
-    }
+    if node.exists() { node.int() } else { Some(default) }
 }

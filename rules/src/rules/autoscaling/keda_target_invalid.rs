@@ -90,15 +90,9 @@ const NOT_SCALABLE: &[(&str, &str)] = &[
     ("batch/Job", "use a ScaledJob"),
     ("batch/CronJob", "use a ScaledJob, or a `cron` trigger"),
     ("/Pod", "put it into a Deployment"),
-    (
-        "jobset.x-k8s.io/JobSet",
-        "use a ScaledJob, or queue the work",
-    ),
+    ("jobset.x-k8s.io/JobSet", "use a ScaledJob, or queue the work"),
     ("ray.io/RayCluster", "use Ray's own autoscaler"),
-    (
-        "trainer.kubeflow.org/TrainJob",
-        "a training job has a fixed size",
-    ),
+    ("trainer.kubeflow.org/TrainJob", "a training job has a fixed size"),
     ("kubeflow.org/TFJob", "a training job has a fixed size"),
     ("kubeflow.org/XGBoostJob", "a training job has a fixed size"),
     ("kubeflow.org/MPIJob", "a training job has a fixed size"),
@@ -107,10 +101,7 @@ const NOT_SCALABLE: &[(&str, &str)] = &[
 
 /// All kinds of the groups that every cluster serves, where no other kind can be meant.
 const BUILT_IN: &[(&str, &[&str])] = &[
-    (
-        "apps/v1",
-        &["DaemonSet", "ReplicaSet", "ControllerRevision", "Scale"],
-    ),
+    ("apps/v1", &["DaemonSet", "ReplicaSet", "ControllerRevision", "Scale"]),
     ("batch/v1", &["Job", "CronJob"]),
 ];
 
@@ -126,12 +117,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         Some(text) => text,
     };
     if version_text.matches('/').count() > 1 {
-        ctx.report(
-            &version,
-            format!("`{}` is no API version", brief(version_text)),
-        )
-        .help("write `GROUP/VERSION`, such as `apps/v1`")
-        .refused_by(Some(Authority::KedaAdmission));
+        ctx.report(&version, format!("`{}` is no API version", brief(version_text)))
+            .help("write `GROUP/VERSION`, such as `apps/v1`")
+            .refused_by(Some(Authority::KedaAdmission));
         return;
     }
     let kind_text = match kind.text() {
@@ -150,10 +138,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let place = if kind.exists() { &kind } else { &version };
         ctx.report(
             place,
-            format!(
-                "`{version_text}` has no kind `{}`, and KEDA refuses it",
-                brief(kind_text)
-            ),
+            format!("`{version_text}` has no kind `{}`, and KEDA refuses it", brief(kind_text)),
         )
         .help("write the `apiVersion` that the kind belongs to")
         .refused_by(Some(Authority::KedaAdmission));
@@ -162,12 +147,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let group = version_text.split_once('/').map_or("", |(group, _)| group);
     let full = format!("{group}/{kind_text}");
     if let Some((_, instead)) = NOT_SCALABLE.iter().find(|(k, _)| *k == full) {
-        ctx.report(
-            &kind,
-            format!("a {kind_text} has no replicas that KEDA could set"),
-        )
-        .help(*instead)
-        .refused_by(None);
+        ctx.report(&kind, format!("a {kind_text} has no replicas that KEDA could set"))
+            .help(*instead)
+            .refused_by(None);
         return;
     }
     absent(object, &full, ctx);
@@ -178,10 +160,7 @@ fn absent(object: &Object, full: &str, ctx: &mut Context<'_>) {
     let Some((namespace, _, name)) = target(object) else {
         return;
     };
-    let Some(wanted) = SCALABLE
-        .iter()
-        .find(|k| format!("{}/{}", k.group, k.kind) == full)
-    else {
+    let Some(wanted) = SCALABLE.iter().find(|k| format!("{}/{}", k.group, k.kind) == full) else {
         return;
     };
     if ctx.index().has(*wanted, &namespace, &name) {
@@ -189,27 +168,17 @@ fn absent(object: &Object, full: &str, ctx: &mut Context<'_>) {
     }
     let missing = ctx.index().knows(*wanted);
     let reference = object.path(&["spec", "scaleTargetRef"]);
-    let other = SCALABLE.iter().filter(|k| *k != wanted).find_map(|k| {
-        ctx.index()
-            .all(k.group, k.kind, &namespace, &name)
-            .first()
-            .map(|o| (*k, o))
-    });
+    let other = SCALABLE
+        .iter()
+        .filter(|k| *k != wanted)
+        .find_map(|k| ctx.index().all(k.group, k.kind, &namespace, &name).first().map(|o| (*k, o)));
     if let Some((kind, found)) = other {
         let version = found.id().api_version();
         ctx.report(
             &reference.get("name"),
-            format!(
-                "there is no {} `{}` here, but a {} of that name",
-                wanted.kind,
-                brief(&name),
-                kind.kind
-            ),
+            format!("there is no {} `{}` here, but a {} of that name", wanted.kind, brief(&name), kind.kind),
         )
-        .help(format!(
-            "write `apiVersion: {version}` and `kind: {}`",
-            kind.kind
-        ))
+        .help(format!("write `apiVersion: {version}` and `kind: {}`", kind.kind))
         .related(found, &found.path(&["metadata", "name"]), "it is here")
         .fix(
             Fix::new(format!("aim at the {}", kind.kind), Safety::Unsafe)
@@ -218,11 +187,8 @@ fn absent(object: &Object, full: &str, ctx: &mut Context<'_>) {
         )
         .severity(Severity::Warning);
     } else if missing {
-        ctx.report(
-            &reference.get("name"),
-            format!("there is no {} `{}`", wanted.kind, brief(&name)),
-        )
-        .help("nothing is scaled until it exists; a `cpu` trigger is refused before")
-        .severity(Severity::Info);
+        ctx.report(&reference.get("name"), format!("there is no {} `{}`", wanted.kind, brief(&name)))
+            .help("nothing is scaled until it exists; a `cpu` trigger is refused before")
+            .severity(Severity::Info);
     }
 }

@@ -84,11 +84,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
-    let modifiers = if object.is(Kind::SCALED_JOB) {
-        Some(false)
-    } else {
-        uses_modifiers(object)
-    };
+    let modifiers = if object.is(Kind::SCALED_JOB) { Some(false) } else { uses_modifiers(object) };
     let mut names: BTreeMap<&str, Node<'_>> = BTreeMap::new();
     for trigger in triggers(object) {
         if !trigger.node.is_mapping() {
@@ -97,13 +93,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let name = trigger.node.get("name");
         if let Some(text) = name.text().filter(|t| !t.is_empty()) {
             if let Some(first) = names.get(text) {
-                ctx.report(
-                    &name,
-                    format!("a second trigger is named `{}`", brief(text)),
-                )
-                .help("give each trigger a name of its own: KEDA refuses the object")
-                .related(object, first, "the first")
-                .refused_by(Some(Authority::KedaAdmission));
+                ctx.report(&name, format!("a second trigger is named `{}`", brief(text)))
+                    .help("give each trigger a name of its own: KEDA refuses the object")
+                    .related(object, first, "the first")
+                    .refused_by(Some(Authority::KedaAdmission));
             } else {
                 names.insert(text, name);
             }
@@ -123,8 +116,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         // What a patch leaves out may stand in what it is laid over.
         if !object.is_partial() && trigger.metadata().exists() {
             for problem in problems(trigger.clone(), scaler, modifiers) {
-                ctx.report(&problem.node, problem.message)
-                    .help(problem.help);
+                ctx.report(&problem.node, problem.message).help(problem.help);
             }
         }
         if kind == "prometheus" {
@@ -144,10 +136,7 @@ fn cached(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {
     {
         ctx.report(
             &cached,
-            format!(
-                "{} trigger cannot use cached metrics, and KEDA refuses it",
-                with_article(kind)
-            ),
+            format!("{} trigger cannot use cached metrics, and KEDA refuses it", with_article(kind)),
         )
         .help("leave `useCachedMetrics` out")
         .fix(Fix::new("remove `useCachedMetrics`", Safety::Safe).remove(&cached))
@@ -164,19 +153,13 @@ fn texts(object: &Object, trigger: &Trigger<'_>, scaler: Option<&Scaler>, ctx: &
         let text = match value.scalar() {
             Some(Scalar::Str(_)) => continue,
             Some(Scalar::Null) => {
-                let needed = scaler.is_some_and(|s| {
-                    s.keys
-                        .iter()
-                        .any(|k| k.required && k.names().any(|n| n == name))
-                });
+                let needed =
+                    scaler.is_some_and(|s| s.keys.iter().any(|k| k.required && k.names().any(|n| n == name)));
                 // What is needed is missed by name.
                 if !needed {
-                    ctx.report(
-                        &value,
-                        format!("`{}` is null, which counts as absent", brief(name)),
-                    )
-                    .help("write a quoted value, or leave the key out")
-                    .severity(Severity::Warning);
+                    ctx.report(&value, format!("`{}` is null, which counts as absent", brief(name)))
+                        .help("write a quoted value, or leave the key out")
+                        .severity(Severity::Warning);
                 }
                 continue;
             }
@@ -192,10 +175,7 @@ fn texts(object: &Object, trigger: &Trigger<'_>, scaler: Option<&Scaler>, ctx: &
         let article = if what == "integer" { "an" } else { "a" };
         let finding = ctx.report(
             &value,
-            format!(
-                "`{}` is {article} {what}, and metadata values must be text",
-                brief(name)
-            ),
+            format!("`{}` is {article} {what}, and metadata values must be text", brief(name)),
         );
         finding.refused_by(Some(Authority::ApiServer));
         let Some(text) = text else {
@@ -208,11 +188,7 @@ fn texts(object: &Object, trigger: &Trigger<'_>, scaler: Option<&Scaler>, ctx: &
             .zip(object.origin())
             .and_then(|(span, o)| o.source.text().get(span.start as usize..span.end as usize));
         let plain = written.is_none_or(|w| w == text) || what == "boolean";
-        let shown = if plain {
-            &text
-        } else {
-            written.unwrap_or(&text)
-        };
+        let shown = if plain { &text } else { written.unwrap_or(&text) };
         finding.help(format!("write \"{}\"", brief(shown)));
         if plain {
             finding.fix(Fix::new("quote the value", Safety::Safe).set(&value, json!(text)));
@@ -224,14 +200,9 @@ fn unknown_type(node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
     let keda = ctx.platform().keda;
     if let Some((_, since)) = LATER.iter().find(|(name, _)| *name == kind) {
         if keda < *since {
-            ctx.report(
-                node,
-                format!("trigger type `{kind}` comes with KEDA {since}"),
-            )
-            .help(format!(
-                "KEDA {keda} has no such scaler: update it, or use another"
-            ))
-            .severity(Severity::Warning);
+            ctx.report(node, format!("trigger type `{kind}` comes with KEDA {since}"))
+                .help(format!("KEDA {keda} has no such scaler: update it, or use another"))
+                .severity(Severity::Warning);
         }
         return;
     }
@@ -261,10 +232,7 @@ fn keys(trigger: &Trigger<'_>, scaler: &'static Scaler, ctx: &mut Context<'_>) {
             Reading::Read | Reading::Gone(..) => {}
             Reading::Elsewhere(key) => {
                 let help = if key.reads(From::Env) {
-                    format!(
-                        "give it as `{}FromEnv` or in a TriggerAuthentication",
-                        key.name
-                    )
+                    format!("give it as `{}FromEnv` or in a TriggerAuthentication", key.name)
                 } else {
                     "give it in a TriggerAuthentication that `authenticationRef` names".to_owned()
                 };
@@ -274,29 +242,21 @@ fn keys(trigger: &Trigger<'_>, scaler: &'static Scaler, ctx: &mut Context<'_>) {
                     .severity(Severity::Warning);
             }
             Reading::NoEnv(key) => {
-                ctx.report(
-                    &value,
-                    format!("`{}` is not read from the environment", key.name),
-                )
-                .at_key()
-                .help(if key.reads(From::Metadata) {
-                    format!("write `{}` itself", key.name)
-                } else {
-                    "give it in a TriggerAuthentication that `authenticationRef` names".to_owned()
-                })
-                .severity(Severity::Warning);
+                ctx.report(&value, format!("`{}` is not read from the environment", key.name))
+                    .at_key()
+                    .help(if key.reads(From::Metadata) {
+                        format!("write `{}` itself", key.name)
+                    } else {
+                        "give it in a TriggerAuthentication that `authenticationRef` names".to_owned()
+                    })
+                    .severity(Severity::Warning);
             }
             Reading::Unknown if newer || old_key(scaler.name, name).is_some() => {}
             Reading::Unknown => {
                 let known = scaler.keys.iter().filter(|k| k.reads(From::Metadata));
                 let near = nearest(name, known.flat_map(|k| k.names()));
-                let finding = ctx.report(
-                    &value,
-                    format!(
-                        "{} trigger does not read `{short}`",
-                        with_article(scaler.name)
-                    ),
-                );
+                let finding = ctx
+                    .report(&value, format!("{} trigger does not read `{short}`", with_article(scaler.name)));
                 finding.at_key().severity(Severity::Warning);
                 match near {
                     Some(near) if !metadata.get(near).exists() => {
@@ -323,12 +283,9 @@ fn metric_type(object: &Object, trigger: &Trigger<'_>, kind: &str, ctx: &mut Con
     let written = node.text().filter(|t| !t.is_empty());
     if object.is(Kind::SCALED_JOB) {
         if written.is_some() {
-            ctx.report(
-                &node,
-                "a ScaledJob takes no `metricType`, and KEDA makes no Job with it",
-            )
-            .help("remove it")
-            .fix(Fix::new("remove `metricType`", Safety::Safe).remove(&node));
+            ctx.report(&node, "a ScaledJob takes no `metricType`, and KEDA makes no Job with it")
+                .help("remove it")
+                .fix(Fix::new("remove `metricType`", Safety::Safe).remove(&node));
         }
         return;
     }
@@ -340,11 +297,8 @@ fn metric_type(object: &Object, trigger: &Trigger<'_>, kind: &str, ctx: &mut Con
                 && !text.is_empty()
                 && !text.parse::<i32>().is_ok_and(|n| n > 0)
             {
-                ctx.report(
-                    &value,
-                    format!("a utilization of `{}` is no whole per cent", brief(text)),
-                )
-                .help("write a plain number above 0, such as \"70\"");
+                ctx.report(&value, format!("a utilization of `{}` is no whole per cent", brief(text)))
+                    .help("write a plain number above 0, such as \"70\"");
             }
         }
         // A target that is no quantity stops KEDA's operator: another rule's.
@@ -352,34 +306,22 @@ fn metric_type(object: &Object, trigger: &Trigger<'_>, kind: &str, ctx: &mut Con
         // The old place of the metric type: another rule's.
         (true, None) if metadata.get("type").exists() => {}
         (true, None) => {
-            ctx.report(
-                &node,
-                format!("{} trigger needs a `metricType`", with_article(kind)),
-            )
-            .help("write `metricType: Utilization` or `metricType: AverageValue`");
+            ctx.report(&node, format!("{} trigger needs a `metricType`", with_article(kind)))
+                .help("write `metricType: Utilization` or `metricType: AverageValue`");
         }
         (true, Some(other)) => {
             ctx.report(
                 &node,
-                format!(
-                    "{} trigger has no metric type `{}`",
-                    with_article(kind),
-                    brief(other)
-                ),
+                format!("{} trigger has no metric type `{}`", with_article(kind), brief(other)),
             )
             .help("write `Utilization` or `AverageValue`");
         }
         (false, None | Some("AverageValue" | "Value")) => {}
-        (false, Some(_)) if matches!(kind, "pulsar" | "splunk-observability" | "external-mock") => {
-        }
+        (false, Some(_)) if matches!(kind, "pulsar" | "splunk-observability" | "external-mock") => {}
         (false, Some(other)) => {
             ctx.report(
                 &node,
-                format!(
-                    "{} trigger has no metric type `{}`",
-                    with_article(kind),
-                    brief(other)
-                ),
+                format!("{} trigger has no metric type `{}`", with_article(kind), brief(other)),
             )
             .help("write `AverageValue` for a total, `Value` for an average or a ratio");
         }
@@ -393,44 +335,28 @@ fn address(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {
         return;
     };
     let lower = text.to_ascii_lowercase();
-    let Some(rest) = lower
-        .strip_prefix("http://")
-        .or_else(|| lower.strip_prefix("https://"))
-    else {
-        ctx.report(
-            &node,
-            format!(
-                "`serverAddress` `{}` has no `http://` or `https://`",
-                brief(text)
-            ),
-        )
-        .help("write the scheme before it");
+    let Some(rest) = lower.strip_prefix("http://").or_else(|| lower.strip_prefix("https://")) else {
+        ctx.report(&node, format!("`serverAddress` `{}` has no `http://` or `https://`", brief(text)))
+            .help("write the scheme before it");
         return;
     };
     let path = text.trim_end_matches('/');
-    if let Some(end) = ["/api/v1/query_range", "/api/v1/query", "/graph"]
-        .iter()
-        .find(|end| path.ends_with(**end))
+    if let Some(end) =
+        ["/api/v1/query_range", "/api/v1/query", "/graph"].iter().find(|end| path.ends_with(**end))
     {
         let base = path.strip_suffix(end).unwrap_or(path);
-        ctx.report(
-            &node,
-            format!("`serverAddress` ends in `{end}`, and KEDA adds its own path"),
-        )
-        .help(format!("remove `{end}`"))
-        .fix(Fix::new(format!("remove `{end}`"), Safety::Safe).set(&node, json!(base)));
+        ctx.report(&node, format!("`serverAddress` ends in `{end}`, and KEDA adds its own path"))
+            .help(format!("remove `{end}`"))
+            .fix(Fix::new(format!("remove `{end}`"), Safety::Safe).set(&node, json!(base)));
         return;
     }
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = host.rsplit('@').next().unwrap_or_default();
     let name = host.split(':').next().unwrap_or_default();
     if !name.is_empty() && !name.contains(['.', '[']) {
-        ctx.report(
-            &node,
-            format!("`{}` is looked up in KEDA's namespace", brief(name)),
-        )
-        .help("write the namespace too: `http://NAME.NAMESPACE.svc:PORT`")
-        .severity(Severity::Warning);
+        ctx.report(&node, format!("`{}` is looked up in KEDA's namespace", brief(name)))
+            .help("write the namespace too: `http://NAME.NAMESPACE.svc:PORT`")
+            .severity(Severity::Warning);
     }
 }
 
@@ -440,13 +366,7 @@ fn threshold(node: &Node<'_>, ctx: &mut Context<'_>) {
         && let Some(n) = number(text)
         && n < 0.0005
     {
-        ctx.report(
-            node,
-            format!(
-                "threshold {} counts as 0, and the HPA is refused",
-                brief(text)
-            ),
-        )
-        .help("write 0.001 or more");
+        ctx.report(node, format!("threshold {} counts as 0, and the HPA is refused", brief(text)))
+            .help("write 0.001 or more");
     }
 }

@@ -115,11 +115,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if workload.is_partial() || workload.is_fragment() {
         return;
     }
-    let wishes = if object.is(Kind::HPA) {
-        of_metrics(object)
-    } else {
-        of_triggers(object)
-    };
+    let wishes = if object.is(Kind::HPA) { of_metrics(object) } else { of_triggers(object) };
     for wish in wishes {
         // A LimitRange that is not in the input may still fill the request in.
         if limit_range_gives(wish.resource, &namespace, ctx) {
@@ -144,11 +140,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 brief(&name)
             ),
         );
-        finding
-            .help(format!(
-                "give every container of the target a `{resource}` request"
-            ))
-            .related(workload, &container, "this container has no request");
+        finding.help(format!("give every container of the target a `{resource}` request")).related(
+            workload,
+            &container,
+            "this container has no request",
+        );
         if !certain {
             finding.severity(Severity::Warning);
         }
@@ -167,8 +163,7 @@ struct Wish<'a> {
 
 impl Wish<'_> {
     fn counts(&self, container: &Node<'_>) -> bool {
-        self.container
-            .is_none_or(|name| container.get("name").text() == Some(name))
+        self.container.is_none_or(|name| container.get("name").text() == Some(name))
     }
 }
 
@@ -205,12 +200,7 @@ fn of_metrics(object: &Object) -> Vec<Wish<'_>> {
             continue;
         };
         if body.path(&["target", "type"]).text() == Some("Utilization") {
-            wishes.push(Wish {
-                node: body.get("name"),
-                resource,
-                container,
-                limits_count: true,
-            });
+            wishes.push(Wish { node: body.get("name"), resource, container, limits_count: true });
         }
     }
     wishes
@@ -242,9 +232,5 @@ fn limit_range_gives(resource: &str, namespace: &str, ctx: &Context<'_>) -> bool
         .in_namespace(LIMIT_RANGE, namespace)
         .flat_map(|range| range.path(&["spec", "limits"]).items().collect::<Vec<_>>())
         .filter(|limit| limit.get("type").text() == Some("Container"))
-        .any(|limit| {
-            ["default", "defaultRequest"]
-                .iter()
-                .any(|list| limit.get(list).get(resource).exists())
-        })
+        .any(|limit| ["default", "defaultRequest"].iter().any(|list| limit.get(list).get(resource).exists()))
 }

@@ -83,32 +83,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if both || spec.is_unknown() || (!spec.get("selector").exists() && !object.is_partial()) {
         return;
     }
-    let (workloads, unknown) = if object.is_partial() {
-        (Vec::new(), true)
-    } else {
-        ctx.index().views().selected_by(object)
-    };
-    let training =
-        !workloads.is_empty() && workloads.iter().all(|w| w.classified.is(Class::Training));
+    let (workloads, unknown) =
+        if object.is_partial() { (Vec::new(), true) } else { ctx.index().views().selected_by(object) };
+    let training = !workloads.is_empty() && workloads.iter().all(|w| w.classified.is(Class::Training));
     if !most.exists() && !least.exists() {
-        let finding = ctx.report(
-            &most,
-            "without `maxUnavailable` or `minAvailable` the PDB allows no eviction at all",
-        );
-        finish(
-            finding,
-            training,
-            Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1)),
-        );
+        let finding =
+            ctx.report(&most, "without `maxUnavailable` or `minAvailable` the PDB allows no eviction at all");
+        finish(finding, training, Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1)));
         return;
     }
     if most.exists() {
         if let Some(Keep::Count(0) | Keep::Percent(0)) = Keep::read(&most) {
             let shown = most.quantity_text().unwrap_or_default();
-            let finding = ctx.report(
-                &most,
-                format!("`maxUnavailable: {shown}` allows no eviction, ever"),
-            );
+            let finding = ctx.report(&most, format!("`maxUnavailable: {shown}` allows no eviction, ever"));
             let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1));
             finish(finding, training, fix);
         }
@@ -118,9 +105,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let shown = least.quantity_text().unwrap_or_default();
-    let fix = Fix::new("write `maxUnavailable: 1` instead", Safety::Unsafe)
-        .remove(&least)
-        .set(&most, json!(1));
+    let fix =
+        Fix::new("write `maxUnavailable: 1` instead", Safety::Unsafe).remove(&least).set(&most, json!(1));
     if let Keep::Percent(100) = keep {
         let finding = ctx.report(&least, "`minAvailable: 100%` allows no eviction, ever");
         finish(finding, training, fix);
@@ -141,20 +127,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     let blocked = keep.spare(pods.ceiling) <= 0;
     let message = if !blocked {
-        format!(
-            "`minAvailable: {shown}` allows no eviction while {whose} runs its minimum of {}",
-            pods.floor
-        )
+        format!("`minAvailable: {shown}` allows no eviction while {whose} runs its minimum of {}", pods.floor)
     } else if pods.scaled {
-        format!(
-            "`minAvailable: {shown}` allows no eviction: {whose} runs {} at most",
-            pods.ceiling
-        )
+        format!("`minAvailable: {shown}` allows no eviction: {whose} runs {} at most", pods.ceiling)
     } else {
-        format!(
-            "`minAvailable: {shown}` allows no eviction: {whose} runs {}",
-            pods.floor
-        )
+        format!("`minAvailable: {shown}` allows no eviction: {whose} runs {}", pods.floor)
     };
     let sure = blocked && (pods.written || ctx.index().is_complete());
     let finding = ctx.report(&least, message);
@@ -165,11 +142,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     for workload in workloads.iter().take(3) {
         let object = &workload.object;
         let replicas = object.path(&["spec", "replicas"]);
-        let place = if replicas.exists() && !pods.scaled {
-            replicas
-        } else {
-            object.path(&["metadata", "name"])
-        };
+        let place =
+            if replicas.exists() && !pods.scaled { replicas } else { object.path(&["metadata", "name"]) };
         finding.related(object, &place, "its pods");
     }
 }
@@ -181,8 +155,6 @@ fn finish(finding: &mut Finding, training: bool, fix: Fix) {
             .severity(Severity::Warning)
             .help("protect training pods with `karpenter.sh/do-not-disrupt: \"true\"` instead");
     } else {
-        finding
-            .help("write `maxUnavailable: 1`, or nodes can be neither consolidated nor patched")
-            .fix(fix);
+        finding.help("write `maxUnavailable: 1`, or nodes can be neither consolidated nor patched").fix(fix);
     }
 }

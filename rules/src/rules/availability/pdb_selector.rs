@@ -77,13 +77,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let least = spec.get("minAvailable");
     let most = spec.get("maxUnavailable");
     if least.exists() && most.exists() {
-        ctx.report(
-            &least,
-            "`minAvailable` and `maxUnavailable` exclude each other",
-        )
-        .help("keep one: `maxUnavailable` also holds when the number of replicas changes")
-        .related(object, &most, "the other one")
-        .fix(Fix::new("keep `maxUnavailable`", Safety::Unsafe).remove(&least));
+        ctx.report(&least, "`minAvailable` and `maxUnavailable` exclude each other")
+            .help("keep one: `maxUnavailable` also holds when the number of replicas changes")
+            .related(object, &most, "the other one")
+            .fix(Fix::new("keep `maxUnavailable`", Safety::Unsafe).remove(&least));
     }
     amount(&least, ctx);
     amount(&most, ctx);
@@ -105,8 +102,7 @@ fn amount(node: &Node<'_>, ctx: &mut Context<'_>) {
     let name = node.pointer().steps().last().cloned().unwrap_or_default();
     if let Some(count) = node.int() {
         if count < 0 {
-            ctx.report(node, format!("`{name}` {count} is below 0"))
-                .help("write 0 or more, or a percentage");
+            ctx.report(node, format!("`{name}` {count} is below 0")).help("write 0 or more, or a percentage");
         }
         return;
     }
@@ -120,29 +116,19 @@ fn amount(node: &Node<'_>, ctx: &mut Context<'_>) {
         if percent.parse::<u32>().is_ok_and(|p| p <= 100) {
             return;
         }
-        ctx.report(node, format!("`{name}` {} is above 100 %", shown(text)))
-            .help("write 100% at most");
+        ctx.report(node, format!("`{name}` {} is above 100 %", shown(text))).help("write 100% at most");
         return;
     }
     if digits(text)
         && let Ok(count) = text.parse::<i32>()
     {
-        ctx.report(
-            node,
-            format!("`{name}` is a number in quotes, which is refused"),
-        )
-        .help(format!("write {count} without quotes"))
-        .fix(Fix::new("remove the quotes", Safety::Safe).set(node, json!(count)));
+        ctx.report(node, format!("`{name}` is a number in quotes, which is refused"))
+            .help(format!("write {count} without quotes"))
+            .fix(Fix::new("remove the quotes", Safety::Safe).set(node, json!(count)));
         return;
     }
-    ctx.report(
-        node,
-        format!(
-            "`{name}` {} is neither a number nor a percentage",
-            shown(text)
-        ),
-    )
-    .help("write a whole number without quotes, or a whole percentage such as `50%`");
+    ctx.report(node, format!("`{name}` {} is neither a number nor a percentage", shown(text)))
+        .help("write a whole number without quotes, or a whole percentage such as `50%`");
 }
 
 /// What the selector selects, of what is known.
@@ -168,17 +154,12 @@ fn reach(object: &Object, spec: &Node<'_>, node: &Node<'_>, ctx: &mut Context<'_
     if !says("matchLabels") && !says("matchExpressions") {
         let several = workloads.len() > 1;
         let message = if several {
-            format!(
-                "an empty `selector` selects every pod, here of {} workloads",
-                workloads.len()
-            )
+            format!("an empty `selector` selects every pod, here of {} workloads", workloads.len())
         } else {
             "an empty `selector` selects every pod of the namespace".to_owned()
         };
         let finding = ctx.report(node, message);
-        finding
-            .help("select the labels of one workload's pods")
-            .refused_by(None);
+        finding.help("select the labels of one workload's pods").refused_by(None);
         if !several {
             finding.severity(Severity::Warning);
         }
@@ -197,11 +178,7 @@ fn reach(object: &Object, spec: &Node<'_>, node: &Node<'_>, ctx: &mut Context<'_
     });
     ctx.report(node, "`selector` matches the pods of no workload")
         .help("compare it with the labels of the pod templates")
-        .severity(if hidden {
-            Severity::Info
-        } else {
-            Severity::Warning
-        });
+        .severity(if hidden { Severity::Info } else { Severity::Warning });
 }
 
 /// Groups whose objects make no pods of their own.

@@ -80,17 +80,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         if family.starts_with("windows") {
             continue;
         }
-        ctx.report(
-            &alias,
-            format!(
-                "each new AMI replaces all nodes of class `{}`, untried",
-                object.title()
-            ),
-        )
-        .help(format!(
-            "pin the version that was tested, as in `{}`",
-            example(family)
-        ));
+        ctx.report(&alias, format!("each new AMI replaces all nodes of class `{}`, untried", object.title()))
+            .help(format!("pin the version that was tested, as in `{}`", example(family)));
     }
 }
 

@@ -114,11 +114,7 @@ pub(crate) static RULE: Rule = Rule {
     params: &[Param {
         name: "min-open-minutes",
         about: "the shortest stretch, in minutes, in which drifted nodes must be replaceable every week",
-        default: ParamDefault::Int {
-            default: 60,
-            min: 1,
-            max: 10_080,
-        },
+        default: ParamDefault::Int { default: 60, min: 1, max: 10_080 },
     }],
     refused_by: &[],
     fix: None,
@@ -134,11 +130,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     // A schedule that never fires is budget-schedule-invalid's.
-    let (nodes, budgets): (Vec<Node<'_>>, Vec<Budget>) = list
-        .items()
-        .zip(all)
-        .filter(|(_, b)| !matches!(&b.schedule, Some(Ok(s)) if s.never_fires()))
-        .unzip();
+    let (nodes, budgets): (Vec<Node<'_>>, Vec<Budget>) =
+        list.items().zip(all).filter(|(_, b)| !matches!(&b.schedule, Some(Ok(s)) if s.never_fires())).unzip();
     let calendar = Calendar::new(&budgets);
     if calendar.is_frozen() {
         return;
@@ -153,9 +146,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         .collect();
     let always_zero = |reason: Reason| {
         budgets.iter().enumerate().position(|(i, b)| {
-            b.nodes.is_zero()
-                && b.applies_to(reason)
-                && (b.schedule.is_none() || calendar.always_active(i))
+            b.nodes.is_zero() && b.applies_to(reason) && (b.schedule.is_none() || calendar.always_active(i))
         })
     };
     let mut told = None;
@@ -173,9 +164,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .views()
             .purpose(&pool, object.name())
             .is_some_and(|(class, _)| class == Class::Training);
-        let expires = pool
-            .expire_after()
-            .is_some_and(|span| span.seconds().is_some());
+        let expires = pool.expire_after().is_some_and(|span| span.seconds().is_some());
         let what = if shut.contains(&Reason::Drifted) {
             "replaces a drifted node"
         } else if shut == [Reason::Underutilized] {
@@ -183,11 +172,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         } else {
             "removes an empty node"
         };
-        let why = if endless {
-            "the window of zero never closes"
-        } else {
-            "the budget is always zero"
-        };
+        let why = if endless { "the window of zero never closes" } else { "the budget is always zero" };
         let week = Week::of(&calendar, main, ctx.platform().zone());
         let finding = ctx.report(&node, format!("`{name}` never {what}: {why}"));
         finding.week(week);
@@ -212,20 +197,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 format!("drifted nodes of `{name}` can be replaced for {open} minutes at most"),
             )
             .week(week)
-            .help(format!(
-                "leave {wanted} minutes without a zero budget in every week"
-            ));
+            .help(format!("leave {wanted} minutes without a zero budget in every week"));
         }
     }
     for (i, budget) in budgets.iter().enumerate() {
         if Some(i) == told || budget.nodes.is_zero() || !calendar.always_active(i) {
             continue;
         }
-        ctx.report(
-            &nodes[i].get("duration"),
-            "the window never closes: the next one opens before it ends",
-        )
-        .severity(Severity::Info)
-        .help("shorten `duration`, or remove it with `schedule`");
+        ctx.report(&nodes[i].get("duration"), "the window never closes: the next one opens before it ends")
+            .severity(Severity::Info)
+            .help("shorten `duration`, or remove it with `schedule`");
     }
 }

@@ -124,9 +124,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             (true, false) => {
                 ctx.report(&schedule, "the budget has a `schedule` but no `duration`")
                     .refused_by(Some(Authority::ApiServer))
-                    .help(
-                        "say for how long it applies; the API server refuses one without the other",
-                    );
+                    .help("say for how long it applies; the API server refuses one without the other");
             }
             (false, true) => {
                 ctx.report(&duration, "the budget has a `duration` but no `schedule`")
@@ -142,22 +140,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 fn judge(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
-    let by = if cron::crd_accepts(text) {
-        Authority::Karpenter
-    } else {
-        Authority::ApiServer
-    };
+    let by = if cron::crd_accepts(text) { Authority::Karpenter } else { Authority::ApiServer };
     let error = match Schedule::parse(text) {
         // The library forgives blanks that the CRD's pattern does not.
         Ok(_) if by == Authority::ApiServer => {
             let better = text.trim();
-            ctx.report(
-                node,
-                "the API server refuses the schedule: blanks around it, or a line end after it",
-            )
-            .refused_by(Some(by))
-            .help(format!("write `{}` alone", shown(better)))
-            .fix(Fix::new("remove the blanks", Safety::Safe).set(node, json!(better)));
+            ctx.report(node, "the API server refuses the schedule: blanks around it, or a line end after it")
+                .refused_by(Some(by))
+                .help(format!("write `{}` alone", shown(better)))
+                .fix(Fix::new("remove the blanks", Safety::Safe).set(node, json!(better)));
             return;
         }
         Ok(schedule) => {
@@ -182,12 +173,8 @@ fn judge(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
     };
     let help = match &error {
         CronError::TimeZone(_) => "schedules are in UTC: shift the hours and drop the prefix",
-        CronError::Descriptor(_) => {
-            "write five fields, or @hourly, @daily, @weekly, @monthly or @yearly"
-        }
-        CronError::FieldCount { .. } => {
-            "write minute, hour, day of month, month and day of week, in UTC"
-        }
+        CronError::Descriptor(_) => "write five fields, or @hourly, @daily, @weekly, @monthly or @yearly",
+        CronError::FieldCount { .. } => "write minute, hour, day of month, month and day of week, in UTC",
         CronError::Field { .. } => "write numbers, lists and ascending ranges; weekdays are 0 to 6",
     };
     let mut message = format!("{effect}: {problem}");

@@ -113,14 +113,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let (message, help) = match kind {
             // An empty list of reasons has its own finding.
             ShadowKind::NeverApplies if names_no_reason(budgets.get(index)) => continue,
-            ShadowKind::NeverApplies => (
-                "this budget is never active".to_owned(),
-                "give it a duration, or remove it",
-            ),
-            ShadowKind::Duplicate(other) => (
-                format!("this budget says the same as the one at index {other}"),
-                "remove one of them",
-            ),
+            ShadowKind::NeverApplies => {
+                ("this budget is never active".to_owned(), "give it a duration, or remove it")
+            }
+            ShadowKind::Duplicate(other) => {
+                (format!("this budget says the same as the one at index {other}"), "remove one of them")
+            }
             ShadowKind::Shadowed => (
                 "another budget is at least as strict whenever this one is active".to_owned(),
                 "remove it, or limit the stricter one by `reasons` or a schedule",

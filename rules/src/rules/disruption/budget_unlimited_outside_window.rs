@@ -136,10 +136,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let reasons = item.get("reasons");
         if reasons.is_sequence() && reasons.items().next().is_none() {
             idle = true;
-            let finding = ctx.report(
-                &reasons,
-                "a budget with an empty list of reasons never applies",
-            );
+            let finding = ctx.report(&reasons, "a budget with an empty list of reasons never applies");
             finding.help("name the reasons, or remove `reasons` for all of them");
             if !weighty {
                 finding.severity(Severity::Info);
@@ -150,10 +147,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if idle || calendar.is_frozen() {
         return;
     }
-    let open: Vec<Reason> = Reason::ALL
-        .into_iter()
-        .filter(|r| calendar.coverage(*r).unlimited_minutes > 0)
-        .collect();
+    let open: Vec<Reason> =
+        Reason::ALL.into_iter().filter(|r| calendar.coverage(*r).unlimited_minutes > 0).collect();
     let consolidates = pool.disruption().get("consolidateAfter").text() != Some("Never");
     let moves = pool.consolidation_policy() != Some("WhenEmpty");
     let matters: Vec<Reason> = open
@@ -169,9 +164,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let name = object.title();
-    let always = matters
-        .iter()
-        .all(|r| calendar.coverage(*r).permanently_unlimited);
+    let always = matters.iter().all(|r| calendar.coverage(*r).permanently_unlimited);
     let when = match (budgets.is_empty(), always) {
         (true, _) => "with an empty list there is no limit at all",
         (_, true) => "no budget ever applies",
@@ -181,33 +174,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         format!("all nodes of `{name}` may be disrupted at once")
     } else {
         let names: Vec<&str> = matters.iter().map(|r| r.name()).collect();
-        format!(
-            "all nodes of `{name}` may go at once when {}",
-            names.join(" or ")
-        )
+        format!("all nodes of `{name}` may go at once when {}", names.join(" or "))
     };
     let (extra, text) = if open.len() == Reason::ALL.len() {
-        (
-            json!({"nodes": "10%"}),
-            "add `nodes: 10%` without a schedule; the strictest budget wins",
-        )
+        (json!({"nodes": "10%"}), "add `nodes: 10%` without a schedule; the strictest budget wins")
     } else {
         let names: Vec<&str> = open.iter().map(|r| r.name()).collect();
-        (
-            json!({"nodes": "10%", "reasons": names}),
-            "add `nodes: 10%` for the reasons that no budget names",
-        )
+        (json!({"nodes": "10%", "reasons": names}), "add `nodes: 10%` for the reasons that no budget names")
     };
     let harmless = !weighty || matters == [Reason::Empty];
     let week = Week::of(&calendar, worst(&calendar, &matters), ctx.platform().zone());
     let finding = ctx.report(&list, format!("{whom}: {when}"));
-    finding.week(week).help(text).fix(
-        Fix::new(
-            "limit all other times to `10%` of the nodes",
-            Safety::Unsafe,
-        )
-        .append(&list, extra),
-    );
+    finding
+        .week(week)
+        .help(text)
+        .fix(Fix::new("limit all other times to `10%` of the nodes", Safety::Unsafe).append(&list, extra));
     if harmless {
         finding.severity(Severity::Info);
     }
@@ -222,6 +203,5 @@ fn worst(calendar: &Calendar<'_>, reasons: &[Reason]) -> Reason {
 
 /// Whether a name says that the pool is for production.
 fn is_production(name: &str) -> bool {
-    name.split(|c: char| !c.is_ascii_alphanumeric())
-        .any(|word| matches!(word, "prod" | "prd" | "production"))
+    name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| matches!(word, "prod" | "prd" | "production"))
 }

@@ -138,8 +138,8 @@ const LOCAL_WORDS: &[&str] = &[
 ];
 /// Zones as people abbreviate them.
 const ZONES: &[&str] = &[
-    "KST", "JST", "IST", "SGT", "CET", "CEST", "BST", "PST", "PDT", "PT", "MST", "MDT", "CST",
-    "CDT", "EST", "EDT", "ET", "AEST", "AEDT",
+    "KST", "JST", "IST", "SGT", "CET", "CEST", "BST", "PST", "PDT", "PT", "MST", "MDT", "CST", "CDT", "EST",
+    "EDT", "ET", "AEST", "AEDT",
 ];
 
 /// The one window of a day that a budget opens.
@@ -170,10 +170,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         .collect();
     match zone {
         Some(zone) => {
-            let off: Vec<&(Node<'_>, &Budget, Window)> = windows
-                .iter()
-                .filter(|(_, budget, window)| is_off(*window, budget, &zone))
-                .collect();
+            let off: Vec<&(Node<'_>, &Budget, Window)> =
+                windows.iter().filter(|(_, budget, window)| is_off(*window, budget, &zone)).collect();
             let Some((node, _, window)) = off.first() else {
                 return;
             };
@@ -212,17 +210,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             let Some((word, is_zone)) = said else {
                 return;
             };
-            let told = windows
-                .iter()
-                .find(|(_, budget, window)| is_zone || kind(*window, budget).is_some());
+            let told = windows.iter().find(|(_, budget, window)| is_zone || kind(*window, budget).is_some());
             if let Some((node, _, _)) = told {
                 let written = shown(node.text().unwrap_or_default());
                 ctx.report(
                     node,
-                    format!(
-                        "`{written}` counts in UTC, but a comment here speaks of `{}`",
-                        shown(&word)
-                    ),
+                    format!("`{written}` counts in UTC, but a comment here speaks of `{}`", shown(&word)),
                 )
                 .help("write the hours in UTC; with `platform.timezone` set gpulint shows both");
             }
@@ -238,19 +231,14 @@ fn shifted(list: &Node<'_>, off: &[&(Node<'_>, &Budget, Window)], zone: &Zone) -
     for (node, _, _) in off {
         let mut schedules = to_utc(node.text()?, zone.standard)?.into_iter();
         fix = fix.set(node, Value::String(schedules.next()?));
-        let budget = list
-            .items()
-            .find(|b| b.get("schedule").pointer() == node.pointer())?;
+        let budget = list.items().find(|b| b.get("schedule").pointer() == node.pointer())?;
         for schedule in schedules {
             let mut copy = budget.to_json();
             copy["schedule"] = Value::String(schedule);
             more.push(copy);
         }
     }
-    Some(
-        more.into_iter()
-            .fold(fix, |fix, budget| fix.append(list, budget)),
-    )
+    Some(more.into_iter().fold(fix, |fix, budget| fix.append(list, budget)))
 }
 
 /// The window of a budget that opens one a day.
@@ -267,10 +255,7 @@ fn window(budget: &Budget) -> Option<Window> {
     let (first, last) = (*hits.first()?, *hits.last()?);
     let closed = hits.windows(2).any(|pair| pair[1] - pair[0] > length);
     let minutes = last - first + length;
-    (!closed && (1..DAY).contains(&minutes)).then_some(Window {
-        start: first,
-        minutes,
-    })
+    (!closed && (1..DAY).contains(&minutes)).then_some(Window { start: first, minutes })
 }
 
 /// What people keep for the day, and what they leave to the night.
@@ -288,8 +273,7 @@ fn kind(window: Window, budget: &Budget) -> Option<Hours> {
     let office = (6 * HOUR..=10 * HOUR + 30).contains(&start)
         && (15 * HOUR..=20 * HOUR + 30).contains(&end)
         && window.minutes >= 5 * HOUR;
-    let night =
-        (start >= 21 * HOUR && end <= DAY + 8 * HOUR) || (start <= 5 * HOUR && end <= 8 * HOUR);
+    let night = (start >= 21 * HOUR && end <= DAY + 8 * HOUR) || (start <= 5 * HOUR && end <= 8 * HOUR);
     if office {
         Some(Hours::Office)
     } else if night && !budget.nodes.is_zero() && window.minutes <= 8 * HOUR {
@@ -301,10 +285,7 @@ fn kind(window: Window, budget: &Budget) -> Option<Hours> {
 
 /// Whether a window makes sense as it is written, and none on the clocks of a zone.
 fn is_off(window: Window, budget: &Budget, zone: &Zone) -> bool {
-    let there = |offset: i64| Window {
-        start: window.start + offset,
-        ..window
-    };
+    let there = |offset: i64| Window { start: window.start + offset, ..window };
     kind(window, budget).is_some()
         && kind(there(zone.standard), budget).is_none()
         && zone.summer.is_none_or(|o| kind(there(o), budget).is_none())
@@ -329,8 +310,7 @@ fn annotated(object: &Object) -> Option<Zone> {
 
 /// The comments in the list of budgets, and those directly above it.
 fn remarks(object: &Object, list: &Node<'_>) -> Vec<String> {
-    let (Some(origin), Some(key), Some(span)) = (object.origin(), list.key_span(), list.span())
-    else {
+    let (Some(origin), Some(key), Some(span)) = (object.origin(), list.key_span(), list.span()) else {
         return Vec::new();
     };
     let text = origin.source.text();
@@ -354,11 +334,7 @@ fn remarks(object: &Object, list: &Node<'_>) -> Vec<String> {
         None => line.split_once(" #").map(|(_, comment)| comment.to_owned()),
     };
     let above: Vec<&str> = above.take(8).collect();
-    above
-        .into_iter()
-        .chain(lines.iter().map(String::as_str))
-        .filter_map(said)
-        .collect()
+    above.into_iter().chain(lines.iter().map(String::as_str)).filter_map(said).collect()
 }
 
 /// The word by which a comment speaks of local time, and whether it is a zone.
@@ -381,6 +357,5 @@ fn local_word(remark: &str) -> Option<(String, bool)> {
 }
 
 fn has_word(text: &str, words: &[&str]) -> bool {
-    text.split(|c: char| !c.is_alphanumeric())
-        .any(|word| words.contains(&word))
+    text.split(|c: char| !c.is_alphanumeric()).any(|word| words.contains(&word))
 }

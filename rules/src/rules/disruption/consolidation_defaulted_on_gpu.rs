@@ -128,28 +128,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let Some(budgets) = pool.budgets() else {
         return;
     };
-    if Calendar::new(&budgets)
-        .coverage(Reason::Underutilized)
-        .permanently_zero
-    {
+    if Calendar::new(&budgets).coverage(Reason::Underutilized).permanently_zero {
         return;
     }
-    let fix = Fix::new(
-        "consolidate only empty nodes; check whether their pods may move",
-        Safety::Unsafe,
-    );
+    let fix = Fix::new("consolidate only empty nodes; check whether their pods may move", Safety::Unsafe);
     if !disruption.exists() {
         ctx.report(
             &disruption,
-            format!(
-                "GPU pool `{name}` moves running pods at once: nothing is said on consolidation"
-            ),
+            format!("GPU pool `{name}` moves running pods at once: nothing is said on consolidation"),
         )
         .help("write `disruption` with `WhenEmpty` and `consolidateAfter: 5m`, or what is meant")
-        .fix(fix.set(
-            &disruption,
-            json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"}),
-        ));
+        .fix(fix.set(&disruption, json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"})));
         return;
     }
     let (node, message, help) = if at_once {
@@ -165,8 +154,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             "write the policy that is meant: `WhenEmpty` or `WhenEmptyOrUnderutilized`",
         )
     };
-    ctx.report(node, message)
-        .severity(Severity::Info)
-        .help(help)
-        .fix(fix.set(&policy, json!("WhenEmpty")));
+    ctx.report(node, message).severity(Severity::Info).help(help).fix(fix.set(&policy, json!("WhenEmpty")));
 }

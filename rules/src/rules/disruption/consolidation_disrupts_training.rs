@@ -118,8 +118,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if pool.is_static() || never || disruption.is_unknown() || protects_nodes(object) {
         return;
     }
-    let Some(policy @ ("WhenEmptyOrUnderutilized" | "Balanced")) = pool.consolidation_policy()
-    else {
+    let Some(policy @ ("WhenEmptyOrUnderutilized" | "Balanced")) = pool.consolidation_policy() else {
         return;
     };
     let name = object.title();
@@ -144,34 +143,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let node = disruption.get("consolidationPolicy");
     let written = node.exists();
     let how = if written { "" } else { " by default" };
-    let mut fix =
-        Fix::new("consolidate only empty nodes", Safety::Unsafe).set(&node, json!("WhenEmpty"));
+    let mut fix = Fix::new("consolidate only empty nodes", Safety::Unsafe).set(&node, json!("WhenEmpty"));
     if !after.exists() {
         // The API server asks for it wherever `disruption` is written.
         fix = if disruption.exists() {
             fix.set(&after, json!("5m"))
         } else {
-            Fix::new("consolidate only empty nodes", Safety::Unsafe).set(
-                &disruption,
-                json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"}),
-            )
+            Fix::new("consolidate only empty nodes", Safety::Unsafe)
+                .set(&disruption, json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"}))
         };
     }
-    let finding = ctx.report(
-        &node,
-        format!("training pool `{name}` moves running pods{how} (`{policy}`)"),
-    );
+    let finding = ctx.report(&node, format!("training pool `{name}` moves running pods{how} (`{policy}`)"));
     finding
-        .help(
-            "use `WhenEmpty`, or put `karpenter.sh/do-not-disrupt: \"true\"` on every training pod",
-        )
+        .help("use `WhenEmpty`, or put `karpenter.sh/do-not-disrupt: \"true\"` on every training pod")
         .fix(fix);
     if let Some(workload) = unprotected {
         let object = &workload.object;
-        finding.related(
-            object,
-            &object.path(&["metadata", "name"]),
-            "chooses the pool and is not protected",
-        );
+        finding.related(object, &object.path(&["metadata", "name"]), "chooses the pool and is not protected");
     }
 }

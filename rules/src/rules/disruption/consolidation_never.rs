@@ -101,23 +101,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let gpu = pool.is_gpu_intended();
     let nodes = if gpu { "GPU nodes" } else { "nodes" };
     let expiry = pool.template_spec().get("expireAfter");
-    let end = if expiry.text() == Some("Never") {
-        "stay for ever"
-    } else {
-        "stay until they expire"
-    };
+    let end = if expiry.text() == Some("Never") { "stay for ever" } else { "stay until they expire" };
     let policy = pool.disruption().get("consolidationPolicy");
     let finding = ctx.report(&after, format!("empty {nodes} of pool `{name}` {end}"));
-    finding
-        .help("write `consolidationPolicy: WhenEmpty` with `consolidateAfter: 10m`")
-        .fix(
-            Fix::new(
-                "remove empty nodes after ten minutes; check that nothing waits for them",
-                Safety::Unsafe,
-            )
+    finding.help("write `consolidationPolicy: WhenEmpty` with `consolidateAfter: 10m`").fix(
+        Fix::new("remove empty nodes after ten minutes; check that nothing waits for them", Safety::Unsafe)
             .set(&after, json!("10m"))
             .set(&policy, json!("WhenEmpty")),
-        );
+    );
     if !gpu {
         finding.severity(Severity::Info);
     }

@@ -139,26 +139,19 @@ fn judge(node: &Node<'_>, pod: bool, ctx: &mut Context<'_>) {
         return;
     }
     if text == "false" {
-        ctx.report(
-            node,
-            "`karpenter.sh/do-not-disrupt: \"false\"` is the same as leaving it out",
-        )
-        .severity(Severity::Info)
-        .help("remove it, or write `\"true\"` to protect the pod");
+        ctx.report(node, "`karpenter.sh/do-not-disrupt: \"false\"` is the same as leaving it out")
+            .severity(Severity::Info)
+            .help("remove it, or write `\"true\"` to protect the pod");
         return;
     }
     let shown: String = text.chars().take(30).collect();
     let is_duration = GoDuration::parse(text).is_ok_and(GoDuration::is_positive);
     let finding = ctx.report(
         node,
-        format!(
-            "Karpenter ignores `karpenter.sh/do-not-disrupt: \"{shown}\"`: nothing is protected"
-        ),
+        format!("Karpenter ignores `karpenter.sh/do-not-disrupt: \"{shown}\"`: nothing is protected"),
     );
     if is_duration && pod {
-        finding.help(format!(
-            "durations are read from Karpenter {DURATIONS_SINCE} on; write `\"true\"`"
-        ));
+        finding.help(format!("durations are read from Karpenter {DURATIONS_SINCE} on; write `\"true\"`"));
     } else if is_duration || !pod {
         finding.help("on nodes only `\"true\"` counts");
     } else if platform.karpenter >= DURATIONS_SINCE {
@@ -178,10 +171,7 @@ fn title(value: &str, node: &Node<'_>) -> Fix {
 
 /// The value that was certainly meant.
 fn suggest(text: &str, pod: bool, platform: &Platform) -> Option<String> {
-    if matches!(
-        text.trim().to_ascii_lowercase().as_str(),
-        "true" | "yes" | "1" | "on"
-    ) {
+    if matches!(text.trim().to_ascii_lowercase().as_str(), "true" | "yes" | "1" | "on") {
         return Some("true".to_owned());
     }
     if !pod || GoDuration::parse(text).is_ok() {

@@ -150,24 +150,16 @@ fn judge(object: &Object, node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
         return;
     }
     let templates = templates(object);
-    let places: Vec<Node<'_>> = templates
-        .iter()
-        .map(|t| t.annotation(DO_NOT_DISRUPT))
-        .collect();
-    let unreadable = templates
-        .iter()
-        .any(|t| t.metadata.get("annotations").is_unknown());
+    let places: Vec<Node<'_>> = templates.iter().map(|t| t.annotation(DO_NOT_DISRUPT)).collect();
+    let unreadable = templates.iter().any(|t| t.metadata.get("annotations").is_unknown());
     let finding = ctx.report(
         node,
         format!("`karpenter.sh/do-not-disrupt` does nothing on a {kind}: its pods do not get it"),
     );
     if object.is(Kind::NODE_POOL) {
-        finding.message = format!(
-            "`karpenter.sh/do-not-disrupt` on NodePool `{}` itself does nothing",
-            object.title()
-        );
-        finding
-            .help("put it on the pods, or in `spec.template.metadata.annotations` for all nodes");
+        finding.message =
+            format!("`karpenter.sh/do-not-disrupt` on NodePool `{}` itself does nothing", object.title());
+        finding.help("put it on the pods, or in `spec.template.metadata.annotations` for all nodes");
         return;
     }
     if templates.is_empty() {
@@ -176,9 +168,7 @@ fn judge(object: &Object, node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
         return;
     }
     if places.iter().all(Node::exists) {
-        finding
-            .severity(Severity::Info)
-            .help("the pod template carries it too; remove it here");
+        finding.severity(Severity::Info).help("the pod template carries it too; remove it here");
         return;
     }
     finding.help("put it in the metadata of the pod template");

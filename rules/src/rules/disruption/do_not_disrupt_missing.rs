@@ -80,9 +80,7 @@ use crate::fix::{Fix, Safety};
 use crate::model::class::{Class, classify};
 use crate::model::gpu::asks_for_accelerator;
 use crate::model::nodepool::CAPACITY_TYPE;
-use crate::model::workload::{
-    Template, WORKLOAD_KINDS, is_brief, is_short, templates, workload_kind,
-};
+use crate::model::workload::{Template, WORKLOAD_KINDS, is_brief, is_short, templates, workload_kind};
 use crate::node::Node;
 use crate::object::{Kind, Object};
 use crate::rule::{Check, Context, Group, Rule, docs};
@@ -105,11 +103,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Names of the annotation, the old ones too: those are another rule's.
-const NAMES: [&str; 3] = [
-    DO_NOT_DISRUPT,
-    "karpenter.sh/do-not-evict",
-    "karpenter.sh/do-not-consolidate",
-];
+const NAMES: [&str; 3] = [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     let ends = workload_kind(object).is_some_and(|k| k.runs_to_completion);
@@ -132,20 +126,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let node = first.annotation(DO_NOT_DISRUPT);
-    let mut fix = Fix::new(
-        "protect the pods; check that the pool has a `terminationGracePeriod`",
-        Safety::Unsafe,
-    );
+    let mut fix =
+        Fix::new("protect the pods; check that the pool has a `terminationGracePeriod`", Safety::Unsafe);
     for template in &bare {
         fix = fix.set(&template.annotation(DO_NOT_DISRUPT), json!("true"));
     }
     let name = object.title();
-    ctx.report(
-        &node,
-        format!("training run `{name}` may be evicted to save money or to replace its node"),
-    )
-    .help("annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`")
-    .fix(fix);
+    ctx.report(&node, format!("training run `{name}` may be evicted to save money or to replace its node"))
+        .help("annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`")
+        .fix(fix);
 }
 
 /// A template that asks for accelerators, says nothing of disruption and may run elsewhere than

@@ -92,23 +92,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         if GoDuration::parse(text).is_ok_and(|d| d.seconds() <= SHORT_SECONDS) {
             continue;
         }
-        let whole = if annotations.entries().len() == 1 {
-            &annotations
-        } else {
-            &node
-        };
-        ctx.report(
-            &node,
-            "a protected pod on every node: Karpenter consolidates and updates none of them",
-        )
-        .at_key()
-        .help("remove the annotation; a drain waits for the pod's grace period")
-        .fix(
-            Fix::new(
-                "remove the annotation; check what its pods must not lose",
-                Safety::Unsafe,
-            )
-            .remove(whole),
-        );
+        let whole = if annotations.entries().len() == 1 { &annotations } else { &node };
+        ctx.report(&node, "a protected pod on every node: Karpenter consolidates and updates none of them")
+            .at_key()
+            .help("remove the annotation; a drain waits for the pod's grace period")
+            .fix(
+                Fix::new("remove the annotation; check what its pods must not lose", Safety::Unsafe)
+                    .remove(whole),
+            );
     }
 }

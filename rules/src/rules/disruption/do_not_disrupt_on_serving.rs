@@ -118,26 +118,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         if node.text() != Some("true") {
             continue;
         }
-        let whole = if annotations.entries().len() == 1 {
-            &annotations
-        } else {
-            &node
-        };
-        ctx.report(
-            &node,
-            format!(
-                "server `{}` keeps its nodes from being updated for ever",
-                object.title()
-            ),
-        )
-        .at_key()
-        .help("remove it and add a PodDisruptionBudget, or write a duration such as `2h`")
-        .fix(
-            Fix::new(
-                "remove the annotation; check that a PodDisruptionBudget covers the pods",
-                Safety::Unsafe,
-            )
-            .remove(whole),
-        );
+        let whole = if annotations.entries().len() == 1 { &annotations } else { &node };
+        ctx.report(&node, format!("server `{}` keeps its nodes from being updated for ever", object.title()))
+            .at_key()
+            .help("remove it and add a PodDisruptionBudget, or write a duration such as `2h`")
+            .fix(
+                Fix::new(
+                    "remove the annotation; check that a PodDisruptionBudget covers the pods",
+                    Safety::Unsafe,
+                )
+                .remove(whole),
+            );
     }
 }

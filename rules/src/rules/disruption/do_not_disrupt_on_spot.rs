@@ -150,19 +150,11 @@ fn spot<'a>(template: &Template<'_>, ctx: &Context<'a>) -> Option<Spot<'a>> {
     let places = ctx.index().views().places(ctx.platform());
     let sites = places.sites_of(template)?;
     let capacity = |site: &Site| site.capacity_types(asked.as_ref());
-    let first = sites
-        .iter()
-        .copied()
-        .find(|s| capacity(s).contains("spot"))?;
+    let first = sites.iter().copied().find(|s| capacity(s).contains("spot"))?;
     let only = sites.iter().all(|s| capacity(s).iter().eq(["spot"].iter()));
     Some(if only && !places.is_blind() {
         Spot::Only(first)
-    } else if template
-        .spec
-        .get("tolerations")
-        .items()
-        .any(|t| is_for_spot(&t))
-    {
+    } else if template.spec.get("tolerations").items().any(|t| is_for_spot(&t)) {
         Spot::Tolerated(first)
     } else {
         Spot::Possible(first)
@@ -179,7 +171,6 @@ fn is_for_spot(toleration: &Node<'_>) -> bool {
     if key == CAPACITY_TYPE {
         return exists || value == Some("spot");
     }
-    key.split(|c: char| !c.is_ascii_alphanumeric())
-        .any(|word| word.eq_ignore_ascii_case("spot"))
+    key.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word.eq_ignore_ascii_case("spot"))
         && value != Some("false")
 }

@@ -156,9 +156,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let wanted = guest.grace.saturating_mul(2).max(DAY);
     let (message, help) = match limit {
         None => (
-            format!(
-                "expired nodes of `{name}` stay as long as {whose} runs, which is never evicted"
-            ),
+            format!("expired nodes of `{name}` stay as long as {whose} runs, which is never evicted"),
             if runs_forever(workload) {
                 "write a `terminationGracePeriod`; these pods never end by themselves"
             } else {
@@ -166,20 +164,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             },
         ),
         Some(limit) => (
-            format!(
-                "{whose} has {} s to end, but a drain of `{name}` ends after {limit} s",
-                guest.grace
-            ),
+            format!("{whose} has {} s to end, but a drain of `{name}` ends after {limit} s", guest.grace),
             "make `terminationGracePeriod` longer than any `terminationGracePeriodSeconds` there",
         ),
     };
     let title = format!("let a drain take `{}` at most", in_hours(wanted));
     let finding = ctx.report(&period, message);
-    finding.help(help).fix(
-        Fix::new(title, Safety::Unsafe)
-            .drifting()
-            .set(&period, json!(in_hours(wanted))),
-    );
+    finding.help(help).fix(Fix::new(title, Safety::Unsafe).drifting().set(&period, json!(in_hours(wanted))));
     // A workload with several templates is one guest for each.
     let mut shown: Vec<&Object> = Vec::new();
     for guest in &concerned {
@@ -189,11 +180,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
         shown.push(object);
         let place = object.path(&["metadata", "name"]);
-        let label = if guest.protected {
-            "its pods run here and are never evicted"
-        } else {
-            "its pods run here"
-        };
+        let label =
+            if guest.protected { "its pods run here and are never evicted" } else { "its pods run here" };
         finding.related(object, &place, label);
     }
 }

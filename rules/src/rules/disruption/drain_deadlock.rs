@@ -157,10 +157,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
     };
     let concerned: Vec<&Guest> = guests.iter().filter(concerned).copied().collect();
-    let Some((guest, blocker)) = concerned
-        .first()
-        .and_then(|g| Some((g, g.blocker.as_ref()?)))
-    else {
+    let Some((guest, blocker)) = concerned.first().and_then(|g| Some((g, g.blocker.as_ref()?))) else {
         return;
     };
     let name = object.title();
@@ -199,9 +196,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
-    finding.related(
-        workload,
-        &workload.path(&["metadata", "name"]),
-        "its pods run here",
-    );
+    finding.related(workload, &workload.path(&["metadata", "name"]), "its pods run here");
 }

@@ -86,20 +86,12 @@ pub(crate) static RULE: Rule = Rule {
         Param {
             name: "seconds",
             about: "the shortest useful life of a node, in seconds",
-            default: ParamDefault::Int {
-                default: 600,
-                min: 1,
-                max: 2_592_000,
-            },
+            default: ParamDefault::Int { default: 600, min: 1, max: 2_592_000 },
         },
         Param {
             name: "gpu-seconds",
             about: "the shortest useful life of a GPU node, in seconds",
-            default: ParamDefault::Int {
-                default: 3600,
-                min: 1,
-                max: 2_592_000,
-            },
+            default: ParamDefault::Int { default: 3600, min: 1, max: 2_592_000 },
         },
     ],
     refused_by: &[],
@@ -124,11 +116,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let least = ctx.int(if gpu { "gpu-seconds" } else { "seconds" });
     let name = object.title();
     if seconds == 0 {
-        ctx.report(
-            &node,
-            format!("each node of pool `{name}` expires the moment it is there"),
-        )
-        .help("write hours or days, or `Never`");
+        ctx.report(&node, format!("each node of pool `{name}` expires the moment it is there"))
+            .help("write hours or days, or `Never`");
     } else if i64::try_from(seconds).is_ok_and(|s| s < least) {
         let nodes = if gpu { "GPU nodes" } else { "nodes" };
         ctx.report(

@@ -107,11 +107,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let name = object.title();
-    let purpose = ctx
-        .index()
-        .views()
-        .purpose(&pool, object.name())
-        .map(|p| p.0);
+    let purpose = ctx.index().views().purpose(&pool, object.name()).map(|p| p.0);
     let what = match purpose {
         Some(Class::Training) => "training pool",
         // Somebody wants nothing on these nodes to be disturbed, and expiration does not listen.
@@ -123,14 +119,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         None if expiry.exists() => return,
         None => "after 720h, the default".to_owned(),
     };
-    ctx.report(
-        &expiry,
-        format!("nodes of {what} `{name}` are drained {when}, whatever runs on them"),
-    )
-    .help("write `expireAfter: Never`; budgets and do-not-disrupt do not hold off expiration")
-    .fix(
-        Fix::new("never expire nodes", Safety::Unsafe)
-            .drifting()
-            .set(&expiry, json!("Never")),
-    );
+    ctx.report(&expiry, format!("nodes of {what} `{name}` are drained {when}, whatever runs on them"))
+        .help("write `expireAfter: Never`; budgets and do-not-disrupt do not hold off expiration")
+        .fix(Fix::new("never expire nodes", Safety::Unsafe).drifting().set(&expiry, json!("Never")));
 }

@@ -137,15 +137,9 @@ fn report(
     ctx: &mut Context<'_>,
 ) {
     let accelerated = asks_for_accelerator(template);
-    let fix = Fix::new(
-        "name the taints that are meant; check on which nodes the pod must run",
-        Safety::Unsafe,
-    );
-    let named = |key: &str| {
-        tolerations
-            .items()
-            .any(|t| t.get("key").text() == Some(key))
-    };
+    let fix =
+        Fix::new("name the taints that are meant; check on which nodes the pod must run", Safety::Unsafe);
+    let named = |key: &str| tolerations.items().any(|t| t.get("key").text() == Some(key));
     let fix = if blanket && accelerated && !named("nvidia.com/gpu") {
         let gpu = json!({"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"});
         fix.set(toleration, gpu)

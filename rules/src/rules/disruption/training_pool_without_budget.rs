@@ -110,11 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let budgets = pool.disruption().get("budgets");
-    if budgets.exists()
-        || pool.disruption().is_unknown()
-        || pool.is_static()
-        || protects_nodes(object)
-    {
+    if budgets.exists() || pool.disruption().is_unknown() || pool.is_static() || protects_nodes(object) {
         return;
     }
     let name = object.title();
@@ -135,10 +131,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     finding.help("add `budgets`: a number of nodes, and zero in the hours when runs must go on");
     if let Some(workload) = unprotected {
         let object = &workload.object;
-        finding.related(
-            object,
-            &object.path(&["metadata", "name"]),
-            "chooses the pool and is not protected",
-        );
+        finding.related(object, &object.path(&["metadata", "name"]), "chooses the pool and is not protected");
     }
 }

@@ -96,9 +96,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
             None => format!("write `{class}`, the class of NVIDIA's driver"),
         };
-        finding
-            .help(help)
-            .fix(repair(&block, &node, class, profile.as_deref()));
+        finding.help(help).fix(repair(&block, &node, class, profile.as_deref()));
     }
 }
 
@@ -119,17 +117,11 @@ fn class_of(name: &str) -> Option<(&'static str, Option<String>)> {
 }
 
 fn repair(block: &Node<'_>, node: &Node<'_>, class: &str, profile: Option<&str>) -> Fix {
-    let fix = Fix::new(
-        format!("use the class `{class}`; it must exist in the cluster"),
-        Safety::Unsafe,
-    )
-    .set(node, json!(class));
+    let fix = Fix::new(format!("use the class `{class}`; it must exist in the cluster"), Safety::Unsafe)
+        .set(node, json!(class));
     let Some(profile) = profile else {
         return fix;
     };
     let expression = format!("device.attributes['gpu.nvidia.com'].profile == '{profile}'");
-    fix.append(
-        &block.get("selectors"),
-        json!({"cel": {"expression": expression}}),
-    )
+    fix.append(&block.get("selectors"), json!({"cel": {"expression": expression}}))
 }

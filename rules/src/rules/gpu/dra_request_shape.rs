@@ -95,10 +95,7 @@ fn single_spec(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let inner = object.path(&["spec", "spec"]);
-    let finding = ctx.report(
-        &devices,
-        "a ResourceClaimTemplate wants its claim under `spec.spec`",
-    );
+    let finding = ctx.report(&devices, "a ResourceClaimTemplate wants its claim under `spec.spec`");
     finding.at_key().help("write `devices` one `spec` deeper");
     if inner.is_absent() {
         finding.fix(
@@ -116,20 +113,14 @@ fn one(object: &Object, request: &Node<'_>, nested: bool, ctx: &mut Context<'_>)
     let flat = flat_fields(request).next();
     if nested {
         if let Some(node) = &flat {
-            let finding = ctx.report(
-                node,
-                format!("`{version}` wants the fields of a request under `exactly`"),
-            );
+            let finding =
+                ctx.report(node, format!("`{version}` wants the fields of a request under `exactly`"));
             finding.at_key().help("move them under `exactly`");
             if exactly.is_absent() && !alternatives {
-                finding.fix(nest(
-                    Fix::new("move the fields under `exactly`", Safety::Safe),
-                    request,
-                ));
+                finding.fix(nest(Fix::new("move the fields under `exactly`", Safety::Safe), request));
             }
         } else if exactly.exists() && alternatives {
-            ctx.report(&first, "`exactly` and `firstAvailable` exclude each other")
-                .help("keep one of them");
+            ctx.report(&first, "`exactly` and `firstAvailable` exclude each other").help("keep one of them");
         } else if !exactly.exists() && !alternatives {
             neither(object, request, "exactly", ctx);
         }
@@ -147,12 +138,8 @@ fn one(object: &Object, request: &Node<'_>, nested: bool, ctx: &mut Context<'_>)
             )
         } else {
             help = "write its fields beside the request's `name`";
-            (flat.is_none() && exactly.is_mapping()).then(|| {
-                flatten(
-                    Fix::new("write the fields beside `name`", Safety::Safe),
-                    request,
-                )
-            })
+            (flat.is_none() && exactly.is_mapping())
+                .then(|| flatten(Fix::new("write the fields beside `name`", Safety::Safe), request))
         };
         let finding = ctx.report(&exactly, "`v1beta1` knows no `exactly`");
         finding.at_key().help(help);
@@ -160,11 +147,8 @@ fn one(object: &Object, request: &Node<'_>, nested: bool, ctx: &mut Context<'_>)
             finding.fix(fix);
         }
     } else if flat.is_some() && alternatives {
-        ctx.report(
-            &first,
-            "`firstAvailable` excludes fields beside the request's `name`",
-        )
-        .help("keep one of them");
+        ctx.report(&first, "`firstAvailable` excludes fields beside the request's `name`")
+            .help("keep one of them");
     } else if flat.is_none() && !alternatives {
         neither(object, request, "deviceClassName", ctx);
     }
@@ -195,8 +179,7 @@ fn count(block: &Node<'_>, ctx: &mut Context<'_>) {
                 && number < 0
                 && !mode.is_unknown()
             {
-                ctx.report(&count, format!("`count` {number} is below 1"))
-                    .help("write 1 or more");
+                ctx.report(&count, format!("`count` {number} is below 1")).help("write 1 or more");
             }
         }
         Some(other) => {

@@ -98,13 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
 }
 
-fn compare(
-    name: &str,
-    request: &Node<'_>,
-    limit: &Node<'_>,
-    object: &Object,
-    ctx: &mut Context<'_>,
-) {
+fn compare(name: &str, request: &Node<'_>, limit: &Node<'_>, object: &Object, ctx: &mut Context<'_>) {
     if request.is_unknown() || limit.is_unknown() {
         return;
     }
@@ -119,31 +113,22 @@ fn compare(
             .help("extended resources need a limit equal to the request")
             .refused_by(refusal(object))
             .fix(
-                Fix::new(
-                    format!("set the limit of `{name}` to the request"),
-                    Safety::Safe,
-                )
-                .set(limit, request.to_json()),
+                Fix::new(format!("set the limit of `{name}` to the request"), Safety::Safe)
+                    .set(limit, request.to_json()),
             );
         return;
     }
     if let (Some(a), Some(b)) = (quantity(request), quantity(limit))
         && a != b
     {
-        ctx.report(
-            request,
-            format!("the request of `{name}` ({a}) differs from its limit ({b})"),
-        )
-        .help("write the same number in both, or leave the request out")
-        .refused_by(refusal(object))
-        .related(object, limit, "the limit")
-        .fix(
-            Fix::new(
-                format!("set the request of `{name}` to its limit"),
-                Safety::Unsafe,
-            )
-            .set(request, limit.to_json()),
-        );
+        ctx.report(request, format!("the request of `{name}` ({a}) differs from its limit ({b})"))
+            .help("write the same number in both, or leave the request out")
+            .refused_by(refusal(object))
+            .related(object, limit, "the limit")
+            .fix(
+                Fix::new(format!("set the request of `{name}` to its limit"), Safety::Unsafe)
+                    .set(request, limit.to_json()),
+            );
     }
 }
 

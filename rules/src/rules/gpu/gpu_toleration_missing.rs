@@ -121,29 +121,19 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
             let mut pools = ctx.index().of(Kind::NODE_POOL);
             pools.any(|pool| is_tainted(pool, key))
         };
-        let severity = if added || !(ctx.platform().eks || seen()) {
-            Severity::Info
-        } else {
-            Severity::Warning
-        };
+        let severity =
+            if added || !(ctx.platform().eks || seen()) { Severity::Info } else { Severity::Warning };
         let message = if added {
-            format!(
-                "`{name}` tolerates `{key}` only where an admission plugin adds that, as on EKS"
-            )
+            format!("`{name}` tolerates `{key}` only where an admission plugin adds that, as on EKS")
         } else {
-            format!(
-                "`{name}` asks for `{resource}` and does not tolerate the taint `{key}` of such nodes"
-            )
+            format!("`{name}` asks for `{resource}` and does not tolerate the taint `{key}` of such nodes")
         };
         let tolerations = template.spec.get("tolerations");
         let toleration = json!({"key": key, "operator": "Exists", "effect": "NoSchedule"});
         ctx.report(&tolerations, message)
             .severity(severity)
             .help(format!("tolerate `{key}` with the operator `Exists`"))
-            .fix(
-                Fix::new(format!("tolerate `{key}`"), Safety::Unsafe)
-                    .append(&tolerations, toleration),
-            );
+            .fix(Fix::new(format!("tolerate `{key}`"), Safety::Unsafe).append(&tolerations, toleration));
     }
 }
 

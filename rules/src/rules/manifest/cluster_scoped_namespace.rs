@@ -77,13 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let kind = &object.id().kind;
-    ctx.report(
-        &namespace,
-        format!(
-            "{} has no namespace, so the API server drops it",
-            super::words::a(kind)
-        ),
-    )
-    .help("remove `metadata.namespace`")
-    .fix(Fix::new("remove the namespace", Safety::Safe).remove(&namespace));
+    ctx.report(&namespace, format!("{} has no namespace, so the API server drops it", super::words::a(kind)))
+        .help("remove `metadata.namespace`")
+        .fix(Fix::new("remove the namespace", Safety::Safe).remove(&namespace));
 }

@@ -76,9 +76,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if object.path(&["metadata", "namespace"]).is_unknown() {
         return;
     }
-    let all = ctx
-        .index()
-        .all(&id.group, &id.kind, id.namespace_or_default(), &id.name);
+    let all = ctx.index().all(&id.group, &id.kind, id.namespace_or_default(), &id.name);
     // Each object but the first is reported against the first, so that a pair is one finding.
     let Some(first) = all.first().filter(|first| !first.same(object)) else {
         return;
@@ -89,16 +87,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if kustomizations_differ(other.source.path(), origin.source.path()) {
         return;
     }
-    ctx.report(
-        &name,
-        format!("{} `{}` is written twice in this input", id.kind, id.name),
-    )
-    .help("rename one of the two, or remove the one that is out of date")
-    .related(
-        first,
-        &first.path(&["metadata", "name"]),
-        "first written here",
-    );
+    ctx.report(&name, format!("{} `{}` is written twice in this input", id.kind, id.name))
+        .help("rename one of the two, or remove the one that is out of date")
+        .related(first, &first.path(&["metadata", "name"]), "first written here");
 }
 
 /// Whether the paths lie in different layers of a kustomize tree.
@@ -106,10 +97,7 @@ fn kustomizations_differ(a: &str, b: &str) -> bool {
     let layer = |path: &str| -> Option<String> {
         let folders: Vec<&str> = path.split('/').collect();
         let at = folders.iter().position(|f| {
-            matches!(
-                *f,
-                "base" | "bases" | "overlays" | "overlay" | "components" | "environments" | "envs"
-            )
+            matches!(*f, "base" | "bases" | "overlays" | "overlay" | "components" | "environments" | "envs")
         })?;
         Some(folders[..(at + 2).min(folders.len() - 1)].join("/"))
     };

@@ -117,13 +117,7 @@ const fn since(
     values: &'static [&'static str],
     version: (u32, u32),
 ) -> Since {
-    Since {
-        kind,
-        path,
-        values,
-        product: Product::Karpenter,
-        version,
-    }
+    Since { kind, path, values, product: Product::Karpenter, version }
 }
 
 const fn of(product: Product, row: Since) -> Since {
@@ -133,153 +127,45 @@ const fn of(product: Product, row: Since) -> Since {
 /// From the CRDs of every minor of Karpenter 1.x and from KEDA's changelog; Kubernetes by trial.
 static TABLE: &[Since] = &[
     since(Kind::NODE_POOL, &["spec", "replicas"], &[], (1, 8)),
-    since(
-        Kind::NODE_POOL,
-        &["spec", "disruption", "consolidationPolicy"],
-        &["Balanced"],
-        (1, 14),
-    ),
+    since(Kind::NODE_POOL, &["spec", "disruption", "consolidationPolicy"], &["Balanced"], (1, 14)),
     since(
         Kind::NODE_POOL,
         &["spec", "template", "spec", "requirements", "*", "operator"],
         &["Gte", "Lte"],
         (1, 9),
     ),
-    since(
-        Kind::NODE_CLAIM,
-        &["spec", "requirements", "*", "operator"],
-        &["Gte", "Lte"],
-        (1, 9),
-    ),
-    since(
-        Kind::NODE_OVERLAY,
-        &["spec", "requirements", "*", "operator"],
-        &["Gte", "Lte"],
-        (1, 9),
-    ),
-    since(
-        Kind::NODE_OVERLAY,
-        &["apiVersion"],
-        &["karpenter.sh/v1alpha1"],
-        (1, 7),
-    ),
+    since(Kind::NODE_CLAIM, &["spec", "requirements", "*", "operator"], &["Gte", "Lte"], (1, 9)),
+    since(Kind::NODE_OVERLAY, &["spec", "requirements", "*", "operator"], &["Gte", "Lte"], (1, 9)),
+    since(Kind::NODE_OVERLAY, &["apiVersion"], &["karpenter.sh/v1alpha1"], (1, 7)),
+    since(Kind::EC2_NODE_CLASS, &["spec", "capacityReservationSelectorTerms"], &[], (1, 3)),
     since(
         Kind::EC2_NODE_CLASS,
-        &["spec", "capacityReservationSelectorTerms"],
-        &[],
-        (1, 3),
-    ),
-    since(
-        Kind::EC2_NODE_CLASS,
-        &[
-            "spec",
-            "capacityReservationSelectorTerms",
-            "*",
-            "instanceMatchCriteria",
-        ],
+        &["spec", "capacityReservationSelectorTerms", "*", "instanceMatchCriteria"],
         &[],
         (1, 8),
     ),
+    since(Kind::EC2_NODE_CLASS, &["spec", "amiSelectorTerms", "*", "ssmParameter"], &[], (1, 4)),
     since(
         Kind::EC2_NODE_CLASS,
-        &["spec", "amiSelectorTerms", "*", "ssmParameter"],
-        &[],
-        (1, 4),
-    ),
-    since(
-        Kind::EC2_NODE_CLASS,
-        &[
-            "spec",
-            "blockDeviceMappings",
-            "*",
-            "ebs",
-            "volumeInitializationRate",
-        ],
+        &["spec", "blockDeviceMappings", "*", "ebs", "volumeInitializationRate"],
         &[],
         (1, 5),
     ),
-    since(
-        Kind::EC2_NODE_CLASS,
-        &["spec", "ipPrefixCount"],
-        &[],
-        (1, 8),
-    ),
-    since(
-        Kind::EC2_NODE_CLASS,
-        &["spec", "amiFamily"],
-        &["Windows2025"],
-        (1, 9),
-    ),
-    since(
-        Kind::EC2_NODE_CLASS,
-        &["spec", "amiSelectorTerms", "*", "alias"],
-        &["windows2025@latest"],
-        (1, 9),
-    ),
-    since(
-        Kind::EC2_NODE_CLASS,
-        &["spec", "networkInterfaces"],
-        &[],
-        (1, 11),
-    ),
-    since(
-        Kind::EC2_NODE_CLASS,
-        &["spec", "placementGroupSelector"],
-        &[],
-        (1, 11),
-    ),
-    since(
-        Kind::EC2_NODE_CLASS,
-        &["spec", "connectionTracking"],
-        &[],
-        (1, 13),
-    ),
+    since(Kind::EC2_NODE_CLASS, &["spec", "ipPrefixCount"], &[], (1, 8)),
+    since(Kind::EC2_NODE_CLASS, &["spec", "amiFamily"], &["Windows2025"], (1, 9)),
+    since(Kind::EC2_NODE_CLASS, &["spec", "amiSelectorTerms", "*", "alias"], &["windows2025@latest"], (1, 9)),
+    since(Kind::EC2_NODE_CLASS, &["spec", "networkInterfaces"], &[], (1, 11)),
+    since(Kind::EC2_NODE_CLASS, &["spec", "placementGroupSelector"], &[], (1, 11)),
+    since(Kind::EC2_NODE_CLASS, &["spec", "connectionTracking"], &[], (1, 13)),
     since(Kind::EC2_NODE_CLASS, &["spec", "cpuOptions"], &[], (1, 13)),
+    of(Product::Keda, since(Kind::SCALED_OBJECT, &["spec", "initialCooldownPeriod"], &[], (2, 14))),
+    of(Product::Keda, since(Kind::SCALED_OBJECT, &["spec", "fallback", "behavior"], &[], (2, 17))),
     of(
         Product::Keda,
-        since(
-            Kind::SCALED_OBJECT,
-            &["spec", "initialCooldownPeriod"],
-            &[],
-            (2, 14),
-        ),
+        since(Kind::SCALED_OBJECT, &["spec", "fallback", "behavior"], &["scalingModifiers"], (2, 20)),
     ),
-    of(
-        Product::Keda,
-        since(
-            Kind::SCALED_OBJECT,
-            &["spec", "fallback", "behavior"],
-            &[],
-            (2, 17),
-        ),
-    ),
-    of(
-        Product::Keda,
-        since(
-            Kind::SCALED_OBJECT,
-            &["spec", "fallback", "behavior"],
-            &["scalingModifiers"],
-            (2, 20),
-        ),
-    ),
-    of(
-        Product::Kubernetes,
-        since(
-            Kind::HPA,
-            &["spec", "behavior", "scaleUp", "tolerance"],
-            &[],
-            (1, 35),
-        ),
-    ),
-    of(
-        Product::Kubernetes,
-        since(
-            Kind::HPA,
-            &["spec", "behavior", "scaleDown", "tolerance"],
-            &[],
-            (1, 35),
-        ),
-    ),
+    of(Product::Kubernetes, since(Kind::HPA, &["spec", "behavior", "scaleUp", "tolerance"], &[], (1, 35))),
+    of(Product::Kubernetes, since(Kind::HPA, &["spec", "behavior", "scaleDown", "tolerance"], &[], (1, 35))),
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
@@ -317,11 +203,7 @@ fn reserved(object: &Object, ctx: &mut Context<'_>) {
         if item.key() != Some(CAPACITY_TYPE) || item.operator() != Some(Operator::In) {
             continue;
         }
-        for node in item
-            .values()
-            .items()
-            .filter(|v| v.text() == Some("reserved"))
-        {
+        for node in item.values().items().filter(|v| v.text() == Some("reserved")) {
             ctx.report(
                 &node,
                 format!("Karpenter {installed} has no `reserved` nodes, which came with {needed}"),
@@ -351,21 +233,15 @@ fn report(
     let help = format!("update {name}, or set `platform` in gpulint.yaml if it is newer");
     if row.values.is_empty() {
         let field = place(&node.pointer());
-        ctx.report(
-            node,
-            format!("{name} {installed} drops {field}, which came with {needed}"),
-        )
-        .severity(Severity::Warning)
-        .help(help)
-        .at_key();
+        ctx.report(node, format!("{name} {installed} drops {field}, which came with {needed}"))
+            .severity(Severity::Warning)
+            .help(help)
+            .at_key();
     } else if let Some(value) = node.text().filter(|text| row.values.contains(text)) {
-        ctx.report(
-            node,
-            format!("{name} {installed} refuses `{value}`, which came with {needed}"),
-        )
-        .severity(Severity::Error)
-        .refused_by(Some(Authority::ApiServer))
-        .help(help);
+        ctx.report(node, format!("{name} {installed} refuses `{value}`, which came with {needed}"))
+            .severity(Severity::Error)
+            .refused_by(Some(Authority::ApiServer))
+            .help(help);
     }
 }
 
@@ -392,18 +268,11 @@ mod tests {
         let object = Object::from_json(object).expect("an object");
         let engine = Engine::new(Settings {
             select: vec!["field-needs-newer-version".to_owned()],
-            platform: Platform {
-                karpenter,
-                keda,
-                ..Platform::default()
-            },
+            platform: Platform { karpenter, keda, ..Platform::default() },
             ..Settings::default()
         });
         let findings = engine.check_object(&object, &Index::new(false));
-        findings
-            .into_iter()
-            .map(|f| (f.severity, f.message))
-            .collect()
+        findings.into_iter().map(|f| (f.severity, f.message)).collect()
     }
 
     #[test]
@@ -418,10 +287,7 @@ mod tests {
         let keda = Version::new(2, 20);
         assert_eq!(said(&pool, Version::new(1, 9), keda), []);
         let refused = "Karpenter 1.8 refuses `Gte`, which came with 1.9".to_owned();
-        assert_eq!(
-            said(&pool, Version::new(1, 8), keda),
-            [(Severity::Error, refused)]
-        );
+        assert_eq!(said(&pool, Version::new(1, 8), keda), [(Severity::Error, refused)]);
         assert_eq!(said(&pool, Version::new(1, 7), keda).len(), 2);
         let scaled = json!({
             "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "a"},

@@ -130,23 +130,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 /// Whether the platform's version of Karpenter takes a duration that a later pattern refuses.
 fn is_let_through(object: &Object, violation: &Violation, platform: &Platform) -> bool {
     let node = object.root().at(&violation.pointer);
-    let text = node
-        .text()
-        .filter(|_| matches!(violation.problem, Problem::Pattern { .. }));
-    text.zip(duration_field(object, &node))
-        .is_some_and(|(text, field)| {
-            let version = Provider::of_object(object).karpenter(platform);
-            duration::is_let_through(field, text, version)
-        })
+    let text = node.text().filter(|_| matches!(violation.problem, Problem::Pattern { .. }));
+    text.zip(duration_field(object, &node)).is_some_and(|(text, field)| {
+        let version = Provider::of_object(object).karpenter(platform);
+        duration::is_let_through(field, text, version)
+    })
 }
 
 /// Who refuses it: the API server takes a CRD's numbers past 32 bits, and quantities that Go does
 /// not read. KEDA's webhooks decode what they are asked about, and refuse both.
 fn refuser(object: &Object, violation: &Violation) -> Authority {
     let decoded = match &violation.problem {
-        Problem::Range { limit, .. } => {
-            *limit == i32::MAX.to_string() || *limit == i32::MIN.to_string()
-        }
+        Problem::Range { limit, .. } => *limit == i32::MAX.to_string() || *limit == i32::MIN.to_string(),
         // The pattern takes it.
         Problem::Format { format } => format == schema::READ_QUANTITY,
         _ => false,
@@ -166,11 +161,7 @@ struct Said {
 
 impl Said {
     fn new(message: String) -> Said {
-        Said {
-            message,
-            help: None,
-            fix: None,
-        }
+        Said { message, help: None, fix: None }
     }
 
     fn help(mut self, help: impl Into<String>) -> Said {
@@ -191,11 +182,7 @@ impl Said {
         let title = format!("write `{text}`");
         self.help.get_or_insert_with(|| title.clone());
         let fix = Fix::new(title, Safety::Safe).set(node, value.clone());
-        self.fix = Some(if drifts(object, node) {
-            fix.drifting()
-        } else {
-            fix
-        });
+        self.fix = Some(if drifts(object, node) { fix.drifting() } else { fix });
         self
     }
 }
@@ -217,11 +204,7 @@ fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
         Problem::Enum { allowed } => of_enum(object, node, &at, allowed),
         Problem::Pattern { pattern } => of_pattern(object, node, &at, pattern),
         Problem::Format { format } => of_format(node, &at, format),
-        Problem::Range {
-            limit,
-            lower,
-            exclusive,
-        } => {
+        Problem::Range { limit, lower, exclusive } => {
             let bound = match (lower, exclusive) {
                 (true, false) => "at least",
                 (true, true) => "more than",
@@ -259,17 +242,12 @@ fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
         }
         Problem::Duplicate { keys } => {
             let keys: Vec<String> = keys.iter().map(|k| format!("`{k}`")).collect();
-            Said::new(format!(
-                "{at} has the {} of an earlier item",
-                keys.join(" and ")
-            ))
-            .help("remove one of the two, or give it another")
+            Said::new(format!("{at} has the {} of an earlier item", keys.join(" and ")))
+                .help("remove one of the two, or give it another")
         }
-        Problem::Invalid { message, help, fix } => Said {
-            message: message.clone(),
-            help: help.clone(),
-            fix: fix.as_deref().cloned(),
-        },
+        Problem::Invalid { message, help, fix } => {
+            Said { message: message.clone(), help: help.clone(), fix: fix.as_deref().cloned() }
+        }
     }
 }
 
@@ -296,11 +274,7 @@ fn of_type(object: &Object, node: &Node<'_>, at: &str, expected: &[&str]) -> Sai
         "null" => "null".to_owned(),
         name => format!("a {name}"),
     };
-    let wanted: Vec<String> = expected
-        .iter()
-        .filter(|e| **e != "null")
-        .map(|e| article(e))
-        .collect();
+    let wanted: Vec<String> = expected.iter().filter(|e| **e != "null").map(|e| article(e)).collect();
     let wanted = wanted.join(" or ");
     let said = Said::new(format!("{at} takes {wanted}, not {}", article(found)));
     let Some(text) = node.written().filter(|_| node.shape() == Shape::Scalar) else {
@@ -372,8 +346,8 @@ fn of_pattern(object: &Object, node: &Node<'_>, at: &str, pattern: &str) -> Said
             Field::TerminationGracePeriod => "hours, minutes and seconds, as in `1h30m`",
             _ => "hours, minutes and seconds, as in `1h30m`, or `Never`",
         };
-        let said = Said::new(format!("{at} cannot read {written} as a duration"))
-            .help(format!("it takes {takes}"));
+        let said =
+            Said::new(format!("{at} cannot read {written} as a duration")).help(format!("it takes {takes}"));
         let text = node.text().unwrap_or_default();
         return match duration::suggest(field, text) {
             Some(better) => {
@@ -396,17 +370,13 @@ fn of_pattern(object: &Object, node: &Node<'_>, at: &str, pattern: &str) -> Said
 fn of_format(node: &Node<'_>, at: &str, format: &str) -> Said {
     let written = shown(node);
     let (what, help) = match format {
-        "quantity" | schema::READ_QUANTITY => (
-            "a quantity",
-            "write a number with or without a unit: `500m`, `2`, `16Gi`",
-        ),
+        "quantity" | schema::READ_QUANTITY => {
+            ("a quantity", "write a number with or without a unit: `500m`, `2`, `16Gi`")
+        }
         "date-time" | schema::STORED_MOMENT => ("a moment", "write it as `2027-01-31T08:00:00Z`"),
         "duration" => ("a duration", "write it as `90s` or `1h30m`"),
         "byte" => ("base64", "encode it, padding included"),
-        _ => (
-            "in the format of the field",
-            "see the field's documentation",
-        ),
+        _ => ("in the format of the field", "see the field's documentation"),
     };
     Said::new(format!("{at} is {written}, which is not {what}")).help(help)
 }

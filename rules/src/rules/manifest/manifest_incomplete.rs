@@ -106,43 +106,28 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             let fields: Vec<String> = parts.iter().map(|p| p.pointer.field()).collect();
             let message = match fields.as_slice() {
                 [a, b] => format!("`{a}` and `{b}` are missing, which {kind} needs"),
-                [a, b, more @ ..] => format!(
-                    "`{a}`, `{b}` and {} more are missing, which {kind} needs",
-                    more.len()
-                ),
+                [a, b, more @ ..] => {
+                    format!("`{a}`, `{b}` and {} more are missing, which {kind} needs", more.len())
+                }
                 _ => return,
             };
             let above = rest.iter().fold(parent(&first.pointer), |above, part| {
-                let shared = above
-                    .steps()
-                    .iter()
-                    .zip(part.pointer.steps())
-                    .take_while(|(a, b)| a == b)
-                    .count();
+                let shared =
+                    above.steps().iter().zip(part.pointer.steps()).take_while(|(a, b)| a == b).count();
                 Pointer::from_steps(above.steps().iter().take(shared).cloned())
             });
-            (
-                object.root().at(&above),
-                message,
-                Some(Authority::ApiServer),
-            )
+            (object.root().at(&above), message, Some(Authority::ApiServer))
         }
     };
     // A fragment misses nothing else, and what is absent in it has no place for a report: but this.
     let finding = ctx.report(&object.root(), message);
     finding.place = Place::of(object, &place);
-    finding
-        .refused_by(refused)
-        .help("write it; a patch belongs into the `patches` of a kustomization");
+    finding.refused_by(refused).help("write it; a patch belongs into the `patches` of a kustomization");
 }
 
 /// The parts that are missing, or are no maps, in the order in which the schema names them.
 fn parts<'o>(object: &'o Object, owned: &Owned<'_>) -> Vec<&'o Violation> {
-    object
-        .violations()
-        .iter()
-        .filter(|v| is_part(v) && !owned.has(v))
-        .collect()
+    object.violations().iter().filter(|v| is_part(v) && !owned.has(v)).collect()
 }
 
 /// Whether a violation is that a part is missing, or is no map.

@@ -126,9 +126,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let message = match more.len() {
             0 => format!("{shown} is a placeholder that nothing has filled in"),
             1 => format!("{shown} is a placeholder that nothing has filled in, here and once more"),
-            n => format!(
-                "{shown} is a placeholder that nothing has filled in, here and {n} times more"
-            ),
+            n => format!("{shown} is a placeholder that nothing has filled in, here and {n} times more"),
         };
         let finding = ctx.report(first, message);
         finding.help("write the value, or run the tool that fills it in before gpulint");
@@ -144,10 +142,7 @@ fn collect<'a>(node: &Node<'a>, out: &mut Vec<(&'a str, Node<'a>)>) {
         Shape::Absent => {}
         Shape::Scalar => {
             // A text of several lines is a script or a file of its own.
-            if let Some(text) = node
-                .written()
-                .filter(|t| node.is_unknown() && !t.contains('\n'))
-            {
+            if let Some(text) = node.written().filter(|t| node.is_unknown() && !t.contains('\n')) {
                 out.push((placeholder(text).unwrap_or(text), node.clone()));
             }
         }

@@ -111,11 +111,7 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
     let node = object.root().at(pointer);
     let finding = ctx.report(
         &node,
-        format!(
-            "{} of `{}` has no field {field}",
-            super::words::a(&id.kind),
-            id.api_version()
-        ),
+        format!("{} of `{}` has no field {field}", super::words::a(&id.kind), id.api_version()),
     );
     finding.at_key();
     let path: Vec<&str> = pointer.steps().iter().map(String::as_str).collect();
@@ -150,9 +146,7 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
         finding.help(format!("did you mean `{near}`?"));
         let target = written.get(near);
         if target.is_absent() && node.exists() {
-            finding.fix(
-                Fix::new(format!("rename it to `{near}`"), Safety::Unsafe).relocate(&node, &target),
-            );
+            finding.fix(Fix::new(format!("rename it to `{near}`"), Safety::Unsafe).relocate(&node, &target));
         }
     } else if let Some(home) = home(object, name, above) {
         finding.help(format!("it stands at {}", super::words::place(&home)));
@@ -171,9 +165,5 @@ fn home(object: &Object, name: &str, above: &[String]) -> Option<Pointer> {
         }
     }
     let here = Pointer::from_steps(above.iter().cloned());
-    fields_at(object, &here)
-        .iter()
-        .map(|field| here.join(field))
-        .find(has)
-        .map(|at| at.join(name))
+    fields_at(object, &here).iter().map(|field| here.join(field)).find(has).map(|at| at.join(name))
 }

@@ -26,11 +26,7 @@ pub(super) fn place(pointer: &Pointer) -> String {
 /// A kind with its article.
 pub(super) fn a(kind: &str) -> String {
     // `EC2NodeClass` is spoken with a vowel; no other kind here begins with one.
-    let article = if kind.starts_with(['A', 'E', 'I', 'O']) {
-        "an"
-    } else {
-        "a"
-    };
+    let article = if kind.starts_with(['A', 'E', 'I', 'O']) { "an" } else { "a" };
     format!("{article} {kind}")
 }
 
@@ -39,11 +35,7 @@ pub(super) fn value(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().replace('`', "'");
     let cut = line.chars().count() > 32 || line.len() < text.len();
     let head: String = line.chars().take(32).collect();
-    if cut {
-        format!("`{head}…`")
-    } else {
-        format!("`{head}`")
-    }
+    if cut { format!("`{head}…`") } else { format!("`{head}`") }
 }
 
 /// A list of names after a few words, as many as fit.
@@ -69,10 +61,7 @@ mod tests {
     fn lines_stay_short() {
         let long = "/spec/template/spec/containers/0/resources/limits/example.com~1accelerators";
         let pointer = Pointer::parse(long).expect("a pointer");
-        assert_eq!(
-            place(&pointer),
-            "`resources.limits[example.com/accelerators]`"
-        );
+        assert_eq!(place(&pointer), "`resources.limits[example.com/accelerators]`");
         assert_eq!(value("a`b\nc"), "`a'b…`");
         let names: Vec<String> = (0..40).map(|n| format!("field{n}")).collect();
         assert!(listed("known are", &names).chars().count() <= 120);

@@ -84,22 +84,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let gone = match version {
         "v1" => {
             if cluster < STABLE {
-                ctx.report(
-                    &node,
-                    format!("Kubernetes {cluster} does not serve `resource.k8s.io/v1` yet"),
-                )
-                .help("write `resource.k8s.io/v1beta1`, or upgrade to Kubernetes 1.34");
+                ctx.report(&node, format!("Kubernetes {cluster} does not serve `resource.k8s.io/v1` yet"))
+                    .help("write `resource.k8s.io/v1beta1`, or upgrade to Kubernetes 1.34");
             }
             return;
         }
         "v1beta1" => Version::new(1, 38),
         "v1beta2" => Version::new(1, 39),
         "v1alpha1" | "v1alpha2" | "v1alpha3" => {
-            ctx.report(
-                &node,
-                format!("no current API server serves `resource.k8s.io/{version}`"),
-            )
-            .help("write it anew as `resource.k8s.io/v1`, with device classes and requests");
+            ctx.report(&node, format!("no current API server serves `resource.k8s.io/{version}`"))
+                .help("write it anew as `resource.k8s.io/v1`, with device classes and requests");
             return;
         }
         _ => return,
@@ -123,8 +117,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     finding.help("write `resource.k8s.io/v1`, with each request's fields under `exactly`");
-    let mut fix = Fix::new("write `resource.k8s.io/v1`", Safety::Safe)
-        .set(&node, json!("resource.k8s.io/v1"));
+    let mut fix =
+        Fix::new("write `resource.k8s.io/v1`", Safety::Safe).set(&node, json!("resource.k8s.io/v1"));
     for request in requests(object) {
         let mixed = request.get("exactly").exists() || request.get("firstAvailable").exists();
         if version == "v1beta1" && flat_fields(&request).next().is_some() {

@@ -124,10 +124,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 fn report(node: &Node<'_>, new: &Node<'_>, old: &str, carrier: Carrier, ctx: &mut Context<'_>) {
-    let finding = ctx.report(
-        node,
-        format!("`{old}` is not read since Karpenter 0.33, so nothing is protected"),
-    );
+    let finding =
+        ctx.report(node, format!("`{old}` is not read since Karpenter 0.33, so nothing is protected"));
     finding.at_key();
     // Nodes of a live pool get its annotations only when they are replaced.
     let fix = |title: String, safety| match carrier {
@@ -145,14 +143,10 @@ fn report(node: &Node<'_>, new: &Node<'_>, old: &str, carrier: Carrier, ctx: &mu
     }
     finding.help(format!("write `{NEW}` instead"));
     let (title, safety) = match (carrier, old) {
-        (Carrier::Pod, OLD_CONSOLIDATE) => (
-            format!("rename it to `{NEW}`; on pods the old one never did anything"),
-            Safety::Unsafe,
-        ),
-        (_, OLD_CONSOLIDATE) => (
-            format!("rename it to `{NEW}`, which holds off drift too"),
-            Safety::Safe,
-        ),
+        (Carrier::Pod, OLD_CONSOLIDATE) => {
+            (format!("rename it to `{NEW}`; on pods the old one never did anything"), Safety::Unsafe)
+        }
+        (_, OLD_CONSOLIDATE) => (format!("rename it to `{NEW}`, which holds off drift too"), Safety::Safe),
         _ => (format!("rename it to `{NEW}`"), Safety::Safe),
     };
     finding.fix(fix(title, safety).relocate(node, new));

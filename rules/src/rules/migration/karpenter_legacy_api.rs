@@ -125,9 +125,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 let message = format!("Karpenter {karpenter} does not serve {old}");
                 (message, "`v1` of the same kind", false)
             }
-            version if version.starts_with("v1alpha") => {
-                (dead(&old), "`v1` of the same kind", false)
-            }
+            version if version.starts_with("v1alpha") => (dead(&old), "`v1` of the same kind", false),
             _ => return,
         },
     };
@@ -138,9 +136,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     match conversion {
         Ok(fix) => {
-            finding.help(format!(
-                "its successor is {successor}; the manual has the fields"
-            ));
+            finding.help(format!("its successor is {successor}; the manual has the fields"));
             // Before 1.0 there is nothing that would read the successor.
             if karpenter >= Version::new(1, 0) {
                 finding.fix(fix);

@@ -108,16 +108,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         for requirement in requirements.items() {
             let place = requirement.get("key");
             if let Some(key) = place.text() {
-                beta(
-                    &Mention {
-                        key,
-                        usage: Use::Wanted,
-                        place,
-                        selector: None,
-                        values: Vec::new(),
-                    },
-                    ctx,
-                );
+                beta(&Mention { key, usage: Use::Wanted, place, selector: None, values: Vec::new() }, ctx);
             }
         }
         return;
@@ -135,26 +126,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 fn provisioner_name(mention: &Mention<'_>, ctx: &mut Context<'_>) {
     let (severity, message) = match mention.usage {
-        Use::Wanted => (
-            Severity::Error,
-            format!("Karpenter ignores pods that select `{OLD}`"),
-        ),
-        Use::Avoided => (
-            Severity::Warning,
-            format!("no node has `{OLD}` any more, so this keeps the pod off none"),
-        ),
-        Use::Preferred => (
-            Severity::Warning,
-            format!("no node has `{OLD}` any more, so this preference does nothing"),
-        ),
-        Use::Domain => (
-            Severity::Error,
-            format!("no node has `{OLD}` any more, so the pod fits on none"),
-        ),
-        Use::SoftDomain => (
-            Severity::Warning,
-            format!("no node has `{OLD}` any more, so this spreads nothing"),
-        ),
+        Use::Wanted => (Severity::Error, format!("Karpenter ignores pods that select `{OLD}`")),
+        Use::Avoided => {
+            (Severity::Warning, format!("no node has `{OLD}` any more, so this keeps the pod off none"))
+        }
+        Use::Preferred => {
+            (Severity::Warning, format!("no node has `{OLD}` any more, so this preference does nothing"))
+        }
+        Use::Domain => (Severity::Error, format!("no node has `{OLD}` any more, so the pod fits on none")),
+        Use::SoftDomain => {
+            (Severity::Warning, format!("no node has `{OLD}` any more, so this spreads nothing"))
+        }
     };
     // A name means a NodePool only where there is one of that name.
     let known = mention.values.iter().all(|value| {
@@ -165,9 +147,7 @@ fn provisioner_name(mention: &Mention<'_>, ctx: &mut Context<'_>) {
         })
     });
     let finding = ctx.report(&mention.place, message);
-    finding
-        .severity(severity)
-        .help(format!("select `{NEW}` and the name of the NodePool"));
+    finding.severity(severity).help(format!("select `{NEW}` and the name of the NodePool"));
     if mention.selector.is_some() {
         finding.at_key();
     }
@@ -185,13 +165,8 @@ fn beta(mention: &Mention<'_>, ctx: &mut Context<'_>) {
     if stable == key || !key.contains("beta.kubernetes.io/") {
         return;
     }
-    let finding = ctx.report(
-        &mention.place,
-        format!("`{key}` is the old name of `{stable}`"),
-    );
-    finding
-        .severity(Severity::Info)
-        .help(format!("write `{stable}`"));
+    let finding = ctx.report(&mention.place, format!("`{key}` is the old name of `{stable}`"));
+    finding.severity(Severity::Info).help(format!("write `{stable}`"));
     if mention.selector.is_some() {
         finding.at_key();
     }

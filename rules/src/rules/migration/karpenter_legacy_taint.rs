@@ -97,9 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     for template in templates(object) {
         let tolerations = template.spec.get("tolerations");
-        let both = tolerations
-            .items()
-            .any(|t| t.get("key").text() == Some(NEW));
+        let both = tolerations.items().any(|t| t.get("key").text() == Some(NEW));
         for toleration in tolerations.items() {
             let key = toleration.get("key");
             if key.text() != Some(OLD) {
@@ -118,8 +116,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             finding.help(format!("tolerate `{NEW}`, which has no value"));
             // Any other value never matched the old taint: what was meant is not known.
             if !value.exists() || value.text() == Some("disrupting") {
-                let mut fix =
-                    Fix::new(format!("tolerate `{NEW}`"), Safety::Safe).set(&key, json!(NEW));
+                let mut fix = Fix::new(format!("tolerate `{NEW}`"), Safety::Safe).set(&key, json!(NEW));
                 if !value.is_absent() {
                     fix = fix.remove(&value);
                 }

@@ -98,10 +98,7 @@ const OWNED: &[&str] = &[
     "karpenter.k8s.aws/ec2nodeclass-hash-version",
 ];
 
-const COMPATIBILITY: &[&str] = &[
-    "compatibility.karpenter.sh/",
-    "compatibility.karpenter.k8s.aws/",
-];
+const COMPATIBILITY: &[&str] = &["compatibility.karpenter.sh/", "compatibility.karpenter.k8s.aws/"];
 
 /// The version of an alias as Karpenter 1.0 kept it: the conversion of a v1beta1 class reads it.
 const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
@@ -150,9 +147,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 /// Reports at `node`; the fix takes `whole` away, the list or map around a last entry.
 fn report(node: &Node<'_>, whole: &Node<'_>, message: String, ctx: &mut Context<'_>) {
     let finding = ctx.report(node, message);
-    finding
-        .help("remove it from the file")
-        .fix(Fix::new("remove it", Safety::Safe).remove(whole));
+    finding.help("remove it from the file").fix(Fix::new("remove it", Safety::Safe).remove(whole));
     if node.shape() == crate::node::Shape::Scalar && !node.pointer().steps().is_empty() {
         finding.at_key();
     }

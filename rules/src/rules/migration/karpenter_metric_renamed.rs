@@ -65,14 +65,7 @@ pub(crate) static RULE: Rule = Rule {
     group: Group::Migration,
     severity: Severity::Warning,
     since: "0.1.0",
-    kinds: &[
-        RULE_KINDS[0],
-        RULE_KINDS[1],
-        Kind::SCALED_OBJECT,
-        Kind::SCALED_JOB,
-        CONFIG_MAP,
-        DASHBOARD,
-    ],
+    kinds: &[RULE_KINDS[0], RULE_KINDS[1], Kind::SCALED_OBJECT, Kind::SCALED_JOB, CONFIG_MAP, DASHBOARD],
     reads: &RULE_KINDS,
     params: &[],
     refused_by: &[],
@@ -138,16 +131,12 @@ fn judge(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Context
             Fate::Renamed(new) => {
                 let text = json!(rename(text, old, new));
                 let fix = Fix::new(format!("write `{new}`"), Safety::Safe);
-                finding
-                    .help(format!("write `{new}`"))
-                    .fix(fix.set(query, text));
+                finding.help(format!("write `{new}`")).fix(fix.set(query, text));
             }
             Fate::Replaced(new) => {
                 let text = json!(rename(text, old, new));
                 let fix = Fix::new(format!("write `{new}`; check its labels"), Safety::Unsafe);
-                finding
-                    .help(format!("write `{new}`; its labels changed"))
-                    .fix(fix.set(query, text));
+                finding.help(format!("write `{new}`; its labels changed")).fix(fix.set(query, text));
             }
             Fate::Gone(instead) => {
                 finding.help(instead);

@@ -68,10 +68,7 @@ pub(crate) static RULE: Rule = Rule {
     group: Group::Migration,
     severity: Severity::Error,
     since: "0.1.0",
-    kinds: &[
-        Kind::new("keda.k8s.io", "ScaledObject"),
-        Kind::new("keda.k8s.io", "TriggerAuthentication"),
-    ],
+    kinds: &[Kind::new("keda.k8s.io", "ScaledObject"), Kind::new("keda.k8s.io", "TriggerAuthentication")],
     reads: &[],
     params: &[],
     refused_by: &[Authority::ApiServer],
@@ -81,20 +78,13 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
-    let finding = ctx.report(
-        &object.get("apiVersion"),
-        "KEDA 2 does not read the group `keda.k8s.io`",
-    );
+    let finding = ctx.report(&object.get("apiVersion"), "KEDA 2 does not read the group `keda.k8s.io`");
     match keda::convert(object) {
         Ok(fix) if object.path(&["spec", "scaleType"]).text() == Some("job") => {
-            finding
-                .help("write a `keda.sh/v1alpha1` ScaledJob without `scaleType`")
-                .fix(fix);
+            finding.help("write a `keda.sh/v1alpha1` ScaledJob without `scaleType`").fix(fix);
         }
         Ok(fix) => {
-            finding
-                .help("write `keda.sh/v1alpha1`, and `scaleTargetRef.name` for `deploymentName`")
-                .fix(fix);
+            finding.help("write `keda.sh/v1alpha1`, and `scaleTargetRef.name` for `deploymentName`").fix(fix);
         }
         Err(reason) => {
             finding.help(reason);

@@ -89,11 +89,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     } else {
         for holder in ["", "awsSecretManager", "azureKeyVault", "gcpSecretManager"] {
             let spec = object.get("spec");
-            let holder = if holder.is_empty() {
-                spec
-            } else {
-                spec.get(holder)
-            };
+            let holder = if holder.is_empty() { spec } else { spec.get(holder) };
             identity(&holder.path(&["podIdentity", "provider"]), ctx);
         }
     }
@@ -109,10 +105,7 @@ fn of_trigger(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {
     };
     if let Some((since, instead)) = old_type(kind) {
         let node = trigger.node.get("type");
-        let finding = ctx.report(
-            &node,
-            format!("trigger type `{kind}` is gone since KEDA {since}"),
-        );
+        let finding = ctx.report(&node, format!("trigger type `{kind}` is gone since KEDA {since}"));
         finding.help(format!("use `{instead}`"));
         if keda < since {
             finding.severity(Severity::Warning);
@@ -149,20 +142,13 @@ fn gone(
     let keda = ctx.platform().keda;
     let kind = trigger.kind().unwrap_or_default();
     let metric_type = trigger.node.get("metricType");
-    let finding = ctx.report(
-        value,
-        format!(
-            "{} trigger refuses `{name}` since KEDA {since}",
-            with_article(kind)
-        ),
-    );
+    let finding =
+        ctx.report(value, format!("{} trigger refuses `{name}` since KEDA {since}", with_article(kind)));
     if trigger.is_resource() {
         finding.help("write it as the trigger's `metricType`");
         let legal = matches!(value.text(), Some("Utilization" | "AverageValue"));
         if legal && metric_type.is_absent() {
-            finding.fix(
-                Fix::new("move it to `metricType`", Safety::Safe).relocate(value, &metric_type),
-            );
+            finding.fix(Fix::new("move it to `metricType`", Safety::Safe).relocate(value, &metric_type));
         } else if metric_type.exists() {
             finding.fix(Fix::new(format!("remove `{name}`"), Safety::Safe).remove(value));
         }
@@ -175,41 +161,17 @@ fn gone(
 }
 
 /// A key that is ignored, or will be.
-fn old_one(
-    trigger: &Trigger<'_>,
-    kind: &str,
-    old: &OldKey,
-    value: &Node<'_>,
-    ctx: &mut Context<'_>,
-) {
+fn old_one(trigger: &Trigger<'_>, kind: &str, old: &OldKey, value: &Node<'_>, ctx: &mut Context<'_>) {
     let keda = ctx.platform().keda;
     let key = old.key;
-    let refused = old
-        .refused
-        .is_some_and(|(from, before)| (from..before).contains(&keda));
+    let refused = old.refused.is_some_and(|(from, before)| (from..before).contains(&keda));
     let (message, severity) = if refused {
-        (
-            format!(
-                "{} trigger of KEDA {keda} refuses `{key}`",
-                with_article(kind)
-            ),
-            Severity::Error,
-        )
+        (format!("{} trigger of KEDA {keda} refuses `{key}`", with_article(kind)), Severity::Error)
     } else if keda < old.since {
-        (
-            format!("`{key}` of a `{kind}` trigger goes with KEDA {}", old.since),
-            Severity::Info,
-        )
+        (format!("`{key}` of a `{kind}` trigger goes with KEDA {}", old.since), Severity::Info)
     } else {
-        let severity = if old.of.is_empty() {
-            Severity::Info
-        } else {
-            Severity::Warning
-        };
-        (
-            format!("`{key}` has no effect since KEDA {}", old.since),
-            severity,
-        )
+        let severity = if old.of.is_empty() { Severity::Info } else { Severity::Warning };
+        (format!("`{key}` has no effect since KEDA {}", old.since), severity)
     };
     let headers = trigger.metadata().get("customHeaders");
     let finding = ctx.report(value, message);
@@ -237,10 +199,7 @@ fn identity(provider: &Node<'_>, ctx: &mut Context<'_>) {
     };
     let keda = ctx.platform().keda;
     let name = brief(provider.text().unwrap_or_default());
-    let finding = ctx.report(
-        provider,
-        format!("pod identity `{name}` is gone since KEDA {since}"),
-    );
+    let finding = ctx.report(provider, format!("pod identity `{name}` is gone since KEDA {since}"));
     finding
         .help(format!("set up `{instead}`: it needs roles of its own"))
         .refused_by(Some(Authority::ApiServer));
@@ -257,10 +216,8 @@ fn rollout(object: &Object, ctx: &mut Context<'_>) {
     let strategy = spec.path(&["rollout", "strategy"]);
     for node in [&old, &strategy] {
         if node.text() == Some("default") {
-            let finding = ctx.report(
-                node,
-                format!("rollout strategy `default` is refused since KEDA {since}"),
-            );
+            let finding =
+                ctx.report(node, format!("rollout strategy `default` is refused since KEDA {since}"));
             finding
                 .help("write `immediate`, which means the same")
                 .refused_by(Some(Authority::ApiServer))
@@ -272,14 +229,9 @@ fn rollout(object: &Object, ctx: &mut Context<'_>) {
     }
     if matches!(old.text(), Some("gradual" | "immediate")) {
         let finding = ctx.report(&old, "`rolloutStrategy` is deprecated since KEDA 2.8");
-        finding
-            .at_key()
-            .help("write it as `rollout.strategy`")
-            .severity(Severity::Warning);
+        finding.at_key().help("write it as `rollout.strategy`").severity(Severity::Warning);
         if strategy.is_absent() {
-            finding.fix(
-                Fix::new("move it to `rollout.strategy`", Safety::Safe).relocate(&old, &strategy),
-            );
+            finding.fix(Fix::new("move it to `rollout.strategy`", Safety::Safe).relocate(&old, &strategy));
         }
     }
 }

@@ -107,12 +107,7 @@ struct Removed {
 }
 
 const fn row(api_version: &'static str, gone: u32, now: &'static str, change: Change) -> Removed {
-    Removed {
-        api_version,
-        gone,
-        now,
-        change,
-    }
+    Removed { api_version, gone, now, change }
 }
 
 /// From the deprecation guide of Kubernetes; the kinds are those of the rule.
@@ -125,12 +120,7 @@ static REMOVED: &[Removed] = &[
     row("extensions/v1beta1", 16, "apps/v1", Change::Defaults),
     row("apps/v1beta1", 16, "apps/v1", Change::Defaults),
     row("apps/v1beta2", 16, "apps/v1", Change::Name),
-    row(
-        "admissionregistration.k8s.io/v1beta1",
-        22,
-        "admissionregistration.k8s.io/v1",
-        Change::Webhooks,
-    ),
+    row("admissionregistration.k8s.io/v1beta1", 22, "admissionregistration.k8s.io/v1", Change::Webhooks),
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
@@ -142,15 +132,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let served = ctx.platform().kubernetes < Version::new(1, row.gone);
     let kind = &object.id().kind;
     let message = if served {
-        format!(
-            "Kubernetes 1.{} no longer serves {kind} `{written}`",
-            row.gone
-        )
+        format!("Kubernetes 1.{} no longer serves {kind} `{written}`", row.gone)
     } else {
-        format!(
-            "no API server since Kubernetes 1.{} serves {kind} `{written}`",
-            row.gone
-        )
+        format!("no API server since Kubernetes 1.{} serves {kind} `{written}`", row.gone)
     };
     let (help, fix) = remedy(object, row);
     let finding = ctx.report(&node, message);
@@ -168,12 +152,7 @@ fn remedy(object: &Object, row: &Removed) -> (String, Option<Fix>) {
     let node = object.get("apiVersion");
     let now = row.now;
     let rename = |title: String, safety| Fix::new(title, safety).set(&node, json!(now));
-    let plain = || {
-        (
-            format!("write `{now}`"),
-            Some(rename(format!("write `{now}`"), Safety::Safe)),
-        )
-    };
+    let plain = || (format!("write `{now}`"), Some(rename(format!("write `{now}`"), Safety::Safe)));
     match row.change {
         Change::Name => plain(),
         Change::Selector => {
@@ -195,16 +174,14 @@ fn remedy(object: &Object, row: &Removed) -> (String, Option<Fix>) {
         }
         Change::Metrics => {
             if object.path(&["spec", "metrics"]).exists() || object.is_partial() {
-                let help =
-                    format!("write `{now}`, with each metric's numbers under a `target` block");
+                let help = format!("write `{now}`, with each metric's numbers under a `target` block");
                 (help, None)
             } else {
                 plain()
             }
         }
         Change::Defaults => {
-            let help =
-                format!("write `{now}` with a `selector`; check what defaults you relied on");
+            let help = format!("write `{now}` with a `selector`; check what defaults you relied on");
             let selector = object.path(&["spec", "selector"]);
             let labels = object.path(&["spec", "template", "metadata", "labels"]);
             let title = format!("write `{now}`; its defaults differ");
@@ -212,16 +189,12 @@ fn remedy(object: &Object, row: &Removed) -> (String, Option<Fix>) {
                 return (help, Some(rename(title, Safety::Unsafe)));
             }
             // The old versions selected the pods' own labels where nothing was written.
-            let fix = (!labels.entries().is_empty()).then(|| {
-                rename(title, Safety::Unsafe).set(&selector.get("matchLabels"), labels.to_json())
-            });
+            let fix = (!labels.entries().is_empty())
+                .then(|| rename(title, Safety::Unsafe).set(&selector.get("matchLabels"), labels.to_json()));
             (help, fix)
         }
-        Change::Webhooks => (
-            format!(
-                "write `{now}` with `sideEffects` and `admissionReviewVersions`; defaults differ"
-            ),
-            None,
-        ),
+        Change::Webhooks => {
+            (format!("write `{now}` with `sideEffects` and `admissionReviewVersions`; defaults differ"), None)
+        }
     }
 }

@@ -96,10 +96,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let mappings: Vec<Node<'_>> = class.block_devices().collect();
-    let mut roots = mappings
-        .iter()
-        .map(|m| m.get("rootVolume"))
-        .filter(|r| r.bool() == Some(true));
+    let mut roots = mappings.iter().map(|m| m.get("rootVolume")).filter(|r| r.bool() == Some(true));
     if let (Some(first), Some(second)) = (roots.next(), roots.next()) {
         ctx.report(&second, "two mappings say that they are the root volume")
             .help("keep `rootVolume: true` on the device that kubelet stores pods on")
@@ -116,20 +113,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         encryption(mapping, &ebs, family, ctx);
         let delete = ebs.get("deleteOnTermination");
         if delete.bool() == Some(false) {
-            ctx.report(
-                &delete,
-                "the volume stays when the node goes, and is paid for",
-            )
-            .severity(Severity::Warning)
-            .help("remove it: nothing attaches such a volume again")
-            .fix(
-                Fix::new(
-                    "remove it; check that nobody reads the volumes",
-                    Safety::Unsafe,
-                )
-                .remove(&delete)
-                .drifting(),
-            );
+            ctx.report(&delete, "the volume stays when the node goes, and is paid for")
+                .severity(Severity::Warning)
+                .help("remove it: nothing attaches such a volume again")
+                .fix(
+                    Fix::new("remove it; check that nobody reads the volumes", Safety::Unsafe)
+                        .remove(&delete)
+                        .drifting(),
+                );
         }
     }
     if family == Some(AmiFamily::Bottlerocket) {
@@ -141,29 +132,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 fn volume(ebs: &Node<'_>, ctx: &mut Context<'_>) {
     let (size, snapshot) = (ebs.get("volumeSize"), ebs.get("snapshotID"));
     if !size.exists() && !snapshot.exists() {
-        ctx.report(
-            &size,
-            "the volume has neither `volumeSize` nor `snapshotID`",
-        )
-        .help("add `volumeSize`, such as 100Gi");
+        ctx.report(&size, "the volume has neither `volumeSize` nor `snapshotID`")
+            .help("add `volumeSize`, such as 100Gi");
     }
     let rate = ebs.get("volumeInitializationRate");
     if rate.exists() && (!snapshot.exists() || snapshot.text() == Some("")) {
-        ctx.report(
-            &rate,
-            "only a volume from a snapshot is initialized at a rate",
-        )
-        .help("add `snapshotID`, or remove the rate");
+        ctx.report(&rate, "only a volume from a snapshot is initialized at a rate")
+            .help("add `snapshotID`, or remove the rate");
     }
     let Some(text) = size.text() else {
         return;
     };
     match volume_gib(text) {
         None => {
-            let message = format!(
-                "`{}` is no size that the API server takes here",
-                shown(text)
-            );
+            let message = format!("`{}` is no size that the API server takes here", shown(text));
             let finding = ctx.report(&size, message);
             if let Some(better) = suggest_volume(text) {
                 finding.help(format!("write `{better}`"));
@@ -175,12 +157,9 @@ fn volume(ebs: &Node<'_>, ctx: &mut Context<'_>) {
         }
         // The bare unit slips through the pattern.
         Some(0) if !text.starts_with(|c: char| c.is_ascii_digit()) => {
-            ctx.report(
-                &size,
-                "a unit without a number means 0, and EC2 refuses that",
-            )
-            .refused_by(None)
-            .help("write a number before the unit");
+            ctx.report(&size, "a unit without a number means 0, and EC2 refuses that")
+                .refused_by(None)
+                .help("write a number before the unit");
         }
         Some(_) => {}
     }
@@ -198,12 +177,9 @@ fn performance(ebs: &Node<'_>, ctx: &mut Context<'_>) {
             .help("remove it, or use gp3, io1 or io2");
     }
     if throughput.exists() && kind != "gp3" {
-        ctx.report(
-            &throughput,
-            format!("a volume of type {kind} takes no `throughput`"),
-        )
-        .severity(Severity::Warning)
-        .help("remove it, or use gp3");
+        ctx.report(&throughput, format!("a volume of type {kind} takes no `throughput`"))
+            .severity(Severity::Warning)
+            .help("remove it, or use gp3");
     }
     if matches!(kind, "io1" | "io2") && !iops.exists() {
         ctx.report(&iops, format!("a volume of type {kind} needs `iops`"))
@@ -220,20 +196,14 @@ fn performance(ebs: &Node<'_>, ctx: &mut Context<'_>) {
     });
     let provisioned = iops.int().unwrap_or(GP3_IOPS);
     if let Some(most) = most.filter(|m| provisioned > *m) {
-        ctx.report(
-            &iops,
-            format!("a gp3 volume of this size has at most {most} IOPS"),
-        )
-        .severity(Severity::Warning)
-        .help("gp3 takes 500 IOPS a GiB: lower it, or make the volume larger");
+        ctx.report(&iops, format!("a gp3 volume of this size has at most {most} IOPS"))
+            .severity(Severity::Warning)
+            .help("gp3 takes 500 IOPS a GiB: lower it, or make the volume larger");
     }
     if let Some(asked) = throughput.int().filter(|t| *t > provisioned / 4) {
         ctx.report(
             &throughput,
-            format!(
-                "{asked} MiB/s need {} IOPS, and the volume has {provisioned}",
-                asked.saturating_mul(4)
-            ),
+            format!("{asked} MiB/s need {} IOPS, and the volume has {provisioned}", asked.saturating_mul(4)),
         )
         .severity(Severity::Warning)
         .help("gp3 takes a quarter MiB/s an IOPS: add `iops`, or lower the throughput");
@@ -241,12 +211,7 @@ fn performance(ebs: &Node<'_>, ctx: &mut Context<'_>) {
 }
 
 /// Whether the volume that holds images and pods is encrypted.
-fn encryption(
-    mapping: &Node<'_>,
-    ebs: &Node<'_>,
-    family: Option<AmiFamily>,
-    ctx: &mut Context<'_>,
-) {
+fn encryption(mapping: &Node<'_>, ebs: &Node<'_>, family: Option<AmiFamily>, ctx: &mut Context<'_>) {
     let device = mapping.get("deviceName").text();
     let root = mapping.get("rootVolume").bool() == Some(true)
         || device == Some("/dev/xvda")
@@ -262,20 +227,14 @@ fn encryption(
         }
         Some(false) => ("the node's volume is not encrypted", Severity::Warning),
         _ if encrypted.exists() => return,
-        _ => (
-            "whether the node's volume is encrypted is left to the account's default",
-            Severity::Info,
-        ),
+        _ => ("whether the node's volume is encrypted is left to the account's default", Severity::Info),
     };
     let finding = ctx.report(&encrypted, message);
-    finding
-        .severity(severity)
-        .help("add `encrypted: true`, as in Karpenter's own default mapping")
-        .fix(
-            Fix::new("encrypt it; check who may use the KMS key", Safety::Unsafe)
-                .set(&encrypted, json!(true))
-                .drifting(),
-        );
+    finding.severity(severity).help("add `encrypted: true`, as in Karpenter's own default mapping").fix(
+        Fix::new("encrypt it; check who may use the KMS key", Safety::Unsafe)
+            .set(&encrypted, json!(true))
+            .drifting(),
+    );
 }
 
 /// Bottlerocket's second device is the one that fills up.
@@ -296,18 +255,12 @@ fn wrong_device(mappings: &[Node<'_>], ctx: &mut Context<'_>) {
         return;
     };
     let name = mapping.get("deviceName");
-    ctx.report(
-        &name,
-        "Bottlerocket keeps images and pods on `/dev/xvdb`, not on `/dev/xvda`",
-    )
-    .severity(Severity::Warning)
-    .help("map `/dev/xvdb` with the size that images and pods need")
-    .fix(
-        Fix::new(
-            "map `/dev/xvdb` instead; check how full it gets",
-            Safety::Unsafe,
-        )
-        .set(&name, json!("/dev/xvdb"))
-        .drifting(),
-    );
+    ctx.report(&name, "Bottlerocket keeps images and pods on `/dev/xvdb`, not on `/dev/xvda`")
+        .severity(Severity::Warning)
+        .help("map `/dev/xvdb` with the size that images and pods need")
+        .fix(
+            Fix::new("map `/dev/xvdb` instead; check how full it gets", Safety::Unsafe)
+                .set(&name, json!("/dev/xvdb"))
+                .drifting(),
+        );
 }

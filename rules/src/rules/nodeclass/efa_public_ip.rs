@@ -91,9 +91,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let index = ctx.index();
     let interfaces = class.get("networkInterfaces");
-    let addressed = (interfaces.items())
-        .filter(|i| i.get("interfaceType").text() == Some("interface"))
-        .nth(1);
+    let addressed =
+        (interfaces.items()).filter(|i| i.get("interfaceType").text() == Some("interface")).nth(1);
     let name = |pool: &Object| pool.path(&["metadata", "name"]).pointer();
     // The message, and where the reason stands.
     let several: Option<(String, Object, Pointer)> = if let Some(second) = addressed {
@@ -107,18 +106,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         users.with_types().find_map(|(pool, types)| {
             let instance = types.iter().find(|t| t.efa > 1)?.name;
             takers.iter().find(|taker| taker.is_handle_of(pool))?;
-            let message = format!(
-                "{instance} and its like cannot start with a public address where pods ask for EFA"
-            );
+            let message =
+                format!("{instance} and its like cannot start with a public address where pods ask for EFA");
             Some((message, pool.clone(), name(pool)))
         })
     };
-    let fix = Fix::new(
-        "give no public address; check how the nodes reach the internet",
-        Safety::Unsafe,
-    )
-    .set(&public, json!(false))
-    .drifting();
+    let fix = Fix::new("give no public address; check how the nodes reach the internet", Safety::Unsafe)
+        .set(&public, json!(false))
+        .drifting();
     let help = "use private subnets, and write `false` or leave the field out";
     match several {
         Some((message, other, place)) => {
@@ -130,9 +125,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 .fix(fix);
         }
         None => {
-            ctx.report(&public, "every node of the class gets a public address")
-                .help(help)
-                .fix(fix);
+            ctx.report(&public, "every node of the class gets a public address").help(help).fix(fix);
         }
     }
 }

@@ -176,10 +176,7 @@ fn vendor(alias: &Node<'_>, users: &Users, ctx: &mut Context<'_>) {
     };
     ctx.report(
         alias,
-        format!(
-            "the images of `{family}` have no {maker} driver, which pool `{}` needs",
-            pool.title()
-        ),
+        format!("the images of `{family}` have no {maker} driver, which pool `{}` needs", pool.title()),
     )
     .help("select an image with the driver by id, tags or parameter, in a class of its own")
     .related(pool, &pool.path(&["metadata", "name"]), "the pool");
@@ -208,18 +205,13 @@ fn mixed(terms: &Node<'_>, users: &Users, ctx: &mut Context<'_>) {
         let mut pools = users.with_types();
         pools.find(|(_, types)| hardware(types) == wanted)
     };
-    let (Some((gpu, _)), Some((plain, _))) = (of(Hardware::Accelerated), of(Hardware::Plain))
-    else {
+    let (Some((gpu, _)), Some((plain, _))) = (of(Hardware::Accelerated), of(Hardware::Plain)) else {
         return;
     };
     let name = ["metadata", "name"];
     ctx.report(
         terms,
-        format!(
-            "GPU pool `{}` and pool `{}` take the newest of the same images",
-            gpu.title(),
-            plain.title()
-        ),
+        format!("GPU pool `{}` and pool `{}` take the newest of the same images", gpu.title(), plain.title()),
     )
     .help("give GPU pools a class of their own, whose images have the driver")
     .related(gpu, &gpu.path(&name), "a GPU pool")

@@ -130,11 +130,7 @@ pub(crate) static RULE: Rule = Rule {
     params: &[Param {
         name: "minimum-gib",
         about: "the size in GiB from which on a volume is large enough for GPU images",
-        default: ParamDefault::Int {
-            default: 50,
-            min: 1,
-            max: 59_000,
-        },
+        default: ParamDefault::Int { default: 50, min: 1, max: 59_000 },
     }],
     refused_by: &[],
     fix: Some(Safety::Unsafe),
@@ -171,25 +167,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let users = index.views().class_pools().of(object);
     // Local disks hold images and pods instead, where a type has them.
     let small = users.with_types().find(|(_, types)| {
-        hardware(types) == Hardware::Accelerated
-            && !(raid0 && types.iter().all(|t| t.instance_store_gb > 0))
+        hardware(types) == Hardware::Accelerated && !(raid0 && types.iter().all(|t| t.instance_store_gb > 0))
     });
     let Some((pool, _)) = small else {
         return;
     };
     let enough = ENOUGH.max(least);
     let written = size.exists();
-    let finding = ctx.report(
-        &size,
-        format!(
-            "GPU pool `{}` has {gib} GiB a node for images and pods",
-            pool.title()
-        ),
-    );
+    let finding =
+        ctx.report(&size, format!("GPU pool `{}` has {gib} GiB a node for images and pods", pool.title()));
     finding.related(pool, &pool.path(&["metadata", "name"]), "the pool");
     let title = format!("give the nodes {enough} GiB; check what that costs");
-    let volume =
-        json!({"volumeSize": format!("{enough}Gi"), "volumeType": "gp3", "encrypted": true});
+    let volume = json!({"volumeSize": format!("{enough}Gi"), "volumeType": "gp3", "encrypted": true});
     let fix = Fix::new(title, Safety::Unsafe);
     if written {
         finding
@@ -198,12 +187,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     } else if let Some(family) = class.family() {
         let device = pod_device(family);
         finding
-            .help(format!(
-                "that is the default, and GPU images are large: map `{device}` with {enough}Gi"
-            ))
-            .fix(
-                fix.set(&size, json!([{"deviceName": device, "ebs": volume}]))
-                    .drifting(),
-            );
+            .help(format!("that is the default, and GPU images are large: map `{device}` with {enough}Gi"))
+            .fix(fix.set(&size, json!([{"deviceName": device, "ebs": volume}])).drifting());
     }
 }

@@ -94,21 +94,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             "the metadata service answers without a token: one forwarded request reads the role",
         )
         .help("write `httpTokens: required`")
-        .fix(
-            Fix::new("write `required`", Safety::Safe)
-                .set(&tokens, json!("required"))
-                .drifting(),
-        );
+        .fix(Fix::new("write `required`", Safety::Safe).set(&tokens, json!("required")).drifting());
     }
     let hops = options.get("httpPutResponseHopLimit");
     let Some(limit) = hops.int().filter(|limit| (2..=64).contains(limit)) else {
         return;
     };
-    let severity = if limit >= 3 {
-        Severity::Warning
-    } else {
-        Severity::Info
-    };
+    let severity = if limit >= 3 { Severity::Warning } else { Severity::Info };
     ctx.report(
         &hops,
         format!("with {limit} hops pods reach the metadata service, and the node's credentials"),
@@ -116,11 +108,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     .severity(severity)
     .help("leave it at 1, and give pods credentials by Pod Identity or IRSA")
     .fix(
-        Fix::new(
-            "write 1; check that no pod asks the metadata service",
-            Safety::Unsafe,
-        )
-        .set(&hops, json!(1))
-        .drifting(),
+        Fix::new("write 1; check that no pod asks the metadata service", Safety::Unsafe)
+            .set(&hops, json!(1))
+            .drifting(),
     );
 }

@@ -173,12 +173,9 @@ fn unused(class: &Ec2NodeClass<'_>, users: &Users, ctx: &mut Context<'_>) {
     .help("set `instanceStorePolicy: RAID0` to keep images and pods' files there")
     .related(pool, &pool.path(&["metadata", "name"]), "the pool")
     .fix(
-        Fix::new(
-            "join the local disks; check that nothing mounts them by itself",
-            Safety::Unsafe,
-        )
-        .set(&policy, json!("RAID0"))
-        .drifting(),
+        Fix::new("join the local disks; check that nothing mounts them by itself", Safety::Unsafe)
+            .set(&policy, json!("RAID0"))
+            .drifting(),
     );
 }
 
@@ -196,18 +193,11 @@ fn joined(class: &Ec2NodeClass<'_>, users: &Users, ctx: &mut Context<'_>) {
         return;
     }
     // Pools elsewhere may have what those here lack.
-    let severity = if ctx.index().knows(Kind::NODE_POOL) {
-        Severity::Warning
-    } else {
-        Severity::Info
-    };
+    let severity = if ctx.index().knows(Kind::NODE_POOL) { Severity::Warning } else { Severity::Info };
     let pool = pools[0].0;
     ctx.report(
         &class.get("instanceStorePolicy"),
-        format!(
-            "no type of {} has local disks, so RAID0 does nothing",
-            which(&pools)
-        ),
+        format!("no type of {} has local disks, so RAID0 does nothing", which(&pools)),
     )
     .severity(severity)
     .help("map the volume that images and pods need, or choose types with local disks")
@@ -241,10 +231,7 @@ fn idle_volume(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) {
 
 /// The families whose images join the disks.
 fn takes_raid0(class: &Ec2NodeClass<'_>) -> bool {
-    matches!(
-        class.family(),
-        Some(AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Bottlerocket)
-    )
+    matches!(class.family(), Some(AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Bottlerocket))
 }
 
 /// Whether user data, or a DaemonSet of the input, seems to see to the disks.
@@ -263,14 +250,7 @@ fn uses_disks(class: &Ec2NodeClass<'_>, index: &Index) -> bool {
         "localstorage",
         "ephemeral-storage",
     ];
-    const NAMES: [&str; 6] = [
-        "local-volume",
-        "local-static",
-        "local-path",
-        "nvme",
-        "openebs",
-        "topolvm",
-    ];
+    const NAMES: [&str; 6] = ["local-volume", "local-static", "local-path", "nvme", "openebs", "topolvm"];
     let data = class.user_data();
     data.is_some_and(|text| speaks(text, &DATA))
         || index.of(Kind::DAEMON_SET).any(|o| speaks(o.name(), &NAMES))

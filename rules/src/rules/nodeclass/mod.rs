@@ -45,11 +45,8 @@ fn tags(term: &Node<'_>, all: Option<&str>, ctx: &mut Context<'_>) {
         && tags.is_mapping()
         && entries.is_empty()
     {
-        ctx.report(
-            &tags,
-            format!("`tags: {{}}` filters nothing: it selects {all}"),
-        )
-        .severity(Severity::Warning)
-        .help("name at least one tag");
+        ctx.report(&tags, format!("`tags: {{}}` filters nothing: it selects {all}"))
+            .severity(Severity::Warning)
+            .help("name at least one tag");
     }
 }

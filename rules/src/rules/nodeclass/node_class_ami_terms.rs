@@ -99,12 +99,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let list: Vec<Node<'_>> = terms.items().collect();
     if list.is_empty() {
-        ctx.report(
-            &terms,
-            "the class selects no AMI: at least one term is needed",
-        )
-        .refused_by(SERVER)
-        .help("add `alias: al2023@` and the version that you have tested");
+        ctx.report(&terms, "the class selects no AMI: at least one term is needed")
+            .refused_by(SERVER)
+            .help("add `alias: al2023@` and the version that you have tested");
         return;
     }
     for term in list.iter().filter(|t| super::is_known(t)) {
@@ -141,31 +138,22 @@ fn fields(term: &Node<'_>, ctx: &mut Context<'_>) {
             .help("write one of `alias`, `id`, `name`, `tags` and `ssmParameter`");
         return;
     }
-    for (alone, others) in [
-        ("id", ["alias", "tags", "name", "owner"]),
-        ("alias", ["id", "tags", "name", "owner"]),
-    ] {
+    for (alone, others) in
+        [("id", ["alias", "tags", "name", "owner"]), ("alias", ["id", "tags", "name", "owner"])]
+    {
         if !has(alone) {
             continue;
         }
         // `id` beside `alias` breaks both rules, and is told once.
-        let other = others
-            .into_iter()
-            .find(|o| has(o) && !(alone == "alias" && *o == "id"));
+        let other = others.into_iter().find(|o| has(o) && !(alone == "alias" && *o == "id"));
         if let Some(other) = other {
-            ctx.report(
-                &term.get(other),
-                format!("`{alone}` stands alone: `{other}` beside it is refused"),
-            )
-            .refused_by(SERVER)
-            .help(format!("keep `{alone}` or the others"));
+            ctx.report(&term.get(other), format!("`{alone}` stands alone: `{other}` beside it is refused"))
+                .refused_by(SERVER)
+                .help(format!("keep `{alone}` or the others"));
         } else if has("ssmParameter") {
-            ctx.report(
-                &term.get("ssmParameter"),
-                format!("`ssmParameter` beside `{alone}` is ignored"),
-            )
-            .severity(Severity::Warning)
-            .help("keep one of them");
+            ctx.report(&term.get("ssmParameter"), format!("`ssmParameter` beside `{alone}` is ignored"))
+                .severity(Severity::Warning)
+                .help("keep one of them");
         }
     }
 }
@@ -177,22 +165,13 @@ fn alias(node: &Node<'_>, ctx: &mut Context<'_>) {
     let (family, version) = text.split_once('@').unwrap_or((text, ""));
     let plain = !family.is_empty() && family.chars().all(|c| c.is_ascii_alphanumeric());
     if !plain || version.is_empty() {
-        ctx.report(
-            node,
-            format!(
-                "the alias `{}` is not of the form `family@version`",
-                shown(text)
-            ),
-        )
-        .refused_by(SERVER)
-        .help("write the family, an @ and the version, such as al2023@ with a tested release");
+        ctx.report(node, format!("the alias `{}` is not of the form `family@version`", shown(text)))
+            .refused_by(SERVER)
+            .help("write the family, an @ and the version, such as al2023@ with a tested release");
         return;
     }
     let Some((known, _)) = FAMILIES.iter().find(|(f, _)| *f == family) else {
-        let finding = ctx.report(
-            node,
-            format!("no AMI family has the alias `{}`", shown(family)),
-        );
+        let finding = ctx.report(node, format!("no AMI family has the alias `{}`", shown(family)));
         finding.refused_by(SERVER);
         let lower = family.to_ascii_lowercase();
         if FAMILIES.iter().any(|(f, _)| *f == lower) {
@@ -208,43 +187,28 @@ fn alias(node: &Node<'_>, ctx: &mut Context<'_>) {
     let platform = ctx.platform();
     if known.starts_with("windows") && version.split('@').next() != Some("latest") {
         let finding = ctx.report(node, "an alias of Windows has no version but `latest`");
-        finding
-            .refused_by(SERVER)
-            .help(format!("write `{known}@latest`"));
+        finding.refused_by(SERVER).help(format!("write `{known}@latest`"));
     } else if *known == "windows2025" && platform.karpenter < Version::new(1, 9) {
-        ctx.report(
-            node,
-            "the alias `windows2025` is taken from Karpenter 1.9 on",
-        )
-        .refused_by(SERVER)
-        .help("write windows2022@latest, or set `platform.karpenter` to what runs");
+        ctx.report(node, "the alias `windows2025` is taken from Karpenter 1.9 on")
+            .refused_by(SERVER)
+            .help("write windows2022@latest, or set `platform.karpenter` to what runs");
     } else if *known == "windows2025" && platform.kubernetes < Version::new(1, 35) {
-        ctx.report(
-            node,
-            "EKS has Windows 2025 from Kubernetes 1.35 on: the class is not Ready",
-        )
-        .refused_by(Some(Authority::Karpenter))
-        .help("write windows2022@latest, or set `platform.kubernetes` to what runs");
+        ctx.report(node, "EKS has Windows 2025 from Kubernetes 1.35 on: the class is not Ready")
+            .refused_by(Some(Authority::Karpenter))
+            .help("write windows2022@latest, or set `platform.kubernetes` to what runs");
     }
 }
 
 /// `amiFamily` against the alias, or in its place.
 fn family(class: &Ec2NodeClass<'_>, list: &[Node<'_>], ctx: &mut Context<'_>) {
     let family = class.get("amiFamily");
-    let aliases: Vec<Node<'_>> = list
-        .iter()
-        .map(|t| t.get("alias"))
-        .filter(Node::exists)
-        .collect();
+    let aliases: Vec<Node<'_>> = list.iter().map(|t| t.get("alias")).filter(Node::exists).collect();
     if !family.exists() {
         let known = list.iter().all(super::is_known);
         if aliases.is_empty() && known && super::is_known(&class.spec()) {
-            ctx.report(
-                &family,
-                "no term is an alias, so `amiFamily` has to say what the images are",
-            )
-            .refused_by(SERVER)
-            .help("add `amiFamily`, such as AL2023, Bottlerocket or Custom");
+            ctx.report(&family, "no term is an alias, so `amiFamily` has to say what the images are")
+                .refused_by(SERVER)
+                .help("add `amiFamily`, such as AL2023, Bottlerocket or Custom");
         }
         return;
     }
@@ -259,16 +223,10 @@ fn family(class: &Ec2NodeClass<'_>, list: &[Node<'_>], ctx: &mut Context<'_>) {
         let Some(expected) = expected.filter(|e| *e != text) else {
             continue;
         };
-        ctx.report(
-            &family,
-            format!(
-                "`amiFamily: {}` does not go with the alias `{name}`",
-                shown(text)
-            ),
-        )
-        .refused_by(SERVER)
-        .help(format!("remove it, or write {expected} or Custom"))
-        .fix(Fix::new("remove `amiFamily`: the alias decides", Safety::Unsafe).remove(&family));
+        ctx.report(&family, format!("`amiFamily: {}` does not go with the alias `{name}`", shown(text)))
+            .refused_by(SERVER)
+            .help(format!("remove it, or write {expected} or Custom"))
+            .fix(Fix::new("remove `amiFamily`: the alias decides", Safety::Unsafe).remove(&family));
         return;
     }
 }
@@ -281,25 +239,19 @@ fn amazon_linux_2(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) {
             return;
         }
         let finding = if gone {
-            let finding = ctx.report(
-                &alias,
-                "EKS has no AL2 image from Kubernetes 1.33 on: the class is not Ready",
-            );
+            let finding =
+                ctx.report(&alias, "EKS has no AL2 image from Kubernetes 1.33 on: the class is not Ready");
             finding.refused_by(Some(Authority::Karpenter))
         } else {
-            ctx.report(&alias, "AL2 gets no images from Kubernetes 1.33 on")
-                .severity(Severity::Warning)
+            ctx.report(&alias, "AL2 gets no images from Kubernetes 1.33 on").severity(Severity::Warning)
         };
         finding.help("go to al2023; its user data is of another kind (nodeadm)");
         return;
     }
     let family = class.get("amiFamily");
     if family.text() == Some("AL2") {
-        ctx.report(
-            &family,
-            "AL2 gets no more images from EKS: these are your own to patch",
-        )
-        .severity(Severity::Info)
-        .help("go to AL2023; its user data is of another kind (nodeadm)");
+        ctx.report(&family, "AL2 gets no more images from EKS: these are your own to patch")
+            .severity(Severity::Info)
+            .help("go to AL2023; its user data is of another kind (nodeadm)");
     }
 }

@@ -98,13 +98,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 &profile,
                 "the class has both `role` and `instanceProfile`: the API server refuses it",
             );
-            finding
-                .refused_by(Some(Authority::ApiServer))
-                .help("keep one of them")
-                .related(object, &role, "`role` is here");
-            if let Some((empty, name)) = [(&role, "role"), (&profile, "instanceProfile")]
-                .into_iter()
-                .find(|(node, _)| is_empty(node))
+            finding.refused_by(Some(Authority::ApiServer)).help("keep one of them").related(
+                object,
+                &role,
+                "`role` is here",
+            );
+            if let Some((empty, name)) =
+                [(&role, "role"), (&profile, "instanceProfile")].into_iter().find(|(node, _)| is_empty(node))
             {
                 let title = format!("remove the empty `{name}`");
                 finding.fix(Fix::new(title, Safety::Safe).remove(empty));
@@ -116,22 +116,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     // Of a role with a path only the last part is its name.
     let name = role.text().and_then(|r| r.rsplit('/').next());
     if let Some(length) = name.map(str::len).filter(|l| *l > LONGEST) {
-        ctx.report(
-            &role,
-            format!("a role name of {length} characters: IAM has none over {LONGEST}"),
-        )
-        .refused_by(Some(Authority::Karpenter))
-        .help("write the role's name; the class is not Ready before IAM finds it");
+        ctx.report(&role, format!("a role name of {length} characters: IAM has none over {LONGEST}"))
+            .refused_by(Some(Authority::Karpenter))
+            .help("write the role's name; the class is not Ready before IAM finds it");
     }
 }
 
 fn empty(node: &Node<'_>, name: &str, ctx: &mut Context<'_>) {
     if node.text() == Some("") {
-        ctx.report(
-            node,
-            format!("`{name}` is empty, and the API server refuses that"),
-        )
-        .refused_by(Some(Authority::ApiServer))
-        .help("write the name of the IAM role or profile that the nodes have");
+        ctx.report(node, format!("`{name}` is empty, and the API server refuses that"))
+            .refused_by(Some(Authority::ApiServer))
+            .help("write the name of the IAM role or profile that the nodes have");
     }
 }

@@ -115,16 +115,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         for (name, node) in reserved.entries() {
             if node.text().is_some_and(|t| t.starts_with('-')) {
                 let message = format!("`{}` cannot be negative", shown(name));
-                refuse(&node, message, ctx)
-                    .help("write how much to keep back, such as 100m or 200Mi");
+                refuse(&node, message, ctx).help("write how much to keep back, such as 100m or 200Mi");
             }
         }
     }
     pairs(&kubelet, ctx);
-    let (high, low) = (
-        kubelet.get("imageGCHighThresholdPercent"),
-        kubelet.get("imageGCLowThresholdPercent"),
-    );
+    let (high, low) = (kubelet.get("imageGCHighThresholdPercent"), kubelet.get("imageGCLowThresholdPercent"));
     if let (Some(most), Some(least)) = (high.int(), low.int())
         && most <= least
     {
@@ -167,9 +163,7 @@ fn free_form(class: &Ec2NodeClass<'_>, kubelet: &Node<'_>, ctx: &mut Context<'_>
     let own = kubelet.get("registerWithTaints");
     if own.exists() {
         let message = "`registerWithTaints` is written by Karpenter itself".to_owned();
-        refuse(&own, message, ctx)
-            .at_key()
-            .help("write the taints into the NodePool");
+        refuse(&own, message, ctx).at_key().help("write the taints into the NodePool");
     }
     let family = match class.family() {
         Some(AmiFamily::Al2) => "AL2",
@@ -178,8 +172,7 @@ fn free_form(class: &Ec2NodeClass<'_>, kubelet: &Node<'_>, ctx: &mut Context<'_>
         Some(AmiFamily::Al2023 | AmiFamily::Custom) | None => return,
     };
     for (field, node) in kubelet.entries() {
-        let dropped =
-            !CLASSIC.contains(&field) || (field, family) == ("podsPerCore", "Bottlerocket");
+        let dropped = !CLASSIC.contains(&field) || (field, family) == ("podsPerCore", "Bottlerocket");
         if dropped && field != "registerWithTaints" && !is_placeholder(field) && node.exists() {
             let message = format!("`{}` does not reach nodes of {family}", shown(field));
             refuse(&node, message, ctx)
@@ -189,21 +182,13 @@ fn free_form(class: &Ec2NodeClass<'_>, kubelet: &Node<'_>, ctx: &mut Context<'_>
     }
     let dns = kubelet.get("clusterDNS");
     if dns.items().nth(1).is_some() {
-        refuse(
-            &dns,
-            format!("{family} takes one address of `clusterDNS`"),
-            ctx,
-        )
-        .help("keep one address, or use AL2023");
+        refuse(&dns, format!("{family} takes one address of `clusterDNS`"), ctx)
+            .help("keep one address, or use AL2023");
     }
 }
 
 fn refuse<'f>(node: &Node<'_>, message: String, ctx: &'f mut Context<'_>) -> &'f mut Finding {
-    let by = if ctx.platform().karpenter >= OPEN {
-        Authority::Karpenter
-    } else {
-        Authority::ApiServer
-    };
+    let by = if ctx.platform().karpenter >= OPEN { Authority::Karpenter } else { Authority::ApiServer };
     ctx.report(node, message).refused_by(Some(by))
 }
 
@@ -227,9 +212,7 @@ fn keys(map: &Node<'_>, known: &[&'static str], what: &str, ctx: &mut Context<'_
 fn pairs(kubelet: &Node<'_>, ctx: &mut Context<'_>) {
     let soft = kubelet.get("evictionSoft");
     let grace = kubelet.get("evictionSoftGracePeriod");
-    let open = |map: &Node<'_>| {
-        map.is_unknown() || map.entries().iter().any(|(key, _)| is_placeholder(key))
-    };
+    let open = |map: &Node<'_>| map.is_unknown() || map.entries().iter().any(|(key, _)| is_placeholder(key));
     for (from, to, message, help) in [
         (
             &soft,
@@ -250,9 +233,7 @@ fn pairs(kubelet: &Node<'_>, ctx: &mut Context<'_>) {
         for (key, node) in from.entries() {
             let counts = !is_placeholder(key) && !node.is_null() && SIGNALS.contains(&key);
             if counts && !to.get(key).exists() {
-                refuse(&node, format!("`{key}` {message}"), ctx)
-                    .at_key()
-                    .help(help);
+                refuse(&node, format!("`{key}` {message}"), ctx).at_key().help(help);
             }
         }
     }
@@ -274,10 +255,7 @@ mod tests {
         });
         let engine = Engine::new(Settings {
             select: vec!["node-class-kubelet".to_owned()],
-            platform: Platform {
-                karpenter,
-                ..Platform::default()
-            },
+            platform: Platform { karpenter, ..Platform::default() },
             ..Settings::default()
         });
         let object = Object::from_json(&class).expect("an object");
@@ -291,10 +269,7 @@ mod tests {
         let kubelet = json!({"shutdownGracePeriod": "30s", "podsPerCore": 4, "maxPods": 58,
             "clusterDNS": ["10.0.0.10", "10.0.0.11"], "registerWithTaints": []});
         let own = "`registerWithTaints` is written by Karpenter itself".to_owned();
-        assert_eq!(
-            said("al2023@v20260810", &kubelet, new),
-            std::slice::from_ref(&own)
-        );
+        assert_eq!(said("al2023@v20260810", &kubelet, new), std::slice::from_ref(&own));
         assert_eq!(
             said("bottlerocket@v1.44.0", &kubelet, new),
             [
@@ -308,9 +283,6 @@ mod tests {
         // A family that a placeholder decides.
         assert_eq!(said("${ALIAS}", &kubelet, new), [own]);
         // Before, the definition itself knows no other fields.
-        assert_eq!(
-            said("bottlerocket@v1.44.0", &kubelet, Version::new(1, 14)).len(),
-            0
-        );
+        assert_eq!(said("bottlerocket@v1.44.0", &kubelet, Version::new(1, 14)).len(), 0);
     }
 }

@@ -88,16 +88,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     for (key, node) in class.get("tags").entries() {
         let (message, help) = if key.is_empty() {
-            (
-                "a tag needs a key".to_owned(),
-                "write the key, or remove the tag",
-            )
+            ("a tag needs a key".to_owned(), "write the key, or remove the tag")
         } else if KEPT.contains(&key) || key.starts_with(CLUSTER) {
             (
-                format!(
-                    "the tag `{}` is Karpenter's own, and refused here",
-                    shown(key)
-                ),
+                format!("the tag `{}` is Karpenter's own, and refused here", shown(key)),
                 "remove it: Karpenter writes it by itself",
             )
         } else {

@@ -146,9 +146,7 @@ fn list(node: &Node<'_>, terms: &Terms, ctx: &mut Context<'_>) {
             term.get(alone).exists() && others.iter().any(|o| term.get(o).exists())
         })
     };
-    let refused: Vec<bool> = (0..terms.alone.len())
-        .map(|at| all.iter().all(|t| breaks(t, at)))
-        .collect();
+    let refused: Vec<bool> = (0..terms.alone.len()).map(|at| all.iter().all(|t| breaks(t, at))).collect();
     for term in all.iter().filter(|t| super::is_known(t)) {
         if !terms.selects.iter().any(|s| term.get(s).exists()) {
             ctx.report(term, "the term selects nothing")
@@ -167,12 +165,7 @@ fn list(node: &Node<'_>, terms: &Terms, ctx: &mut Context<'_>) {
     }
 }
 
-fn mixed(
-    term: &Node<'_>,
-    (alone, others): (&str, &[&str]),
-    by: Option<Authority>,
-    ctx: &mut Context<'_>,
-) {
+fn mixed(term: &Node<'_>, (alone, others): (&str, &[&str]), by: Option<Authority>, ctx: &mut Context<'_>) {
     let Some(other) = others.iter().find(|o| term.get(o).exists()) else {
         return;
     };
@@ -181,9 +174,7 @@ fn mixed(
     } else {
         format!("`{alone}` stands alone: `{other}` beside it is ignored, so more is selected")
     };
-    ctx.report(&term.get(other), message)
-        .refused_by(by)
-        .help(format!("keep `{alone}`, or the others"));
+    ctx.report(&term.get(other), message).refused_by(by).help(format!("keep `{alone}`, or the others"));
 }
 
 fn placement_group(node: &Node<'_>, ctx: &mut Context<'_>) {
@@ -196,11 +187,8 @@ fn placement_group(node: &Node<'_>, ctx: &mut Context<'_>) {
                 .help("write `name` or `id`, or leave the selector out");
         }
         (true, true) => {
-            ctx.report(
-                &node.get("id"),
-                "a placement group is named by `name` or by `id`, not both",
-            )
-            .help("keep one of them");
+            ctx.report(&node.get("id"), "a placement group is named by `name` or by `id`, not both")
+                .help("keep one of them");
         }
         _ => {}
     }

@@ -168,9 +168,7 @@ impl Form {
 
 /// The lines that are neither empty nor comments.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
-    text.lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
 fn form(class: &Ec2NodeClass<'_>, text: &str, family: AmiFamily, ctx: &mut Context<'_>) {
@@ -213,23 +211,15 @@ fn form(class: &Ec2NodeClass<'_>, text: &str, family: AmiFamily, ctx: &mut Conte
             .is_some_and(|word| word.trim_matches('"') == "/etc/eks/bootstrap.sh")
     };
     if family == AmiFamily::Al2023 && lines(text).any(bootstraps) {
-        ctx.report(
-            &node,
-            "`/etc/eks/bootstrap.sh` is for AL2: on AL2023 the call fails",
-        )
-        .at_key()
-        .help("leave the call out: Karpenter configures the node with nodeadm");
+        ctx.report(&node, "`/etc/eks/bootstrap.sh` is for AL2: on AL2023 the call fails")
+            .at_key()
+            .help("leave the call out: Karpenter configures the node with nodeadm");
     }
 }
 
 /// A custom AMI whose user data starts kubelet without the taint that holds pods back.
 fn unregistered(class: &Ec2NodeClass<'_>, text: &str, ctx: &mut Context<'_>) {
-    let starts = [
-        "/etc/eks/bootstrap.sh",
-        "nodeadm",
-        "node.eks.aws/",
-        "kubelet",
-    ];
+    let starts = ["/etc/eks/bootstrap.sh", "nodeadm", "node.eks.aws/", "kubelet"];
     if text.contains("karpenter.sh/unregistered") || !starts.iter().any(|s| text.contains(s)) {
         return;
     }
@@ -256,17 +246,12 @@ fn unregistered(class: &Ec2NodeClass<'_>, text: &str, ctx: &mut Context<'_>) {
 
 /// A driver for interfaces that nothing asks for.
 fn efa(class: &Ec2NodeClass<'_>, text: &str, ctx: &mut Context<'_>) {
-    let driver = lines(text)
-        .any(|line| line.contains("modprobe efa") || line.contains("efa_installer"))
+    let driver = lines(text).any(|line| line.contains("modprobe efa") || line.contains("efa_installer"))
         || text.contains("aws-efa-installer");
-    if driver && !class.get("networkInterfaces").exists() && !ctx.index().views().is_asked_for(EFA)
-    {
-        ctx.report(
-            &class.get("userData"),
-            "an EFA driver attaches no EFA interface to the node",
-        )
-        .at_key()
-        .severity(Severity::Info)
-        .help("nodes get the interfaces where pods ask for `vpc.amazonaws.com/efa`");
+    if driver && !class.get("networkInterfaces").exists() && !ctx.index().views().is_asked_for(EFA) {
+        ctx.report(&class.get("userData"), "an EFA driver attaches no EFA interface to the node")
+            .at_key()
+            .severity(Severity::Info)
+            .help("nodes get the interfaces where pods ask for `vpc.amazonaws.com/efa`");
     }
 }

@@ -101,8 +101,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             let label = pool.labels().get(CAPACITY_TYPE);
             value(&label, Severity::Error, None, None, ctx);
         }
-        let checked = list.place != Place::Claim
-            && list.provider.karpenter(ctx.platform()) >= Version::new(1, 5);
+        let checked =
+            list.place != Place::Claim && list.provider.karpenter(ctx.platform()) >= Version::new(1, 5);
         let by = KARPENTER.filter(|_| checked);
         for requirement in list.items() {
             expression(&requirement.0, Severity::Error, by, ctx);
@@ -114,19 +114,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let selected = template.spec.get("nodeSelector").get(CAPACITY_TYPE);
         value(&selected, Severity::Error, KARPENTER, None, ctx);
         let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
-        let required = affinity.path(&[
-            "requiredDuringSchedulingIgnoredDuringExecution",
-            "nodeSelectorTerms",
-        ]);
+        let required =
+            affinity.path(&["requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"]);
         for term in required.items() {
             for e in term.get("matchExpressions").items() {
                 expression(&e, Severity::Error, KARPENTER, ctx);
             }
         }
-        for preferred in affinity
-            .get("preferredDuringSchedulingIgnoredDuringExecution")
-            .items()
-        {
+        for preferred in affinity.get("preferredDuringSchedulingIgnoredDuringExecution").items() {
             for e in preferred.path(&["preference", "matchExpressions"]).items() {
                 expression(&e, Severity::Warning, None, ctx);
             }
@@ -161,8 +156,7 @@ fn expression(expression: &Node<'_>, none: Severity, by: Option<Authority>, ctx:
 /// `minValues` counts the valid ones alone.
 fn few(item: &Item<'_>, by: Option<Authority>, ctx: &mut Context<'_>) {
     let wanted = item.0.get("minValues");
-    let (Some(CAPACITY_TYPE), Some(Operator::In), Some(number)) =
-        (item.key(), item.operator(), wanted.int())
+    let (Some(CAPACITY_TYPE), Some(Operator::In), Some(number)) = (item.key(), item.operator(), wanted.int())
     else {
         return;
     };
@@ -174,12 +168,9 @@ fn few(item: &Item<'_>, by: Option<Authority>, ctx: &mut Context<'_>) {
     if valid == 0 || valid >= number || all < number {
         return;
     }
-    ctx.report(
-        &wanted,
-        format!("`minValues` is {number}, but only {valid} of the values exist"),
-    )
-    .refused_by(by)
-    .help("the capacity types are `on-demand`, `spot` and `reserved`");
+    ctx.report(&wanted, format!("`minValues` is {number}, but only {valid} of the values exist"))
+        .refused_by(by)
+        .help("the capacity types are `on-demand`, `spot` and `reserved`");
 }
 
 fn value(
@@ -200,11 +191,7 @@ fn value(
             finding.help(format!("write `{word}`"));
             let twice = list.is_some_and(|l| l.items().any(|v| v.text() == Some(word)));
             finding.fix(if twice {
-                Fix::new(
-                    format!("remove it: `{word}` is there already"),
-                    Safety::Safe,
-                )
-                .remove(node)
+                Fix::new(format!("remove it: `{word}` is there already"), Safety::Safe).remove(node)
             } else {
                 Fix::new(format!("write `{word}`"), Safety::Safe).set(node, json!(word))
             });
@@ -217,11 +204,8 @@ fn value(
 
 /// The capacity type that another spelling can only mean.
 fn meant(text: &str) -> Option<&'static str> {
-    let letters: String = text
-        .chars()
-        .filter(|c| !matches!(c, '-' | '_' | ' '))
-        .map(|c| c.to_ascii_lowercase())
-        .collect();
+    let letters: String =
+        text.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).map(|c| c.to_ascii_lowercase()).collect();
     match letters.as_str() {
         "ondemand" => Some("on-demand"),
         "spot" => Some("spot"),

@@ -117,10 +117,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         .any(|r| r.is_unknown() || r.get("key").is_unknown() || said(r.get("key").text()));
     let labels = pool.labels();
     let label = labels.is_unknown()
-        || labels
-            .entries()
-            .iter()
-            .any(|(key, _)| *key == CAPACITY_TYPE || is_placeholder(key));
+        || labels.entries().iter().any(|(key, _)| *key == CAPACITY_TYPE || is_placeholder(key));
     if may_say || label {
         return;
     }
@@ -134,19 +131,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         &requirements,
         format!("pool `{name}` does not say which capacity it may use, so Karpenter prefers Spot"),
     );
-    finding
-        .help("require `karpenter.sh/capacity-type`: on-demand, spot or both")
-        .fix(
-            Fix::new(
-                "require on-demand; check whether Spot was meant",
-                Safety::Unsafe,
-            )
-            .append(
-                &requirements,
-                json!({"key": CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}),
-            )
+    finding.help("require `karpenter.sh/capacity-type`: on-demand, spot or both").fix(
+        Fix::new("require on-demand; check whether Spot was meant", Safety::Unsafe)
+            .append(&requirements, json!({"key": CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}))
             .drifting(),
-        );
+    );
     if !gpu {
         finding.severity(Severity::Info);
     }

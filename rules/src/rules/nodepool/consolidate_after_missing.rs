@@ -95,27 +95,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let after = disruption.get("consolidateAfter");
     let merged = disruption.entries().iter().any(|(k, _)| is_placeholder(k));
     // In a patch null takes a field away; what is left is not known.
-    if !disruption.is_mapping()
-        || after.exists()
-        || merged
-        || pool.is_foreign()
-        || object.is_partial()
-    {
+    if !disruption.is_mapping() || after.exists() || merged || pool.is_foreign() || object.is_partial() {
         return;
     }
     let plain = pool.hardware() == Hardware::Plain && !pool.has_accelerator_taint();
     let default = pool.consolidation_policy() == Some("WhenEmptyOrUnderutilized");
-    let (value, safety) = if plain && default {
-        ("0s", Safety::Safe)
-    } else {
-        ("5m", Safety::Unsafe)
-    };
-    ctx.report(
-        &after,
-        "`spec.disruption` has no `consolidateAfter`, so the API server refuses the NodePool",
-    )
-    .help(format!(
-        "add `consolidateAfter: {value}`, or another duration or `Never`"
-    ))
-    .fix(Fix::new(format!("add `consolidateAfter: {value}`"), safety).set(&after, json!(value)));
+    let (value, safety) = if plain && default { ("0s", Safety::Safe) } else { ("5m", Safety::Unsafe) };
+    ctx.report(&after, "`spec.disruption` has no `consolidateAfter`, so the API server refuses the NodePool")
+        .help(format!("add `consolidateAfter: {value}`, or another duration or `Never`"))
+        .fix(Fix::new(format!("add `consolidateAfter: {value}`"), safety).set(&after, json!(value)));
 }

@@ -136,10 +136,7 @@ fn durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx: &mut 
     let version = Provider::of_object(object).karpenter(ctx.platform());
     let mut fields = vec![
         (spec.get("expireAfter"), Field::ExpireAfter),
-        (
-            spec.get("terminationGracePeriod"),
-            Field::TerminationGracePeriod,
-        ),
+        (spec.get("terminationGracePeriod"), Field::TerminationGracePeriod),
         (disruption.get("consolidateAfter"), Field::ConsolidateAfter),
     ];
     for budget in disruption.get("budgets").items() {
@@ -194,12 +191,7 @@ fn pool_ranges(pool: &NodePool<'_>, ctx: &mut Context<'_>) {
     }
     let lines: Vec<Node<'_>> = pool.requirements().items().collect();
     // A label gives the value, so none is drawn.
-    let labels: Vec<&str> = pool
-        .labels()
-        .entries()
-        .into_iter()
-        .map(|(k, _)| normalise(k))
-        .collect();
+    let labels: Vec<&str> = pool.labels().entries().into_iter().map(|(k, _)| normalise(k)).collect();
     for (node, key) in empty_ranges(&lines, &labels) {
         ctx.report(
             &node,
@@ -216,21 +208,14 @@ fn pod_ranges(template: &Template<'_>, ctx: &mut Context<'_>) {
         "requiredDuringSchedulingIgnoredDuringExecution",
         "nodeSelectorTerms",
     ]);
-    let selected: Vec<&str> = template
-        .spec
-        .get("nodeSelector")
-        .entries()
-        .into_iter()
-        .map(|(k, _)| normalise(k))
-        .collect();
+    let selected: Vec<&str> =
+        template.spec.get("nodeSelector").entries().into_iter().map(|(k, _)| normalise(k)).collect();
     for term in terms.items() {
         let lines: Vec<Node<'_>> = term.get("matchExpressions").items().collect();
         for (node, key) in empty_ranges(&lines, &selected) {
             ctx.report(
                 &node,
-                format!(
-                    "no number is left for `{key}`: Karpenter panics if a NodePool has that label"
-                ),
+                format!("no number is left for `{key}`: Karpenter panics if a NodePool has that label"),
             )
             .help("write a range that has a number from 0 up, or list the values with `In`");
         }
@@ -243,9 +228,8 @@ fn block_devices(object: &Object, ctx: &mut Context<'_>) {
     let Some(ami_family) = Ec2NodeClass::new(object).and_then(|c| c.family()) else {
         return;
     };
-    let unknown = |m: &Node<'_>| {
-        m.is_unknown() || m.get("deviceName").is_unknown() || m.get("rootVolume").is_unknown()
-    };
+    let unknown =
+        |m: &Node<'_>| m.is_unknown() || m.get("deviceName").is_unknown() || m.get("rootVolume").is_unknown();
     if list.items().any(|m| unknown(&m) || !m.is_mapping()) {
         return;
     }
@@ -275,16 +259,11 @@ fn block_devices(object: &Object, ctx: &mut Context<'_>) {
         let mut repaired = devices.clone();
         let device = &mut repaired[at];
         device.ebs = true;
-        device
-            .device_name
-            .get_or_insert_with(|| "/dev/sdz".to_owned());
+        device.device_name.get_or_insert_with(|| "/dev/sdz".to_owned());
         !crashes(&repaired)
     };
     let defective = || (0..devices.len()).filter(|at| lacks(&devices[*at]));
-    let Some(at) = defective()
-        .find(|at| helps(*at))
-        .or_else(|| defective().next())
-    else {
+    let Some(at) = defective().find(|at| helps(*at)).or_else(|| defective().next()) else {
         return;
     };
     let field = if devices[at].ebs { "deviceName" } else { "ebs" };
@@ -309,9 +288,7 @@ fn grace_periods(object: &Object, ctx: &mut Context<'_>) {
         if GoDuration::parse(text).is_err() {
             ctx.report(
                 &node,
-                format!(
-                    "`{text}` is no duration: Karpenter then reads no EC2NodeClass of the cluster"
-                ),
+                format!("`{text}` is no duration: Karpenter then reads no EC2NodeClass of the cluster"),
             )
             .help("write a duration as Go does, such as `90s` or `1m30s`");
         }
@@ -326,21 +303,15 @@ fn values(object: &Object, ctx: &mut Context<'_>) {
         let text = shown(text);
         let (message, help) = match found.fault {
             Fault::Wide => (
-                format!(
-                    "Karpenter reads 32 bits here; over `{text}` it reads no {kind} of the cluster"
-                ),
+                format!("Karpenter reads 32 bits here; over `{text}` it reads no {kind} of the cluster"),
                 "the largest number is 2147483647",
             ),
             Fault::NoQuantity => (
-                format!(
-                    "`{text}` is no quantity to Karpenter, which then reads no {kind} of the cluster"
-                ),
+                format!("`{text}` is no quantity to Karpenter, which then reads no {kind} of the cluster"),
                 "write a number, with a suffix such as `m` or `Gi`, or a whole exponent",
             ),
             Fault::NoMoment => (
-                format!(
-                    "`{text}` is no moment to Karpenter, which then reads no {kind} of the cluster"
-                ),
+                format!("`{text}` is no moment to Karpenter, which then reads no {kind} of the cluster"),
                 "remove `timeAdded`, which Kubernetes itself sets, or write it as `2027-01-31T08:00:00Z`",
             ),
             Fault::Panics if text.is_empty() => (
@@ -356,8 +327,7 @@ fn values(object: &Object, ctx: &mut Context<'_>) {
                 "write the number that is meant; without a limit, leave it out",
             ),
             Fault::Infinite => (
-                "a price with this many digits makes Karpenter panic where NodeOverlays are on"
-                    .to_owned(),
+                "a price with this many digits makes Karpenter panic where NodeOverlays are on".to_owned(),
                 "write the price in dollars an hour, such as `1.25`",
             ),
         };
@@ -376,11 +346,8 @@ fn targets(object: &Object, ctx: &mut Context<'_>) {
             continue;
         };
         if Quantity::parse(text).is_err() {
-            ctx.report(
-                &node,
-                format!("`{text}` is no quantity, and KEDA's operator panics over it"),
-            )
-            .help("write a quantity such as `500m` or `2Gi`, or use `metricType: Utilization`");
+            ctx.report(&node, format!("`{text}` is no quantity, and KEDA's operator panics over it"))
+                .help("write a quantity such as `500m` or `2Gi`, or use `metricType: Utilization`");
         }
     }
 }

@@ -176,13 +176,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
 }
 
-fn declared(
-    pool: &NodePool<'_>,
-    key: &str,
-    place: &Node<'_>,
-    value: &Node<'_>,
-    ctx: &mut Context<'_>,
-) {
+fn declared(pool: &NodePool<'_>, key: &str, place: &Node<'_>, value: &Node<'_>, ctx: &mut Context<'_>) {
     let Some(text) = value.text() else {
         return;
     };
@@ -195,22 +189,14 @@ fn declared(
     if real.as_deref().is_some_and(is_real) {
         return;
     }
-    let finding = ctx.report(
-        place,
-        format!("GPU feature discovery writes `{key}` itself, over what the pool says"),
-    );
+    let finding =
+        ctx.report(place, format!("GPU feature discovery writes `{key}` itself, over what the pool says"));
     match real {
         Some(real) => {
             let title = format!("write `{real}`; check which pods select the label");
             finding
-                .help(format!(
-                    "on these types it writes `{real}`: write that, or take it out"
-                ))
-                .fix(
-                    Fix::new(title, Safety::Unsafe)
-                        .set(value, json!(real))
-                        .drifting(),
-                );
+                .help(format!("on these types it writes `{real}`: write that, or take it out"))
+                .fix(Fix::new(title, Safety::Unsafe).set(value, json!(real)).drifting());
         }
         None => {
             finding.help("take it out; pods select `karpenter.k8s.aws/instance-gpu-name`");

@@ -91,9 +91,7 @@ use crate::fix::{Fix, Safety};
 use crate::model::label_key::Place;
 use crate::model::nodepool::NodePool;
 use crate::model::requirement::{Operator, Requirement, Requirements};
-use crate::model::requirement_list::{
-    Item, KINDS_AND_WORKLOADS, Provider, RequirementList, is_comparison,
-};
+use crate::model::requirement_list::{Item, KINDS_AND_WORKLOADS, Provider, RequirementList, is_comparison};
 use crate::model::scheduling::admitted_without_class;
 use crate::model::workload::{Template, templates};
 use crate::node::Node;
@@ -165,10 +163,8 @@ fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
             }
         }
         for term in terms.items() {
-            let items: Vec<Item<'_>> = (term.get("matchExpressions").items())
-                .filter(Node::is_mapping)
-                .map(Item)
-                .collect();
+            let items: Vec<Item<'_>> =
+                (term.get("matchExpressions").items()).filter(Node::is_mapping).map(Item).collect();
             if items.iter().any(|i| is_ours(i, provider)) && !term.has_unknown() {
                 judge(&items, &selected, provider, ctx);
             }
@@ -181,12 +177,7 @@ fn is_ours(item: &Item<'_>, provider: Provider) -> bool {
     item.key().is_some_and(|k| *k == *provider.spelling(MEMORY))
 }
 
-fn judge(
-    items: &[Item<'_>],
-    selected: &[(&str, Node<'_>)],
-    provider: Provider,
-    ctx: &mut Context<'_>,
-) {
+fn judge(items: &[Item<'_>], selected: &[(&str, Node<'_>)], provider: Provider, ctx: &mut Context<'_>) {
     for (at, item) in items.iter().enumerate() {
         let Some(operator) = item.operator().filter(|_| is_ours(item, provider)) else {
             continue;
@@ -222,13 +213,10 @@ fn exact(value: &Node<'_>, types: &TypeSet, ctx: &mut Context<'_>) {
     };
     let better = mib.to_string();
     let title = format!("write `{better}`; check that these GPUs are meant");
-    ctx.report(
-        value,
-        format!("no GPU has {sold} MiB: the nearest is {names} ({mib} MiB)"),
-    )
-    .severity(Severity::Warning)
-    .help(format!("write `{better}`, or name the GPU"))
-    .fix(Fix::new(title, Safety::Unsafe).set(value, json!(better)));
+    ctx.report(value, format!("no GPU has {sold} MiB: the nearest is {names} ({mib} MiB)"))
+        .severity(Severity::Warning)
+        .help(format!("write `{better}`, or name the GPU"))
+        .fix(Fix::new(title, Safety::Unsafe).set(value, json!(better)));
 }
 
 /// A bound between the size on the box and what the label says.
@@ -252,11 +240,8 @@ fn bound(item: &Item<'_>, operator: Operator, types: &TypeSet, ctx: &mut Context
         Operator::Lte => ("leaves out", format!("Lte {mib}")),
         _ => ("lets in", format!("Lt {mib}")),
     };
-    ctx.report(
-        &item.values().index(0),
-        format!("`{operator} {bound}` {verb} {names} ({mib} MiB)"),
-    )
-    .help(format!("unless that is meant, write `{better}`"));
+    ctx.report(&item.values().index(0), format!("`{operator} {bound}` {verb} {names} ({mib} MiB)"))
+        .help(format!("unless that is meant, write `{better}`"));
 }
 
 /// The GPUs of some of the types that have the least memory: how much, and what they are called.
@@ -277,8 +262,7 @@ fn gpus(types: &TypeSet, keep: impl Fn(&InstanceType) -> bool) -> Option<(u32, S
 
 /// Whether a number is a size that GPUs are sold with, in MB or MiB.
 fn is_sold(bound: i64) -> bool {
-    SOLD.iter()
-        .any(|gb| [gb * 1000, gb * 1024].contains(&bound))
+    SOLD.iter().any(|gb| [gb * 1000, gb * 1024].contains(&bound))
 }
 
 /// Whether a GPU's memory is as far from a size as what is sold with that size may be.

@@ -124,20 +124,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let requirements = pool.requirements();
-    ctx.report(
-        &requirements,
-        format!("the GPU pool admits arm64 machines, such as {arm}, next to amd64"),
-    )
-    .help("require `kubernetes.io/arch In [amd64]`, or list both if the images are built for both")
-    .fix(
-        Fix::new(
-            "require amd64; check that no image is for arm64 alone",
-            Safety::Unsafe,
-        )
-        .append(
-            &requirements,
-            json!({"key": ARCH, "operator": "In", "values": ["amd64"]}),
-        )
-        .drifting(),
-    );
+    ctx.report(&requirements, format!("the GPU pool admits arm64 machines, such as {arm}, next to amd64"))
+        .help("require `kubernetes.io/arch In [amd64]`, or list both if the images are built for both")
+        .fix(
+            Fix::new("require amd64; check that no image is for arm64 alone", Safety::Unsafe)
+                .append(&requirements, json!({"key": ARCH, "operator": "In", "values": ["amd64"]}))
+                .drifting(),
+        );
 }

@@ -129,22 +129,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let requirements = pool.requirements();
-    ctx.report(
-        &requirements,
-        format!("the GPU pool admits {first} and its kin, which report 0 GPUs"),
-    )
-    .help(format!(
-        "require `{COUNT} Gt 0`, or name the family if it is meant"
-    ))
-    .fix(
-        Fix::new(
-            "require whole GPUs; check that nothing runs on shares",
-            Safety::Unsafe,
-        )
-        .append(
-            &requirements,
-            json!({"key": COUNT, "operator": "Gt", "values": ["0"]}),
-        )
-        .drifting(),
-    );
+    ctx.report(&requirements, format!("the GPU pool admits {first} and its kin, which report 0 GPUs"))
+        .help(format!("require `{COUNT} Gt 0`, or name the family if it is meant"))
+        .fix(
+            Fix::new("require whole GPUs; check that nothing runs on shares", Safety::Unsafe)
+                .append(&requirements, json!({"key": COUNT, "operator": "Gt", "values": ["0"]}))
+                .drifting(),
+        );
 }

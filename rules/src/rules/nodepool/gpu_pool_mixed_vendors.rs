@@ -118,10 +118,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let has = |resource: &str| types.iter().any(|t| t.devices(resource) > 0);
-    let others: TypeSet = types
-        .iter()
-        .filter(|t| t.devices("amd.com/gpu") > 0 || t.devices("habana.ai/gaudi") > 0)
-        .collect();
+    let others: TypeSet =
+        types.iter().filter(|t| t.devices("amd.com/gpu") > 0 || t.devices("habana.ai/gaudi") > 0).collect();
     let Some(first) = others.names().next() else {
         return;
     };
@@ -129,26 +127,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if !has("nvidia.com/gpu") || super::names_one_of(&pool, &others) {
         return;
     }
-    let key = if pool.is_auto_mode() {
-        "eks.amazonaws.com/instance-gpu-manufacturer"
-    } else {
-        VENDOR
-    };
+    let key = if pool.is_auto_mode() { "eks.amazonaws.com/instance-gpu-manufacturer" } else { VENDOR };
     let requirements = pool.requirements();
-    ctx.report(
-        &requirements,
-        format!("the GPU pool admits NVIDIA's types and others, such as {first}"),
-    )
-    .help(format!("require `{key} In [nvidia]`, or name the families"))
-    .fix(
-        Fix::new(
-            "require nvidia; check that nothing needs the others",
-            Safety::Unsafe,
-        )
-        .append(
-            &requirements,
-            json!({"key": key, "operator": "In", "values": ["nvidia"]}),
-        )
-        .drifting(),
-    );
+    ctx.report(&requirements, format!("the GPU pool admits NVIDIA's types and others, such as {first}"))
+        .help(format!("require `{key} In [nvidia]`, or name the families"))
+        .fix(
+            Fix::new("require nvidia; check that nothing needs the others", Safety::Unsafe)
+                .append(&requirements, json!({"key": key, "operator": "In", "values": ["nvidia"]}))
+                .drifting(),
+        );
 }

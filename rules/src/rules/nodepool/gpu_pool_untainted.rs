@@ -101,9 +101,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let taints = pool.template_spec().get("taints");
     let keeps_away = |taint: &crate::node::Node<'_>| {
         let effect = taint.get("effect");
-        taint.is_unknown()
-            || effect.is_unknown()
-            || matches!(effect.text(), Some("NoSchedule" | "NoExecute"))
+        taint.is_unknown() || effect.is_unknown() || matches!(effect.text(), Some("NoSchedule" | "NoExecute"))
     };
     if taints.is_unknown() || taints.items().any(|t| keeps_away(&t)) {
         return;
@@ -116,20 +114,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let key = accelerator_resource(&types).unwrap_or("nvidia.com/gpu");
     let name = object.title();
-    ctx.report(
-        &taints,
-        format!("GPU pool `{name}` has no taint that keeps other pods off its nodes"),
-    )
-    .help(format!("add the taint `{key}=true:NoSchedule`"))
-    .fix(
-        Fix::new(
-            format!("taint the pool with `{key}`; check that its DaemonSets tolerate it"),
-            Safety::Unsafe,
-        )
-        .append(
-            &taints,
-            json!({"key": key, "value": "true", "effect": "NoSchedule"}),
-        )
-        .drifting(),
-    );
+    ctx.report(&taints, format!("GPU pool `{name}` has no taint that keeps other pods off its nodes"))
+        .help(format!("add the taint `{key}=true:NoSchedule`"))
+        .fix(
+            Fix::new(
+                format!("taint the pool with `{key}`; check that its DaemonSets tolerate it"),
+                Safety::Unsafe,
+            )
+            .append(&taints, json!({"key": key, "value": "true", "effect": "NoSchedule"}))
+            .drifting(),
+        );
 }

@@ -125,14 +125,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let name = object.title();
     let by_nodes = limits.get("nodes").exists();
-    let finding = ctx.report(
-        &limits.get(resource),
-        format!("GPU pool `{name}` has no limit on `{resource}`"),
-    );
+    let finding =
+        ctx.report(&limits.get(resource), format!("GPU pool `{name}` has no limit on `{resource}`"));
     if by_nodes {
-        finding.severity(Severity::Info).help(format!(
-            "`nodes` counts machines of any size alike; add a limit on `{resource}`"
-        ));
+        finding
+            .severity(Severity::Info)
+            .help(format!("`nodes` counts machines of any size alike; add a limit on `{resource}`"));
     } else {
         finding.help(format!(
             "add `{resource}` to `spec.limits`, or a runaway autoscaler buys all that the quota allows"
@@ -154,19 +152,13 @@ fn counted(pool: &NodePool<'_>) -> Vec<&'static str> {
         counts.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         return counts.into_iter().map(|(_, resource)| resource).collect();
     }
-    let tainted: Vec<&str> = pool
-        .template_spec()
-        .get("taints")
-        .items()
-        .filter_map(|t| t.get("key").text())
-        .collect();
+    let tainted: Vec<&str> =
+        pool.template_spec().get("taints").items().filter_map(|t| t.get("key").text()).collect();
     let named = |r: &&'static str| tainted.contains(r);
     let Some(first) = KARPENTER_ACCELERATORS.iter().copied().find(|r| named(r)) else {
         return Vec::new();
     };
     // The types are not known for sure: any accelerator limit will do.
     let others = KARPENTER_ACCELERATORS.iter().copied();
-    std::iter::once(first)
-        .chain(others.filter(|r| *r != first))
-        .collect()
+    std::iter::once(first).chain(others.filter(|r| *r != first)).collect()
 }

@@ -177,12 +177,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 /// What the pool names, and no limit lets through.
-fn named(
-    object: &Object,
-    types: &TypeSet,
-    limits: &[(Node<'_>, &str, i128)],
-    ctx: &mut Context<'_>,
-) {
+fn named(object: &Object, types: &TypeSet, limits: &[(Node<'_>, &str, i128)], ctx: &mut Context<'_>) {
     let Some(list) = RequirementList::of(object) else {
         return;
     };
@@ -190,8 +185,7 @@ fn named(
         let Some(key) = item.key().map(normalise).filter(|k| NAMING.contains(k)) else {
             continue;
         };
-        let Some(index) = catalog::index(key).filter(|_| item.operator() == Some(Operator::In))
-        else {
+        let Some(index) = catalog::index(key).filter(|_| item.operator() == Some(Operator::In)) else {
             continue;
         };
         for value in item.values().items() {
@@ -201,28 +195,20 @@ fn named(
             let Some(with) = index.with(text).map(|with| with.and(types)) else {
                 continue;
             };
-            let exceeded = limits
-                .iter()
-                .find(|(_, name, limit)| with.iter().all(|t| t.capacity(name) > *limit));
+            let exceeded =
+                limits.iter().find(|(_, name, limit)| with.iter().all(|t| t.capacity(name) > *limit));
             let Some((node, name, _)) = exceeded.filter(|_| !with.is_empty()) else {
                 continue;
             };
-            ctx.report(
-                &value,
-                format!("`{}` never fits under the limit on `{name}`", shown(text)),
-            )
-            .severity(Severity::Warning)
-            .help("raise the limit, or take the name out")
-            .related(object, node, "the limit");
+            ctx.report(&value, format!("`{}` never fits under the limit on `{name}`", shown(text)))
+                .severity(Severity::Warning)
+                .help("raise the limit, or take the name out")
+                .related(object, node, "the limit");
         }
     }
 }
 
 /// A capacity as people write it.
 fn amount(name: &str, milli: i128) -> String {
-    if name == "memory" {
-        format!("{}Gi", milli / 1000 / (1 << 30))
-    } else {
-        format!("{}", milli / 1000)
-    }
+    if name == "memory" { format!("{}Gi", milli / 1000 / (1 << 30)) } else { format!("{}", milli / 1000) }
 }

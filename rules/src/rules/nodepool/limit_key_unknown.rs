@@ -119,13 +119,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             continue;
         }
         let meant = meant(key, &pool);
-        let finding = ctx.report(
-            &node,
-            format!(
-                "no instance type has `{}`, so this limits nothing",
-                shown(key)
-            ),
-        );
+        let finding =
+            ctx.report(&node, format!("no instance type has `{}`, so this limits nothing", shown(key)));
         finding.at_key();
         match meant {
             Some(name) => {
@@ -145,9 +140,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 /// Whether a NodeOverlay gives the resource to instance types.
 fn overlaid(key: &str, ctx: &Context<'_>) -> bool {
-    ctx.index()
-        .of(Kind::NODE_OVERLAY)
-        .any(|o| o.path(&["spec", "capacity", key]).exists())
+    ctx.index().of(Kind::NODE_OVERLAY).any(|o| o.path(&["spec", "capacity", key]).exists())
 }
 
 fn meant(key: &str, pool: &NodePool<'_>) -> Option<&'static str> {

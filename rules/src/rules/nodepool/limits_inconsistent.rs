@@ -149,20 +149,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
 }
 
-fn report(
-    object: &Object,
-    wanted: &Limit<'_>,
-    other: &Limit<'_>,
-    reach: &Reach,
-    ctx: &mut Context<'_>,
-) {
+fn report(object: &Object, wanted: &Limit<'_>, other: &Limit<'_>, reach: &Reach, ctx: &mut Context<'_>) {
     let (resource, goal) = (wanted.name, reach.goal);
     let finding = ctx.report(
         &other.node,
-        format!(
-            "the `{}` limit stops the pool at {} of {goal} `{resource}`",
-            other.name, reach.most
-        ),
+        format!("the `{}` limit stops the pool at {} of {goal} `{resource}`", other.name, reach.most),
     );
     finding.help(match reach.need {
         Some(need) => format!(
@@ -201,15 +192,10 @@ fn reach(types: &[&InstanceType], wanted: &Limit<'_>, other: &Limit<'_>) -> Opti
         return None;
     }
     if goal > COUNTED {
-        return Some(Reach {
-            most: other.milli * devices / cost,
-            goal,
-            need: None,
-        });
+        return Some(Reach { most: other.milli * devices / cost, goal, need: None });
     }
-    let mut sizes: Vec<(usize, i128)> = bearing()
-        .filter_map(|(devices, cost)| Some((usize::try_from(devices).ok()?, cost)))
-        .collect();
+    let mut sizes: Vec<(usize, i128)> =
+        bearing().filter_map(|(devices, cost)| Some((usize::try_from(devices).ok()?, cost))).collect();
     sizes.sort_unstable();
     sizes.dedup_by_key(|(devices, _)| *devices);
     // What so many devices cost at least.
@@ -223,11 +209,7 @@ fn reach(types: &[&InstanceType], wanted: &Limit<'_>, other: &Limit<'_>) -> Opti
     let last = |keep: &dyn Fn(i128) -> bool| least.iter().rposition(|cost| cost.is_some_and(keep));
     let most = last(&|cost| cost <= other.milli)?;
     let alone = last(&|_| true)?;
-    (most < alone).then(|| Reach {
-        most: most as i128,
-        goal: alone as i128,
-        need: least[alone],
-    })
+    (most < alone).then(|| Reach { most: most as i128, goal: alone as i128, need: least[alone] })
 }
 
 /// What one node of a type counts against a limit, in thousandths.

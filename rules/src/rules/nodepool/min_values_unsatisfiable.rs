@@ -101,20 +101,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             continue;
         };
         told |= too_few_written(&item, number, ctx)
-            || pool
-                .as_ref()
-                .is_some_and(|pool| too_few_kinds(pool, &item, number, ctx));
+            || pool.as_ref().is_some_and(|pool| too_few_kinds(pool, &item, number, ctx));
         first.get_or_insert(wanted);
     }
     if let (Some(pool), Some(wanted), false) = (pool, first, told)
         && pool.hardware() == Hardware::Mixed
     {
-        ctx.report(
-            &wanted,
-            "with `minValues` Karpenter no longer keeps GPU instances out of this pool",
-        )
-        .severity(Severity::Warning)
-        .help("add a requirement on `karpenter.k8s.aws/instance-category`, such as In [c, m, r]");
+        ctx.report(&wanted, "with `minValues` Karpenter no longer keeps GPU instances out of this pool")
+            .severity(Severity::Warning)
+            .help("add a requirement on `karpenter.k8s.aws/instance-category`, such as In [c, m, r]");
     }
 }
 
@@ -130,17 +125,10 @@ fn too_few_written(item: &Item<'_>, wanted: i64, ctx: &mut Context<'_>) -> bool 
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
     let distinct = texts.iter().collect::<BTreeSet<_>>().len();
     if texts.len() < wanted {
-        let message = format!(
-            "`minValues` is {wanted}, but the list has {}",
-            count(texts.len())
-        );
-        ctx.report(&node, message)
-            .help("the API server refuses it: list more values, or lower the number");
+        let message = format!("`minValues` is {wanted}, but the list has {}", count(texts.len()));
+        ctx.report(&node, message).help("the API server refuses it: list more values, or lower the number");
     } else if distinct < wanted {
-        let message = format!(
-            "`minValues` is {wanted}, but only {} differ",
-            count(distinct)
-        );
+        let message = format!("`minValues` is {wanted}, but only {} differ", count(distinct));
         ctx.report(&node, message)
             .refused_by(None)
             .help("the scheduler counts a repeated value once, and starts no node");

@@ -69,24 +69,20 @@ fn is_new(key: &str, value: &str) -> bool {
     let known = crate::catalog::values(key).is_some_and(|all| all.contains(value));
     !known
         && value.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && value
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c))
+        && value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c))
 }
 
 /// Whether a requirement names one of the types, or the family of one.
 fn names_one_of(pool: &NodePool<'_>, types: &crate::catalog::TypeSet) -> bool {
-    pool.catalogue_pool()
-        .requirements
-        .iter()
-        .filter(|r| r.op == Operator::In)
-        .any(|r| match normalise(&r.key) {
+    pool.catalogue_pool().requirements.iter().filter(|r| r.op == Operator::In).any(|r| {
+        match normalise(&r.key) {
             "node.kubernetes.io/instance-type" => {
                 types.names().any(|name| r.values.iter().any(|v| v == name))
             }
-            "karpenter.k8s.aws/instance-family" => types
-                .iter()
-                .any(|t| r.values.iter().any(|v| v == t.family())),
+            "karpenter.k8s.aws/instance-family" => {
+                types.iter().any(|t| r.values.iter().any(|v| v == t.family()))
+            }
             _ => false,
-        })
+        }
+    })
 }

@@ -75,11 +75,7 @@ pub(crate) static RULE: Rule = Rule {
     severity: Severity::Error,
     since: "0.1.0",
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
-    reads: &[
-        Kind::NODE_POOL,
-        Kind::EC2_NODE_CLASS,
-        Kind::AUTO_MODE_NODE_CLASS,
-    ],
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
     params: &[],
     refused_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Safe),
@@ -106,12 +102,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     if !reference.exists() {
-        ctx.report(
-            &reference,
-            "`nodeClassRef` is missing, so the API server refuses the object",
-        )
-        .refused_by(SERVER)
-        .help("add it with `group`, `kind` and `name`");
+        ctx.report(&reference, "`nodeClassRef` is missing, so the API server refuses the object")
+            .refused_by(SERVER)
+            .help("add it with `group`, `kind` and `name`");
         return;
     }
     if !reference.is_mapping() {
@@ -122,10 +115,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if version.exists() && empty(&group) {
         old_field(&reference, &version, ctx);
     } else if let Some((prefix, _)) = group.text().and_then(|g| g.split_once('/')) {
-        let finding = ctx.report(
-            &group,
-            "`nodeClassRef.group` takes a group without a version",
-        );
+        let finding = ctx.report(&group, "`nodeClassRef.group` takes a group without a version");
         finding
             .refused_by(SERVER)
             .help(format!("write `{prefix}`"))
@@ -144,13 +134,9 @@ fn empty(node: &Node<'_>) -> bool {
 fn old_field(reference: &Node<'_>, version: &Node<'_>, ctx: &mut Context<'_>) {
     let group = version.text().map(|v| v.split('/').next().unwrap_or(v));
     let complete = !empty(&reference.get("kind")) && !empty(&reference.get("name"));
-    let finding = ctx.report(
-        version,
-        "`nodeClassRef.apiVersion` was v1beta1's; v1 wants `group` and refuses the object",
-    );
-    finding
-        .refused_by(SERVER)
-        .help("replace it by `group`, which is what stands before the `/`");
+    let finding = ctx
+        .report(version, "`nodeClassRef.apiVersion` was v1beta1's; v1 wants `group` and refuses the object");
+    finding.refused_by(SERVER).help("replace it by `group`, which is what stands before the `/`");
     if let Some(group) = group.filter(|g| g.contains('.') && complete) {
         finding.fix(
             Fix::new(format!("write `group: {group}` instead"), Safety::Safe)
@@ -164,10 +150,7 @@ fn old_field(reference: &Node<'_>, version: &Node<'_>, ctx: &mut Context<'_>) {
 fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool {
     let (group, kind) = (reference.get("group"), reference.get("kind"));
     let fields = ["group", "kind", "name"];
-    let lacking: Vec<&str> = fields
-        .into_iter()
-        .filter(|f| empty(&reference.get(f)))
-        .collect();
+    let lacking: Vec<&str> = fields.into_iter().filter(|f| empty(&reference.get(f))).collect();
     let Some(first) = lacking.first() else {
         return false;
     };
@@ -175,19 +158,13 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool
     let guess = guess(&group, &kind, object, ctx);
     let since_1_1 = ctx.platform().karpenter >= Version::new(1, 1);
     // Of several the whole reference is the place.
-    let place = if lacking.len() > 1 && !object.is_partial() {
-        reference.clone()
-    } else {
-        reference.get(first)
-    };
+    let place =
+        if lacking.len() > 1 && !object.is_partial() { reference.clone() } else { reference.get(first) };
     let words = match words.as_slice() {
         [one, two, three] => format!("{one}, {two} and {three}"),
         few => few.join(" and "),
     };
-    let finding = ctx.report(
-        &place,
-        format!("`nodeClassRef` lacks {words}, which v1 requires"),
-    );
+    let finding = ctx.report(&place, format!("`nodeClassRef` lacks {words}, which v1 requires"));
     // An empty text is refused since 1.1.
     let written = lacking.iter().all(|f| reference.get(f).exists());
     if !written || since_1_1 {
@@ -197,10 +174,7 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool
         finding.help("write `group`, `kind` and `name` of the class");
         return true;
     };
-    finding.help(format!(
-        "on this provider it is `{}` of group `{}`",
-        class.kind, class.group
-    ));
+    finding.help(format!("on this provider it is `{}` of group `{}`", class.kind, class.group));
     // Nobody can guess a name.
     if !lacking.contains(&"name") {
         let mut fix = Fix::new(format!("refer to the {class}"), safety);
@@ -216,28 +190,15 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool
 }
 
 /// The class kind that is meant, and how sure that is.
-fn guess(
-    group: &Node<'_>,
-    kind: &Node<'_>,
-    object: &Object,
-    ctx: &Context<'_>,
-) -> Option<(Kind, Safety)> {
+fn guess(group: &Node<'_>, kind: &Node<'_>, object: &Object, ctx: &Context<'_>) -> Option<(Kind, Safety)> {
     if !empty(group) {
-        let class = [AWS, AUTO]
-            .into_iter()
-            .find(|k| group.text() == Some(k.group))?;
+        let class = [AWS, AUTO].into_iter().find(|k| group.text() == Some(k.group))?;
         return Some((class, Safety::Safe));
     }
     if !empty(kind) {
-        let class = [AWS, AUTO]
-            .into_iter()
-            .find(|k| kind.text() == Some(k.kind))?;
+        let class = [AWS, AUTO].into_iter().find(|k| kind.text() == Some(k.kind))?;
         // `NodeClass` is a word that other providers may use too.
-        let safety = if class == AWS {
-            Safety::Safe
-        } else {
-            Safety::Unsafe
-        };
+        let safety = if class == AWS { Safety::Safe } else { Safety::Unsafe };
         return Some((class, safety));
     }
     let index = ctx.index();
@@ -257,12 +218,9 @@ fn mismatch(reference: &Node<'_>, ctx: &mut Context<'_>) {
         return;
     };
     if group_text == "karpenter.sh" {
-        ctx.report(
-            &group,
-            "group `karpenter.sh` has no node classes, so Karpenter ignores the pool",
-        )
-        .refused_by(IGNORED)
-        .help("on AWS the group is `karpenter.k8s.aws`, in EKS Auto Mode `eks.amazonaws.com`");
+        ctx.report(&group, "group `karpenter.sh` has no node classes, so Karpenter ignores the pool")
+            .refused_by(IGNORED)
+            .help("on AWS the group is `karpenter.k8s.aws`, in EKS Auto Mode `eks.amazonaws.com`");
         return;
     }
     let Some(class) = [AWS, AUTO].into_iter().find(|k| group_text == k.group) else {
@@ -271,13 +229,9 @@ fn mismatch(reference: &Node<'_>, ctx: &mut Context<'_>) {
     if text == class.kind {
         return;
     }
-    let finding = ctx.report(
-        &kind,
-        format!("group `{group_text}` has no `{text}`, so Karpenter ignores the pool"),
-    );
-    finding
-        .refused_by(IGNORED)
-        .help(format!("the kind of this group is `{}`", class.kind));
+    let finding =
+        ctx.report(&kind, format!("group `{group_text}` has no `{text}`, so Karpenter ignores the pool"));
+    finding.refused_by(IGNORED).help(format!("the kind of this group is `{}`", class.kind));
     if text.eq_ignore_ascii_case(class.kind) || (class == AWS && text == "AWSNodeTemplate") {
         let title = format!("write `{}`", class.kind);
         finding.fix(Fix::new(title, Safety::Safe).set(&kind, json!(class.kind)));

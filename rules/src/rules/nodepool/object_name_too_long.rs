@@ -94,9 +94,6 @@ fn judge(node: &Node<'_>, what: &str, ctx: &mut Context<'_>) {
     let Some(length) = node.text().map(str::len).filter(|l| (64..=253).contains(l)) else {
         return;
     };
-    ctx.report(
-        node,
-        format!("a name of {length} characters is no label value: {what}"),
-    )
-    .help(format!("choose a name of at most {LONGEST} characters"));
+    ctx.report(node, format!("a name of {length} characters is no label value: {what}"))
+        .help(format!("choose a name of at most {LONGEST} characters"));
 }

@@ -164,15 +164,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         finding.severity(Severity::Info);
     }
     finding.help(format!("require `{key} Gt 0` as well")).fix(
-        Fix::new(
-            "require a device; check that nothing runs on the machines without",
-            Safety::Unsafe,
-        )
-        .append(
-            &pool.requirements(),
-            json!({"key": key, "operator": "Gt", "values": ["0"]}),
-        )
-        .drifting(),
+        Fix::new("require a device; check that nothing runs on the machines without", Safety::Unsafe)
+            .append(&pool.requirements(), json!({"key": key, "operator": "Gt", "values": ["0"]}))
+            .drifting(),
     );
 }
 

@@ -108,11 +108,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 fn nothing(item: &Item<'_>, ctx: &mut Context<'_>) {
-    ctx.report(
-        &item.values(),
-        "`In` without values matches nothing, and the API server refuses it",
-    )
-    .help("list the values, or write `operator: Exists` for any value");
+    ctx.report(&item.values(), "`In` without values matches nothing, and the API server refuses it")
+        .help("list the values, or write `operator: Exists` for any value");
 }
 
 fn everything(item: &Item<'_>, place: Place, ctx: &mut Context<'_>) {
@@ -129,8 +126,7 @@ fn everything(item: &Item<'_>, place: Place, ctx: &mut Context<'_>) {
         finding.severity(Severity::Warning)
     };
     finding.help("list the values to exclude, or write `operator: Exists`");
-    let mut fix =
-        Fix::new("write `Exists`", Safety::Safe).set(&item.0.get("operator"), json!("Exists"));
+    let mut fix = Fix::new("write `Exists`", Safety::Safe).set(&item.0.get("operator"), json!("Exists"));
     if !item.values().is_absent() {
         fix = fix.remove(&item.values());
     }
@@ -148,12 +144,9 @@ fn ignored(item: &Item<'_>, operator: Operator, ctx: &mut Context<'_>) {
         Operator::Exists => "write `operator: In` to choose among them, or remove `values`",
         _ => "write `operator: NotIn` to exclude them, or remove `values`",
     };
-    ctx.report(
-        &values,
-        format!("`{operator}` takes no values: these are ignored"),
-    )
-    .severity(Severity::Warning)
-    .help(help);
+    ctx.report(&values, format!("`{operator}` takes no values: these are ignored"))
+        .severity(Severity::Warning)
+        .help(help);
 }
 
 fn number(item: &Item<'_>, operator: Operator, ctx: &mut Context<'_>) {
@@ -182,10 +175,7 @@ fn number(item: &Item<'_>, operator: Operator, ctx: &mut Context<'_>) {
     let node = values.index(0);
     ctx.report(
         &node,
-        format!(
-            "`{operator}` compares whole numbers from 0 up, and `{}` is none",
-            shown(text)
-        ),
+        format!("`{operator}` compares whole numbers from 0 up, and `{}` is none", shown(text)),
     )
     .help("write a number such as \"4\"; memory is in MiB, without a unit");
 }

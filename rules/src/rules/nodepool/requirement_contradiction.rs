@@ -139,11 +139,7 @@ fn known(item: &Item<'_>) -> Option<Requirement> {
 
 fn place<'a>(item: &Item<'a>) -> Node<'a> {
     let values = item.values();
-    if values.exists() {
-        values
-    } else {
-        item.0.get("operator")
-    }
+    if values.exists() { values } else { item.0.get("operator") }
 }
 
 /// Reports the first line that cannot hold together with those before it.
@@ -170,11 +166,9 @@ fn judge(object: &Object, key: &str, lines: &[Line<'_>], ctx: &mut Context<'_>) 
                 shown(&one.to_string()),
                 shown(&requirement.to_string())
             ),
-            several => format!(
-                "the {} requirements on `{}` leave no value together",
-                several.len() + 1,
-                shown(key)
-            ),
+            several => {
+                format!("the {} requirements on `{}` leave no value together", several.len() + 1, shown(key))
+            }
         };
         let finding = ctx.report(node, message);
         finding.help("no node can meet them all: keep the one that is meant");

@@ -120,8 +120,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
         let index = ctx.index();
-        if ctx.strings("domains").iter().any(|own| own == domain)
-            || index.views().label_uses().contains(key)
+        if ctx.strings("domains").iter().any(|own| own == domain) || index.views().label_uses().contains(key)
         {
             continue;
         }
@@ -136,22 +135,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 fn lookalike(item: &Item<'_>, key: &str, word: &str, sure: Sure, ctx: &mut Context<'_>) {
     let node = item.0.get("key");
-    let finding = ctx.report(
-        &node,
-        format!(
-            "`{}` is no label of instances: it narrows nothing",
-            shown(key)
-        ),
-    );
+    let finding = ctx.report(&node, format!("`{}` is no label of instances: it narrows nothing", shown(key)));
     if sure == Sure::Likely {
         finding.severity(Severity::Warning);
     }
     let title = format!("write `{word}`; check which nodes the pool then gets");
-    finding.help(format!("write `{word}`")).fix(
-        Fix::new(title, Safety::Unsafe)
-            .set(&node, json!(word))
-            .drifting(),
-    );
+    finding
+        .help(format!("write `{word}`"))
+        .fix(Fix::new(title, Safety::Unsafe).set(&node, json!(word)).drifting());
 }
 
 /// A label of one's own whose value Karpenter makes up.
@@ -179,18 +170,11 @@ fn made_up(item: &Item<'_>, key: &str, ctx: &mut Context<'_>) {
         // Pods elsewhere may well select a value of their own.
         return;
     };
-    let value = if any_of_a_list {
-        "any one of these values"
-    } else {
-        "a random number"
-    };
+    let value = if any_of_a_list { "any one of these values" } else { "a random number" };
     let here = if whole { "" } else { " here" };
     ctx.report(
         &item.0.get("key"),
-        format!(
-            "no workload{here} selects `{}`, so each node gets {value} for it",
-            shown(key)
-        ),
+        format!("no workload{here} selects `{}`, so each node gets {value} for it", shown(key)),
     )
     .severity(severity)
     .help("give it one value with `In`, or let pods select theirs; it narrows no instance type");

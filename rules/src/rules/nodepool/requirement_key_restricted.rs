@@ -129,9 +129,7 @@ fn judge(node: &Node<'_>, key: &str, place: Place, provider: Provider, ctx: &mut
             return;
         }
         let finding = ctx.report(node, message(key, refusal.reason, label));
-        finding
-            .refused_by(Some(refusal.by))
-            .help(help(key, refusal.reason));
+        finding.refused_by(Some(refusal.by)).help(help(key, refusal.reason));
         if label {
             finding.at_key();
         } else if let Some(word) = meant(key) {
@@ -143,19 +141,13 @@ fn judge(node: &Node<'_>, key: &str, place: Place, provider: Provider, ctx: &mut
         return;
     };
     let (message, word) = match provider {
-        Provider::AutoMode => (
-            format!("`{}` is no label of EKS Auto Mode's nodes", shown(key)),
-            "in Auto Mode",
-        ),
-        _ => (
-            format!("`{}` is a label of EKS Auto Mode alone", shown(key)),
-            "with an EC2NodeClass",
-        ),
+        Provider::AutoMode => {
+            (format!("`{}` is no label of EKS Auto Mode's nodes", shown(key)), "in Auto Mode")
+        }
+        _ => (format!("`{}` is a label of EKS Auto Mode alone", shown(key)), "with an EC2NodeClass"),
     };
     let finding = ctx.report(node, message);
-    finding
-        .refused_by(None)
-        .help(format!("{word} the key is `{other}`"));
+    finding.refused_by(None).help(format!("{word} the key is `{other}`"));
     if label {
         finding.at_key();
     } else {
@@ -165,12 +157,9 @@ fn judge(node: &Node<'_>, key: &str, place: Place, provider: Provider, ctx: &mut
 
 fn rename(finding: &mut Finding, node: &Node<'_>, word: &str) {
     finding.fix(
-        Fix::new(
-            format!("write `{word}`; check which nodes the pool then gets"),
-            Safety::Unsafe,
-        )
-        .drifting()
-        .set(node, json!(word)),
+        Fix::new(format!("write `{word}`; check which nodes the pool then gets"), Safety::Unsafe)
+            .drifting()
+            .set(node, json!(word)),
     );
 }
 
@@ -188,18 +177,11 @@ fn message(key: &str, reason: Reason, label: bool) -> String {
         Reason::Domain(domain) => {
             format!("`{key}` is none of the labels that Karpenter allows under `{domain}`")
         }
-        Reason::NodePool => {
-            "every node has `karpenter.sh/nodepool` by itself: it cannot be set".to_owned()
-        }
-        Reason::Hostname if label => {
-            "`kubernetes.io/hostname` cannot be one name for every node".to_owned()
-        }
-        Reason::Hostname => {
-            "`kubernetes.io/hostname` names a node that does not exist yet".to_owned()
-        }
+        Reason::NodePool => "every node has `karpenter.sh/nodepool` by itself: it cannot be set".to_owned(),
+        Reason::Hostname if label => "`kubernetes.io/hostname` cannot be one name for every node".to_owned(),
+        Reason::Hostname => "`kubernetes.io/hostname` names a node that does not exist yet".to_owned(),
         Reason::NodeClass => {
-            "`karpenter.k8s.aws/ec2nodeclass` passes the API server, but Karpenter refuses it"
-                .to_owned()
+            "`karpenter.k8s.aws/ec2nodeclass` passes the API server, but Karpenter refuses it".to_owned()
         }
         Reason::Since(version) => format!("`{key}` is taken from Karpenter {version} on"),
         Reason::NotInOverlay => format!("`{key}` cannot be asked for in a NodeOverlay"),
@@ -214,13 +196,9 @@ fn help(key: &str, reason: Reason) -> String {
     match reason {
         Reason::Domain(_) => match meant(key) {
             Some(word) => format!("write `{word}`"),
-            None => {
-                "take a documented key, or a domain of your own for a label of your own".to_owned()
-            }
+            None => "take a documented key, or a domain of your own for a label of your own".to_owned(),
         },
-        Reason::NodePool => {
-            "remove it; to choose this pool, pods select `karpenter.sh/nodepool`".to_owned()
-        }
+        Reason::NodePool => "remove it; to choose this pool, pods select `karpenter.sh/nodepool`".to_owned(),
         Reason::Hostname => "remove it: Karpenter makes the nodes".to_owned(),
         Reason::NodeClass => "remove it: `nodeClassRef` says which class the nodes have".to_owned(),
         Reason::Since(version) => {
@@ -231,8 +209,7 @@ fn help(key: &str, reason: Reason) -> String {
             "take a domain of your own, or set `platform.karpenter` to what runs".to_owned()
         }
         Reason::Malformed => {
-            "a key is a name of at most 63 letters, digits, `-`, `_`, `.`, after `domain/` or not"
-                .to_owned()
+            "a key is a name of at most 63 letters, digits, `-`, `_`, `.`, after `domain/` or not".to_owned()
         }
     }
 }
@@ -316,11 +293,7 @@ fn elsewhere(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) 
         Provider::AutoMode => format!("no node has `{key}`: all pools are EKS Auto Mode's"),
         _ => format!("no node has `{key}`: no pool is EKS Auto Mode's"),
     };
-    let severity = if ctx.index().knows(Kind::NODE_POOL) {
-        Severity::Error
-    } else {
-        Severity::Warning
-    };
+    let severity = if ctx.index().knows(Kind::NODE_POOL) { Severity::Error } else { Severity::Warning };
     let finding = ctx.report(node, message);
     finding
         .severity(severity)
@@ -337,25 +310,17 @@ fn elsewhere(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) 
 
 fn of_pod(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) {
     // Whoever names a host means a node that is there; the old key has its own rule.
-    if matches!(
-        key,
-        "kubernetes.io/hostname" | "karpenter.sh/provisioner-name"
-    ) {
+    if matches!(key, "kubernetes.io/hostname" | "karpenter.sh/provisioner-name") {
         return;
     }
     let Some(refusal) = refusal(key, Place::Pod, ctx.platform().karpenter, true) else {
         return;
     };
-    let finding = ctx.report(
-        node,
-        format!("Karpenter ignores pods that select `{}`", shown(key)),
-    );
+    let finding = ctx.report(node, format!("Karpenter ignores pods that select `{}`", shown(key)));
     finding.refused_by(Some(refusal.by));
     finding.help(match meant(key) {
         Some(word) => format!("select `{word}`"),
-        None => {
-            "select `karpenter.sh/nodepool`, or a label that the pool gives its nodes".to_owned()
-        }
+        None => "select `karpenter.sh/nodepool`, or a label that the pool gives its nodes".to_owned(),
     });
     if selector {
         finding.at_key();

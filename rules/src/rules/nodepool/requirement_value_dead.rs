@@ -111,9 +111,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
         return;
     };
-    let lists = |item: &Item<'_>| {
-        item.operator() == Some(Operator::In) && item.values().items().nth(1).is_some()
-    };
+    let lists =
+        |item: &Item<'_>| item.operator() == Some(Operator::In) && item.values().items().nth(1).is_some();
     if !list.items().any(|item| lists(&item)) {
         return;
     }
@@ -160,10 +159,7 @@ fn judge(
         more => format!(", nor {more} more of the list"),
     };
     let by = excluded_by(pool, key, text);
-    let finding = ctx.report(
-        first,
-        format!("no type of the pool has the {name} `{}`{more}", shown(text)),
-    );
+    let finding = ctx.report(first, format!("no type of the pool has the {name} `{}`{more}", shown(text)));
     finding.help(match by.as_deref() {
         Some(by) => format!("the requirement on `{by}` excludes it: take it out, or loosen that"),
         None => "the other requirements exclude it: take it out, or loosen them".to_owned(),
@@ -179,9 +175,7 @@ fn judge(
             "take the values out; check that it was not the other one that was wrong"
         };
         // From the end, so that the places of those before stay what they are.
-        let fix = (dead.iter().rev()).fold(Fix::new(title, Safety::Unsafe), |fix, node| {
-            fix.remove(node)
-        });
+        let fix = (dead.iter().rev()).fold(Fix::new(title, Safety::Unsafe), |fix, node| fix.remove(node));
         finding.fix(fix);
     }
 }

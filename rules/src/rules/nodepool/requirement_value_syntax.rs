@@ -110,10 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 fn report(item: &Item<'_>, node: &Node<'_>, text: &str, place: Place, ctx: &mut Context<'_>) {
-    let finding = ctx.report(
-        node,
-        format!("no label can have the value `{}`", shown(text)),
-    );
+    let finding = ctx.report(node, format!("no label can have the value `{}`", shown(text)));
     if place == Place::Claim {
         finding.refused_by(None);
     }
@@ -138,17 +135,12 @@ fn report(item: &Item<'_>, node: &Node<'_>, text: &str, place: Place, ctx: &mut 
     } else if text.len() > 63 {
         finding.help("a label's value has at most 63 characters");
     } else {
-        finding
-            .help("write letters, digits, `-`, `_` and `.`, with a letter or digit at both ends");
+        finding.help("write letters, digits, `-`, `_` and `.`, with a letter or digit at both ends");
     }
 }
 
 /// The values that a comma separates, where each of them can be one.
 fn split(text: &str) -> Vec<&str> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    if parts.iter().all(|p| !p.is_empty() && is_label_value(p)) {
-        parts
-    } else {
-        Vec::new()
-    }
+    if parts.iter().all(|p| !p.is_empty() && is_label_value(p)) { parts } else { Vec::new() }
 }

@@ -151,11 +151,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         nodes(object, &list, ctx);
         return;
     }
-    let asker = if object.is(Kind::DAEMON_SET) {
-        Asker::Followers
-    } else {
-        Asker::Pods
-    };
+    let asker = if object.is(Kind::DAEMON_SET) { Asker::Followers } else { Asker::Pods };
     for template in templates(object) {
         pods(&template, asker, ctx);
     }
@@ -189,13 +185,7 @@ fn pods(template: &Template<'_>, asker: Asker, ctx: &mut Context<'_>) {
         let key = Provider::AutoMode.label(key);
         let values = vec![value];
         let refused = is_refused(&key, &values, asker, ctx);
-        let asked = Asked {
-            asker,
-            key: &key,
-            excluded: false,
-            refused,
-            values,
-        };
+        let asked = Asked { asker, key: &key, excluded: false, refused, values };
         judge(&asked, ctx);
     }
     let terms = template.spec.path(&[
@@ -221,15 +211,8 @@ fn asked(item: &Item<'_>, asker: Asker, provider: Provider, place: Place, ctx: &
     }
     let key = provider.label(key);
     let values: Vec<Node<'_>> = item.values().items().collect();
-    let refused =
-        operator == Operator::In && place != Place::Claim && is_refused(&key, &values, asker, ctx);
-    let asked = Asked {
-        asker,
-        key: &key,
-        excluded: operator == Operator::NotIn,
-        refused,
-        values,
-    };
+    let refused = operator == Operator::In && place != Place::Claim && is_refused(&key, &values, asker, ctx);
+    let asked = Asked { asker, key: &key, excluded: operator == Operator::NotIn, refused, values };
     judge(&asked, ctx);
 }
 
@@ -238,8 +221,7 @@ fn asked(item: &Item<'_>, asker: Asker, provider: Provider, place: Place, ctx: &
 fn is_refused(key: &str, values: &[Node<'_>], asker: Asker, ctx: &Context<'_>) -> bool {
     let valid = |v: &Node<'_>| {
         let known = catalog::values(TENANCY);
-        v.text()
-            .is_none_or(|t| known.is_some_and(|k| k.contains(t)))
+        v.text().is_none_or(|t| known.is_some_and(|k| k.contains(t)))
     };
     key == TENANCY
         && asker != Asker::Followers
@@ -283,14 +265,8 @@ fn unknown(
         (true, false) if !text.is_empty() => Severity::Info,
         _ => Severity::Warning,
     };
-    let finding = ctx.report(
-        node,
-        format!(
-            "no instance type has the {} `{}`",
-            short(asked.key),
-            shown(text)
-        ),
-    );
+    let finding =
+        ctx.report(node, format!("no instance type has the {} `{}`", short(asked.key), shown(text)));
     finding.severity(severity);
     if asked.refused {
         finding.refused_by(Some(Authority::Karpenter));
@@ -377,9 +353,7 @@ fn offered(node: &Node<'_>, text: &str, asked: &Asked<'_>, ctx: &mut Context<'_>
         ),
     };
     let date = catalog::date();
-    ctx.report(node, message)
-        .severity(Severity::Info)
-        .help(format!("so EC2's lists of {date} say: {help}"));
+    ctx.report(node, message).severity(Severity::Info).help(format!("so EC2's lists of {date} say: {help}"));
 }
 
 fn short(key: &str) -> &str {

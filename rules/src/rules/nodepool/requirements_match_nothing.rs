@@ -127,8 +127,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     own.requirements.retain(|r| counts(&r.key, &r.values));
-    own.labels
-        .retain(|(k, v)| counts(k, std::slice::from_ref(v)));
+    own.labels.retain(|(k, v)| counts(k, std::slice::from_ref(v)));
     let keys = scheduling::smallest_conflict(&own, &scheduling::Settings::default());
     if keys.is_empty() || keys.iter().any(|k| contradicts_itself(&own, k)) {
         return;
@@ -139,17 +138,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let message = match names.as_slice() {
         [one] => format!("no instance type meets the requirement on {one} of pool `{name}`"),
         [first @ .., last] => {
-            format!(
-                "no instance type meets the requirements on {} and {last} together",
-                first.join(", ")
-            )
+            format!("no instance type meets the requirements on {} and {last} together", first.join(", "))
         }
         [] => return,
     };
-    let nodes: Vec<(Node<'_>, &String)> = keys
-        .iter()
-        .map(|k| (place(&pool, k).unwrap_or_else(|| pool.requirements()), k))
-        .collect();
+    let nodes: Vec<(Node<'_>, &String)> =
+        keys.iter().map(|k| (place(&pool, k).unwrap_or_else(|| pool.requirements()), k)).collect();
     let Some(((node, _), others)) = nodes.split_last() else {
         return;
     };
@@ -162,11 +156,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         finding.help("the pool stays Ready but never starts a node: change one of them");
     }
     for (other, key) in others {
-        finding.related(
-            object,
-            other,
-            format!("the requirement on `{}`", short(key)),
-        );
+        finding.related(object, other, format!("the requirement on `{}`", short(key)));
     }
 }
 
@@ -196,23 +186,16 @@ fn in_region(object: &Object, pool: &NodePool<'_>, types: &TypeSet, ctx: &mut Co
             with.is_some_and(|types| !types.is_disjoint(offered))
         };
         let node = RequirementList::of(object).and_then(|list| {
-            list.items()
-                .filter(|item| item.operator() == Some(Operator::In))
-                .find_map(|item| {
-                    let index = catalog::index(&list.provider.label(item.key()?))?;
-                    let none = !item.values().items().any(|v| there(index, &v));
-                    none.then(|| item.values())
-                })
+            list.items().filter(|item| item.operator() == Some(Operator::In)).find_map(|item| {
+                let index = catalog::index(&list.provider.label(item.key()?))?;
+                let none = !item.values().items().any(|v| there(index, &v));
+                none.then(|| item.values())
+            })
         });
         let node = node.unwrap_or_else(|| pool.requirements());
-        ctx.report(
-            &node,
-            format!("none of the pool's instance types is offered in `{region}`"),
-        )
-        .severity(Severity::Warning)
-        .help(format!(
-            "so EC2's lists of {date} say: choose types that the region has"
-        ));
+        ctx.report(&node, format!("none of the pool's instance types is offered in `{region}`"))
+            .severity(Severity::Warning)
+            .help(format!("so EC2's lists of {date} say: choose types that the region has"));
     }
     for key in [ZONE, REGION] {
         let Some(requirement) = pool.requirement(key) else {
@@ -221,21 +204,14 @@ fn in_region(object: &Object, pool: &NodePool<'_>, types: &TypeSet, ctx: &mut Co
         let values = requirement.get("values");
         let elsewhere = |v: Node<'_>| {
             v.text().is_some_and(|text| {
-                !text.starts_with(region)
-                    && catalog::regions()
-                        .iter()
-                        .any(|other| text.starts_with(other))
+                !text.starts_with(region) && catalog::regions().iter().any(|other| text.starts_with(other))
             })
         };
         if requirement.get("operator").text() == Some("In")
             && values.items().next().is_some()
             && values.items().all(elsewhere)
         {
-            let what = if key == ZONE {
-                "zones lie"
-            } else {
-                "region lies"
-            };
+            let what = if key == ZONE { "zones lie" } else { "region lies" };
             ctx.report(&values, format!("the pool's {what} outside `{region}`"))
                 .severity(Severity::Warning)
                 .help("choose some of the cluster's, or correct `platform.region`");
@@ -252,9 +228,7 @@ fn counts(key: &str, values: &[String]) -> bool {
     let key = normalise(key);
     match key {
         OS => !values.iter().any(|v| v == "windows"),
-        CAPACITY_TYPE | TENANCY | REGION | ZONE | ZONE_ID | "node.kubernetes.io/windows-build" => {
-            false
-        }
+        CAPACITY_TYPE | TENANCY | REGION | ZONE | ZONE_ID | "node.kubernetes.io/windows-build" => false,
         _ => !key.starts_with("karpenter.k8s.aws/capacity-reservation"),
     }
 }
@@ -276,11 +250,8 @@ fn contradicts_itself(pool: &Pool, key: &str) -> bool {
         .iter()
         .filter(|r| normalise(&r.key) == key)
         .map(|r| Requirement::new(r.op, &r.values, None));
-    let labels = pool
-        .labels
-        .iter()
-        .filter(|(k, _)| normalise(k) == key)
-        .map(|(_, value)| Requirement::is(value));
+    let labels =
+        pool.labels.iter().filter(|(k, _)| normalise(k) == key).map(|(_, value)| Requirement::is(value));
     let mut all: Option<Requirement> = None;
     for line in lines.chain(labels) {
         all = Some(match all {
@@ -298,20 +269,10 @@ fn place<'a>(pool: &NodePool<'a>, key: &str) -> Option<Node<'a>> {
         .strip_prefix("karpenter.k8s.aws/instance-")
         .filter(|_| pool.is_auto_mode())
         .map(|rest| format!("eks.amazonaws.com/instance-{rest}"));
-    let requirement = pool
-        .requirement(key)
-        .or_else(|| pool.requirement(auto.as_deref()?));
+    let requirement = pool.requirement(key).or_else(|| pool.requirement(auto.as_deref()?));
     if let Some(requirement) = requirement {
         let values = requirement.get("values");
-        return Some(if values.exists() {
-            values
-        } else {
-            requirement.get("operator")
-        });
+        return Some(if values.exists() { values } else { requirement.get("operator") });
     }
-    pool.labels()
-        .entries()
-        .into_iter()
-        .find(|(k, _)| normalise(k) == key)
-        .map(|(_, v)| v)
+    pool.labels().entries().into_iter().find(|(k, _)| normalise(k) == key).map(|(_, v)| v)
 }

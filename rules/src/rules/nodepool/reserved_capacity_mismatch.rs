@@ -159,12 +159,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let Some(class) = Ec2NodeClass::new(found) else {
         return;
     };
-    let several = index.all(
-        Kind::EC2_NODE_CLASS.group,
-        Kind::EC2_NODE_CLASS.kind,
-        "default",
-        name,
-    );
+    let several = index.all(Kind::EC2_NODE_CLASS.group, Kind::EC2_NODE_CLASS.kind, "default", name);
     // A second class of the name, or a patch, may have what this one lacks.
     if several.len() > 1 || index.views().classes().is_patched(name) {
         return;
@@ -178,20 +173,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let shown = shown(name);
     let finding = if only {
-        ctx.report(
-            &node,
-            format!("the pool takes reserved capacity alone, and class `{shown}` selects none"),
-        )
+        ctx.report(&node, format!("the pool takes reserved capacity alone, and class `{shown}` selects none"))
     } else {
-        ctx.report(
-            &node,
-            format!("`reserved` is without effect: class `{shown}` selects no reservations"),
-        )
-        .severity(Severity::Warning)
+        ctx.report(&node, format!("`reserved` is without effect: class `{shown}` selects no reservations"))
+            .severity(Severity::Warning)
     };
-    finding
-        .help("write `capacityReservationSelectorTerms` in the class, or take `reserved` out")
-        .related(found, &class.spec(), "the class");
+    finding.help("write `capacityReservationSelectorTerms` in the class, or take `reserved` out").related(
+        found,
+        &class.spec(),
+        "the class",
+    );
 }
 
 /// A class that selects reservations which none of its pools may use.
@@ -214,10 +205,8 @@ fn unused(object: &Object, ctx: &mut Context<'_>) {
     if users.more || users.pools.is_empty() || !users.pools.iter().all(refuses) {
         return;
     }
-    let finding = ctx.report(
-        &terms,
-        "no pool of this class allows `reserved`, so the reservations stay unused",
-    );
+    let finding =
+        ctx.report(&terms, "no pool of this class allows `reserved`, so the reservations stay unused");
     finding
         .severity(Severity::Info)
         .help("add `reserved` to the capacity types of a pool, or take the terms out");
@@ -258,10 +247,7 @@ fn alone(object: &Object, pool: &NodePool<'_>, node: &Node<'_>, ctx: &mut Contex
     {
         return;
     }
-    ctx.report(
-        node,
-        "once its reservations are used up, no other pool takes the pods of this one",
-    )
-    .severity(Severity::Info)
-    .help("add a pool of lower weight, with the same taints and labels, that buys on demand");
+    ctx.report(node, "once its reservations are used up, no other pool takes the pods of this one")
+        .severity(Severity::Info)
+        .help("add a pool of lower weight, with the same taints and labels, that buys on demand");
 }

@@ -122,12 +122,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let usable: Vec<_> = types
         .iter()
-        .filter(|t| {
-            !accelerated
-                || crate::model::fallback::DEVICES
-                    .iter()
-                    .any(|r| t.devices(r) > 0)
-        })
+        .filter(|t| !accelerated || crate::model::fallback::DEVICES.iter().any(|r| t.devices(r) > 0))
         .collect();
     let families: BTreeSet<&str> = usable.iter().map(|t| t.family()).collect();
     let few = usable.len() < FEW;
@@ -142,10 +137,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         _ => types_word(count),
     };
     let behind = super::fallback(object, &pool, ctx.index());
-    let finding = ctx.report(
-        &pool.requirements(),
-        format!("Spot pool `{name}` has only {what} to choose from"),
-    );
+    let finding =
+        ctx.report(&pool.requirements(), format!("Spot pool `{name}` has only {what} to choose from"));
     if on_demand {
         finding
             .severity(Severity::Info)
@@ -156,8 +149,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .help("a pool of lower weight takes its pods when Spot runs out; more types make that rare")
             .related(other, &other.path(&["metadata", "name"]), "this pool");
     } else {
-        finding
-            .help("admit more families and sizes, allow on-demand, or add a pool of lower weight");
+        finding.help("admit more families and sizes, allow on-demand, or add a pool of lower weight");
     }
 }
 

@@ -89,45 +89,30 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     let weight = object.path(&["spec", "weight"]);
     if weight.exists() {
-        ctx.report(
-            &weight,
-            "a static pool has no `weight`: pods do not choose it",
-        )
-        .help("remove `weight`")
-        .fix(Fix::new("remove `weight`", Safety::Safe).remove(&weight));
+        ctx.report(&weight, "a static pool has no `weight`: pods do not choose it")
+            .help("remove `weight`")
+            .fix(Fix::new("remove `weight`", Safety::Safe).remove(&weight));
     }
     // The server looks at the list as a whole: an empty one is fine.
     for (key, node) in pool.limits().entries() {
         if key == "nodes" || is_placeholder(key) || node.is_null() {
             continue;
         }
-        ctx.report(
-            &node,
-            format!(
-                "a static pool takes no limit on `{}`, only on `nodes`",
-                shown(key)
-            ),
-        )
-        .help("remove it: the number of nodes is `replicas`")
-        .at_key();
+        ctx.report(&node, format!("a static pool takes no limit on `{}`, only on `nodes`", shown(key)))
+            .help("remove it: the number of nodes is `replicas`")
+            .at_key();
     }
     let disruption = pool.disruption();
     let policy = disruption.get("consolidationPolicy");
     let after = disruption.get("consolidateAfter");
-    let inert = if policy
-        .text()
-        .is_some_and(|p| p != "WhenEmptyOrUnderutilized")
-    {
+    let inert = if policy.text().is_some_and(|p| p != "WhenEmptyOrUnderutilized") {
         &policy
     } else if after.text().is_some_and(|a| !matches!(a, "0s" | "Never")) {
         &after
     } else {
         return;
     };
-    ctx.report(
-        inert,
-        "a static pool is never consolidated, so this has no effect",
-    )
-    .severity(Severity::Warning)
-    .help("leave the default; budgets still bound how fast nodes are replaced");
+    ctx.report(inert, "a static pool is never consolidated, so this has no effect")
+        .severity(Severity::Warning)
+        .help("leave the default; budgets still bound how fast nodes are replaced");
 }

@@ -94,23 +94,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let pool = object.is(Kind::NODE_POOL);
-    let spec = if pool {
-        object.path(&["spec", "template", "spec"])
-    } else {
-        object.get("spec")
-    };
+    let spec = if pool { object.path(&["spec", "template", "spec"]) } else { object.get("spec") };
     let lists = [spec.get("taints"), spec.get("startupTaints")];
     let taints: Vec<Node<'_>> = lists.iter().flat_map(Node::items).collect();
     for taint in &taints {
         value(taint, pool, ctx);
         let key = taint.get("key");
         if let Some(text) = key.text().filter(|t| pool && is_too_long(t)) {
-            ctx.report(
-                &key,
-                format!("the key `{}` is longer than a label's may be", shown(text)),
-            )
-            .refused_by(Some(Authority::Karpenter))
-            .help("a name has at most 63 characters, its domain at most 253");
+            ctx.report(&key, format!("the key `{}` is longer than a label's may be", shown(text)))
+                .refused_by(Some(Authority::Karpenter))
+                .help("a name has at most 63 characters, its domain at most 253");
         }
     }
     if pool {
@@ -127,35 +120,19 @@ fn value(taint: &Node<'_>, pool: bool, ctx: &mut Context<'_>) {
         ctx.report(&node, "a taint's value may be left out, but not be empty")
             .refused_by(Some(Authority::ApiServer))
             .help("remove `value`")
-            .fix(
-                Fix::new("remove the empty value", Safety::Safe)
-                    .remove(&node)
-                    .drifting(),
-            );
+            .fix(Fix::new("remove the empty value", Safety::Safe).remove(&node).drifting());
     } else if pool && is_too_long(text) {
-        ctx.report(
-            &node,
-            format!(
-                "the value `{}` is longer than a label's may be",
-                shown(text)
-            ),
-        )
-        .refused_by(Some(Authority::Karpenter))
-        .help("write at most 63 characters");
+        ctx.report(&node, format!("the value `{}` is longer than a label's may be", shown(text)))
+            .refused_by(Some(Authority::Karpenter))
+            .help("write at most 63 characters");
     } else if text.contains('/') && is_qualified_name(text) {
-        ctx.report(
-            &node,
-            format!("no Node can have the taint value `{}`", shown(text)),
-        )
-        .refused_by(None)
-        .help("the API server refuses such a Node, so it never joins: write it without the `/`");
+        ctx.report(&node, format!("no Node can have the taint value `{}`", shown(text)))
+            .refused_by(None)
+            .help("the API server refuses such a Node, so it never joins: write it without the `/`");
     } else if matches!(text, "Exists" | "Equal") {
-        ctx.report(
-            &node,
-            format!("`{text}` is an operator of tolerations: here it is the taint's value"),
-        )
-        .severity(Severity::Warning)
-        .help("remove `value`, or write the value that pods tolerate");
+        ctx.report(&node, format!("`{text}` is an operator of tolerations: here it is the taint's value"))
+            .severity(Severity::Warning)
+            .help("remove `value`, or write the value that pods tolerate");
     }
 }
 
@@ -170,8 +147,7 @@ fn is_too_long(text: &str) -> bool {
 fn twice(object: &Object, taints: &[Node<'_>], ctx: &mut Context<'_>) {
     let mut seen = std::collections::BTreeMap::new();
     for taint in taints {
-        let (Some(key), Some(effect)) = (taint.get("key").text(), taint.get("effect").text())
-        else {
+        let (Some(key), Some(effect)) = (taint.get("key").text(), taint.get("effect").text()) else {
             continue;
         };
         match seen.entry((key, effect)) {
@@ -179,13 +155,10 @@ fn twice(object: &Object, taints: &[Node<'_>], ctx: &mut Context<'_>) {
                 slot.insert(taint);
             }
             std::collections::btree_map::Entry::Occupied(first) => {
-                ctx.report(
-                    &taint.get("key"),
-                    format!("the taint `{}:{effect}` is there twice", shown(key)),
-                )
-                .refused_by(Some(Authority::Karpenter))
-                .help("keep one of them: taints and startup taints count together")
-                .related(object, first.get(), "the first one");
+                ctx.report(&taint.get("key"), format!("the taint `{}:{effect}` is there twice", shown(key)))
+                    .refused_by(Some(Authority::Karpenter))
+                    .help("keep one of them: taints and startup taints count together")
+                    .related(object, first.get(), "the first one");
             }
         }
     }

@@ -138,10 +138,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let by_itself = pool.purpose().is_some();
-    let trainer = views
-        .choosing(&pool, object.name())
-        .into_iter()
-        .find(|w| w.classified.is(Class::Training));
+    let trainer = views.choosing(&pool, object.name()).into_iter().find(|w| w.classified.is(Class::Training));
     let (node, fix) = place(&pool, &requirements, &label);
     let message = if pool.capacity_types().is_some() {
         format!("training pool `{name}` may buy Spot nodes, which go with two minutes' notice")
@@ -164,11 +161,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 /// Where Spot is allowed, and how to take it away.
-fn place<'a>(
-    pool: &NodePool<'a>,
-    requirements: &Node<'a>,
-    label: &Node<'a>,
-) -> (Node<'a>, Option<Fix>) {
+fn place<'a>(pool: &NodePool<'a>, requirements: &Node<'a>, label: &Node<'a>) -> (Node<'a>, Option<Fix>) {
     let fix = |title: &str| Fix::new(title, Safety::Unsafe).drifting();
     if let Some(requirement) = pool.requirement(CAPACITY_TYPE) {
         let values = requirement.get("values");

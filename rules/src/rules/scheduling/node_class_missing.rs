@@ -108,11 +108,7 @@ pub(crate) static RULE: Rule = Rule {
     severity: Severity::Warning,
     since: "0.1.0",
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
-    reads: &[
-        Kind::NODE_POOL,
-        Kind::EC2_NODE_CLASS,
-        Kind::AUTO_MODE_NODE_CLASS,
-    ],
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
     params: &[],
     refused_by: &[],
     fix: None,
@@ -139,15 +135,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     if !index.has_any(kind) && !complete {
         if is_first(object, index) {
-            ctx.report(
-                &node,
-                format!(
-                    "no {} is in the input, so `{class}` was not checked",
-                    kind.kind
-                ),
-            )
-            .severity(Severity::Info)
-            .help("lint NodePools together with their node classes");
+            ctx.report(&node, format!("no {} is in the input, so `{class}` was not checked", kind.kind))
+                .severity(Severity::Info)
+                .help("lint NodePools together with their node classes");
         }
         return;
     }
@@ -158,18 +148,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     let kind = kind.kind;
     let finding = if complete {
-        ctx.report(
-            &node,
-            format!("there is no {kind} `{class}`, so the pool is never Ready"),
-        )
-        .severity(Severity::Error)
-        .awaiting()
+        ctx.report(&node, format!("there is no {kind} `{class}`, so the pool is never Ready"))
+            .severity(Severity::Error)
+            .awaiting()
     } else {
         ctx.report(
             &node,
-            format!(
-                "no {kind} `{class}` is among the classes here; without it the pool is not Ready"
-            ),
+            format!("no {kind} `{class}` is among the classes here; without it the pool is not Ready"),
         )
     };
     finding.help(help);
@@ -204,11 +189,8 @@ fn orphan(object: &Object, ctx: &mut Context<'_>) {
     }
     let used = index.views().classes().is_used(object.name());
     if !used {
-        ctx.report(
-            &object.path(&["metadata", "name"]),
-            format!("no NodePool uses EC2NodeClass `{name}`"),
-        )
-        .severity(Severity::Info)
-        .help("remove it, or let a pool refer to it");
+        ctx.report(&object.path(&["metadata", "name"]), format!("no NodePool uses EC2NodeClass `{name}`"))
+            .severity(Severity::Info)
+            .help("remove it, or let a pool refer to it");
     }
 }

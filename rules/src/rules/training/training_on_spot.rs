@@ -124,17 +124,10 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     let selector = template.spec.path(&["nodeSelector", CAPACITY_TYPE]);
     let advice = resumes(template);
     if asked.is_some() {
-        let message =
-            format!("training run `{name}` asks for Spot nodes, which go with two minutes' notice");
-        let node = if selector.exists() {
-            selector.clone()
-        } else {
-            template.spec.get("affinity")
-        };
+        let message = format!("training run `{name}` asks for Spot nodes, which go with two minutes' notice");
+        let node = if selector.exists() { selector.clone() } else { template.spec.get("affinity") };
         let finding = ctx.report(&node, message);
-        finding.help(
-            "ask for `on-demand` or `reserved`, or say in a suppression that the run resumes",
-        );
+        finding.help("ask for `on-demand` or `reserved`, or say in a suppression that the run resumes");
         if advice {
             finding.severity(Severity::Info);
         }
@@ -175,11 +168,7 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     let finding = ctx.report(&selector, message);
     finding
         .help("ask for `karpenter.sh/capacity-type: on-demand`, or say in a suppression that it resumes")
-        .related(
-            pool,
-            &pool.path(&["metadata", "name"]),
-            "may take the pods, and allows Spot",
-        );
+        .related(pool, &pool.path(&["metadata", "name"]), "may take the pods, and allows Spot");
     if !surely || says_so || advice {
         finding.severity(Severity::Info);
     }

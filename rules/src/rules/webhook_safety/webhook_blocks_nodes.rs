@@ -136,11 +136,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             continue;
         };
         ctx.report(&policy, message).help(help).fix(
-            Fix::new(
-                "write `failurePolicy: Ignore`; check that nothing relies on its veto",
-                Safety::Unsafe,
-            )
-            .set(&policy, json!("Ignore")),
+            Fix::new("write `failurePolicy: Ignore`; check that nothing relies on its veto", Safety::Unsafe)
+                .set(&policy, json!("Ignore")),
         );
     }
 }
@@ -148,8 +145,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 /// Karpenter's own webhook: without Karpenter there are no new nodes anyway.
 fn is_karpenters(webhook: &Webhook<'_>) -> bool {
     let service = webhook.get("clientConfig").get("service");
-    service
-        .get("name")
-        .text()
-        .is_some_and(|name| name == "karpenter" || name.starts_with("karpenter-"))
+    service.get("name").text().is_some_and(|name| name == "karpenter" || name.starts_with("karpenter-"))
 }

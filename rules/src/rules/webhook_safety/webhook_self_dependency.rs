@@ -125,13 +125,7 @@ pub(crate) static RULE: Rule = Rule {
     severity: Severity::Warning,
     since: "0.1.0",
     kinds: &KINDS,
-    reads: &[
-        Kind::SERVICE,
-        Kind::DEPLOYMENT,
-        Kind::HPA,
-        Kind::SCALED_OBJECT,
-        Kind::PDB,
-    ],
+    reads: &[Kind::SERVICE, Kind::DEPLOYMENT, Kind::HPA, Kind::SCALED_OBJECT, Kind::PDB],
     params: &[],
     refused_by: &[],
     fix: None,
@@ -150,13 +144,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             continue;
         }
         let service = webhook.get("clientConfig").get("service");
-        let (Some(namespace), Some(name)) =
-            (service.get("namespace").text(), service.get("name").text())
+        let (Some(namespace), Some(name)) = (service.get("namespace").text(), service.get("name").text())
         else {
             continue;
         };
-        let pods =
-            webhook.is_asked_about(PODS) && webhook.covers_namespace(namespace) == Some(true);
+        let pods = webhook.is_asked_about(PODS) && webhook.covers_namespace(namespace) == Some(true);
         let nodes = OF_NODES.iter().any(|r: &Resource| webhook.blocks(*r, &[]));
         if !pods && !nodes {
             continue;
@@ -175,11 +167,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                     } else {
                         "run two replicas with a budget, on nodes that do not come from Karpenter"
                     })
-                    .related(
-                        backend,
-                        &backend.path(&["metadata", "name"]),
-                        "answers for it",
-                    );
+                    .related(backend, &backend.path(&["metadata", "name"]), "answers for it");
                 break;
             }
         }
@@ -187,11 +175,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 /// The Deployments whose pods stand behind a Service.
-fn backends<'i>(
-    service: &Object,
-    namespace: &'i str,
-    index: &'i Index,
-) -> impl Iterator<Item = &'i Object> {
+fn backends<'i>(service: &Object, namespace: &'i str, index: &'i Index) -> impl Iterator<Item = &'i Object> {
     let selector: Vec<(String, Option<String>)> = service
         .path(&["spec", "selector"])
         .entries()
@@ -217,11 +201,7 @@ fn weakness(deployment: &Object, index: &Index) -> Option<&'static str> {
     let all = templates(deployment);
     let on_karpenter = all.iter().any(|template| {
         mentions(template).iter().any(|m| {
-            m.usage == Use::Wanted
-                && matches!(
-                    m.key,
-                    "karpenter.sh/nodepool" | "karpenter.sh/capacity-type"
-                )
+            m.usage == Use::Wanted && matches!(m.key, "karpenter.sh/nodepool" | "karpenter.sh/capacity-type")
         })
     });
     if on_karpenter {

@@ -84,20 +84,12 @@ pub(crate) static RULE: Rule = Rule {
         Param {
             name: "seconds",
             about: "the longest timeout of any webhook with failurePolicy Fail, in seconds",
-            default: ParamDefault::Int {
-                default: 10,
-                min: 1,
-                max: 30,
-            },
+            default: ParamDefault::Int { default: 10, min: 1, max: 30 },
         },
         Param {
             name: "pod-seconds",
             about: "the longest timeout of one that is asked about pods, in seconds",
-            default: ParamDefault::Int {
-                default: 5,
-                min: 1,
-                max: 30,
-            },
+            default: ParamDefault::Int { default: 5, min: 1, max: 30 },
         },
     ],
     refused_by: &[],
@@ -115,20 +107,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             continue;
         }
         let timeout = webhook.get("timeoutSeconds");
-        let seconds = if timeout.exists() {
-            timeout.int()
-        } else {
-            Some(DEFAULT)
-        };
+        let seconds = if timeout.exists() { timeout.int() } else { Some(DEFAULT) };
         // With conditions, or labels that a pod must have, few pods wait; a patch may add them.
         let narrowed = webhook.is_narrowed() || object.awaits_patch();
         let pods = webhook.is_asked_about(PODS) && !narrowed;
         let most = ctx.int("seconds");
-        let most = if pods {
-            most.min(ctx.int("pod-seconds"))
-        } else {
-            most
-        };
+        let most = if pods { most.min(ctx.int("pod-seconds")) } else { most };
         // More than thirty the API server refuses; that has its own finding.
         let Some(seconds) = seconds.filter(|s| (most + 1..=30).contains(s)) else {
             continue;
@@ -137,18 +121,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let message = if timeout.exists() {
             format!("{what} waits up to {seconds} seconds for this webhook, and then fails")
         } else {
-            format!(
-                "{what} waits up to {seconds} seconds, the default, for this webhook, and then fails"
-            )
+            format!("{what} waits up to {seconds} seconds, the default, for this webhook, and then fails")
         };
-        ctx.report(&timeout, message)
-            .help(format!("write `timeoutSeconds: {most}` or less"))
-            .fix(
-                Fix::new(
-                    format!("write `timeoutSeconds: {most}`; check how long it takes"),
-                    Safety::Unsafe,
-                )
+        ctx.report(&timeout, message).help(format!("write `timeoutSeconds: {most}` or less")).fix(
+            Fix::new(format!("write `timeoutSeconds: {most}`; check how long it takes"), Safety::Unsafe)
                 .set(&timeout, json!(most)),
-            );
+        );
     }
 }

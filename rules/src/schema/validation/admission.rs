@@ -36,12 +36,8 @@ fn matching<'a>(rule: &Node<'a>, report: &mut Report<'a>) {
         let count = list.items().count();
         if count == 0 {
             let message = format!("`{field}` needs an item");
-            if !list.exists() {
-                report.missing(rule, field, message)
-            } else {
-                report.at(&list, message)
-            }
-            .help("write `\"*\"` for all of them");
+            if !list.exists() { report.missing(rule, field, message) } else { report.at(&list, message) }
+                .help("write `\"*\"` for all of them");
             continue;
         }
         if field != "resources" && count > 1 && list.items().any(|i| i.text() == Some("*")) {
@@ -75,12 +71,7 @@ fn resources<'a>(list: &Node<'a>, report: &mut Report<'a>) {
             continue;
         };
         if whole.contains(resource) || parts.contains(part) {
-            report
-                .at(
-                    &item,
-                    format!("{} is covered by an item before it", shown(text)),
-                )
-                .help("leave it out");
+            report.at(&item, format!("{} is covered by an item before it", shown(text))).help("leave it out");
         }
         if part == "*" {
             whole.insert(resource);
@@ -90,14 +81,10 @@ fn resources<'a>(list: &Node<'a>, report: &mut Report<'a>) {
         }
     }
     if all && list.items().count() > 1 {
-        report
-            .at(list, "`*/*` allows nothing beside it")
-            .help("write `\"*/*\"` alone");
+        report.at(list, "`*/*` allows nothing beside it").help("write `\"*/*\"` alone");
     }
     if star && plain {
-        report
-            .at(list, "`*` allows no other resource beside it")
-            .help("leave the others out, or `*`");
+        report.at(list, "`*` allows no other resource beside it").help("leave the others out, or `*`");
     }
 }
 
@@ -138,10 +125,7 @@ fn client<'a>(config: &Node<'a>, report: &mut Report<'a>) {
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     if !text.starts_with('/') {
         report
-            .at(
-                &path,
-                format!("the path {} does not begin with `/`", shown(text)),
-            )
+            .at(&path, format!("the path {} does not begin with `/`", shown(text)))
             .help("write it from the root");
     } else if !inner.split('/').all(segment) {
         report
@@ -190,13 +174,8 @@ fn versions<'a>(list: &Node<'a>, report: &mut Report<'a>) {
         seen.extend(item.text().map(|t| (item.clone(), t.to_owned())));
     }
     report.unique(seen.into_iter(), "the version");
-    if !list
-        .items()
-        .any(|i| i.is_unknown() || matches!(i.text(), Some("v1" | "v1beta1")))
-    {
-        report
-            .at(list, "neither `v1` nor `v1beta1` is among the versions")
-            .help(help);
+    if !list.items().any(|i| i.is_unknown() || matches!(i.text(), Some("v1" | "v1beta1"))) {
+        report.at(list, "neither `v1` nor `v1beta1` is among the versions").help(help);
     }
 }
 

@@ -50,10 +50,7 @@ fn reference<'a>(target: &Node<'a>, any_group: bool, report: &mut Report<'a>) {
             report.missing(target, "apiVersion", message)
         };
         refusal.help("write `apps/v1` for a Deployment or StatefulSet");
-        if matches!(
-            target.get("kind").text(),
-            Some("Deployment" | "StatefulSet" | "ReplicaSet")
-        ) {
+        if matches!(target.get("kind").text(), Some("Deployment" | "StatefulSet" | "ReplicaSet")) {
             let fix = crate::fix::Fix::new("write `apps/v1`", crate::fix::Safety::Safe)
                 .set(&version, serde_json::json!("apps/v1"));
             refusal.fix(fix);
@@ -102,12 +99,7 @@ fn source<'a>(kind: &str, block: &Node<'a>, report: &mut Report<'a>) {
                 }
                 report.name(block, "container", &DNS_LABEL);
             }
-            either(
-                &target,
-                ("averageUtilization", "averageValue"),
-                true,
-                report,
-            );
+            either(&target, ("averageUtilization", "averageValue"), true, report);
         }
         _ => {
             let metric = block.get("metric");
@@ -118,11 +110,7 @@ fn source<'a>(kind: &str, block: &Node<'a>, report: &mut Report<'a>) {
                 "Pods" => {
                     if target.is_mapping() && !target.get("averageValue").exists() {
                         report
-                            .missing(
-                                &target,
-                                "averageValue",
-                                "a metric of pods needs `averageValue`",
-                            )
+                            .missing(&target, "averageValue", "a metric of pods needs `averageValue`")
                             .help("write the value that one pod should have");
                     }
                 }
@@ -137,35 +125,22 @@ fn source<'a>(kind: &str, block: &Node<'a>, report: &mut Report<'a>) {
     for field in ["value", "averageValue"] {
         let node = target.get(field);
         if node.exists() && quantity(&node).is_some_and(|q| q <= Quantity::ZERO) {
-            report
-                .at(&node, format!("`{field}` is not above 0"))
-                .help("write a target above 0");
+            report.at(&node, format!("`{field}` is not above 0")).help("write a target above 0");
         }
     }
 }
 
 /// One of two targets; the first is where the server reports that none is there.
-fn either<'a>(
-    target: &Node<'a>,
-    (first, second): (&str, &str),
-    exclusive: bool,
-    report: &mut Report<'a>,
-) {
+fn either<'a>(target: &Node<'a>, (first, second): (&str, &str), exclusive: bool, report: &mut Report<'a>) {
     if !target.is_mapping() || is_open(target) {
         return;
     }
     let (a, b) = (target.get(first), target.get(second));
     if !a.exists() && !b.exists() {
         report
-            .missing(
-                target,
-                first,
-                format!("one of `{first}` and `{second}` is required"),
-            )
+            .missing(target, first, format!("one of `{first}` and `{second}` is required"))
             .help(format!("write `{first}` or `{second}`"));
     } else if exclusive && a.exists() && b.exists() {
-        report
-            .at(&b, format!("`{first}` and `{second}` exclude each other"))
-            .help("keep one of them");
+        report.at(&b, format!("`{first}` and `{second}` exclude each other")).help("keep one of them");
     }
 }

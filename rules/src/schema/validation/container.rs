@@ -10,9 +10,7 @@ use crate::model::quantity::Quantity;
 use crate::node::Node;
 
 use super::pod::{Of, Pod};
-use super::syntax::{
-    CONFIG_KEY, DNS_LABEL, DNS_SUBDOMAIN, ENV_NAME, PORT_NAME, is_config_key, is_port_name,
-};
+use super::syntax::{CONFIG_KEY, DNS_LABEL, DNS_SUBDOMAIN, ENV_NAME, PORT_NAME, is_config_key, is_port_name};
 use super::volume::{is_subscript, no_steps_up, quantity, relative};
 use super::{Report, is_open, maps, probe, resources, security, shown};
 
@@ -21,9 +19,7 @@ pub(super) fn containers<'a>(pod: &Pod<'a>, report: &mut Report<'a>) {
     let spec = &pod.spec;
     let list = spec.get("containers");
     if list.is_sequence() && list.items().next().is_none() && !report.partial {
-        report
-            .at(&list, "a pod needs a container")
-            .help("write at least one under `containers`");
+        report.at(&list, "a pod needs a container").help("write at least one under `containers`");
     }
     let mut named = Vec::new();
     for container in maps(&list) {
@@ -62,19 +58,11 @@ fn init<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
     if report.partial || is_open(container) {
         return;
     }
-    for field in [
-        "lifecycle",
-        "livenessProbe",
-        "readinessProbe",
-        "startupProbe",
-    ] {
+    for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
         let node = container.get(field);
         if node.exists() {
             report
-                .at(
-                    &node,
-                    format!("an init container that ends has no `{field}`"),
-                )
+                .at(&node, format!("an init container that ends has no `{field}`"))
                 .help("write `restartPolicy: Always` for a sidecar, or leave it out");
         }
     }
@@ -107,14 +95,10 @@ fn common<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
     let mut resized = Vec::new();
     for policy in maps(&container.get("resizePolicy")) {
         let restart = policy.get("restartPolicy");
-        if restart.text() == Some("RestartContainer")
-            && pod.spec.get("restartPolicy").text() == Some("Never")
+        if restart.text() == Some("RestartContainer") && pod.spec.get("restartPolicy").text() == Some("Never")
         {
             report
-                .at(
-                    &restart,
-                    "`RestartContainer` is not allowed where the pod's `restartPolicy` is `Never`",
-                )
+                .at(&restart, "`RestartContainer` is not allowed where the pod's `restartPolicy` is `Never`")
                 .help("write `NotRequired`");
         }
         let resource = policy.get("resourceName");
@@ -187,23 +171,13 @@ fn env<'a>(container: &Node<'a>, report: &mut Report<'a>) {
         }
         let value = variable.get("value");
         if value.text().is_some_and(|v| !v.is_empty()) {
-            report
-                .at(&from, "`value` and `valueFrom` exclude each other")
-                .help("leave one of them out");
+            report.at(&from, "`value` and `valueFrom` exclude each other").help("leave one of them out");
         }
-        const SOURCES: &[&str] = &[
-            "fieldRef",
-            "resourceFieldRef",
-            "configMapKeyRef",
-            "secretKeyRef",
-        ];
+        const SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"];
         let written = SOURCES.iter().filter(|s| from.get(s).exists()).count();
         if written > 1 || (written == 0 && !report.partial && !is_open(&from)) {
             report
-                .at(
-                    &from,
-                    format!("`valueFrom` wants one source and has {written}"),
-                )
+                .at(&from, format!("`valueFrom` wants one source and has {written}"))
                 .help(format!("write one of {}", super::either(SOURCES)));
         }
         field_ref(&from.get("fieldRef"), report);
@@ -212,10 +186,7 @@ fn env<'a>(container: &Node<'a>, report: &mut Report<'a>) {
             let reference = from.get(field);
             if reference.is_mapping() {
                 report.name(&reference, "name", &DNS_SUBDOMAIN);
-                if report
-                    .text(&reference, "key")
-                    .is_some_and(|k| !is_config_key(k))
-                {
+                if report.text(&reference, "key").is_some_and(|k| !is_config_key(k)) {
                     report.spelled(&reference.get("key"), &CONFIG_KEY);
                 }
             }
@@ -261,13 +232,10 @@ fn resource_ref<'a>(reference: &Node<'a>, report: &mut Report<'a>) {
         return;
     };
     let node = reference.get("resource");
-    let rest = resource
-        .strip_prefix("limits.")
-        .or_else(|| resource.strip_prefix("requests."));
+    let rest = resource.strip_prefix("limits.").or_else(|| resource.strip_prefix("requests."));
     let cpu = rest == Some("cpu");
-    let known = rest.is_some_and(|r| {
-        matches!(r, "cpu" | "memory" | "ephemeral-storage") || r.starts_with("hugepages-")
-    });
+    let known = rest
+        .is_some_and(|r| matches!(r, "cpu" | "memory" | "ephemeral-storage") || r.starts_with("hugepages-"));
     if !known {
         report
             .at(&node, format!("no variable can hold {}", shown(resource)))
@@ -281,18 +249,14 @@ fn resource_ref<'a>(reference: &Node<'a>, report: &mut Report<'a>) {
     let units: &[&str] = if cpu {
         &["1", "1m"]
     } else {
-        &[
-            "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
-        ]
+        &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"]
     };
     if !units.iter().any(|u| Quantity::parse(u) == Ok(amount)) {
-        report
-            .at(&divisor, "`divisor` is no unit of this resource")
-            .help(if cpu {
-                "write `1` or `1m`"
-            } else {
-                "write 1, or 1 with a suffix such as `Mi`"
-            });
+        report.at(&divisor, "`divisor` is no unit of this resource").help(if cpu {
+            "write `1` or `1m`"
+        } else {
+            "write 1, or 1 with a suffix such as `Mi`"
+        });
     }
 }
 
@@ -337,10 +301,7 @@ fn mounts<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
         let both = |n: &Node<'_>| n.exists() && n.text() != Some("");
         let (sub, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
         if both(&sub) && both(&expression) {
-            report.at(
-                &expression,
-                "`subPath` and `subPathExpr` exclude each other",
-            );
+            report.at(&expression, "`subPath` and `subPathExpr` exclude each other");
         }
         let propagation = mount.get("mountPropagation");
         if propagation.text() == Some("Bidirectional")
@@ -360,26 +321,15 @@ fn mounts<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
                     .at(&recursive, "`recursiveReadOnly` needs `readOnly: true`")
                     .help("write `readOnly: true`");
             }
-            if matches!(
-                propagation.text(),
-                Some("Bidirectional" | "HostToContainer")
-            ) {
-                report.at(
-                    &recursive,
-                    "`recursiveReadOnly` excludes `mountPropagation`",
-                );
+            if matches!(propagation.text(), Some("Bidirectional" | "HostToContainer")) {
+                report.at(&recursive, "`recursiveReadOnly` excludes `mountPropagation`");
             }
         }
     }
     report.unique(paths.into_iter(), "the path");
 }
 
-fn unknown_volume<'a>(
-    node: &Node<'a>,
-    name: &str,
-    volumes: &BTreeSet<&'a str>,
-    report: &mut Report<'a>,
-) {
+fn unknown_volume<'a>(node: &Node<'a>, name: &str, volumes: &BTreeSet<&'a str>, report: &mut Report<'a>) {
     let refusal = report.at(node, format!("the pod has no volume {}", shown(name)));
     match crate::suggest::nearest(name, volumes.iter().copied()) {
         Some(near) => refusal.help(format!("did you mean `{near}`?")),

@@ -44,9 +44,7 @@ pub(super) fn claim<'a>(object: &'a Object, report: &mut Report<'a>) {
         if let Some(name) = report.name(&request, "name", &DNS_LABEL) {
             named.push((request.get("name"), name.to_owned()));
         }
-        let parts = names
-            .entry(request.get("name").text().unwrap_or_default())
-            .or_default();
+        let parts = names.entry(request.get("name").text().unwrap_or_default()).or_default();
         let alternatives = request.get("firstAvailable");
         known &= !alternatives.has_unknown();
         report.at_most(&alternatives, 8);
@@ -118,19 +116,13 @@ fn selectors<'a>(block: &Node<'a>, report: &mut Report<'a>) {
             continue;
         };
         if text.len() > EXPRESSION {
-            report
-                .at(&expression, "the expression is longer than 10 KiB")
-                .help("write a shorter condition");
+            report.at(&expression, "the expression is longer than 10 KiB").help("write a shorter condition");
         }
     }
 }
 
 /// Requests that are named elsewhere in the claim.
-fn references<'a>(
-    block: &Node<'a>,
-    names: Option<&BTreeMap<&str, BTreeSet<&str>>>,
-    report: &mut Report<'a>,
-) {
+fn references<'a>(block: &Node<'a>, names: Option<&BTreeMap<&str, BTreeSet<&str>>>, report: &mut Report<'a>) {
     let list = block.get("requests");
     report.at_most(&list, 32);
     let mut seen = Vec::new();

@@ -54,10 +54,7 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'
         && !is_dns_label(&format!("{name}-{}", count - 1))
     {
         report
-            .at(
-                &node,
-                "the pods of an indexed Job cannot have this name as host name",
-            )
+            .at(&node, "the pods of an indexed Job cannot have this name as host name")
             .help("write a DNS label, short enough for `-` and the highest index");
     }
 }
@@ -77,9 +74,7 @@ pub(super) fn body<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Report<'a>
             && text.split_once('/').is_some_and(|(domain, path)| {
                 crate::model::names::is_dns_subdomain(domain)
                     && !path.is_empty()
-                    && path
-                        .bytes()
-                        .all(|b| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b))
+                    && path.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b))
             });
         if !good {
             report
@@ -106,13 +101,10 @@ fn restarts<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
             );
         }
         None if !policy.exists() => {
-            report
-                .missing(&inner, "restartPolicy", message)
-                .help(help)
-                .fix(
-                    Fix::new("write `Never`; failed pods are replaced", Safety::Unsafe)
-                        .set(&policy, json!("Never")),
-                );
+            report.missing(&inner, "restartPolicy", message).help(help).fix(
+                Fix::new("write `Never`; failed pods are replaced", Safety::Unsafe)
+                    .set(&policy, json!("Never")),
+            );
         }
         Some("OnFailure") if spec.get("podFailurePolicy").exists() => {
             report
@@ -136,11 +128,7 @@ fn completion<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Report<'a>) {
         return;
     }
     if failed.exists() && !per_index.exists() {
-        report.missing(
-            spec,
-            "backoffLimitPerIndex",
-            "`maxFailedIndexes` needs `backoffLimitPerIndex`",
-        );
+        report.missing(spec, "backoffLimitPerIndex", "`maxFailedIndexes` needs `backoffLimitPerIndex`");
     }
     if !indexed {
         for node in [&per_index, &failed] {
@@ -160,8 +148,7 @@ fn completion<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Report<'a>) {
             && count > 0
         {
             refusal.fix(
-                Fix::new("write as many completions as pods", Safety::Unsafe)
-                    .set(&completions, json!(count)),
+                Fix::new("write as many completions as pods", Safety::Unsafe).set(&completions, json!(count)),
             );
         }
     }
@@ -172,19 +159,12 @@ fn completion<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Report<'a>) {
     };
     if failed.int().is_some_and(|f| f > count) {
         report
-            .at(
-                &failed,
-                format!("`maxFailedIndexes` is above `completions` ({count})"),
-            )
+            .at(&failed, format!("`maxFailedIndexes` is above `completions` ({count})"))
             .help("write at most as many");
     }
     if count > MOST && per_index.exists() {
         if !failed.exists() {
-            report.missing(
-                spec,
-                "maxFailedIndexes",
-                "more than 100000 completions need `maxFailedIndexes`",
-            );
+            report.missing(spec, "maxFailedIndexes", "more than 100000 completions need `maxFailedIndexes`");
         }
         report.between(&parallelism, 0, MOST_OF_MANY);
         report.between(&failed, 0, MOST_OF_MANY);
@@ -199,10 +179,7 @@ fn failure<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
     let replacement = spec.get("podReplacementPolicy");
     if replacement.text() == Some("TerminatingOrFailed") {
         report
-            .at(
-                &replacement,
-                "`podFailurePolicy` needs `podReplacementPolicy: Failed`",
-            )
+            .at(&replacement, "`podFailurePolicy` needs `podReplacementPolicy: Failed`")
             .help("write `Failed`, or leave it out")
             .fix(Fix::new("write `Failed`", Safety::Safe).set(&replacement, json!("Failed")));
     }
@@ -236,17 +213,9 @@ fn failure<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
         let some = conditions.items().next().is_some();
         if codes.exists() && some {
             report
-                .at(
-                    &rule,
-                    "`onExitCodes` and `onPodConditions` exclude each other",
-                )
+                .at(&rule, "`onExitCodes` and `onPodConditions` exclude each other")
                 .help("write two rules");
-        } else if !codes.exists()
-            && !some
-            && !conditions.is_unknown()
-            && !report.partial
-            && !is_open(&rule)
-        {
+        } else if !codes.exists() && !some && !conditions.is_unknown() && !report.partial && !is_open(&rule) {
             report
                 .at(&rule, "the rule says nothing about when it holds")
                 .help("write `onExitCodes` or `onPodConditions`");
@@ -268,20 +237,14 @@ fn exit_codes<'a>(codes: &Node<'a>, names: Option<&BTreeSet<&str>>, report: &mut
         && !names.contains(name)
     {
         report
-            .at(
-                &container,
-                format!("the pod has no container {}", shown(name)),
-            )
+            .at(&container, format!("the pod has no container {}", shown(name)))
             .help("name a container or an init container of the template");
     }
     let values = codes.get("values");
     if values.is_unknown() {
         return;
     }
-    let numbers: Vec<(Node<'a>, i64)> = values
-        .items()
-        .filter_map(|n| n.int().map(|v| (n, v)))
-        .collect();
+    let numbers: Vec<(Node<'a>, i64)> = values.items().filter_map(|n| n.int().map(|v| (n, v))).collect();
     if values.items().next().is_none() {
         if values.exists() {
             report.at(&values, "`values` may not be empty");
@@ -293,23 +256,20 @@ fn exit_codes<'a>(codes: &Node<'a>, names: Option<&BTreeSet<&str>>, report: &mut
     let mut seen = BTreeSet::new();
     for (node, value) in &numbers {
         if *value == 0 && codes.get("operator").text() == Some("In") {
-            report
-                .at(node, "exit code 0 is no failure")
-                .help("leave 0 out, or write `operator: NotIn`");
+            report.at(node, "exit code 0 is no failure").help("leave 0 out, or write `operator: NotIn`");
         }
         if !seen.insert(*value) {
             report.at(node, format!("exit code {value} is written twice"));
         }
     }
     if numbers.windows(2).any(|w| w[0].1 > w[1].1) {
-        report
-            .at(&values, "the exit codes are not in order")
-            .help("write the smallest first")
-            .fix(Fix::new("sort them", Safety::Safe).set(&values, {
+        report.at(&values, "the exit codes are not in order").help("write the smallest first").fix(
+            Fix::new("sort them", Safety::Safe).set(&values, {
                 let mut sorted: Vec<i64> = numbers.iter().map(|n| n.1).collect();
                 sorted.sort_unstable();
                 json!(sorted)
-            }));
+            }),
+        );
     }
 }
 
@@ -335,10 +295,7 @@ fn success<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         let (count, indexes) = (rule.get("succeededCount"), rule.get("succeededIndexes"));
         if !count.exists() && !indexes.exists() && !is_open(&rule) {
             report
-                .at(
-                    &rule,
-                    "the rule says nothing about when the Job has succeeded",
-                )
+                .at(&rule, "the rule says nothing about when the Job has succeeded")
                 .help("write `succeededCount` or `succeededIndexes`");
         }
         report.not_negative(&count);
@@ -347,9 +304,7 @@ fn success<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         };
         let named = indexes.text().map(|text| read_indexes(text, total));
         if let Some(Err(problem)) = &named {
-            report
-                .at(&indexes, problem.clone())
-                .help("write numbers and ranges in order, as `0,2-5`");
+            report.at(&indexes, problem.clone()).help("write numbers and ranges in order, as `0,2-5`");
         }
         let most = match named {
             Some(Ok(named)) => named.min(total),
@@ -357,10 +312,7 @@ fn success<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         };
         if count.int().is_some_and(|c| c > most) {
             report
-                .at(
-                    &count,
-                    format!("`succeededCount` is above {most}, the number of indexes"),
-                )
+                .at(&count, format!("`succeededCount` is above {most}, the number of indexes"))
                 .help("write at most as many");
         }
     }
@@ -432,15 +384,9 @@ mod tests {
             taken(&job(rest));
         }
         for (rest, place) in [
-            (
-                "  completionMode: Indexed\n  parallelism: 2\n",
-                "/spec/completions",
-            ),
+            ("  completionMode: Indexed\n  parallelism: 2\n", "/spec/completions"),
             ("  backoffLimitPerIndex: 1\n", "/spec/backoffLimitPerIndex"),
-            (
-                "  successPolicy: {rules: [{succeededCount: 2}]}\n",
-                "/spec/successPolicy",
-            ),
+            ("  successPolicy: {rules: [{succeededCount: 2}]}\n", "/spec/successPolicy"),
             ("  selector: {matchLabels: {a: b}}\n", "/spec/selector"),
             (
                 "  podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {operator: In, values: [0]}}]}\n",
@@ -464,23 +410,10 @@ mod tests {
                  containers: [{{name: c, image: i}}]}}}}}}}}\n"
             )
         };
-        for good in [
-            "0 3 * * *",
-            "@daily",
-            "@every 1h30m",
-            "*/5 0-6 1,15 jan mon",
-            "? * ? * ?",
-        ] {
+        for good in ["0 3 * * *", "@daily", "@every 1h30m", "*/5 0-6 1,15 jan mon", "? * ? * ?"] {
             taken(&cron(good));
         }
-        for bad in [
-            "0 3 * *",
-            "TZ=UTC 0 3 * * *",
-            "60 * * * *",
-            "@every day",
-            "@reboot",
-            "* * * * 7",
-        ] {
+        for bad in ["0 3 * *", "TZ=UTC 0 3 * * *", "60 * * * *", "@every day", "@reboot", "* * * * 7"] {
             refused(&cron(bad), "/spec/schedule");
         }
     }

@@ -29,9 +29,7 @@ fn interfaces<'a>(list: &Node<'a>, report: &mut Report<'a>) {
     // One item that is not known may be what is missing.
     let known = |item: &Node<'a>| {
         let number = |field: &str| item.get(field).int().is_some();
-        number("networkCardIndex")
-            && number("deviceIndex")
-            && item.get("interfaceType").text().is_some()
+        number("networkCardIndex") && number("deviceIndex") && item.get("interfaceType").text().is_some()
     };
     if !list.is_sequence() || list.items().any(|item| !known(&item)) {
         return;
@@ -66,12 +64,7 @@ fn interfaces<'a>(list: &Node<'a>, report: &mut Report<'a>) {
 pub(super) fn overlay<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     let (price, adjustment) = (spec.get("price"), spec.get("priceAdjustment"));
     if price.exists() && adjustment.exists() {
-        report
-            .at(
-                &adjustment,
-                "`price` and `priceAdjustment` exclude each other",
-            )
-            .help("keep one of them");
+        report.at(&adjustment, "`price` and `priceAdjustment` exclude each other").help("keep one of them");
     }
     for (name, node) in spec.get("capacity").entries() {
         if FIXED.contains(&name) && !node.is_null() {

@@ -60,12 +60,7 @@ pub(crate) fn validate(object: &Object, out: &mut Vec<Violation>) {
         ("autoscaling", "v2", _) => autoscaler::autoscaler(&spec, &mut report),
         _ => {}
     }
-    out.extend(
-        report
-            .into_refusals()
-            .into_iter()
-            .map(Refusal::into_violation),
-    );
+    out.extend(report.into_refusals().into_iter().map(Refusal::into_violation));
 }
 
 /// Something that the API server refuses.
@@ -128,11 +123,7 @@ pub(crate) struct Report<'a> {
 
 impl<'a> Report<'a> {
     pub(crate) fn new(object: &Object) -> Report<'a> {
-        Report {
-            found: Vec::new(),
-            dropped: None,
-            partial: object.is_partial(),
-        }
+        Report { found: Vec::new(), dropped: None, partial: object.is_partial() }
     }
 
     pub(crate) fn into_refusals(self) -> Vec<Refusal<'a>> {
@@ -142,12 +133,7 @@ impl<'a> Report<'a> {
     /// Reports something written.
     pub(crate) fn at(&mut self, node: &Node<'a>, message: impl Into<String>) -> &mut Refusal<'a> {
         let at = self.found.len();
-        self.found.push(Refusal {
-            node: node.clone(),
-            message: message.into(),
-            help: None,
-            fix: None,
-        });
+        self.found.push(Refusal { node: node.clone(), message: message.into(), help: None, fix: None });
         &mut self.found[at]
     }
 
@@ -161,12 +147,7 @@ impl<'a> Report<'a> {
     ) -> &mut Refusal<'a> {
         let node = parent.get(field);
         if self.partial || is_open(parent) || node.is_unknown() {
-            return self.dropped.insert(Refusal {
-                node,
-                message: String::new(),
-                help: None,
-                fix: None,
-            });
+            return self.dropped.insert(Refusal { node, message: String::new(), help: None, fix: None });
         }
         self.at(&node, message)
     }
@@ -188,12 +169,7 @@ impl<'a> Report<'a> {
     }
 
     /// Like [`Report::text`], and the text must be spelled right.
-    pub(crate) fn name(
-        &mut self,
-        parent: &Node<'a>,
-        field: &str,
-        syntax: &Syntax,
-    ) -> Option<&'a str> {
+    pub(crate) fn name(&mut self, parent: &Node<'a>, field: &str, syntax: &Syntax) -> Option<&'a str> {
         let text = self.text(parent, field)?;
         self.spelled(&parent.get(field), syntax);
         Some(text)
@@ -204,8 +180,7 @@ impl<'a> Report<'a> {
         if let Some(text) = text_of(node)
             && !(syntax.accepts)(text)
         {
-            self.at(node, format!("{} is no {}", shown(text), syntax.what))
-                .help(syntax.help);
+            self.at(node, format!("{} is no {}", shown(text), syntax.what)).help(syntax.help);
         }
     }
 
@@ -235,8 +210,7 @@ impl<'a> Report<'a> {
         let refusal = self.at(node, format!("{} is not known here", shown(text)));
         if let Some(word) = same {
             refusal.help(format!("write `{word}`")).fix(
-                Fix::new(format!("write `{word}`"), Safety::Safe)
-                    .set(node, serde_json::Value::from(*word)),
+                Fix::new(format!("write `{word}`"), Safety::Safe).set(node, serde_json::Value::from(*word)),
             );
         } else {
             refusal.help(format!("write {}", either(words)));
@@ -303,11 +277,8 @@ impl<'a> Report<'a> {
         let first = written.next();
         match (first, written.next()) {
             (Some(a), Some(b)) => {
-                self.at(
-                    &parent.get(b),
-                    format!("`{a}` and `{b}` exclude each other"),
-                )
-                .help(format!("write one of {}", either(fields)));
+                self.at(&parent.get(b), format!("`{a}` and `{b}` exclude each other"))
+                    .help(format!("write one of {}", either(fields)));
             }
             (None, _) if !self.partial && !is_open(parent) => {
                 self.at(parent, format!("one of {} is required", either(fields)));

@@ -123,14 +123,8 @@ fn pods<'a>(term: &Node<'a>, report: &mut Report<'a>) {
     report.name(term, "topologyKey", &QUALIFIED_NAME);
     let same = keys(term, "matchLabelKeys", report);
     let other = keys(term, "mismatchLabelKeys", report);
-    for (node, key) in same
-        .iter()
-        .filter(|(_, k)| other.iter().any(|(_, o)| o == k))
-    {
-        report.at(
-            node,
-            format!("{} stands in `mismatchLabelKeys` as well", shown(key)),
-        );
+    for (node, key) in same.iter().filter(|(_, k)| other.iter().any(|(_, o)| o == k)) {
+        report.at(node, format!("{} stands in `mismatchLabelKeys` as well", shown(key)));
     }
 }
 
@@ -144,10 +138,7 @@ fn keys<'a>(block: &Node<'a>, field: &str, report: &mut Report<'a>) -> Vec<(Node
     }
     if !chosen.exists() && !report.partial && !is_open(block) {
         report
-            .at(
-                &list,
-                format!("`{field}` needs a `labelSelector` beside it"),
-            )
+            .at(&list, format!("`{field}` needs a `labelSelector` beside it"))
             .help("write the `labelSelector` that the keys narrow");
     }
     let mut out = Vec::new();
@@ -192,16 +183,9 @@ fn tolerate<'a>(toleration: &Node<'a>, of: Of, report: &mut Report<'a>) {
                 && !(LABEL_VALUE.accepts)(text)
             {
                 // The server blames the operator.
-                let node = if operator.exists() {
-                    &operator
-                } else {
-                    toleration
-                };
+                let node = if operator.exists() { &operator } else { toleration };
                 report
-                    .at(
-                        node,
-                        format!("the `value` {} is no label value", shown(text)),
-                    )
+                    .at(node, format!("the `value` {} is no label value", shown(text)))
                     .help(LABEL_VALUE.help);
             }
         }
@@ -213,12 +197,7 @@ fn tolerate<'a>(toleration: &Node<'a>, of: Of, report: &mut Report<'a>) {
         && how == "Exists"
         && effect.text() == Some("NoSchedule")
         && key.text().is_some_and(is_extended);
-    if seconds.exists()
-        && !rewritten
-        && !effect.is_unknown()
-        && effect.text() != Some("NoExecute")
-        && !open
-    {
+    if seconds.exists() && !rewritten && !effect.is_unknown() && effect.text() != Some("NoExecute") && !open {
         let message = "`tolerationSeconds` needs `effect: NoExecute`";
         let refusal = if effect.exists() {
             report.at(&effect, message)
@@ -238,19 +217,13 @@ fn spread<'a>(list: &Node<'a>, report: &mut Report<'a>) {
             && !seen.insert((key, action))
         {
             report
-                .at(
-                    &constraint,
-                    format!("a second constraint for {} and `{action}`", shown(key)),
-                )
+                .at(&constraint, format!("a second constraint for {} and `{action}`", shown(key)))
                 .help("merge the two, or change one");
         }
         let domains = constraint.get("minDomains");
         if domains.exists() && action.text().is_some_and(|a| a != "DoNotSchedule") {
             report
-                .at(
-                    &domains,
-                    "`minDomains` needs `whenUnsatisfiable: DoNotSchedule`",
-                )
+                .at(&domains, "`minDomains` needs `whenUnsatisfiable: DoNotSchedule`")
                 .help("leave `minDomains` out, or write `DoNotSchedule`");
         }
         let chosen = constraint.get("labelSelector");

@@ -6,9 +6,7 @@ use crate::node::Node;
 use crate::source::placeholder::is_placeholder;
 
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, IP, QUALIFIED_NAME};
-use super::{
-    Report, container, is_open, maps, placement, security, selector, shown, text_of, volume,
-};
+use super::{Report, container, is_open, maps, placement, security, selector, shown, text_of, volume};
 
 /// Where a pod spec stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,22 +73,14 @@ fn annotations<'a>(map: &Node<'a>, report: &mut Report<'a>) {
     for (key, value) in map.entries() {
         if !is_placeholder(key) && !(QUALIFIED_NAME.accepts)(&key.to_lowercase()) {
             report
-                .at(
-                    &value,
-                    format!("the key {} is no qualified name", shown(key)),
-                )
+                .at(&value, format!("the key {} is no qualified name", shown(key)))
                 .help(QUALIFIED_NAME.help);
         }
     }
 }
 
 /// A pod spec.
-pub(super) fn pod<'a>(
-    spec: &Node<'a>,
-    of: Of,
-    claimed: Option<&BTreeSet<&'a str>>,
-    report: &mut Report<'a>,
-) {
+pub(super) fn pod<'a>(spec: &Node<'a>, of: Of, claimed: Option<&BTreeSet<&'a str>>, report: &mut Report<'a>) {
     if !spec.is_mapping() {
         return;
     }
@@ -220,9 +210,7 @@ fn network<'a>(pod: &Pod<'a>, report: &mut Report<'a>) {
         {
             let bare = text.strip_suffix('.').unwrap_or(text).replace('_', "-");
             if !(DNS_SUBDOMAIN.accepts)(&bare) {
-                report
-                    .at(&search, format!("{} is no DNS name", shown(text)))
-                    .help(DNS_SUBDOMAIN.help);
+                report.at(&search, format!("{} is no DNS name", shown(text))).help(DNS_SUBDOMAIN.help);
             }
         }
     }
@@ -245,13 +233,9 @@ fn gates<'a>(spec: &Node<'a>, of: Of, report: &mut Report<'a>) {
     }
     report.unique(named.into_iter(), "the gate");
     let node = spec.get("nodeName");
-    if of == Of::Pod && gates.items().next().is_some() && node.text().is_some_and(|n| !n.is_empty())
-    {
+    if of == Of::Pod && gates.items().next().is_some() && node.text().is_some_and(|n| !n.is_empty()) {
         report
-            .at(
-                &node,
-                "`nodeName` is not allowed while there are `schedulingGates`",
-            )
+            .at(&node, "`nodeName` is not allowed while there are `schedulingGates`")
             .help("leave one of them out");
     }
 }
@@ -267,10 +251,7 @@ pub(super) fn profiles<'a>(template: &Node<'a>, report: &mut Report<'a>) {
         let Some(container) = key.strip_prefix(PREFIX) else {
             continue;
         };
-        let mut all = spec
-            .get("initContainers")
-            .items()
-            .chain(spec.get("containers").items());
+        let mut all = spec.get("initContainers").items().chain(spec.get("containers").items());
         if !is_placeholder(key)
             && !all.any(|c| {
                 c.is_unknown() || is_open(&c) || {
@@ -280,10 +261,7 @@ pub(super) fn profiles<'a>(template: &Node<'a>, report: &mut Report<'a>) {
             })
         {
             report
-                .at(
-                    &value,
-                    format!("there is no container {}", shown(container)),
-                )
+                .at(&value, format!("there is no container {}", shown(container)))
                 .help("write `securityContext.appArmorProfile` on the container instead");
         }
     }

@@ -14,21 +14,13 @@ pub(super) fn probes<'a>(container: &Node<'a>, report: &mut Report<'a>) {
         if !probe.is_mapping() {
             continue;
         }
-        handler(
-            &probe,
-            &["exec", "httpGet", "tcpSocket", "grpc"],
-            None,
-            report,
-        );
+        handler(&probe, &["exec", "httpGet", "tcpSocket", "grpc"], None, report);
         let successes = probe.get("successThreshold");
         if field == "readinessProbe" {
             let grace = probe.get("terminationGracePeriodSeconds");
             if grace.exists() {
                 report
-                    .at(
-                        &grace,
-                        "a readiness probe ends nothing and takes no grace period",
-                    )
+                    .at(&grace, "a readiness probe ends nothing and takes no grace period")
                     .help("leave `terminationGracePeriodSeconds` out")
                     .fix(Fix::new("remove it", Safety::Safe).remove(&grace));
             }
@@ -36,10 +28,7 @@ pub(super) fn probes<'a>(container: &Node<'a>, report: &mut Report<'a>) {
             && count > 1
         {
             report
-                .at(
-                    &successes,
-                    format!("`successThreshold` {count} must be 1 here"),
-                )
+                .at(&successes, format!("`successThreshold` {count} must be 1 here"))
                 .help("only a readiness probe takes another number")
                 .fix(Fix::new("write 1", Safety::Safe).set(&successes, json!(1)));
         }
@@ -50,12 +39,7 @@ pub(super) fn lifecycle<'a>(container: &Node<'a>, grace: Option<i64>, report: &m
     for field in ["postStart", "preStop"] {
         let hook = container.path(&["lifecycle", field]);
         if hook.is_mapping() {
-            handler(
-                &hook,
-                &["exec", "httpGet", "tcpSocket", "sleep"],
-                grace,
-                report,
-            );
+            handler(&hook, &["exec", "httpGet", "tcpSocket", "sleep"], grace, report);
         }
     }
 }
@@ -64,9 +48,7 @@ fn handler<'a>(block: &Node<'a>, kinds: &[&str], grace: Option<i64>, report: &mu
     let mut written = kinds.iter().filter(|k| block.get(k).exists());
     match (written.next(), written.next()) {
         (Some(a), Some(b)) => {
-            report
-                .at(&block.get(b), format!("`{a}` and `{b}` exclude each other"))
-                .help("keep one of them");
+            report.at(&block.get(b), format!("`{a}` and `{b}` exclude each other")).help("keep one of them");
             return;
         }
         (None, _) => {
@@ -105,10 +87,7 @@ fn handler<'a>(block: &Node<'a>, kinds: &[&str], grace: Option<i64>, report: &mu
             report.at(&seconds, format!("`seconds` {sleep} is below 0"));
         } else if sleep > grace {
             report
-                .at(
-                    &seconds,
-                    format!("sleeping {sleep} s is longer than the grace period of {grace} s"),
-                )
+                .at(&seconds, format!("sleeping {sleep} s is longer than the grace period of {grace} s"))
                 .help("raise `terminationGracePeriodSeconds`, which the sleep is part of");
         }
     }
@@ -118,9 +97,7 @@ fn handler<'a>(block: &Node<'a>, kinds: &[&str], grace: Option<i64>, report: &mu
 pub(super) fn port<'a>(node: &Node<'a>, report: &mut Report<'a>) {
     if let Some(number) = node.int() {
         if !(1..=65535).contains(&number) {
-            report
-                .at(node, format!("{number} is no port"))
-                .help("write a number from 1 to 65535");
+            report.at(node, format!("{number} is no port")).help("write a number from 1 to 65535");
         }
         return;
     }
@@ -133,17 +110,12 @@ pub(super) fn port<'a>(node: &Node<'a>, report: &mut Report<'a>) {
     match text.parse::<u16>() {
         Ok(number) if number > 0 => {
             report
-                .at(
-                    node,
-                    format!("{} in quotes is a name, and no port's name", shown(text)),
-                )
+                .at(node, format!("{} in quotes is a name, and no port's name", shown(text)))
                 .help(format!("write {number} without quotes"))
                 .fix(Fix::new("remove the quotes", Safety::Safe).set(node, json!(number)));
         }
         _ => {
-            report
-                .at(node, format!("{} is no port name", shown(text)))
-                .help(PORT_NAME.help);
+            report.at(node, format!("{} is no port name", shown(text))).help(PORT_NAME.help);
         }
     }
 }

@@ -31,9 +31,7 @@ pub(super) fn container<'a>(container: &Node<'a>, report: &mut Report<'a>) {
             resource_name(name, &amount, report);
             let value = quantity(&amount);
             if value.is_some_and(|q| q < Quantity::ZERO) {
-                report
-                    .at(&amount, format!("{} is below 0", shown(name)))
-                    .help("write 0 or more");
+                report.at(&amount, format!("{} is below 0", shown(name))).help("write 0 or more");
             }
             sized |= matches!(name, "cpu" | "memory");
             if let Some(size) = name.strip_prefix("hugepages-") {
@@ -60,9 +58,7 @@ pub(super) fn container<'a>(container: &Node<'a>, report: &mut Report<'a>) {
 /// A resource that a container may ask for.
 pub(super) fn resource_name<'a>(name: &str, amount: &Node<'a>, report: &mut Report<'a>) {
     if !(QUALIFIED_NAME.accepts)(name) {
-        report
-            .at(amount, format!("{} names no resource", shown(name)))
-            .help(QUALIFIED_NAME.help);
+        report.at(amount, format!("{} names no resource", shown(name))).help(QUALIFIED_NAME.help);
     } else if !name.contains('/') {
         if !NATIVE.contains(&name) && !name.starts_with("hugepages-") {
             let refusal = report.at(amount, format!("{} names no resource", shown(name)));
@@ -89,10 +85,7 @@ fn compare<'a>(name: &str, request: &Node<'a>, limits: &Node<'a>, report: &mut R
     if limit.is_absent() {
         if whole && !report.partial && !super::is_open(limits) {
             report
-                .at(
-                    &limit,
-                    format!("{} is requested without a limit", shown(name)),
-                )
+                .at(&limit, format!("{} is requested without a limit", shown(name)))
                 .help("huge pages need a limit equal to the request");
         }
         return;
@@ -102,23 +95,11 @@ fn compare<'a>(name: &str, request: &Node<'a>, limits: &Node<'a>, report: &mut R
     };
     if asked > most {
         report
-            .at(
-                request,
-                format!(
-                    "the request of {} ({asked}) is above its limit ({most})",
-                    shown(name)
-                ),
-            )
+            .at(request, format!("the request of {} ({asked}) is above its limit ({most})", shown(name)))
             .help("lower the request or raise the limit");
     } else if whole && asked != most {
         report
-            .at(
-                request,
-                format!(
-                    "the request of {} ({asked}) differs from its limit ({most})",
-                    shown(name)
-                ),
-            )
+            .at(request, format!("the request of {} ({asked}) differs from its limit ({most})", shown(name)))
             .help("huge pages need a limit equal to the request");
     }
 }
@@ -136,10 +117,7 @@ fn page_size<'a>(
     };
     if page.is_none_or(|p| p <= 0 || value.value() % p != 0) {
         report
-            .at(
-                amount,
-                format!("{value} is no multiple of the page of {}", shown(name)),
-            )
+            .at(amount, format!("{value} is no multiple of the page of {}", shown(name)))
             .help("write a multiple of the page size");
     }
 }
@@ -164,10 +142,7 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
             }
             if !matches!(name, "cpu" | "memory") && !name.starts_with("hugepages-") {
                 report
-                    .at(
-                        &amount,
-                        format!("a pod as a whole cannot ask for {}", shown(name)),
-                    )
+                    .at(&amount, format!("a pod as a whole cannot ask for {}", shown(name)))
                     .help("ask for it in the container that uses it");
             }
             if quantity(&amount).is_some_and(|q| q < Quantity::ZERO) {
@@ -194,21 +169,14 @@ fn shared<'a>(spec: &Node<'a>, limits: &Node<'a>, requests: &Node<'a>, report: &
                 && a > b
             {
                 report
-                    .at(
-                        &amount,
-                        format!("the limit of {} is above the pod's ({b})", shown(name)),
-                    )
+                    .at(&amount, format!("the limit of {} is above the pod's ({b})", shown(name)))
                     .help("lower it, or raise the pod's limit");
             }
         }
         for name in ["cpu", "memory"] {
             let asked = own.path(&["requests", name]);
             // A container that writes only a limit asks for as much.
-            let asked = if asked.exists() {
-                asked
-            } else {
-                own.path(&["limits", name])
-            };
+            let asked = if asked.exists() { asked } else { own.path(&["limits", name]) };
             if let Some(amount) = quantity(&asked) {
                 let sum = sums.entry(name).or_default();
                 *sum = sum.saturating_add(amount.nano());
@@ -221,13 +189,7 @@ fn shared<'a>(spec: &Node<'a>, limits: &Node<'a>, requests: &Node<'a>, report: &
             && sum > all.nano()
         {
             report
-                .at(
-                    &node,
-                    format!(
-                        "the containers together ask for more {} than this",
-                        shown(name)
-                    ),
-                )
+                .at(&node, format!("the containers together ask for more {} than this", shown(name)))
                 .help("raise the pod's request, or lower those of the containers");
         }
     }

@@ -10,14 +10,10 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         if let Some(id) = group.int()
             && !(0..=i64::from(i32::MAX)).contains(&id)
         {
-            report
-                .at(&group, format!("{id} is no group id"))
-                .help("write a number from 0 to 2147483647");
+            report.at(&group, format!("{id} is no group id")).help("write a number from 0 to 2147483647");
         }
     }
-    if spec.get("shareProcessNamespace").bool() == Some(true)
-        && spec.get("hostPID").bool() == Some(true)
-    {
+    if spec.get("shareProcessNamespace").bool() == Some(true) && spec.get("hostPID").bool() == Some(true) {
         report
             .at(
                 &spec.get("shareProcessNamespace"),
@@ -44,19 +40,11 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         }
         for (switch, prefixes) in [
             ("hostNetwork", &["net."][..]),
-            (
-                "hostIPC",
-                &["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."][..],
-            ),
+            ("hostIPC", &["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."][..]),
         ] {
             let dotted = name.replace('/', ".");
-            if spec.get(switch).bool() == Some(true)
-                && prefixes.iter().any(|p| dotted.starts_with(p))
-            {
-                report.at(
-                    &node,
-                    format!("{} is the host's with `{switch}`", shown(name)),
-                );
+            if spec.get(switch).bool() == Some(true) && prefixes.iter().any(|p| dotted.starts_with(p)) {
+                report.at(&node, format!("{} is the host's with `{switch}`", shown(name)));
             }
         }
         named.push((node, name.to_owned()));
@@ -74,19 +62,13 @@ pub(super) fn container<'a>(context: &Node<'a>, own_users: bool, report: &mut Re
     if escalation.bool() == Some(false) {
         if context.get("privileged").bool() == Some(true) {
             report
-                .at(
-                    context,
-                    "`privileged` and `allowPrivilegeEscalation: false` exclude each other",
-                )
+                .at(context, "`privileged` and `allowPrivilegeEscalation: false` exclude each other")
                 .help("leave one of them out");
         }
         let added = context.path(&["capabilities", "add"]);
         if added.items().any(|c| c.text() == Some("CAP_SYS_ADMIN")) {
             report
-                .at(
-                    context,
-                    "`CAP_SYS_ADMIN` excludes `allowPrivilegeEscalation: false`",
-                )
+                .at(context, "`CAP_SYS_ADMIN` excludes `allowPrivilegeEscalation: false`")
                 .help("leave one of them out");
         }
     }
@@ -112,11 +94,7 @@ fn profiles<'a>(context: &Node<'a>, report: &mut Report<'a>) {
         };
         if kind == "Localhost" {
             if !name.exists() {
-                report.missing(
-                    &profile,
-                    "localhostProfile",
-                    "`type: Localhost` needs `localhostProfile`",
-                );
+                report.missing(&profile, "localhostProfile", "`type: Localhost` needs `localhostProfile`");
             } else if let Some(text) = name.text() {
                 if field == "appArmorProfile" && (text.is_empty() || text.trim() != text) {
                     report.at(&name, format!("{} is no profile's name", shown(text)));

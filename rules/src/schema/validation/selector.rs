@@ -18,10 +18,7 @@ pub(crate) fn labels<'a>(map: &Node<'a>, report: &mut Report<'a>) {
         }
         if !(QUALIFIED_NAME.accepts)(key) {
             report
-                .at(
-                    &value,
-                    format!("the key {} is no qualified name", shown(key)),
-                )
+                .at(&value, format!("the key {} is no qualified name", shown(key)))
                 .help(QUALIFIED_NAME.help);
         }
         report.spelled(&value, &LABEL_VALUE);
@@ -83,12 +80,7 @@ pub(crate) fn requirement<'a>(expression: &Node<'a>, operators: &[&str], report:
 }
 
 /// A workload's selector, which may not be empty, and the labels of the pods that it makes.
-pub(crate) fn of_template<'a>(
-    spec: &Node<'a>,
-    template: &Node<'a>,
-    required: bool,
-    report: &mut Report<'a>,
-) {
+pub(crate) fn of_template<'a>(spec: &Node<'a>, template: &Node<'a>, required: bool, report: &mut Report<'a>) {
     let node = spec.get("selector");
     let labels_node = template.path(&["metadata", "labels"]);
     if !node.exists() {
@@ -99,8 +91,7 @@ pub(crate) fn of_template<'a>(
             if labels.as_object().is_some_and(|l| !l.is_empty()) && !labels_node.has_unknown() {
                 let target = refusal.node.get("matchLabels");
                 refusal.fix(
-                    Fix::new("select the labels of the pod template", Safety::Unsafe)
-                        .set(&target, labels),
+                    Fix::new("select the labels of the pod template", Safety::Unsafe).set(&target, labels),
                 );
             }
         }

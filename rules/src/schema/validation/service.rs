@@ -18,8 +18,7 @@ pub(super) fn service<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Repo
         None => "ClusterIP",
     };
     let address = spec.get("clusterIP");
-    let headless =
-        address.text() == Some("None") || spec.get("clusterIPs").index(0).text() == Some("None");
+    let headless = address.text() == Some("None") || spec.get("clusterIPs").index(0).text() == Some("None");
     selector::labels(&spec.get("selector"), report);
     ports(spec, name, headless, report);
     addresses(spec, name, report);
@@ -30,8 +29,7 @@ pub(super) fn service<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Repo
 fn ports<'a>(spec: &Node<'a>, kind: &str, headless: bool, report: &mut Report<'a>) {
     let list = spec.get("ports");
     let count = list.items().count();
-    let address_unknown =
-        spec.get("clusterIP").is_unknown() || spec.get("clusterIPs").has_unknown();
+    let address_unknown = spec.get("clusterIP").is_unknown() || spec.get("clusterIPs").has_unknown();
     if count == 0
         && !list.is_unknown()
         && !headless
@@ -63,11 +61,7 @@ fn ports<'a>(spec: &Node<'a>, kind: &str, headless: bool, report: &mut Report<'a
             }
         }
         report.spelled_unless_empty(&name, &DNS_LABEL);
-        names.extend(
-            name.text()
-                .filter(|n| !n.is_empty())
-                .map(|t| (name.clone(), t.to_owned())),
-        );
+        names.extend(name.text().filter(|n| !n.is_empty()).map(|t| (name.clone(), t.to_owned())));
         let target = port.get("targetPort");
         // Nothing, 0 and the empty text are the port itself.
         if target.int() != Some(0) && target.text() != Some("") {
@@ -116,9 +110,7 @@ fn addresses<'a>(spec: &Node<'a>, kind: &str, report: &mut Report<'a>) {
                 .at(&all, "`clusterIPs` needs the same address in `clusterIP`")
                 .help("leave `clusterIPs` out, or write its first address as `clusterIP`");
         } else if first.text() != one.text() {
-            report
-                .at(&all, "the first of `clusterIPs` is not `clusterIP`")
-                .help("leave `clusterIPs` out");
+            report.at(&all, "the first of `clusterIPs` is not `clusterIP`").help("leave `clusterIPs` out");
         }
     }
     for node in std::iter::once(one.clone()).chain(all.items()) {
@@ -140,10 +132,7 @@ fn addresses<'a>(spec: &Node<'a>, kind: &str, report: &mut Report<'a>) {
         })
         .collect();
     if families.len() == 2 && families[0].is_some() && families[0] == families[1] {
-        report.at(
-            &spec.get("ipFamilies").index(1),
-            "each family may stand once",
-        );
+        report.at(&spec.get("ipFamilies").index(1), "each family may stand once");
     }
     if let (Some(Some(six)), Some(address)) = (families.first(), one.text().and_then(read_ip))
         && address.is_ipv6() != *six
@@ -154,9 +143,10 @@ fn addresses<'a>(spec: &Node<'a>, kind: &str, report: &mut Report<'a>) {
     }
     for node in spec.get("externalIPs").items() {
         report.spelled(&node, &IP);
-        let bad = node.text().and_then(read_ip).is_some_and(|ip| {
-            ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || link_local(ip)
-        });
+        let bad = node
+            .text()
+            .and_then(read_ip)
+            .is_some_and(|ip| ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || link_local(ip));
         if bad {
             report.at(&node, "no Service can have this external address");
         }
@@ -179,26 +169,13 @@ fn affinity<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     }
 }
 
-fn of_type<'a>(
-    object: &'a Object,
-    spec: &Node<'a>,
-    kind: &str,
-    headless: bool,
-    report: &mut Report<'a>,
-) {
+fn of_type<'a>(object: &'a Object, spec: &Node<'a>, kind: &str, headless: bool, report: &mut Report<'a>) {
     let balanced = kind == "LoadBalancer";
     if headless && matches!(kind, "LoadBalancer" | "NodePort") {
         let node = spec.get("clusterIPs");
-        let node = if node.exists() {
-            node
-        } else {
-            spec.get("clusterIP")
-        };
+        let node = if node.exists() { node } else { spec.get("clusterIP") };
         report
-            .at(
-                &node,
-                format!("`type: {kind}` needs a cluster address, not `None`"),
-            )
+            .at(&node, format!("`type: {kind}` needs a cluster address, not `None`"))
             .help("leave `clusterIP` out, or write `type: ClusterIP`");
     }
     if kind == "ExternalName" {
@@ -208,16 +185,10 @@ fn of_type<'a>(
                 report.at(&node, "`type: ExternalName` needs `externalName`");
             }
             Some(name) if !(DNS_SUBDOMAIN.accepts)(name) => {
-                report
-                    .at(&node, format!("{} is no DNS name", shown(name)))
-                    .help(DNS_SUBDOMAIN.help);
+                report.at(&node, format!("{} is no DNS name", shown(name))).help(DNS_SUBDOMAIN.help);
             }
             None if !node.exists() => {
-                report.missing(
-                    spec,
-                    "externalName",
-                    "`type: ExternalName` needs `externalName`",
-                );
+                report.missing(spec, "externalName", "`type: ExternalName` needs `externalName`");
             }
             _ => {}
         }
@@ -229,18 +200,13 @@ fn of_type<'a>(
         }
         let address = spec.get("clusterIP");
         if address.text().is_some_and(|t| !t.is_empty()) {
-            report
-                .at(&address, "`type: ExternalName` takes no `clusterIP`")
-                .help("leave it out");
+            report.at(&address, "`type: ExternalName` takes no `clusterIP`").help("leave it out");
         }
     }
     if kind.is_empty() {
         return;
     }
-    for (field, wanted) in [
-        ("allocateLoadBalancerNodePorts", balanced),
-        ("loadBalancerClass", balanced),
-    ] {
+    for (field, wanted) in [("allocateLoadBalancerNodePorts", balanced), ("loadBalancerClass", balanced)] {
         let node = spec.get(field);
         if node.exists() && !wanted {
             report
@@ -255,19 +221,14 @@ fn of_type<'a>(
     let ranges = spec.get("loadBalancerSourceRanges");
     if ranges.items().next().is_some() && !balanced {
         report
-            .at(
-                &ranges,
-                "`loadBalancerSourceRanges` needs `type: LoadBalancer`",
-            )
+            .at(&ranges, "`loadBalancerSourceRanges` needs `type: LoadBalancer`")
             .help("leave it out, or write the `type`");
     }
     for node in ranges.items() {
         if let Some(text) = node.text()
             && !(CIDR.accepts)(text.trim())
         {
-            report
-                .at(&node, format!("{} is no address range", shown(text)))
-                .help(CIDR.help);
+            report.at(&node, format!("{} is no address range", shown(text))).help(CIDR.help);
         }
     }
     let annotated = object.annotation("service.beta.kubernetes.io/load-balancer-source-ranges");
@@ -279,10 +240,7 @@ fn of_type<'a>(
     let policy = spec.get("externalTrafficPolicy");
     if policy.text().is_some_and(|t| !t.is_empty()) && !outside {
         report
-            .at(
-                &policy,
-                "`externalTrafficPolicy` needs a Service that is reached from outside",
-            )
+            .at(&policy, "`externalTrafficPolicy` needs a Service that is reached from outside")
             .help("leave it out, or write `type: NodePort` or `LoadBalancer`")
             .fix(Fix::new("remove it", Safety::Unsafe).remove(&policy));
     }
@@ -292,15 +250,9 @@ fn of_type<'a>(
         && !(balanced && policy.text() == Some("Local"))
     {
         report
-            .at(
-                &health,
-                "`healthCheckNodePort` needs a LoadBalancer with `externalTrafficPolicy: Local`",
-            )
+            .at(&health, "`healthCheckNodePort` needs a LoadBalancer with `externalTrafficPolicy: Local`")
             .help("leave it out");
     }
     let spread = spec.get("trafficDistribution");
-    report.strict_choice(
-        &spread,
-        &["PreferClose", "PreferSameZone", "PreferSameNode"],
-    );
+    report.strict_choice(&spread, &["PreferClose", "PreferSameZone", "PreferSameNode"]);
 }

@@ -73,11 +73,8 @@ pub(crate) static CONFIG_KEY: Syntax = Syntax {
 };
 
 /// Names of HTTP headers.
-pub(crate) static HEADER_NAME: Syntax = Syntax {
-    what: "name of an HTTP header",
-    help: "write letters, digits and `-`",
-    accepts: is_header_name,
-};
+pub(crate) static HEADER_NAME: Syntax =
+    Syntax { what: "name of an HTTP header", help: "write letters, digits and `-`", accepts: is_header_name };
 
 /// Parts of a URL path.
 pub(crate) static PATH_SEGMENT: Syntax = Syntax {
@@ -133,9 +130,7 @@ pub(crate) fn is_config_key(text: &str) -> bool {
         && text.len() <= SUBDOMAIN
         && text != "."
         && !text.starts_with("..")
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 fn is_header_name(text: &str) -> bool {
@@ -191,11 +186,7 @@ mod tests {
     fn names_are_spelled_as_the_api_server_spells_them() {
         let long = "a".repeat(64);
         let cases: &[(&Syntax, &[&str], &[&str])] = &[
-            (
-                &DNS_LABEL,
-                &["a", "0", "a-b", "a--b", "123"],
-                &["", "-a", "a-", "A", "a.b", "a_b", &long],
-            ),
+            (&DNS_LABEL, &["a", "0", "a-b", "a--b", "123"], &["", "-a", "a-", "A", "a.b", "a_b", &long]),
             (
                 &DNS_SUBDOMAIN,
                 &["a.b", "a-b.c", &long],
@@ -214,21 +205,9 @@ mod tests {
                 &["", "8080", "HTTP", "a--b", "-a", "abcdefghijklmnop", "a_b"],
             ),
             (&ENV_NAME, &["A", "a b", "1", "a.b-c"], &["", "a=b", "ä"]),
-            (
-                &CONFIG_KEY,
-                &["a", ".a", "a..b", "A_1"],
-                &["", ".", "..", "..a", "a/b"],
-            ),
-            (
-                &IP,
-                &["10.0.0.1", "010.0.0.1", "::1"],
-                &["", "10.0.0", "10.0.0.256", "x", "::1%lo"],
-            ),
-            (
-                &CIDR,
-                &["10.0.0.0/8", "::/0"],
-                &["10.0.0.0", "10.0.0.0/33", "10.0.0.0/+8"],
-            ),
+            (&CONFIG_KEY, &["a", ".a", "a..b", "A_1"], &["", ".", "..", "..a", "a/b"]),
+            (&IP, &["10.0.0.1", "010.0.0.1", "::1"], &["", "10.0.0", "10.0.0.256", "x", "::1%lo"]),
+            (&CIDR, &["10.0.0.0/8", "::/0"], &["10.0.0.0", "10.0.0.0/33", "10.0.0.0/+8"]),
             (&WEBHOOK_NAME, &["a.b.c"], &["a.b", "a", "a.b.C"]),
         ];
         for (syntax, good, bad) in cases {

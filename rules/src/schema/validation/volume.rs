@@ -53,11 +53,7 @@ pub(super) fn volumes<'a>(
     let mut named = Vec::new();
     for volume in maps(list) {
         let name = volume.get("name");
-        if of == Of::StatefulSet
-            && name
-                .text()
-                .is_some_and(|n| claimed.is_none_or(|c| c.contains(n)))
-        {
+        if of == Of::StatefulSet && name.text().is_some_and(|n| claimed.is_none_or(|c| c.contains(n))) {
             continue;
         }
         if let Some(text) = report.name(&volume, "name", &DNS_LABEL) {
@@ -66,10 +62,7 @@ pub(super) fn volumes<'a>(
         let mut written = SOURCES.iter().filter(|s| volume.get(s).exists());
         if let (Some(a), Some(b)) = (written.next(), written.next()) {
             report
-                .at(
-                    &volume.get(b),
-                    format!("a volume is one thing, not `{a}` and `{b}`"),
-                )
+                .at(&volume.get(b), format!("a volume is one thing, not `{a}` and `{b}`"))
                 .help("write two volumes");
             continue;
         }
@@ -102,13 +95,8 @@ fn source<'a>(volume: &Node<'a>, report: &mut Report<'a>) {
     let nfs = volume.get("nfs");
     if nfs.is_mapping() {
         report.text(&nfs, "server");
-        if report
-            .text(&nfs, "path")
-            .is_some_and(|p| !p.starts_with('/'))
-        {
-            report
-                .at(&nfs.get("path"), "`path` is not absolute")
-                .help("begin it with `/`");
+        if report.text(&nfs, "path").is_some_and(|p| !p.starts_with('/')) {
+            report.at(&nfs.get("path"), "`path` is not absolute").help("begin it with `/`");
         }
     }
     let csi = volume.get("csi");
@@ -129,11 +117,7 @@ fn source<'a>(volume: &Node<'a>, report: &mut Report<'a>) {
     if ephemeral.is_mapping() {
         let template = ephemeral.get("volumeClaimTemplate");
         if !template.exists() {
-            report.missing(
-                &ephemeral,
-                "volumeClaimTemplate",
-                "`volumeClaimTemplate` is required",
-            );
+            report.missing(&ephemeral, "volumeClaimTemplate", "`volumeClaimTemplate` is required");
         }
         own_metadata(&template.get("metadata"), report);
         claim_spec(&template.get("spec"), report);
@@ -143,13 +127,7 @@ fn source<'a>(volume: &Node<'a>, report: &mut Report<'a>) {
 /// The metadata of a template of claims, which are named by what they are made for.
 pub(super) fn own_metadata<'a>(metadata: &Node<'a>, report: &mut Report<'a>) {
     selector::labels(&metadata.get("labels"), report);
-    for field in [
-        "name",
-        "generateName",
-        "namespace",
-        "finalizers",
-        "ownerReferences",
-    ] {
+    for field in ["name", "generateName", "namespace", "finalizers", "ownerReferences"] {
         let node = metadata.get(field);
         if node.exists() && node.text() != Some("") && !node.is_unknown() {
             report
@@ -213,33 +191,23 @@ fn downward_file<'a>(file: &Node<'a>, report: &mut Report<'a>) {
 
 /// `metadata.labels['key']` and its kin.
 pub(super) fn is_subscript(path: &str) -> bool {
-    ["metadata.labels['", "metadata.annotations['"]
-        .iter()
-        .any(|prefix| {
-            path.strip_prefix(prefix)
-                .and_then(|rest| rest.strip_suffix("']"))
-                .is_some_and(|key| crate::model::names::is_qualified_name(&key.to_lowercase()))
-        })
+    ["metadata.labels['", "metadata.annotations['"].iter().any(|prefix| {
+        path.strip_prefix(prefix)
+            .and_then(|rest| rest.strip_suffix("']"))
+            .is_some_and(|key| crate::model::names::is_qualified_name(&key.to_lowercase()))
+    })
 }
 
 fn projected<'a>(block: &Node<'a>, report: &mut Report<'a>) {
-    const KINDS: &[&str] = &[
-        "secret",
-        "configMap",
-        "downwardAPI",
-        "serviceAccountToken",
-        "clusterTrustBundle",
-    ];
+    const KINDS: &[&str] =
+        &["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle"];
     mode(block, "defaultMode", report);
     let mut paths = Vec::new();
     for source in maps(&block.get("sources")) {
         let mut written = KINDS.iter().filter(|k| source.get(k).exists());
         if let (Some(a), Some(b)) = (written.next(), written.next()) {
             report
-                .at(
-                    &source,
-                    format!("a source is one thing, not `{a}` and `{b}`"),
-                )
+                .at(&source, format!("a source is one thing, not `{a}` and `{b}`"))
                 .help("write two sources");
         }
         for kind in ["secret", "configMap"] {
@@ -263,18 +231,14 @@ fn projected<'a>(block: &Node<'a>, report: &mut Report<'a>) {
             }
         }
     }
-    let written = paths
-        .into_iter()
-        .filter_map(|n| n.text().map(str::to_owned).map(|t| (n, t)));
+    let written = paths.into_iter().filter_map(|n| n.text().map(str::to_owned).map(|t| (n, t)));
     report.unique(written, "the path");
 }
 
 /// A path below something, not above it.
 pub(super) fn relative<'a>(node: &Node<'a>, report: &mut Report<'a>) {
     if node.text().is_some_and(|t| t.starts_with('/')) {
-        report
-            .at(node, format!("`{}` is not relative", last(node)))
-            .help("leave out the `/` at the start");
+        report.at(node, format!("`{}` is not relative", last(node))).help("leave out the `/` at the start");
     }
     no_steps_up(node, report);
 }
@@ -287,10 +251,7 @@ pub(super) fn no_steps_up<'a>(node: &Node<'a>, report: &mut Report<'a>) {
 
 /// The kubelet keeps names that begin with two dots.
 fn reserved<'a>(node: &Node<'a>, report: &mut Report<'a>) {
-    if node
-        .text()
-        .is_some_and(|t| t.starts_with("..") && !t.starts_with("../"))
-    {
+    if node.text().is_some_and(|t| t.starts_with("..") && !t.starts_with("../")) {
         report.at(node, format!("`{}` begins with `..`", last(node)));
     }
 }

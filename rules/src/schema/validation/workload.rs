@@ -42,10 +42,7 @@ fn runs_for_ever<'a>(kind: &str, template: &Node<'a>, report: &mut Report<'a>) {
     let deadline = template.path(&["spec", "activeDeadlineSeconds"]);
     if deadline.exists() {
         report
-            .at(
-                &deadline,
-                format!("the pods of a {kind} have no `activeDeadlineSeconds`"),
-            )
+            .at(&deadline, format!("the pods of a {kind} have no `activeDeadlineSeconds`"))
             .help("leave it out, or make it a Job");
     }
 }
@@ -83,10 +80,7 @@ fn deployment<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         && seconds >= 0
     {
         report
-            .at(
-                &deadline,
-                "`progressDeadlineSeconds` is not above `minReadySeconds`",
-            )
+            .at(&deadline, "`progressDeadlineSeconds` is not above `minReadySeconds`")
             .help("it is 600 where it is not written: write more than `minReadySeconds`");
     }
 }
@@ -102,17 +96,10 @@ fn amount<'a>(node: &Node<'a>, bounded: bool, report: &mut Report<'a>) -> Option
         return Some(count);
     }
     let text = node.text()?;
-    let digits = text
-        .strip_suffix('%')
-        .filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()));
+    let digits = text.strip_suffix('%').filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()));
     let Some(digits) = digits else {
-        let refusal = report.at(
-            node,
-            format!(
-                "`{name}` {} is neither a number nor a percentage",
-                shown(text)
-            ),
-        );
+        let refusal =
+            report.at(node, format!("`{name}` {} is neither a number nor a percentage", shown(text)));
         if let Ok(count) = text.parse::<i32>()
             && count >= 0
         {
@@ -126,19 +113,15 @@ fn amount<'a>(node: &Node<'a>, bounded: bool, report: &mut Report<'a>) -> Option
     };
     let percent = digits.parse::<i64>().unwrap_or(i64::MAX);
     if bounded && percent > 100 {
-        report
-            .at(node, format!("`{name}` {} is above 100 %", shown(text)))
-            .help("write 100% at most");
+        report.at(node, format!("`{name}` {} is above 100 %", shown(text))).help("write 100% at most");
     }
     Some(percent)
 }
 
 fn daemon_set<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     let strategy = spec.get("updateStrategy");
-    if !matches!(
-        strategy.get("type").text(),
-        None | Some("" | "RollingUpdate")
-    ) || strategy.get("type").is_unknown()
+    if !matches!(strategy.get("type").text(), None | Some("" | "RollingUpdate"))
+        || strategy.get("type").is_unknown()
     {
         return;
     }
@@ -148,11 +131,7 @@ fn daemon_set<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     let a = amount(&gone, true, report);
     let b = amount(&more, true, report);
     // One pod of a node is unavailable while the next one starts, unless something is written.
-    let a = if gone.exists() || report.partial || is_open(&rolling) {
-        a
-    } else {
-        Some(1)
-    };
+    let a = if gone.exists() || report.partial || is_open(&rolling) { a } else { Some(1) };
     match (a, b) {
         (Some(a), Some(b)) if a > 0 && b > 0 => {
             report
@@ -168,12 +147,7 @@ fn daemon_set<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     }
 }
 
-fn stateful_set<'a>(
-    object: &Object,
-    spec: &Node<'a>,
-    template: &Node<'a>,
-    report: &mut Report<'a>,
-) {
+fn stateful_set<'a>(object: &Object, spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
     report.spelled_unless_empty(&spec.get("serviceName"), &DNS_LABEL);
     let strategy = spec.get("updateStrategy");
     let rolling = strategy.get("rollingUpdate");
@@ -229,10 +203,7 @@ mod tests {
             taken(&deployment(rest));
         }
         for (rest, place) in [
-            (
-                "  strategy: {type: Recreate, rollingUpdate: {maxSurge: 1}}\n",
-                "/spec/strategy/rollingUpdate",
-            ),
+            ("  strategy: {type: Recreate, rollingUpdate: {maxSurge: 1}}\n", "/spec/strategy/rollingUpdate"),
             (
                 "  strategy: {rollingUpdate: {maxUnavailable: 0%, maxSurge: 0}}\n",
                 "/spec/strategy/rollingUpdate/maxUnavailable",
@@ -241,10 +212,7 @@ mod tests {
                 "  strategy: {rollingUpdate: {maxUnavailable: 101%}}\n",
                 "/spec/strategy/rollingUpdate/maxUnavailable",
             ),
-            (
-                "  strategy: {rollingUpdate: {maxSurge: '1'}}\n",
-                "/spec/strategy/rollingUpdate/maxSurge",
-            ),
+            ("  strategy: {rollingUpdate: {maxSurge: '1'}}\n", "/spec/strategy/rollingUpdate/maxSurge"),
             ("  minReadySeconds: 600\n", "/spec/progressDeadlineSeconds"),
         ] {
             refused(&deployment(rest), place);

@@ -10,11 +10,7 @@ const DEFAULTS: &str =
     "  amiSelectorTerms: [{alias: al2@latest}]\n  metadataOptions: {httpPutResponseHopLimit: 2}\n";
 
 fn template(old: &str, new: &str) {
-    becomes(
-        TEMPLATE,
-        &format!("  {old}\n"),
-        &format!("  {new}\n{DEFAULTS}"),
-    );
+    becomes(TEMPLATE, &format!("  {old}\n"), &format!("  {new}\n{DEFAULTS}"));
 }
 
 #[test]
@@ -55,20 +51,9 @@ fn ids_become_a_term_each() {
         "subnetSelector: {aws-ids: 'subnet-1, subnet-2'}",
         "subnetSelectorTerms: [{id: subnet-1}, {id: subnet-2}]",
     );
-    template(
-        "securityGroupSelector: {'aws::ids': sg-1}",
-        "securityGroupSelectorTerms: [{id: sg-1}]",
-    );
-    is_left(
-        TEMPLATE,
-        "  subnetSelector: {aws-ids: subnet-1, team: vision}\n",
-        "ids and for tags",
-    );
-    is_left(
-        TEMPLATE,
-        "  subnetSelector: {aws-ids: '${IDS}'}\n",
-        "placeholder",
-    );
+    template("securityGroupSelector: {'aws::ids': sg-1}", "securityGroupSelectorTerms: [{id: sg-1}]");
+    is_left(TEMPLATE, "  subnetSelector: {aws-ids: subnet-1, team: vision}\n", "ids and for tags");
+    is_left(TEMPLATE, "  subnetSelector: {aws-ids: '${IDS}'}\n", "placeholder");
 }
 
 #[test]
@@ -77,11 +62,7 @@ fn a_comma_means_a_term_for_each_value() {
         "subnetSelector: {Name: 'a,b', team: vision}",
         "subnetSelectorTerms: [{tags: {Name: a, team: vision}}, {tags: {Name: b, team: vision}}]",
     );
-    is_left(
-        TEMPLATE,
-        "  subnetSelector: {a: '1,2,3,4,5,6', b: '1,2,3,4,5,6'}\n",
-        "more than 30",
-    );
+    is_left(TEMPLATE, "  subnetSelector: {a: '1,2,3,4,5,6', b: '1,2,3,4,5,6'}\n", "more than 30");
 }
 
 #[test]
@@ -97,11 +78,7 @@ fn ami_names_and_owners_cross() {
         "  amiSelector: {aws-ids: ami-1}\n",
         "  amiFamily: AL2\n  amiSelectorTerms: [{id: ami-1}]\n  metadataOptions: {httpPutResponseHopLimit: 2}\n",
     );
-    is_left(
-        TEMPLATE,
-        "  amiSelector: {'aws::owners': self}\n",
-        "an owner",
-    );
+    is_left(TEMPLATE, "  amiSelector: {'aws::owners': self}\n", "an owner");
 }
 
 #[test]
@@ -133,11 +110,7 @@ fn a_beta_family_becomes_an_alias_unless_terms_choose() {
         &format!("  {hops}\n  role: nodes\n  amiSelectorTerms: [{{alias: al2023@latest}}]\n"),
     );
     let chosen = "amiFamily: AL2\n  amiSelectorTerms: [{id: ami-1}]";
-    becomes(
-        CLASS,
-        &format!("  {chosen}\n"),
-        &format!("  {chosen}\n  {hops}\n"),
-    );
+    becomes(CLASS, &format!("  {chosen}\n"), &format!("  {chosen}\n  {hops}\n"));
     is_left(CLASS, "  amiFamily: Ubuntu\n", "Ubuntu");
 }
 
@@ -147,14 +120,8 @@ fn beta_metadata_options_keep_two_hops() {
     becomes(
         CLASS,
         &format!("  {ami}\n  metadataOptions: {{httpTokens: required}}\n"),
-        &format!(
-            "  {ami}\n  metadataOptions: {{httpTokens: required, httpPutResponseHopLimit: 2}}\n"
-        ),
+        &format!("  {ami}\n  metadataOptions: {{httpTokens: required, httpPutResponseHopLimit: 2}}\n"),
     );
     let one = "metadataOptions: {httpPutResponseHopLimit: 1}";
-    becomes(
-        CLASS,
-        &format!("  {ami}\n  {one}\n"),
-        &format!("  {ami}\n  {one}\n"),
-    );
+    becomes(CLASS, &format!("  {ami}\n  {one}\n"), &format!("  {ami}\n  {one}\n"));
 }

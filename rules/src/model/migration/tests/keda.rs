@@ -11,11 +11,7 @@ fn the_target_is_renamed() {
         "  scaleType: deployment\n  scaleTargetRef: {deploymentName: llm, containerName: main}\n  triggers: []\n",
         "  scaleTargetRef: {name: llm, envSourceContainerName: main}\n  triggers: []\n",
     );
-    is_left(
-        OLD,
-        "  scaleTargetRef: {deploymentName: a, name: b}\n",
-        "both written",
-    );
+    is_left(OLD, "  scaleTargetRef: {deploymentName: a, name: b}\n", "both written");
     is_left(OLD, "  scaleType: ${TYPE}\n", "KEDA 1 knew");
 }
 
@@ -41,8 +37,5 @@ fn a_trigger_authentication_moves_alone() {
     let made = converted(
         "apiVersion: keda.k8s.io/v1alpha1\nkind: TriggerAuthentication\nmetadata: {name: a}\nspec: {podIdentity: {provider: none}}\n",
     );
-    assert_eq!(
-        made.expect("it converts")[0]["apiVersion"],
-        "keda.sh/v1alpha1"
-    );
+    assert_eq!(made.expect("it converts")[0]["apiVersion"], "keda.sh/v1alpha1");
 }

@@ -20,10 +20,7 @@ fn the_class_takes_what_its_pools_agree_on() {
     let made = converted(&all).expect("it converts");
     assert_eq!(made[0]["spec"]["kubelet"]["maxPods"], 20);
     let made = converted(&[TEMPLATE, PROVISIONER].concat()).expect("it converts");
-    assert_eq!(
-        made[0]["spec"]["kubelet"],
-        serde_json::json!({"maxPods": 20})
-    );
+    assert_eq!(made[0]["spec"]["kubelet"], serde_json::json!({"maxPods": 20}));
     for others in [pool("b", ""), pool("b", ", kubelet: {maxPods: 30}")] {
         let all = [CLASS, &pool("a", TWENTY), &others].concat();
         let made = converted(&all).expect("it converts");

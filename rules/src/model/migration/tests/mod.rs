@@ -16,10 +16,7 @@ use crate::source::{Source, read};
 /// The objects of a text.
 fn objects(text: &str) -> Vec<Object> {
     let source = Arc::new(Source::from_text("old.yaml", text));
-    read(&source)
-        .iter()
-        .flat_map(|d| Object::from_document(&source, d, false))
-        .collect()
+    read(&source).iter().flat_map(|d| Object::from_document(&source, d, false)).collect()
 }
 
 /// What the first object of the text becomes beside the others, with what is created, or why not.

@@ -55,10 +55,9 @@ fn taints_move_to_the_template() {
 
 #[test]
 fn the_reference_names_group_and_kind() {
-    for reference in [
-        "{name: gpu}",
-        "{apiVersion: karpenter.k8s.aws/v1alpha1, kind: AWSNodeTemplate, name: gpu}",
-    ] {
+    for reference in
+        ["{name: gpu}", "{apiVersion: karpenter.k8s.aws/v1alpha1, kind: AWSNodeTemplate, name: gpu}"]
+    {
         let requirements = FULL.replace("\n    - ", "\n        - ");
         becomes(
             PROVISIONER,
@@ -91,27 +90,13 @@ fn seconds_become_durations() {
         provisioner(
             &format!("  ttlSecondsAfterEmpty: {seconds}\n"),
             NEVER,
-            &format!(
-                "  disruption: {{consolidationPolicy: WhenEmpty, consolidateAfter: {text}}}\n"
-            ),
+            &format!("  disruption: {{consolidationPolicy: WhenEmpty, consolidateAfter: {text}}}\n"),
         );
     }
     let head = |rest: &str| format!("  providerRef: {{name: a}}\n{rest}");
-    is_left(
-        PROVISIONER,
-        &head("  ttlSecondsUntilExpired: 9999999999999\n"),
-        "longer",
-    );
-    is_left(
-        PROVISIONER,
-        &head("  ttlSecondsUntilExpired: ${TTL}\n"),
-        "no number",
-    );
-    is_left(
-        PROVISIONER,
-        &head("  ttlSecondsAfterEmpty: -5\n"),
-        "no number",
-    );
+    is_left(PROVISIONER, &head("  ttlSecondsUntilExpired: 9999999999999\n"), "longer");
+    is_left(PROVISIONER, &head("  ttlSecondsUntilExpired: ${TTL}\n"), "no number");
+    is_left(PROVISIONER, &head("  ttlSecondsAfterEmpty: -5\n"), "no number");
 }
 
 #[test]
@@ -153,10 +138,7 @@ fn a_provider_written_inline_becomes_a_class() {
     );
     let made = converted(&text).expect("it converts");
     assert_eq!(made.len(), 2);
-    assert_eq!(
-        made[0]["spec"]["template"]["spec"]["nodeClassRef"]["name"],
-        "a"
-    );
+    assert_eq!(made[0]["spec"]["template"]["spec"]["nodeClassRef"]["name"], "a");
     assert_eq!(made[0]["spec"].get("kubeletConfiguration"), None);
     let expected = serde_json::json!({
         "apiVersion": "karpenter.k8s.aws/v1",
@@ -175,11 +157,7 @@ fn a_provider_written_inline_becomes_a_class() {
     let taken = format!(
         "{text}---\napiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {{name: a}}\nspec: {{}}\n"
     );
-    assert!(
-        converted(&taken)
-            .expect_err("the name is taken")
-            .contains("EC2NodeClass `a`")
-    );
+    assert!(converted(&taken).expect_err("the name is taken").contains("EC2NodeClass `a`"));
 }
 
 #[test]
@@ -219,28 +197,16 @@ fn the_old_webhooks_requirements_are_written_out() {
     // A label fixes the value as a requirement does.
     let labelled = keys("  labels: {karpenter.sh/capacity-type: spot}\n");
     assert_eq!(labelled, all[1..]);
-    is_left(
-        PROVISIONER,
-        "  requirements: [{key: \"${KEY}\", values: [x]}, {}]\n",
-        "readable key",
-    );
+    is_left(PROVISIONER, "  requirements: [{key: \"${KEY}\", values: [x]}, {}]\n", "readable key");
 }
 
 #[test]
 fn a_half_converted_pool_is_left() {
-    is_left(
-        PROVISIONER,
-        "  taints: []\n  template: {spec: {taints: []}}\n",
-        "both written",
-    );
+    is_left(PROVISIONER, "  taints: []\n  template: {spec: {taints: []}}\n", "both written");
     let twin = format!(
         "{PROVISIONER}\nmetadata: {{name: a}}\nspec: {{}}\n---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: a}}\nspec: {{template: {{spec: {{}}}}}}\n"
     );
-    assert!(
-        converted(&twin)
-            .expect_err("a twin")
-            .contains("NodePool `a`")
-    );
+    assert!(converted(&twin).expect_err("a twin").contains("NodePool `a`"));
 }
 
 fn node_pool(rest: &str, reference: &str, new: &str) {
@@ -273,11 +239,7 @@ fn a_beta_reference_loses_its_version() {
 #[test]
 fn beta_disruption_keeps_its_timing() {
     let whole = |old: &str, new: &str| {
-        node_pool(
-            &format!("  disruption: {old}\n"),
-            "{name: a}",
-            &format!("  disruption: {new}\n"),
-        )
+        node_pool(&format!("  disruption: {old}\n"), "{name: a}", &format!("  disruption: {new}\n"))
     };
     whole(
         "{consolidationPolicy: WhenUnderutilized}",
@@ -287,10 +249,7 @@ fn beta_disruption_keeps_its_timing() {
         "{consolidationPolicy: WhenUnderutilized, consolidateAfter: Never}",
         "{consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: Never}",
     );
-    whole(
-        "{budgets: [{nodes: 10%}]}",
-        "{budgets: [{nodes: 10%}], consolidateAfter: 0s}",
-    );
+    whole("{budgets: [{nodes: 10%}]}", "{budgets: [{nodes: 10%}], consolidateAfter: 0s}");
     let empty = "{consolidationPolicy: WhenEmpty, consolidateAfter: 30s}";
     whole(empty, empty);
 }
@@ -325,9 +284,5 @@ fn a_claim_by_hand_still_never_expires() {
         "  requirements: []\n  resources: {requests: {cpu: 4}}\n  nodeClassRef: {name: a}\n",
         "  requirements: []\n  resources: {requests: {cpu: 4}}\n  nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}\n  expireAfter: Never\n",
     );
-    is_left(
-        "apiVersion: karpenter.sh/v1alpha5\nkind: Machine",
-        "  {}\n",
-        "remove it",
-    );
+    is_left("apiVersion: karpenter.sh/v1alpha5\nkind: Machine", "  {}\n", "remove it");
 }
