@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gpulint_rules::config::Config;
-use gpulint_rules::date::Date;
-use gpulint_rules::suggest;
+use gpulint_rules::facts::date::Date;
+use gpulint_rules::facts::suggest;
+use gpulint_rules::lint::config::Config;
 use gpulint_rules::{Group, RULES, Settings};
 
 use crate::args::{CheckArgs, RuleArgs};

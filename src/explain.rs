@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use gpulint_rules::suggest::nearest;
+use gpulint_rules::facts::suggest::nearest;
 use gpulint_rules::{Check, ParamDefault, RULES, Rule, Safety, find_rule};
 use serde_json::{Value, json};
 

@@ -8,11 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use gpulint_rules::fix::text::{Repair, repair, rewritten};
+use gpulint_rules::lint::fix::text::{Repair, repair, rewritten};
 use gpulint_rules::source::Source;
 use gpulint_rules::{Finding, Judged, Safety};
 use rayon::prelude::*;

@@ -1,7 +1,8 @@
 //! Where reports go: standard output or a file, through one buffer.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use crate::failure::Failure;

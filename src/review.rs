@@ -2,7 +2,8 @@
 //! out a policy. Exit code 0 says that it answered, allowed or denied.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::io::Read;
 use std::process::ExitCode;
 
 use gpulint_rules::{Engine, Index};

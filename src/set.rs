@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpulint_rules::model::views::Views;
+use gpulint_rules::cluster::views::Views;
 use gpulint_rules::source::Source;
 use gpulint_rules::{Engine, Index, Judged};
 use rayon::prelude::*;
 
-use crate::files::{self, Folders, Input, Read};
+use crate::files;
+use crate::files::{Folders, Input, Read};
 use crate::progress::Progress;
 
 /// From so many objects on, views are made before anybody asks for them.

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use gpulint_rules::config::Config;
-use gpulint_webhook::logs::{self, LogFormat};
-use gpulint_webhook::manifests::{self, Install};
-use gpulint_webhook::serve::{self, Certificates, Options};
+use gpulint_rules::lint::config::Config;
+use gpulint_webhook::logs;
+use gpulint_webhook::logs::LogFormat;
+use gpulint_webhook::manifests;
+use gpulint_webhook::manifests::Install;
+use gpulint_webhook::serve;
+use gpulint_webhook::serve::{Certificates, Options};
 use gpulint_webhook::{Lifetimes, Limits, Registration, TlsFiles, TlsFloor};
 
 use crate::args::webhook::{LogStyle, ManifestsArgs, ServeArgs, TlsMin, WebhookArgs, WebhookCommand};

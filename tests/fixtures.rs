@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use gpulint_rules::settings::WebhookSettings;
+use gpulint_rules::lint::settings::WebhookSettings;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Index, Object, Settings, Severity};
 

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpulint_rules::engine::File;
+use gpulint_rules::file::File;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Index, Object, Settings, Workspace};
 

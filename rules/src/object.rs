@@ -1,102 +1,22 @@
 //! A Kubernetes object: its identity, its tree, where it came from.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
 use crate::catalog::TypeSet;
-use crate::finding::shown;
-use crate::model::class::{self, Class, Classified};
-use crate::model::workload::{Template, WORKLOADS, WorkloadKind};
-use crate::node::{Node, Spot};
-use crate::pointer::Pointer;
-use crate::schema::{self, Cursor, Violation};
-use crate::source::{Document, NONE, Source, Span, Tree};
-
-/// A group and a kind, any version: what a rule matches. Never the kind alone, because other
-/// groups have kinds of the same name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Kind {
-    /// The API group; empty for the core group.
-    pub group: &'static str,
-    /// The kind.
-    pub kind: &'static str,
-}
-
-impl Kind {
-    /// A kind from its group and name.
-    #[must_use]
-    pub const fn new(group: &'static str, kind: &'static str) -> Kind {
-        Kind { group, kind }
-    }
-
-    /// Karpenter's NodePool.
-    pub const NODE_POOL: Kind = Kind::new("karpenter.sh", "NodePool");
-    /// Karpenter's NodeClaim.
-    pub const NODE_CLAIM: Kind = Kind::new("karpenter.sh", "NodeClaim");
-    /// Karpenter's NodeOverlay.
-    pub const NODE_OVERLAY: Kind = Kind::new("karpenter.sh", "NodeOverlay");
-    /// The AWS provider's node class.
-    pub const EC2_NODE_CLASS: Kind = Kind::new("karpenter.k8s.aws", "EC2NodeClass");
-    /// EKS Auto Mode's node class.
-    pub const AUTO_MODE_NODE_CLASS: Kind = Kind::new("eks.amazonaws.com", "NodeClass");
-    /// KEDA's ScaledObject.
-    pub const SCALED_OBJECT: Kind = Kind::new("keda.sh", "ScaledObject");
-    /// KEDA's ScaledJob.
-    pub const SCALED_JOB: Kind = Kind::new("keda.sh", "ScaledJob");
-    /// HorizontalPodAutoscaler.
-    pub const HPA: Kind = Kind::new("autoscaling", "HorizontalPodAutoscaler");
-    /// PodDisruptionBudget.
-    pub const PDB: Kind = Kind::new("policy", "PodDisruptionBudget");
-    /// Pod.
-    pub const POD: Kind = Kind::new("", "Pod");
-    /// Deployment.
-    pub const DEPLOYMENT: Kind = Kind::new("apps", "Deployment");
-    /// StatefulSet.
-    pub const STATEFUL_SET: Kind = Kind::new("apps", "StatefulSet");
-    /// DaemonSet.
-    pub const DAEMON_SET: Kind = Kind::new("apps", "DaemonSet");
-    /// Job.
-    pub const JOB: Kind = Kind::new("batch", "Job");
-    /// CronJob.
-    pub const CRON_JOB: Kind = Kind::new("batch", "CronJob");
-    /// Node.
-    pub const NODE: Kind = Kind::new("", "Node");
-    /// Namespace.
-    pub const NAMESPACE: Kind = Kind::new("", "Namespace");
-    /// Service.
-    pub const SERVICE: Kind = Kind::new("", "Service");
-    /// ReplicaSet.
-    pub const REPLICA_SET: Kind = Kind::new("apps", "ReplicaSet");
-    /// KEDA's TriggerAuthentication.
-    pub const TRIGGER_AUTHENTICATION: Kind = Kind::new("keda.sh", "TriggerAuthentication");
-    /// KEDA's ClusterTriggerAuthentication.
-    pub const CLUSTER_TRIGGER_AUTHENTICATION: Kind = Kind::new("keda.sh", "ClusterTriggerAuthentication");
-    /// ResourceClaim of dynamic resource allocation.
-    pub const RESOURCE_CLAIM: Kind = Kind::new("resource.k8s.io", "ResourceClaim");
-    /// ResourceClaimTemplate of dynamic resource allocation.
-    pub const RESOURCE_CLAIM_TEMPLATE: Kind = Kind::new("resource.k8s.io", "ResourceClaimTemplate");
-    /// DeviceClass of dynamic resource allocation.
-    pub const DEVICE_CLASS: Kind = Kind::new("resource.k8s.io", "DeviceClass");
-    /// ValidatingWebhookConfiguration.
-    pub const VALIDATING_WEBHOOK_CONFIGURATION: Kind =
-        Kind::new("admissionregistration.k8s.io", "ValidatingWebhookConfiguration");
-    /// MutatingWebhookConfiguration.
-    pub const MUTATING_WEBHOOK_CONFIGURATION: Kind =
-        Kind::new("admissionregistration.k8s.io", "MutatingWebhookConfiguration");
-    /// The Provisioner of Karpenter before v0.33.
-    pub const PROVISIONER: Kind = Kind::new("karpenter.sh", "Provisioner");
-    /// The AWSNodeTemplate of Karpenter before v0.33.
-    pub const AWS_NODE_TEMPLATE: Kind = Kind::new("karpenter.k8s.aws", "AWSNodeTemplate");
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.group.is_empty() { f.write_str(self.kind) } else { write!(f, "{}.{}", self.kind, self.group) }
-    }
-}
+use crate::kind::Kind;
+use crate::lint::finding::shown;
+use crate::schema;
+use crate::schema::{Cursor, Violation};
+use crate::source::{Document, Source};
+use crate::tree::node::{Node, Spot};
+use crate::tree::pointer::Pointer;
+use crate::tree::{NONE, Span, Tree};
+use crate::workload::class;
+use crate::workload::class::{Class, Classified};
+use crate::workload::template::{Template, WORKLOADS, WorkloadKind};
 
 /// What names an object in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

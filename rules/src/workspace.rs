@@ -9,11 +9,12 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::engine::{Engine, File, Judged, Opinion};
-use crate::finding::Finding;
-use crate::index::Index;
+use crate::cluster::dependencies::{Askers, Topic};
+use crate::cluster::objects::Index;
+use crate::file::File;
+use crate::lint::engine::{Engine, Judged, Opinion};
+use crate::lint::finding::Finding;
 use crate::object::Object;
-use crate::trace::{Askers, Topic};
 
 /// Files, judged, and kept so.
 #[derive(Debug)]

@@ -7,14 +7,15 @@ mod walk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpulint_rules::config::Config;
-use gpulint_rules::date::Date;
-use gpulint_rules::engine::{File, sort};
-use gpulint_rules::fix::text::{edits, rewritten};
-use gpulint_rules::fix::value;
-use gpulint_rules::model::budget::{Calendar, Reason, Week};
-use gpulint_rules::model::drift::replaces_nodes;
-use gpulint_rules::model::nodepool::NodePool;
+use gpulint_rules::facts::date::Date;
+use gpulint_rules::file::File;
+use gpulint_rules::karpenter::budget::{Calendar, Reason, Week};
+use gpulint_rules::karpenter::drift::replaces_nodes;
+use gpulint_rules::karpenter::nodepool::NodePool;
+use gpulint_rules::lint::config::Config;
+use gpulint_rules::lint::engine::sort;
+use gpulint_rules::lint::fix::text::{edits, rewritten};
+use gpulint_rules::lint::fix::value;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Check, Engine, Finding, Index, Object, RULES, Refused, Rule, Safety, Settings};
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gpulint_rules::settings::{ParamValue, RuleSettings};
+use gpulint_rules::lint::settings::{ParamValue, RuleSettings};
 use gpulint_rules::{Engine, Index, Object, Settings};
 use serde_json::{Value, json};
 

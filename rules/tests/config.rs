@@ -1,6 +1,6 @@
 //! The configuration: what each key does, and the exact text of each error.
 
-use gpulint_rules::config::{Config, schema};
+use gpulint_rules::lint::config::{Config, schema};
 use gpulint_rules::{RULES, Severity, Version};
 
 fn errors(text: &str) -> Vec<String> {

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use gpulint_rules::fix::text::{edits, rewritten};
-use gpulint_rules::fix::value;
+use gpulint_rules::lint::fix::text::{edits, rewritten};
+use gpulint_rules::lint::fix::value;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Fix, Object, Operation, Refused, Safety};
 use serde_json::{Value, json};

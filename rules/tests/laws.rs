@@ -9,8 +9,11 @@ mod walk;
 use std::path::Path;
 use std::sync::Arc;
 
-use gpulint_rules::engine::{File, sort};
-use gpulint_rules::source::{Scalar, Source, Span, read};
+use gpulint_rules::file::File;
+use gpulint_rules::lint::engine::sort;
+use gpulint_rules::source::{Source, read};
+use gpulint_rules::tree::Span;
+use gpulint_rules::tree::scalar::Scalar;
 use gpulint_rules::{Engine, Index, Node, Object, Settings, Shape};
 use proptest::prelude::*;
 

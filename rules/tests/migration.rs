@@ -12,8 +12,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gpulint_rules::engine::{File, sort};
-use gpulint_rules::fix::text::{edits, rewritten};
+use gpulint_rules::file::File;
+use gpulint_rules::lint::engine::sort;
+use gpulint_rules::lint::fix::text::{edits, rewritten};
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Finding, Group, Index, Object, RULES, Settings};
 

@@ -7,10 +7,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpulint_rules::date::Date;
-use gpulint_rules::engine::{File, sort};
-use gpulint_rules::fix::text::{edits, rewritten};
-use gpulint_rules::fix::value;
+use gpulint_rules::facts::date::Date;
+use gpulint_rules::file::File;
+use gpulint_rules::lint::engine::sort;
+use gpulint_rules::lint::fix::text::{edits, rewritten};
+use gpulint_rules::lint::fix::value;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Check, Engine, Finding, Index, Object, Platform, Safety, Settings, Version};
 use serde_json::Value;

@@ -4,7 +4,7 @@
 //! says nothing.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
-use gpulint_rules::date::Date;
+use gpulint_rules::facts::date::Date;
 use gpulint_rules::{Engine, Index, Object, Platform, Settings, catalog};
 use serde_json::{Value, json};
 

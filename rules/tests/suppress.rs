@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gpulint_rules::date::Date;
-use gpulint_rules::settings::RuleSettings;
+use gpulint_rules::facts::date::Date;
+use gpulint_rules::lint::settings::RuleSettings;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, File, Index, Object, Place, Settings};
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use gpulint_rules::settings::{Platform, Version};
+use gpulint_rules::platform::{Platform, Version};
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Index, Object, Settings, Severity};
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use gpulint_rules::engine::File;
+use gpulint_rules::file::File;
 use gpulint_rules::source::{Source, cut};
 use gpulint_rules::{Engine, Finding, Index, Judged, Place, Settings, Workspace};
 

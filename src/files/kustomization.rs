@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpulint_rules::Node;
-use gpulint_rules::source::{self, Source, Target};
+use gpulint_rules::source;
+use gpulint_rules::source::{Source, Target};
 
 use super::absolute;
 

@@ -2,11 +2,14 @@
 
 use std::cell::LazyCell;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
+use std::io::Read as _;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gpulint_rules::source::{self, Document, MAX_BYTES, Problem, ProblemKind, Source, Span};
+use gpulint_rules::source;
+use gpulint_rules::source::{Document, MAX_BYTES, Problem, ProblemKind, Source};
+use gpulint_rules::tree::Span;
 use gpulint_rules::{File, Kind, Object};
 use rayon::prelude::*;
 

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use gpulint_rules::source::{Source, Span};
+use gpulint_rules::source::Source;
+use gpulint_rules::tree::Span;
 use miette::{LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
 
 use crate::terminal::{is_bidi, printable};
@@ -203,7 +204,8 @@ impl SourceCode for Excerpt {
 
 #[cfg(test)]
 mod tests {
-    use gpulint_rules::source::{Source, Span};
+    use gpulint_rules::source::Source;
+    use gpulint_rules::tree::Span;
     use miette::SourceCode;
 
     use super::{Excerpt, Mark, window};

@@ -3,8 +3,9 @@
 
 use std::io::Write;
 
-use gpulint_rules::fix::text;
-use gpulint_rules::source::{Source, Span};
+use gpulint_rules::lint::fix::text;
+use gpulint_rules::source::Source;
+use gpulint_rules::tree::Span;
 use gpulint_rules::{Finding, Operation, Place, Safety};
 use rayon::prelude::*;
 use serde::Serialize;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 
-use gpulint_rules::fix::REPLACES;
-use gpulint_rules::model::budget::{DAYS, Week};
+use gpulint_rules::karpenter::budget::{DAYS, Week};
+use gpulint_rules::lint::fix::REPLACES;
 use gpulint_rules::source::Source;
 use gpulint_rules::{Finding, Safety, Severity};
 use miette::{

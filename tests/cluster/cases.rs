@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gpulint_rules::source::placeholder::is_placeholder;
 use gpulint_rules::source::{Source, cut, read};
+use gpulint_rules::tree::placeholder::is_placeholder;
 use gpulint_rules::{Authority, Engine, Index, Node, Object, ObjectId, Settings, Severity};
 use serde_json::Value;
 

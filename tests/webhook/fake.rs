@@ -13,7 +13,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use futures::StreamExt;
-use gpulint_webhook::kinds::{self, Resource};
+use gpulint_webhook::kinds;
+use gpulint_webhook::kinds::Resource;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 

@@ -419,8 +419,10 @@ mod tests {
             json!({"gpulint.dev/allow": "gpu-pool-untainted until=2026-06-30: being moved"});
         let body = review("u-1", "CREATE", &suppressed, &Value::Null);
         for (day, silent) in [("2026-06-30", true), ("2026-07-01", false)] {
-            bench.engine =
-                Engine::new(Settings { today: gpulint_rules::date::Date::parse(day), ..Settings::default() });
+            bench.engine = Engine::new(Settings {
+                today: gpulint_rules::facts::date::Date::parse(day),
+                ..Settings::default()
+            });
             bench.generation.policy += 1;
             let (answer, asked) = bench.ask(&body);
             assert_eq!(asked, 1);

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use gpulint_rules::fix::value;
+use gpulint_rules::lint::fix::value;
 use gpulint_rules::{Engine, Finding, Fix, Index, Object, Operation, Safety};
 use serde_json::Value;
 

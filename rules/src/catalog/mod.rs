@@ -1,7 +1,7 @@
 //! The catalogue of EC2 instance types: what Karpenter puts on each of them as labels and resources.
 //!
 //! The rows are data (`instances.csv`, written by `generate.py`, source and date in its head) and are parsed once.
-//! What a NodePool admits is not decided here but in [`crate::model::scheduling`]; this module answers what a type
+//! What a NodePool admits is not decided here but in [`crate::karpenter::scheduling`]; this module answers what a type
 //! is, which types carry a value ([`Index`]), and which values exist.
 
 mod index;
@@ -42,7 +42,7 @@ static CATALOGUE: LazyLock<parse::Catalogue> =
 static BY_NAME: LazyLock<HashMap<&'static str, usize>> =
     LazyLock::new(|| all().iter().enumerate().map(|(row, instance)| (instance.name, row)).collect());
 
-/// One EC2 instance type. Numbers are EC2's; what Karpenter subtracts is in [`crate::model::scheduling`].
+/// One EC2 instance type. Numbers are EC2's; what Karpenter subtracts is in [`crate::karpenter::scheduling`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceType {
     /// For example `g6e.xlarge`.

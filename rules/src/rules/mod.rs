@@ -1,6 +1,6 @@
 //! Every rule, in the order of reports and of the manual: by group, then by id.
 
-use crate::rule::Rule;
+use crate::lint::rule::Rule;
 
 mod autoscaling;
 mod availability;

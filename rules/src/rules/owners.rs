@@ -8,10 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::object::{Kind, Object};
-use crate::pointer::Pointer;
-use crate::rule::Context;
+use crate::kind::Kind;
+use crate::lint::rule::Context;
+use crate::object::Object;
 use crate::schema::{Problem, Violation};
+use crate::tree::pointer::Pointer;
 
 /// What a rule owns of a field.
 #[derive(Clone, Copy, PartialEq)]
@@ -150,10 +151,10 @@ fn matches_parts(parts: &[&str], steps: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{OWNERS, matches};
-    use crate::engine::Engine;
-    use crate::index::Index;
+    use crate::cluster::objects::Index;
+    use crate::lint::engine::Engine;
+    use crate::lint::settings::{Settings, find_rule};
     use crate::object::Object;
-    use crate::settings::{Settings, find_rule};
 
     #[test]
     fn owners_are_rules() {

@@ -7,19 +7,21 @@ use jsonschema::json::{Array as _, Node as _, Object as _};
 use jsonschema::{Draft, JsonType, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
-use crate::date;
-use crate::model::duration::GoDuration;
-use crate::model::quantity::Quantity;
-use crate::model::unreadable::is_misread;
-use crate::node::Node;
-use crate::object::{Kind, Object, ObjectId};
-use crate::pointer::Pointer;
-use crate::settings::{Platform, Version};
-use crate::source::placeholder::is_placeholder;
+use crate::facts::date;
+use crate::facts::duration::GoDuration;
+use crate::facts::quantity::Quantity;
+use crate::karpenter::undecodable::is_misread;
+use crate::kind::Kind;
+use crate::object::{Object, ObjectId};
+use crate::platform::{Platform, Version};
+use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
+use crate::tree::pointer::Pointer;
 
 use super::instance::{Arena, Cursor, whole};
 use super::structural::{READ_QUANTITY, STORED_MOMENT};
-use super::table::{self, Entry};
+use super::table;
+use super::table::Entry;
 use super::violation::{Counted, Problem, Violation};
 use super::{core, metadata, validation};
 

@@ -10,7 +10,8 @@ use jsonschema::JsonType;
 use jsonschema::json::{Array, Json, Node, NodeIdentity, Object};
 use serde_json::{Number, Value};
 
-use crate::source::{Scalar, SlotKind, Tree};
+use crate::tree::scalar::Scalar;
+use crate::tree::{SlotKind, Tree};
 
 /// The representation.
 pub(crate) struct Arena;

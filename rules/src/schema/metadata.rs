@@ -1,11 +1,12 @@
 //! What the API server checks in every object's `metadata`.
 
-use crate::model::names::{
+use crate::facts::names::{
     is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name,
 };
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::source::placeholder::is_placeholder;
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
 
 use super::violation::Violation;
 

@@ -18,9 +18,9 @@
 
 mod check;
 mod core;
+mod fast_accept;
 mod instance;
 mod metadata;
-mod quick;
 mod structural;
 mod table;
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Map, Value, json};
 
-use crate::node::Node;
 use crate::source::{Source, read};
+use crate::tree::node::Node;
 
 use super::core;
 

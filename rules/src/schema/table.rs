@@ -5,11 +5,12 @@ use std::sync::{LazyLock, OnceLock};
 use jsonschema::Validator;
 use serde_json::Value;
 
-use crate::object::{Kind, ObjectId};
+use crate::kind::Kind;
+use crate::object::ObjectId;
 
 use super::instance::Arena;
-use super::quick::Quick;
 use super::structural::{of_core, of_crd, read_yaml};
+use crate::schema::fast_accept::Quick;
 
 /// A kind in a version.
 pub(super) struct Entry {

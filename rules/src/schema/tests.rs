@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::{Problem, fields_at};
 use crate::object::Object;
-use crate::pointer::Pointer;
 use crate::source::{Source, read};
+use crate::tree::pointer::Pointer;
 
 fn object(text: &str) -> Object {
     let source = std::sync::Arc::new(Source::from_text("a.yaml", text));

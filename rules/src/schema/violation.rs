@@ -1,8 +1,8 @@
 //! What is wrong at a place of an object.
 
-use crate::fix::Fix;
-use crate::node::Node;
-use crate::pointer::Pointer;
+use crate::lint::fix::Fix;
+use crate::tree::node::Node;
+use crate::tree::pointer::Pointer;
 
 /// Something at a place that the API server refuses.
 #[derive(Clone, Debug, PartialEq)]

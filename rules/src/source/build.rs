@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use granit_parser::{Event, ScalarStyle, StructureStyle, Tag};
 
-use super::placeholder::may_be_in;
-use super::scalar::{Scalar, TagKind, resolve_key, resolve_plain};
-use super::tree::{Key, Keys, NONE, QUOTED, Slot, SlotKind, Span, Tree, sign};
 use super::{Document, Problem, ProblemKind};
+use crate::tree::placeholder::may_be_in;
+use crate::tree::scalar::{Scalar, TagKind, resolve_key, resolve_plain};
+use crate::tree::{Key, Keys, NONE, QUOTED, Slot, SlotKind, Span, Tree, sign};
 
 /// Nodes that one document may have after its aliases are expanded.
 pub const MAX_NODES: u64 = 1_000_000;

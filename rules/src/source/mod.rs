@@ -5,25 +5,19 @@
 //! names places by pointer.
 
 mod build;
-mod json;
+mod fast_path;
+mod granit;
 mod line;
-mod parse;
-pub mod placeholder;
-mod quick;
-pub mod scalar;
-mod tree;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use crate::node::Node;
+use crate::tree::node::Node;
+use crate::tree::{Span, Tree};
 
 pub use build::MAX_NODES;
+pub use granit::{cut, parse_part};
 pub use line::{LineIndex, Position};
-pub use parse::{cut, parse_part};
-pub use scalar::Scalar;
-pub(crate) use tree::{Keys, NONE, SlotKind};
-pub use tree::{Span, Tree};
 
 /// The most bytes a file may have: 256 MiB.
 pub const MAX_BYTES: u64 = 256 * 1024 * 1024;

@@ -86,7 +86,7 @@ fn live(settings: Settings, index: &Index, request: &Value) -> (Answer, Value) {
 
 /// Settings as a configuration file says them.
 fn configured(text: &str) -> Settings {
-    let config = gpulint_rules::config::Config::parse("gpulint.yaml", text).unwrap();
+    let config = gpulint_rules::lint::config::Config::parse("gpulint.yaml", text).unwrap();
     config.resolve()
 }
 

@@ -40,15 +40,16 @@
 //! - <https://keda.sh/docs/latest/concepts/authentication/>
 //! - <https://keda.sh/docs/latest/authentication-providers/aws/>
 
-use crate::fix::{Fix, Safety};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::kind::Kind;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-auth-invalid",
     group: Group::Autoscaling,
-    severity: crate::finding::Severity::Error,
+    severity: crate::lint::finding::Severity::Error,
     since: "0.1.0",
     kinds: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
     reads: &[],

@@ -53,12 +53,13 @@
 //!
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
-use crate::finding::Severity;
-use crate::model::keda::value::boolean;
-use crate::model::keda::{Trigger, brief, triggers, uses_modifiers};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::keda::value::boolean;
+use crate::keda::{Trigger, brief, triggers, uses_modifiers};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-fallback-ineffective",

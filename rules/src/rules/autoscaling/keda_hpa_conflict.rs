@@ -57,11 +57,12 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#transfer-ownership-of-an-existing-hpa>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
-use crate::finding::Severity;
-use crate::model::keda::{brief, hpa_name};
-use crate::model::views::target;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::cluster::views::target;
+use crate::keda::{brief, hpa_name};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-hpa-conflict",

@@ -64,13 +64,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::finding::Severity;
-use crate::model::keda::formula::{Refusal, refusal};
-use crate::model::keda::{brief, triggers, uses_modifiers};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::suggest::nearest;
+use crate::facts::suggest::nearest;
+use crate::keda::formula::{Refusal, refusal};
+use crate::keda::{brief, triggers, uses_modifiers};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-modifiers-invalid",

@@ -47,11 +47,12 @@
 //!
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#advanced>
 
-use crate::finding::Severity;
-use crate::model::keda::hpa_name;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::settings::Version;
+use crate::keda::hpa_name;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::platform::Version;
 
 /// What a label value holds.
 const LONGEST: usize = 63;

@@ -46,11 +46,12 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/>
 //! - <https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/horizontal-pod-autoscaler-v2/>
 
-use crate::finding::Severity;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::settings::Version;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::platform::Version;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-replica-bounds",

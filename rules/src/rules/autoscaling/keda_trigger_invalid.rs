@@ -55,19 +55,21 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::keda::check::problems;
-use crate::model::keda::removed::{old_key, old_type};
-use crate::model::keda::scalers::{self, From, LATER, Reading, Scaler, TAKEN_FROM};
-use crate::model::keda::value::number;
-use crate::model::keda::{Trigger, brief, triggers, uses_modifiers, with_article};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::source::Scalar;
-use crate::source::placeholder::is_placeholder;
-use crate::suggest::nearest;
+use crate::facts::suggest::nearest;
+use crate::keda::check::problems;
+use crate::keda::removed::{old_key, old_type};
+use crate::keda::scalers;
+use crate::keda::scalers::{From, LATER, Reading, Scaler, TAKEN_FROM};
+use crate::keda::value::number;
+use crate::keda::{Trigger, brief, triggers, uses_modifiers, with_article};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
+use crate::tree::scalar::Scalar;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-trigger-invalid",

@@ -75,14 +75,15 @@
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/>
 
-use crate::finding::Severity;
-use crate::model::keda::{brief, triggers};
-use crate::model::quantity::Quantity;
-use crate::model::views::target;
-use crate::model::workload::templates;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::cluster::views::target;
+use crate::facts::quantity::Quantity;
+use crate::keda::{brief, triggers};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::template::templates;
 
 const LIMIT_RANGE: Kind = Kind::new("", "LimitRange");
 

@@ -52,13 +52,14 @@
 
 use serde_json::json;
 
-use crate::finding::{Finding, Severity};
-use crate::fix::{Fix, Safety};
-use crate::model::class::Class;
-use crate::model::pdb::{Keep, pods};
-use crate::model::workload::WORKLOAD_KINDS;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::cluster::views::disruptions::{Keep, pods};
+use crate::kind::Kind;
+use crate::lint::finding::{Finding, Severity};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::workload::class::Class;
+use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-blocks-evictions",

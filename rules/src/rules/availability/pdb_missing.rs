@@ -90,12 +90,13 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 
-use crate::finding::Severity;
-use crate::model::class::{Confidence, classify};
-use crate::model::gpu::asks_for_accelerator;
-use crate::model::workload::{Template, templates};
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::workload::class::{Confidence, classify};
+use crate::workload::gpu::asks_for_accelerator;
+use crate::workload::template::{Template, templates};
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-missing",

@@ -47,13 +47,14 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::workload::{WORKLOAD_KINDS, workload_kind};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
 use crate::schema::validation::{Report, is_open, selector, shown};
+use crate::tree::node::Node;
+use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-selector",

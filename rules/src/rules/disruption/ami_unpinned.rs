@@ -50,9 +50,10 @@
 //! - <https://karpenter.sh/docs/tasks/managing-amis/>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6952>
 
-use crate::finding::Severity;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "ami-unpinned",

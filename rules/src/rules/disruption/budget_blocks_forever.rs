@@ -96,13 +96,14 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 //! - <https://karpenter.sh/docs/concepts/disruption/#expiration>
 
-use crate::finding::Severity;
-use crate::model::budget::{Budget, Calendar, Reason, Week};
-use crate::model::class::Class;
-use crate::model::nodepool::NodePool;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+use crate::karpenter::budget::{Budget, Calendar, Reason, Week};
+use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::class::Class;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-blocks-forever",

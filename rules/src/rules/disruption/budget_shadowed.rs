@@ -77,11 +77,12 @@
 //!
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 
-use crate::finding::Severity;
-use crate::model::budget::{Budget, Calendar, ShadowKind};
-use crate::model::nodepool::NodePool;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::karpenter::budget::{Budget, Calendar, ShadowKind};
+use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-shadowed",

@@ -96,15 +96,16 @@
 
 use serde_json::Value;
 
-use crate::finding::{Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::budget::{Budget, Calendar, Reason, Week};
-use crate::model::cron::{Schedule, to_utc};
-use crate::model::nodepool::NodePool;
-use crate::model::timezone::{Zone, is_known};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::facts::cron::{Schedule, to_utc};
+use crate::facts::timezone::{Zone, is_known};
+use crate::karpenter::budget::{Budget, Calendar, Reason, Week};
+use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-utc",

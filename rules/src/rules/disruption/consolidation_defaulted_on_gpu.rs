@@ -70,16 +70,18 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::budget::{Calendar, Reason};
-use crate::model::class::Class;
-use crate::model::do_not_disrupt::protects_nodes;
-use crate::model::duration::{self, Field};
-use crate::model::nodepool::NodePool;
-use crate::model::workload::WORKLOAD_KINDS;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::facts::duration;
+use crate::facts::duration::Field;
+use crate::karpenter::budget::{Calendar, Reason};
+use crate::karpenter::do_not_disrupt::protects_nodes;
+use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::workload::class::Class;
+use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "consolidation-defaulted-on-gpu",

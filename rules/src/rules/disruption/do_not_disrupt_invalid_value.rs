@@ -76,16 +76,18 @@
 
 use serde_json::{Value, json};
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::duration::{self, Field, GoDuration};
-use crate::model::workload::{WORKLOAD_KINDS, templates, with_workloads};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
-use crate::settings::Platform;
+use crate::facts::duration;
+use crate::facts::duration::{Field, GoDuration};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::platform::Platform;
+use crate::tree::node::Node;
+use crate::workload::template::{WORKLOAD_KINDS, templates, with_workloads};
 
-use crate::model::do_not_disrupt::{DO_NOT_DISRUPT, DURATIONS_SINCE, is_active, of_pool};
+use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, DURATIONS_SINCE, is_active, of_pool};
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-invalid-value",

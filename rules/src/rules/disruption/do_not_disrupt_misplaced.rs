@@ -78,14 +78,15 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://karpenter.sh/docs/concepts/disruption/#node-level-controls>
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::workload::templates;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::template::templates;
 
-use crate::model::do_not_disrupt::DO_NOT_DISRUPT;
+use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 
 /// Controllers that do not hand their own annotations to their pods, and kinds without pods.
 /// KServe's InferenceService and Kubeflow's Notebook do hand them on.

@@ -75,18 +75,19 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::class::{Class, classify};
-use crate::model::gpu::asks_for_accelerator;
-use crate::model::nodepool::CAPACITY_TYPE;
-use crate::model::workload::{Template, WORKLOAD_KINDS, is_brief, is_short, templates, workload_kind};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
-use crate::source::placeholder::is_placeholder;
+use crate::karpenter::nodepool::CAPACITY_TYPE;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
+use crate::workload::class::{Class, classify};
+use crate::workload::gpu::asks_for_accelerator;
+use crate::workload::template::{Template, WORKLOAD_KINDS, is_brief, is_short, templates, workload_kind};
 
-use crate::model::do_not_disrupt::DO_NOT_DISRUPT;
+use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-missing",

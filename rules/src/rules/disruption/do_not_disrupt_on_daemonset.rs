@@ -57,13 +57,14 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://karpenter.sh/docs/concepts/disruption/>
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::do_not_disrupt::{DO_NOT_DISRUPT, is_active};
-use crate::model::duration::GoDuration;
-use crate::model::workload::templates;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::facts::duration::GoDuration;
+use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, is_active};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::workload::template::templates;
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-on-daemonset",

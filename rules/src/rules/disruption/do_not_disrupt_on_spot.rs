@@ -67,14 +67,15 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 
-use crate::finding::Severity;
-use crate::model::do_not_disrupt::{DO_NOT_DISRUPT, protects};
-use crate::model::landing::{Site, is_made, wanted_capacity};
-use crate::model::nodepool::CAPACITY_TYPE;
-use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::cluster::placement::{Site, is_made, wanted_capacity};
+use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, protects};
+use crate::karpenter::nodepool::CAPACITY_TYPE;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-on-spot",

@@ -101,14 +101,15 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::duration::in_hours;
-use crate::model::landing::{Guest, READS, grace_period};
-use crate::model::nodepool::NodePool;
-use crate::model::workload::runs_forever;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::cluster::placement::{Guest, READS, grace_period};
+use crate::facts::duration::in_hours;
+use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::workload::template::runs_forever;
 
 /// A run that is worth protecting for more than a day may need another to end.
 const DAY: i64 = 24 * 3600;

@@ -112,13 +112,14 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/#troubleshooting-stuck-evictions>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1842>
 
-use crate::finding::{Severity, shown};
-use crate::model::landing::{Blocker, Guest, READS};
-use crate::model::nodepool::NodePool;
-use crate::model::pdb::is_shut;
-use crate::model::workload::runs_forever;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::cluster::placement::{Blocker, Guest, READS};
+use crate::cluster::views::disruptions::is_shut;
+use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::workload::template::runs_forever;
 
 pub(crate) static RULE: Rule = Rule {
     id: "drain-deadlock",

@@ -70,10 +70,11 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#expiration>
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecexpireafter>
 
-use crate::finding::Severity;
-use crate::model::nodepool::NodePool;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "expire-after-short",

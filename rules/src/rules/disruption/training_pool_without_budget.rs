@@ -82,14 +82,15 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::finding::Severity;
-use crate::model::class::Class;
-use crate::model::nodepool::NodePool;
-use crate::model::workload::WORKLOAD_KINDS;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::workload::class::Class;
+use crate::workload::template::WORKLOAD_KINDS;
 
-use crate::model::do_not_disrupt::{Trainers, protects_nodes, trainers};
+use crate::karpenter::do_not_disrupt::{Trainers, protects_nodes, trainers};
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-pool-without-budget",

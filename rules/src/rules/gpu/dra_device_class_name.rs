@@ -53,14 +53,15 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::dra::classes;
-use crate::model::names::is_dns_subdomain;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::facts::names::is_dns_subdomain;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
 use crate::schema::validation::shown;
+use crate::tree::node::Node;
+use crate::workload::dra::classes;
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-device-class-name",

@@ -50,14 +50,15 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::dra::{classes, flat_fields, flatten, nest, nests, requests};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::platform::Version;
 use crate::schema::validation::{is_open, shown};
-use crate::settings::Version;
+use crate::tree::node::Node;
+use crate::workload::dra::{classes, flat_fields, flatten, nest, nests, requests};
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-request-shape",

@@ -52,14 +52,14 @@
 //! - <https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/>
 //! - <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources>
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::gpu::is_extended;
-use crate::model::quantity::Quantity;
-use crate::model::workload::{WORKLOAD_KINDS, templates};
-use crate::node::Node;
+use crate::facts::quantity::Quantity;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::tree::node::Node;
+use crate::workload::gpu::is_extended;
+use crate::workload::template::{WORKLOAD_KINDS, templates};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-limit-mismatch",

@@ -63,16 +63,17 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::gpu::is_accelerator;
-use crate::model::landing::is_made;
-use crate::model::pod::pod;
-use crate::model::quantity::Quantity;
-use crate::model::scheduling::Toleration;
-use crate::model::workload::{Template, WORKLOAD_KINDS, templates};
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::cluster::placement::is_made;
+use crate::facts::quantity::Quantity;
+use crate::karpenter::pod::pod;
+use crate::karpenter::scheduling::Toleration;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::workload::gpu::is_accelerator;
+use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-toleration-missing",

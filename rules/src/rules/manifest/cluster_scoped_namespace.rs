@@ -39,10 +39,11 @@
 //!
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/>
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "cluster-scoped-namespace",

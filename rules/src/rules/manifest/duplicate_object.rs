@@ -46,9 +46,9 @@
 //!
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>
 
-use crate::finding::Severity;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::rule::{Check, Context, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "duplicate-object",

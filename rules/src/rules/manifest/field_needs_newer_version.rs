@@ -61,15 +61,16 @@
 //! - <https://github.com/kedacore/keda/blob/main/CHANGELOG.md>
 //! - <https://kubernetes.io/docs/concepts/workloads/autoscaling/horizontal-pod-autoscale/>
 
-use crate::finding::Severity;
-use crate::model::nodepool::CAPACITY_TYPE;
-use crate::model::requirement::Operator;
-use crate::model::requirement_list::RequirementList;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::karpenter::nodepool::CAPACITY_TYPE;
+use crate::karpenter::requirement::Operator;
+use crate::karpenter::requirement_list::RequirementList;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::platform::{Platform, Version};
 use crate::rules::manifest::words::place;
-use crate::settings::{Platform, Version};
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "field-needs-newer-version",
@@ -259,9 +260,10 @@ fn find<'a>(node: &Node<'a>, path: &[&str], out: &mut Vec<Node<'a>>) {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::index::Index;
+    use crate::cluster::objects::Index;
+    use crate::lint::settings::Settings;
     use crate::object::Object;
-    use crate::settings::{Platform, Settings, Version};
+    use crate::platform::{Platform, Version};
     use crate::{Engine, Severity};
 
     fn said(object: &Value, karpenter: Version, keda: Version) -> Vec<(Severity, String)> {

@@ -66,21 +66,24 @@
 
 use serde_json::{Value, json};
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::duration::{self, Field};
-use crate::model::requirement_list::Provider;
-use crate::node::{Node, Shape};
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::facts::duration;
+use crate::facts::duration::Field;
+use crate::facts::suggest;
+use crate::karpenter::requirement_list::Provider;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::platform::Platform;
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
 use crate::rules::manifest::words::{listed, place, value};
 use crate::rules::owners::Owned;
-use crate::schema::{self, Counted, Problem, Violation};
-use crate::settings::Platform;
-use crate::source::Scalar;
-use crate::source::scalar::resolve_plain;
-use crate::suggest;
+use crate::schema;
+use crate::schema::{Counted, Problem, Violation};
+use crate::tree::node::{Node, Shape};
+use crate::tree::scalar::Scalar;
+use crate::tree::scalar::resolve_plain;
 
 pub(crate) static RULE: Rule = Rule {
     id: "invalid-value",

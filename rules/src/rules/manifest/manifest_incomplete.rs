@@ -53,12 +53,14 @@
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/#required-fields>
 //! - <https://kubernetes.io/docs/reference/kubernetes-api/>
 
-use crate::finding::{Place, Severity};
-use crate::object::{Kind, Object};
-use crate::pointer::Pointer;
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::kind::Kind;
+use crate::lint::finding::{Place, Severity};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
 use crate::rules::owners::Owned;
-use crate::schema::{self, Problem, Violation};
+use crate::schema;
+use crate::schema::{Problem, Violation};
+use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
     id: "manifest-incomplete",

@@ -61,12 +61,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::finding::Severity;
-use crate::node::{Node, Shape};
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::rule::{Check, Context, Group, Rule, docs};
 use crate::schema;
-use crate::source::placeholder::{is_placeholder, placeholder};
+use crate::tree::node::{Node, Shape};
+use crate::tree::placeholder::{is_placeholder, placeholder};
 
 pub(crate) static RULE: Rule = Rule {
     id: "placeholder-unexpanded",

@@ -65,15 +65,16 @@
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation>
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::migration::moved::{Now, moved};
+use crate::facts::suggest;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::migration::moved::{Now, moved};
 use crate::object::Object;
-use crate::pointer::Pointer;
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::rules::owners::Owned;
-use crate::schema::{self, Problem, fields_at};
-use crate::suggest;
+use crate::schema;
+use crate::schema::{Problem, fields_at};
+use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
     id: "unknown-field",

@@ -1,7 +1,7 @@
 //! How the rules over the schema put places and lists into a line of 120 characters.
 
-use crate::line::LINE;
-use crate::pointer::Pointer;
+use crate::lint::message::LINE;
+use crate::tree::pointer::Pointer;
 
 /// The most characters of a place within one.
 const PLACE: usize = 56;
@@ -55,7 +55,7 @@ pub(super) fn listed(intro: &str, names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::{listed, place, value};
-    use crate::pointer::Pointer;
+    use crate::tree::pointer::Pointer;
 
     #[test]
     fn lines_stay_short() {

@@ -38,8 +38,8 @@
 //!
 //! - <https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation>
 
-use crate::finding::Severity;
-use crate::rule::{Authority, Check, Group, Rule, docs};
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Authority, Check, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "yaml-duplicate-key",

@@ -36,8 +36,8 @@
 //!
 //! - <https://pkg.go.dev/sigs.k8s.io/yaml>
 
-use crate::finding::Severity;
-use crate::rule::{Check, Group, Rule, docs};
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "yaml-limit-exceeded",

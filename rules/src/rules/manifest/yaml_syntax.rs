@@ -39,8 +39,8 @@
 //! - <https://yaml.org/spec/1.2.2/>
 //! - <https://pkg.go.dev/sigs.k8s.io/yaml>
 
-use crate::finding::Severity;
-use crate::rule::{Authority, Check, Group, Rule, docs};
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Authority, Check, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "yaml-syntax",

@@ -41,8 +41,8 @@
 //!
 //! - <https://yaml.org/spec/1.2.2/#document-markers>
 
-use crate::finding::Severity;
-use crate::rule::{Check, Group, Rule, docs};
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "yaml-text-after-end",

@@ -53,12 +53,13 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::workload::{WORKLOAD_KINDS, templates, with_workloads};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::template::{WORKLOAD_KINDS, templates, with_workloads};
 
 const NEW: &str = "karpenter.sh/do-not-disrupt";
 const OLD_CONSOLIDATE: &str = "karpenter.sh/do-not-consolidate";

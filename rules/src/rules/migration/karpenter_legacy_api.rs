@@ -76,12 +76,13 @@
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
-use crate::finding::Severity;
-use crate::fix::Safety;
-use crate::model::migration::convert;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::settings::Version;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::Safety;
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::migration::convert;
+use crate::object::Object;
+use crate::platform::Version;
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-api",

@@ -75,13 +75,14 @@
 
 use serde_json::json;
 
-use crate::finding::{Finding, Severity};
-use crate::fix::{Fix, Safety};
-use crate::model::node_labels::{Mention, Use, mentions};
-use crate::model::requirement::normalise;
-use crate::model::workload::{WORKLOAD_KINDS, templates, with_workloads};
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::karpenter::requirement::normalise;
+use crate::kind::Kind;
+use crate::lint::finding::{Finding, Severity};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::workload::node_labels::{Mention, Use, mentions};
+use crate::workload::template::{WORKLOAD_KINDS, templates, with_workloads};
 
 const OLD: &str = "karpenter.sh/provisioner-name";
 const NEW: &str = "karpenter.sh/nodepool";

@@ -67,12 +67,12 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::workload::{WORKLOAD_KINDS, templates};
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::rule::{Check, Context, Group, Rule, docs};
-use crate::settings::Version;
+use crate::platform::Version;
+use crate::workload::template::{WORKLOAD_KINDS, templates};
 
 const OLD: &str = "karpenter.sh/disruption";
 const NEW: &str = "karpenter.sh/disrupted";

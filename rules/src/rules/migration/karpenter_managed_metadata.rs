@@ -61,11 +61,12 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#drift>
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-managed-metadata",
@@ -148,7 +149,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 fn report(node: &Node<'_>, whole: &Node<'_>, message: String, ctx: &mut Context<'_>) {
     let finding = ctx.report(node, message);
     finding.help("remove it from the file").fix(Fix::new("remove it", Safety::Safe).remove(whole));
-    if node.shape() == crate::node::Shape::Scalar && !node.pointer().steps().is_empty() {
+    if node.shape() == crate::tree::node::Shape::Scalar && !node.pointer().steps().is_empty() {
         finding.at_key();
     }
 }

@@ -50,12 +50,13 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::migration::metrics::{Fate, RULE_KINDS, records, rename, stale};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::migration::metrics::{Fate, RULE_KINDS, records, rename, stale};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
 const DASHBOARD: Kind = Kind::new("grafana.integreatly.org", "GrafanaDashboard");
@@ -110,7 +111,7 @@ fn holds_queries(name: &str, text: &Node<'_>) -> bool {
 /// `own`: what the object itself records.
 fn judge(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Context<'_>) {
     // A query with a placeholder in it is a query all the same.
-    let Some(crate::source::Scalar::Str(text)) = query.scalar() else {
+    let Some(crate::tree::scalar::Scalar::Str(text)) = query.scalar() else {
         return;
     };
     let index = ctx.index();

@@ -57,11 +57,12 @@
 //!
 //! - <https://keda.sh/docs/latest/migration/>
 
-use crate::finding::Severity;
-use crate::fix::Safety;
-use crate::model::migration::keda;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::Safety;
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::migration::keda;
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-legacy-api",

@@ -52,15 +52,17 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::keda::removed::{OldKey, old_key, old_type};
-use crate::model::keda::scalers::{self, Reading};
-use crate::model::keda::{Trigger, brief, triggers, with_article};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::settings::Version;
+use crate::keda::removed::{OldKey, old_key, old_type};
+use crate::keda::scalers;
+use crate::keda::scalers::Reading;
+use crate::keda::{Trigger, brief, triggers, with_article};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::platform::Version;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-removed-field",

@@ -49,11 +49,12 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::settings::Version;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::platform::Version;
 
 pub(crate) static RULE: Rule = Rule {
     id: "removed-api-version",

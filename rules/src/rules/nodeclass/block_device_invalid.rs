@@ -66,13 +66,14 @@
 
 use serde_json::json;
 
-use crate::finding::{Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::node_class::{Ec2NodeClass, suggest_volume, volume_gib};
-use crate::model::scheduling::AmiFamily;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::karpenter::node_class::{Ec2NodeClass, suggest_volume, volume_gib};
+use crate::karpenter::scheduling::AmiFamily;
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "block-device-invalid",

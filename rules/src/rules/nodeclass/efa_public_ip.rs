@@ -55,15 +55,16 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::gpu::{EFA, resources_asked};
-use crate::model::landing::Site;
-use crate::model::node_class::Ec2NodeClass;
-use crate::model::workload::{WORKLOAD_KINDS, templates, with_workloads};
-use crate::object::{Kind, Object};
-use crate::pointer::Pointer;
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::cluster::placement::Site;
+use crate::karpenter::node_class::Ec2NodeClass;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::pointer::Pointer;
+use crate::workload::gpu::{EFA, resources_asked};
+use crate::workload::template::{WORKLOAD_KINDS, templates, with_workloads};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 

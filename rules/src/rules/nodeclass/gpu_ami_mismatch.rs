@@ -103,13 +103,14 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamifamily>
 
 use crate::catalog::InstanceType;
-use crate::finding::Severity;
-use crate::model::node_class::Ec2NodeClass;
-use crate::model::nodepool::{Hardware, hardware};
-use crate::model::views::Users;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::cluster::views::Users;
+use crate::karpenter::node_class::Ec2NodeClass;
+use crate::karpenter::nodepool::{Hardware, hardware};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-ami-mismatch",

@@ -113,12 +113,13 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::node_class::{Ec2NodeClass, PodVolume, pod_device, volume_gib};
-use crate::model::nodepool::{Hardware, hardware};
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+use crate::karpenter::node_class::{Ec2NodeClass, PodVolume, pod_device, volume_gib};
+use crate::karpenter::nodepool::{Hardware, hardware};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-root-volume-small",

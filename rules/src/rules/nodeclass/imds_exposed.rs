@@ -57,11 +57,12 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::node_class::Ec2NodeClass;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::karpenter::node_class::Ec2NodeClass;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "imds-exposed",

@@ -113,14 +113,15 @@
 use serde_json::json;
 
 use crate::catalog::TypeSet;
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::index::Index;
-use crate::model::node_class::{Ec2NodeClass, PodVolume, volume_gib};
-use crate::model::scheduling::AmiFamily;
-use crate::model::views::Users;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::cluster::objects::Index;
+use crate::cluster::views::Users;
+use crate::karpenter::node_class::{Ec2NodeClass, PodVolume, volume_gib};
+use crate::karpenter::scheduling::AmiFamily;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "instance-store-unused",

@@ -1,9 +1,9 @@
 //! EC2NodeClasses: what is refused, and what the nodes then are.
 
-use crate::finding::Severity;
-use crate::node::Node;
-use crate::rule::{Authority, Context};
-use crate::source::placeholder::is_placeholder;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Authority, Context};
+use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
 
 pub(crate) mod block_device_invalid;
 pub(crate) mod efa_public_ip;

@@ -52,13 +52,14 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specrole>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specinstanceprofile>
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::node_class::Ec2NodeClass;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::source::placeholder::is_placeholder;
+use crate::karpenter::node_class::Ec2NodeClass;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-identity",

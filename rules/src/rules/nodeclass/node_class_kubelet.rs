@@ -59,16 +59,17 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#speckubelet>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>
 
-use crate::finding::{Finding, Severity, shown};
-use crate::model::duration::GoDuration;
-use crate::model::node_class::Ec2NodeClass;
-use crate::model::scheduling::AmiFamily;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::settings::Version;
-use crate::source::placeholder::is_placeholder;
-use crate::suggest::nearest;
+use crate::facts::duration::GoDuration;
+use crate::facts::suggest::nearest;
+use crate::karpenter::node_class::Ec2NodeClass;
+use crate::karpenter::scheduling::AmiFamily;
+use crate::kind::Kind;
+use crate::lint::finding::{Finding, Severity, shown};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::platform::Version;
+use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-kubelet",
@@ -244,9 +245,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::Engine;
-    use crate::index::Index;
+    use crate::cluster::objects::Index;
+    use crate::lint::settings::Settings;
     use crate::object::Object;
-    use crate::settings::{Platform, Settings, Version};
+    use crate::platform::{Platform, Version};
 
     fn said(alias: &str, kubelet: &Value, karpenter: Version) -> Vec<String> {
         let class = json!({

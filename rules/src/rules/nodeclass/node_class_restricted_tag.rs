@@ -52,11 +52,12 @@
 //!
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#spectags>
 
-use crate::finding::{Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::node_class::Ec2NodeClass;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::karpenter::node_class::Ec2NodeClass;
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-restricted-tag",

@@ -60,14 +60,15 @@
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#accelerators-gpu-resources>
 
-use crate::finding::Severity;
-use crate::model::gpu::EFA;
-use crate::model::node_class::Ec2NodeClass;
-use crate::model::scheduling::AmiFamily;
-use crate::model::workload::WORKLOAD_KINDS;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::karpenter::node_class::Ec2NodeClass;
+use crate::karpenter::scheduling::AmiFamily;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::gpu::EFA;
+use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "user-data-suspect",

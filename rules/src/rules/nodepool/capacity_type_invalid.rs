@@ -62,17 +62,17 @@
 
 use serde_json::json;
 
-use crate::finding::{Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::label_key::Place;
-use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
-use crate::model::requirement::Operator;
-use crate::model::requirement_list::{Item, KINDS_AND_WORKLOADS, RequirementList};
-use crate::model::workload::templates;
-use crate::node::Node;
+use crate::karpenter::labels::key::Place;
+use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
+use crate::karpenter::requirement::Operator;
+use crate::karpenter::requirement_list::{Item, KINDS_AND_WORKLOADS, RequirementList};
+use crate::lint::finding::{Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::settings::Version;
+use crate::platform::Version;
+use crate::tree::node::Node;
+use crate::workload::template::templates;
 
 pub(crate) static RULE: Rule = Rule {
     id: "capacity-type-invalid",

@@ -66,12 +66,13 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::nodepool::{Hardware, NodePool};
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::source::placeholder::is_placeholder;
+use crate::karpenter::nodepool::{Hardware, NodePool};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "consolidate-after-missing",

@@ -67,22 +67,25 @@
 
 use serde_json::json;
 
-use crate::finding::{Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::duration::{self, DurationError, Field, GoDuration, is_let_through};
-use crate::model::empty_range::empty_ranges;
-use crate::model::node_class::Ec2NodeClass;
-use crate::model::nodepool::NodePool;
-use crate::model::quantity::Quantity;
-use crate::model::requirement::normalise;
-use crate::model::requirement_list::Provider;
-use crate::model::scheduling::{self, BlockDevice, NodeClass};
-use crate::model::unreadable::{Fault, unreadable};
-use crate::model::workload::{Template, WORKLOAD_KINDS, templates, with_workloads};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
-use crate::settings::Version;
+use crate::facts::duration;
+use crate::facts::duration::{DurationError, Field, GoDuration, is_let_through};
+use crate::facts::quantity::Quantity;
+use crate::karpenter::empty_range::empty_ranges;
+use crate::karpenter::node_class::Ec2NodeClass;
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement::normalise;
+use crate::karpenter::requirement_list::Provider;
+use crate::karpenter::scheduling;
+use crate::karpenter::scheduling::{BlockDevice, NodeClass};
+use crate::karpenter::undecodable::{Fault, unreadable};
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::platform::Version;
+use crate::tree::node::Node;
+use crate::workload::template::{Template, WORKLOAD_KINDS, templates, with_workloads};
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
     Kind::NODE_POOL,

@@ -87,14 +87,15 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use crate::catalog::{Label, TypeSet};
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::nodepool::NodePool;
-use crate::model::requirement::Operator;
-use crate::model::requirement_list::{Provider, RequirementList};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement::Operator;
+use crate::karpenter::requirement_list::{Provider, RequirementList};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gfd-label-declared",

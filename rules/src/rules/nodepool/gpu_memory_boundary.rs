@@ -85,18 +85,21 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::catalog::{self, InstanceType, Label, TypeSet};
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::label_key::Place;
-use crate::model::nodepool::NodePool;
-use crate::model::requirement::{Operator, Requirement, Requirements};
-use crate::model::requirement_list::{Item, KINDS_AND_WORKLOADS, Provider, RequirementList, is_comparison};
-use crate::model::scheduling::admitted_without_class;
-use crate::model::workload::{Template, templates};
-use crate::node::Node;
+use crate::catalog;
+use crate::catalog::{InstanceType, Label, TypeSet};
+use crate::karpenter::labels::key::Place;
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement::{Operator, Requirement, Requirements};
+use crate::karpenter::requirement_list::{
+    Item, KINDS_AND_WORKLOADS, Provider, RequirementList, is_comparison,
+};
+use crate::karpenter::scheduling::admitted_without_class;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::tree::node::Node;
+use crate::workload::template::{Template, templates};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-memory-boundary",

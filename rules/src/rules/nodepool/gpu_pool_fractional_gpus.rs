@@ -80,11 +80,12 @@
 use serde_json::json;
 
 use crate::catalog;
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::nodepool::{Hardware, NodePool, hardware};
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::karpenter::nodepool::{Hardware, NodePool, hardware};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-fractional-gpus",

@@ -76,10 +76,11 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use crate::catalog::INSTANCE_TYPE;
-use crate::finding::Severity;
-use crate::model::nodepool::{Hardware, NodePool, hardware};
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::karpenter::nodepool::{Hardware, NodePool, hardware};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-single-instance-type",

@@ -74,11 +74,12 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::nodepool::{Hardware, NodePool, accelerator_resource};
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::karpenter::nodepool::{Hardware, NodePool, accelerator_resource};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-untainted",
@@ -99,7 +100,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let taints = pool.template_spec().get("taints");
-    let keeps_away = |taint: &crate::node::Node<'_>| {
+    let keeps_away = |taint: &crate::tree::node::Node<'_>| {
         let effect = taint.get("effect");
         taint.is_unknown() || effect.is_unknown() || matches!(effect.text(), Some("NoSchedule" | "NoExecute"))
     };
@@ -109,7 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let Some(types) = pool.types() else {
         return;
     };
-    if crate::model::nodepool::hardware(&types) != Hardware::Accelerated {
+    if crate::karpenter::nodepool::hardware(&types) != Hardware::Accelerated {
         return;
     }
     let key = accelerator_resource(&types).unwrap_or("nvidia.com/gpu");

@@ -82,12 +82,13 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::finding::Severity;
-use crate::model::gpu::KARPENTER_ACCELERATORS;
-use crate::model::nodepool::{Hardware, NodePool, hardware};
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
-use crate::source::placeholder::is_placeholder;
+use crate::karpenter::nodepool::{Hardware, NodePool, hardware};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::placeholder::is_placeholder;
+use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-without-limit",

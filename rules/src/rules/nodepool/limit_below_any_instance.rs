@@ -77,15 +77,17 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/8068>
 
-use crate::catalog::{self, TypeSet};
-use crate::finding::{Severity, shown};
-use crate::model::nodepool::NodePool;
-use crate::model::quantity::Quantity;
-use crate::model::requirement::{Operator, normalise};
-use crate::model::requirement_list::RequirementList;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::catalog;
+use crate::catalog::TypeSet;
+use crate::facts::quantity::Quantity;
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement::{Operator, normalise};
+use crate::karpenter::requirement_list::RequirementList;
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "limit-below-any-instance",

@@ -81,14 +81,15 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#accelerators-gpu-resources>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/2296>
 
-use crate::finding::{Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::gpu::INSTANCE_RESOURCES;
-use crate::model::nodepool::{NodePool, accelerator_resource};
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
-use crate::source::placeholder::is_placeholder;
-use crate::suggest::nearest;
+use crate::facts::suggest::nearest;
+use crate::karpenter::nodepool::{NodePool, accelerator_resource};
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::placeholder::is_placeholder;
+use crate::workload::gpu::INSTANCE_RESOURCES;
 
 pub(crate) static RULE: Rule = Rule {
     id: "limit-key-unknown",

@@ -78,13 +78,14 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6328>
 
 use crate::catalog::InstanceType;
-use crate::finding::Severity;
-use crate::model::gpu::KARPENTER_ACCELERATORS;
-use crate::model::nodepool::NodePool;
-use crate::model::quantity::Quantity;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::facts::quantity::Quantity;
+use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "limits-inconsistent",

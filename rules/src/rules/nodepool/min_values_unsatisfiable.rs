@@ -66,12 +66,13 @@
 use std::collections::BTreeSet;
 
 use crate::catalog;
-use crate::finding::{Severity, shown};
-use crate::model::nodepool::{Hardware, NodePool};
-use crate::model::requirement::{Operator, normalise};
-use crate::model::requirement_list::{Item, RequirementList};
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::karpenter::nodepool::{Hardware, NodePool};
+use crate::karpenter::requirement::{Operator, normalise};
+use crate::karpenter::requirement_list::{Item, RequirementList};
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "min-values-unsatisfiable",

@@ -1,8 +1,8 @@
 //! Requirements, taints and limits of NodePools.
 
-use crate::index::Index;
-use crate::model::nodepool::NodePool;
-use crate::model::requirement::{Operator, normalise};
+use crate::cluster::objects::Index;
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement::{Operator, normalise};
 use crate::object::Object;
 
 pub(crate) mod capacity_type_invalid;

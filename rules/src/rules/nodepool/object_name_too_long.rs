@@ -54,11 +54,12 @@
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set>
 //! - <https://karpenter.sh/docs/concepts/nodeclaims/>
 
-use crate::finding::Severity;
-use crate::model::nodepool::NodePool;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "object-name-too-long",

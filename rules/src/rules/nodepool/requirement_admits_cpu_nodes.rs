@@ -85,15 +85,17 @@
 
 use serde_json::json;
 
-use crate::catalog::{self, TypeSet};
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::gpu::KARPENTER_ACCELERATORS;
-use crate::model::nodepool::{Hardware, NodePool, hardware};
-use crate::model::requirement::Operator;
-use crate::model::requirement_list::{Item, RequirementList};
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::catalog;
+use crate::catalog::TypeSet;
+use crate::karpenter::nodepool::{Hardware, NodePool, hardware};
+use crate::karpenter::requirement::Operator;
+use crate::karpenter::requirement_list::{Item, RequirementList};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-admits-cpu-nodes",

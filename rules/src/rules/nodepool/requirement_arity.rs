@@ -63,13 +63,13 @@
 
 use serde_json::json;
 
-use crate::finding::{Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::label_key::Place;
-use crate::model::requirement::Operator;
-use crate::model::requirement_list::{Item, KINDS, RequirementList, is_comparison};
+use crate::karpenter::labels::key::Place;
+use crate::karpenter::requirement::Operator;
+use crate::karpenter::requirement_list::{Item, KINDS, RequirementList, is_comparison};
+use crate::lint::finding::{Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-arity",

@@ -70,14 +70,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::finding::{Severity, shown};
-use crate::model::nodepool::NodePool;
-use crate::model::requirement::{Operator, Requirement, normalise};
-use crate::model::requirement_list::{Item, RequirementList, is_comparison};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
-use crate::source::placeholder::is_placeholder;
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement::{Operator, Requirement, normalise};
+use crate::karpenter::requirement_list::{Item, RequirementList, is_comparison};
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-contradiction",

@@ -67,17 +67,18 @@
 
 use serde_json::json;
 
-use crate::finding::{Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::index::Index;
-use crate::model::label_key::{Place, refusal};
-use crate::model::lookalike::{Sure, meant};
-use crate::model::nodepool::NodePool;
-use crate::model::requirement::{Operator, Requirement, is_well_known, normalise};
-use crate::model::requirement_list::{Item, Provider, RequirementList, is_comparison};
-use crate::model::workload::WORKLOAD_KINDS;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+use crate::cluster::objects::Index;
+use crate::karpenter::labels::key::{Place, refusal};
+use crate::karpenter::labels::typo::{Sure, meant};
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement::{Operator, Requirement, is_well_known, normalise};
+use crate::karpenter::requirement_list::{Item, Provider, RequirementList, is_comparison};
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+use crate::object::Object;
+use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-key-lookalike",

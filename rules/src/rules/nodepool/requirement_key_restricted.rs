@@ -66,16 +66,17 @@
 
 use serde_json::json;
 
-use crate::finding::{Finding, Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::label_key::{Place, Reason, meant, refusal};
-use crate::model::nodepool::NodePool;
-use crate::model::requirement::{Operator, WELL_KNOWN_AWS};
-use crate::model::requirement_list::{KINDS_AND_WORKLOADS, Provider, RequirementList};
-use crate::model::workload::{Template, templates};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::karpenter::labels::key::{Place, Reason, meant, refusal};
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement::{Operator, WELL_KNOWN_AWS};
+use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider, RequirementList};
+use crate::kind::Kind;
+use crate::lint::finding::{Finding, Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::template::{Template, templates};
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-key-restricted",
@@ -117,7 +118,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 /// A key of a NodePool, NodeClaim or NodeOverlay. `node` is the text of a requirement's key, or
 /// the value of a label.
 fn judge(node: &Node<'_>, key: &str, place: Place, provider: Provider, ctx: &mut Context<'_>) {
-    if crate::source::placeholder::is_placeholder(key) {
+    if crate::tree::placeholder::is_placeholder(key) {
         return;
     }
     let version = provider.karpenter(ctx.platform());

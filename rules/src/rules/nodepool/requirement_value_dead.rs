@@ -82,16 +82,19 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
-use crate::catalog::{self, TypeSet};
-use crate::finding::{Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::nodepool::NodePool;
-use crate::model::requirement::Operator;
-use crate::model::requirement_list::{Item, RequirementList};
-use crate::model::scheduling::{self, RequirementSpec};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::catalog;
+use crate::catalog::TypeSet;
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement::Operator;
+use crate::karpenter::requirement_list::{Item, RequirementList};
+use crate::karpenter::scheduling;
+use crate::karpenter::scheduling::RequirementSpec;
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-value-dead",

@@ -62,15 +62,15 @@
 
 use serde_json::{Value, json};
 
-use crate::finding::{Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::label_key::Place;
-use crate::model::names::is_label_value;
-use crate::model::requirement::Operator;
-use crate::model::requirement_list::{Item, KINDS, RequirementList, is_comparison};
-use crate::node::Node;
+use crate::facts::names::is_label_value;
+use crate::karpenter::labels::key::Place;
+use crate::karpenter::requirement::Operator;
+use crate::karpenter::requirement_list::{Item, KINDS, RequirementList, is_comparison};
+use crate::lint::finding::{Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-value-syntax",

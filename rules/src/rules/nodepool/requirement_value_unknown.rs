@@ -94,20 +94,22 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::catalog::{self, TypeSet};
-use crate::finding::{Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::label_key::Place;
-use crate::model::label_value::{Meant, TENANCY, has_known_values, is_open, meant};
-use crate::model::names::is_label_value;
-use crate::model::nodepool::NodePool;
-use crate::model::requirement::Operator;
-use crate::model::requirement_list::{Item, KINDS_AND_WORKLOADS, Provider, RequirementList};
-use crate::model::workload::{Template, templates};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::settings::Version;
+use crate::catalog;
+use crate::catalog::TypeSet;
+use crate::facts::names::is_label_value;
+use crate::karpenter::labels::key::Place;
+use crate::karpenter::labels::value::{Meant, TENANCY, has_known_values, is_open, meant};
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement::Operator;
+use crate::karpenter::requirement_list::{Item, KINDS_AND_WORKLOADS, Provider, RequirementList};
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::platform::Version;
+use crate::tree::node::Node;
+use crate::workload::template::{Template, templates};
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-value-unknown",

@@ -84,16 +84,19 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
-use crate::catalog::{self, CAPACITY_TYPE, Index, OS, REGION, TENANCY, TypeSet, ZONE, ZONE_ID};
-use crate::date::Date;
-use crate::finding::Severity;
-use crate::model::nodepool::NodePool;
-use crate::model::requirement::{Operator, Requirement, normalise};
-use crate::model::requirement_list::RequirementList;
-use crate::model::scheduling::{self, Pool, RequirementSpec};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::catalog;
+use crate::catalog::{CAPACITY_TYPE, Index, OS, REGION, TENANCY, TypeSet, ZONE, ZONE_ID};
+use crate::facts::date::Date;
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement::{Operator, Requirement, normalise};
+use crate::karpenter::requirement_list::RequirementList;
+use crate::karpenter::scheduling;
+use crate::karpenter::scheduling::{Pool, RequirementSpec};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirements-match-nothing",

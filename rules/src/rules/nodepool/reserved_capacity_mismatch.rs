@@ -100,13 +100,14 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#speccapacityreservationselectorterms>
 //! - <https://karpenter.sh/docs/tasks/odcrs/>
 
-use crate::finding::{Severity, shown};
-use crate::model::class::Class;
-use crate::model::node_class::Ec2NodeClass;
-use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::karpenter::node_class::Ec2NodeClass;
+use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::class::Class;
 
 pub(crate) static RULE: Rule = Rule {
     id: "reserved-capacity-mismatch",

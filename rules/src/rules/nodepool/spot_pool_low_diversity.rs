@@ -79,10 +79,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::finding::Severity;
-use crate::model::nodepool::{Hardware, NodePool, hardware};
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::karpenter::nodepool::{Hardware, NodePool, hardware};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
 
 pub(crate) static RULE: Rule = Rule {
     id: "spot-pool-low-diversity",
@@ -122,7 +123,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let usable: Vec<_> = types
         .iter()
-        .filter(|t| !accelerated || crate::model::fallback::DEVICES.iter().any(|r| t.devices(r) > 0))
+        .filter(|t| !accelerated || crate::cluster::views::fallback::DEVICES.iter().any(|r| t.devices(r) > 0))
         .collect();
     let families: BTreeSet<&str> = usable.iter().map(|t| t.family()).collect();
     let few = usable.len() < FEW;

@@ -62,12 +62,13 @@
 //!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#specreplicas>
 
-use crate::finding::{Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::nodepool::NodePool;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::source::placeholder::is_placeholder;
+use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "static-pool-conflict",

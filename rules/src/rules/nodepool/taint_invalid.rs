@@ -68,12 +68,13 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 
-use crate::finding::{Severity, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::names::is_qualified_name;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::facts::names::is_qualified_name;
+use crate::kind::Kind;
+use crate::lint::finding::{Severity, shown};
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "taint-invalid",

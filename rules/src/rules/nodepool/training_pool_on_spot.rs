@@ -85,14 +85,15 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::class::Class;
-use crate::model::nodepool::{CAPACITY_TYPE, Hardware, NodePool};
-use crate::model::workload::WORKLOAD_KINDS;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::karpenter::nodepool::{CAPACITY_TYPE, Hardware, NodePool};
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::class::Class;
+use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-pool-on-spot",

@@ -93,14 +93,15 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecnodeclassref>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/>
 
-use crate::finding::Severity;
-use crate::index::Index;
-use crate::model::nodepool::NodePool;
-use crate::model::views::class_kind;
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
-use crate::suggest::nearest;
+use crate::cluster::objects::Index;
+use crate::cluster::views::class_kind;
+use crate::facts::suggest::nearest;
+use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-missing",

@@ -35,8 +35,8 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/>
 
-use crate::finding::Severity;
-use crate::rule::{Check, Group, Rule, docs};
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Group, Rule, docs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "suppression-unused",

@@ -68,17 +68,18 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::class::{Class, classify};
-use crate::model::gpu::asks_for_accelerator;
-use crate::model::landing::{Site, is_made, wanted_capacity};
-use crate::model::nodepool::{CAPACITY_TYPE, NodePool};
-use crate::model::pod::pod;
-use crate::model::workload::{Template, WORKLOAD_KINDS, is_brief, is_short, templates};
-use crate::node::Node;
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::cluster::placement::{Site, is_made, wanted_capacity};
+use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
+use crate::karpenter::pod::pod;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::class::{Class, classify};
+use crate::workload::gpu::asks_for_accelerator;
+use crate::workload::template::{Template, WORKLOAD_KINDS, is_brief, is_short, templates};
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-on-spot",

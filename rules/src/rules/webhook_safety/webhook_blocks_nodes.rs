@@ -76,11 +76,11 @@
 
 use serde_json::json;
 
-use crate::finding::Severity;
-use crate::fix::{Fix, Safety};
-use crate::model::admission::{KINDS, OF_NODES, PODS, Webhook};
+use crate::lint::finding::Severity;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
 use crate::object::Object;
-use crate::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
+use crate::workload::admission_webhook::{KINDS, OF_NODES, PODS, Webhook};
 
 pub(crate) static RULE: Rule = Rule {
     id: "webhook-blocks-nodes",

@@ -111,13 +111,14 @@
 //! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
 //! - <https://karpenter.sh/docs/concepts/nodepools/>
 
-use crate::finding::Severity;
-use crate::index::Index;
-use crate::model::admission::{KINDS, OF_NODES, PODS, Resource, Webhook};
-use crate::model::node_labels::{Use, mentions};
-use crate::model::workload::{Template, templates};
-use crate::object::{Kind, Object};
-use crate::rule::{Check, Context, Group, Rule, docs};
+use crate::cluster::objects::Index;
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+use crate::workload::admission_webhook::{KINDS, OF_NODES, PODS, Resource, Webhook};
+use crate::workload::node_labels::{Use, mentions};
+use crate::workload::template::{Template, templates};
 
 pub(crate) static RULE: Rule = Rule {
     id: "webhook-self-dependency",

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::node::Node;
 use crate::object::Object;
+use crate::tree::node::Node;
 
 use super::syntax::{DNS_1035_LABEL, QUALIFIED_NAME, WEBHOOK_NAME};
 use super::{Report, is_open, maps, selector, shown};
@@ -120,7 +120,7 @@ fn client<'a>(config: &Node<'a>, report: &mut Report<'a>) {
     let Some(text) = path.text().filter(|t| !t.is_empty() && *t != "/") else {
         return;
     };
-    let segment = |s: &str| crate::model::names::is_dns_subdomain(s);
+    let segment = |s: &str| crate::facts::names::is_dns_subdomain(s);
     let inner = text.strip_prefix('/').unwrap_or(text);
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     if !text.starts_with('/') {

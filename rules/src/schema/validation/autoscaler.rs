@@ -2,8 +2,8 @@
 //!
 //! The bounds of the number of replicas are the matter of the rule keda-replica-bounds.
 
-use crate::model::quantity::Quantity;
-use crate::node::Node;
+use crate::facts::quantity::Quantity;
+use crate::tree::node::Node;
 
 use super::syntax::{DNS_LABEL, PATH_SEGMENT};
 use super::volume::quantity;
@@ -51,7 +51,7 @@ fn reference<'a>(target: &Node<'a>, any_group: bool, report: &mut Report<'a>) {
         };
         refusal.help("write `apps/v1` for a Deployment or StatefulSet");
         if matches!(target.get("kind").text(), Some("Deployment" | "StatefulSet" | "ReplicaSet")) {
-            let fix = crate::fix::Fix::new("write `apps/v1`", crate::fix::Safety::Safe)
+            let fix = crate::lint::fix::Fix::new("write `apps/v1`", crate::lint::fix::Safety::Safe)
                 .set(&version, serde_json::json!("apps/v1"));
             refusal.fix(fix);
         }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::fix::{Fix, Safety};
-use crate::model::names::{is_dns_subdomain, is_qualified_name};
-use crate::model::quantity::Quantity;
-use crate::node::Node;
+use crate::facts::names::{is_dns_subdomain, is_qualified_name};
+use crate::facts::quantity::Quantity;
+use crate::lint::fix::{Fix, Safety};
+use crate::tree::node::Node;
 
 use super::pod::{Of, Pod};
 use super::syntax::{CONFIG_KEY, DNS_LABEL, DNS_SUBDOMAIN, ENV_NAME, PORT_NAME, is_config_key, is_port_name};
@@ -219,7 +219,7 @@ fn field_ref<'a>(reference: &Node<'a>, report: &mut Report<'a>) {
     let refusal = report.at(&node, format!("no variable can hold {}", shown(path)));
     if matches!(path, "metadata.labels" | "metadata.annotations") {
         refusal.help(format!("name one: `{path}['key']`"));
-    } else if let Some(near) = crate::suggest::nearest(path, PATHS.iter().copied()) {
+    } else if let Some(near) = crate::facts::suggest::nearest(path, PATHS.iter().copied()) {
         refusal.help(format!("did you mean `{near}`?"));
     }
 }
@@ -331,7 +331,7 @@ fn mounts<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
 
 fn unknown_volume<'a>(node: &Node<'a>, name: &str, volumes: &BTreeSet<&'a str>, report: &mut Report<'a>) {
     let refusal = report.at(node, format!("the pod has no volume {}", shown(name)));
-    match crate::suggest::nearest(name, volumes.iter().copied()) {
+    match crate::facts::suggest::nearest(name, volumes.iter().copied()) {
         Some(near) => refusal.help(format!("did you mean `{near}`?")),
         None => refusal.help("write it under `volumes`"),
     };
@@ -399,7 +399,7 @@ fn claims<'a>(pod: &Pod<'a>, list: &Node<'a>, report: &mut Report<'a>) {
             && !devices.contains(name)
         {
             let refusal = report.at(&claim, format!("the pod has no claim {}", shown(name)));
-            match crate::suggest::nearest(name, devices.iter().copied()) {
+            match crate::facts::suggest::nearest(name, devices.iter().copied()) {
                 Some(near) => refusal.help(format!("did you mean `{near}`?")),
                 None => refusal.help("write it under the pod's `resourceClaims`"),
             };

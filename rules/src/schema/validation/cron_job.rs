@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use crate::fix::{Fix, Safety};
-use crate::model::cron::{CronError, Schedule};
-use crate::model::duration::GoDuration;
-use crate::model::timezone;
-use crate::node::Node;
+use crate::facts::cron::{CronError, Schedule};
+use crate::facts::duration::GoDuration;
+use crate::facts::timezone;
+use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
+use crate::tree::node::Node;
 
 use super::{Report, job, shown};
 

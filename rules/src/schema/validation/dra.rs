@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::dra::{devices, flat_fields};
-use crate::node::Node;
-use crate::object::{Kind, Object};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::dra::{devices, flat_fields};
 
 use super::syntax::{DNS_LABEL, DRIVER_NAME, LABEL_VALUE, QUALIFIED_NAME, is_c_identifier};
 use super::{Report, is_open, maps, shown, text_of, volume};
@@ -140,7 +141,7 @@ fn references<'a>(block: &Node<'a>, names: Option<&BTreeMap<&str, BTreeSet<&str>
         };
         if !found {
             let refusal = report.at(&node, format!("the claim has no request {}", shown(text)));
-            match crate::suggest::nearest(text, names.keys().copied()) {
+            match crate::facts::suggest::nearest(text, names.keys().copied()) {
                 Some(near) => refusal.help(format!("did you mean `{near}`?")),
                 None => refusal.help("name a request, or a request, `/` and an alternative"),
             };

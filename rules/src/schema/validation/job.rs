@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::fix::{Fix, Safety};
-use crate::model::names::is_dns_label;
-use crate::node::Node;
-use crate::object::{Kind, Object};
+use crate::facts::names::is_dns_label;
+use crate::kind::Kind;
+use crate::lint::fix::{Fix, Safety};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 use super::pod::Of;
 use super::syntax::QUALIFIED_NAME;
@@ -72,7 +73,7 @@ pub(super) fn body<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Report<'a>
     if let Some(text) = manager.text() {
         let good = text.len() <= 63
             && text.split_once('/').is_some_and(|(domain, path)| {
-                crate::model::names::is_dns_subdomain(domain)
+                crate::facts::names::is_dns_subdomain(domain)
                     && !path.is_empty()
                     && path.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b))
             });

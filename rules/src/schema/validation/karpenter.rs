@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::{Report, is_open, maps, shown};
-use crate::fix::{Fix, Safety};
-use crate::node::Node;
+use crate::lint::fix::{Fix, Safety};
+use crate::tree::node::Node;
 
 /// Timeouts of which at least one has to be written.
 const TIMEOUTS: [&str; 3] = ["tcpEstablishedTimeout", "udpStreamTimeout", "udpTimeout"];

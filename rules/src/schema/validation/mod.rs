@@ -8,11 +8,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::fix::{Fix, Safety};
-use crate::node::Node;
+use crate::lint::fix::{Fix, Safety};
+use crate::lint::rule::Context;
 use crate::object::Object;
-use crate::rule::Context;
 use crate::schema::violation::Violation;
+use crate::tree::node::Node;
 
 mod admission;
 mod autoscaler;

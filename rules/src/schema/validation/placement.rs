@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::fix::{Fix, Safety};
-use crate::model::gpu::is_extended;
-use crate::node::Node;
+use crate::lint::fix::{Fix, Safety};
+use crate::tree::node::Node;
+use crate::workload::gpu::is_extended;
 
 use super::pod::Of;
 use super::selector::{labels, requirement, selector};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::node::Node;
-use crate::source::placeholder::is_placeholder;
+use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
 
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, IP, QUALIFIED_NAME};
 use super::{Report, container, is_open, maps, placement, security, selector, shown, text_of, volume};

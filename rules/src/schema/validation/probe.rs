@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::fix::{Fix, Safety};
-use crate::node::Node;
+use crate::lint::fix::{Fix, Safety};
+use crate::tree::node::Node;
 
 use super::syntax::{HEADER_NAME, PORT_NAME, is_port_name};
 use super::{Report, is_open, maps, shown};

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::gpu::is_extended;
-use crate::model::quantity::Quantity;
-use crate::node::Node;
-use crate::source::placeholder::is_placeholder;
+use crate::facts::quantity::Quantity;
+use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
+use crate::workload::gpu::is_extended;
 
 use super::syntax::QUALIFIED_NAME;
 use super::volume::quantity;
@@ -62,7 +62,7 @@ pub(super) fn resource_name<'a>(name: &str, amount: &Node<'a>, report: &mut Repo
     } else if !name.contains('/') {
         if !NATIVE.contains(&name) && !name.starts_with("hugepages-") {
             let refusal = report.at(amount, format!("{} names no resource", shown(name)));
-            match (name, crate::suggest::nearest(name, NATIVE.iter().copied())) {
+            match (name, crate::facts::suggest::nearest(name, NATIVE.iter().copied())) {
                 ("gpu" | "gpus", _) => refusal.help("did you mean `nvidia.com/gpu`?"),
                 (_, Some(near)) => refusal.help(format!("did you mean `{near}`?")),
                 _ => refusal.help("a resource of a device needs its domain: `nvidia.com/gpu`"),

@@ -1,6 +1,6 @@
 //! Security contexts of pods and containers.
 
-use crate::node::Node;
+use crate::tree::node::Node;
 
 use super::{Report, maps, shown};
 

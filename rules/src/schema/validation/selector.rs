@@ -4,16 +4,16 @@ use serde_json::Value;
 
 use super::syntax::{LABEL_VALUE, QUALIFIED_NAME};
 use super::{Report, is_open, maps, shown};
-use crate::fix::{Fix, Safety};
-use crate::model::selector::matches;
-use crate::node::Node;
+use crate::lint::fix::{Fix, Safety};
+use crate::tree::node::Node;
+use crate::workload::selector::matches;
 
 const OPERATORS: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist"];
 
 /// Keys and values of a map of labels.
 pub(crate) fn labels<'a>(map: &Node<'a>, report: &mut Report<'a>) {
     for (key, value) in map.entries() {
-        if crate::source::placeholder::is_placeholder(key) {
+        if crate::tree::placeholder::is_placeholder(key) {
             continue;
         }
         if !(QUALIFIED_NAME.accepts)(key) {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::fix::{Fix, Safety};
-use crate::node::Node;
+use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
+use crate::tree::node::Node;
 
 use super::syntax::{CIDR, DNS_LABEL, DNS_SUBDOMAIN, IP, QUALIFIED_NAME, read_ip};
 use super::{Report, is_open, maps, probe, selector, shown};

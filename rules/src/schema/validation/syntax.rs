@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::model::names::{
+use crate::facts::names::{
     is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name,
 };
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::quantity::Quantity;
-use crate::node::Node;
+use crate::facts::quantity::Quantity;
+use crate::tree::node::Node;
 
 use super::pod::Of;
-use super::selector::{self, selector};
+use super::selector;
+use super::selector::selector;
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, DRIVER_NAME};
 use super::{Report, is_open, last, maps, shown};
 
@@ -194,7 +195,7 @@ pub(super) fn is_subscript(path: &str) -> bool {
     ["metadata.labels['", "metadata.annotations['"].iter().any(|prefix| {
         path.strip_prefix(prefix)
             .and_then(|rest| rest.strip_suffix("']"))
-            .is_some_and(|key| crate::model::names::is_qualified_name(&key.to_lowercase()))
+            .is_some_and(|key| crate::facts::names::is_qualified_name(&key.to_lowercase()))
     })
 }
 

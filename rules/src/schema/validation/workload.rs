@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::fix::{Fix, Safety};
-use crate::node::Node;
-use crate::object::{Kind, Object};
+use crate::kind::Kind;
+use crate::lint::fix::{Fix, Safety};
+use crate::object::Object;
+use crate::tree::node::Node;
 
 use super::pod::Of;
 use super::syntax::DNS_LABEL;

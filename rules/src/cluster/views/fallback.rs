@@ -1,0 +1,116 @@
+//! Which pool takes a pool's pods when that one finds no capacity.
+//!
+//! Karpenter tries pools by weight, so a fallback has a strictly lower one, asks for no toleration
+//! that the first did not ask for, carries every label by which pods chose the first, and has
+//! types with at least as many devices. Pools are kept by what decides this, each combination
+//! once, so that a question never scans all of them.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::objects::Index;
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement::{is_well_known, normalise};
+use crate::kind::Kind;
+use crate::object::Object;
+
+/// Accelerators of which Karpenter counts devices.
+pub(crate) const DEVICES: [&str; 4] =
+    ["nvidia.com/gpu", "aws.amazon.com/neuron", "amd.com/gpu", "habana.ai/gaudi"];
+
+type Pair = (String, String);
+type TaintKey = (String, String, String);
+
+/// What decides whether a pool may stand in for another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Standing {
+    weight: i64,
+    taints: Vec<TaintKey>,
+    devices: u32,
+    /// Custom labels of the template.
+    labels: Vec<Pair>,
+}
+
+/// Every dynamic pool with types, by what decides.
+#[derive(Debug, Default)]
+pub(crate) struct Fallbacks {
+    /// Labels left out: for pools that no label chooses.
+    any: BTreeMap<Standing, Object>,
+    by_label: BTreeMap<Pair, BTreeMap<Standing, Object>>,
+}
+
+/// The same pools at the same places.
+impl PartialEq for Fallbacks {
+    fn eq(&self, other: &Fallbacks) -> bool {
+        let alike = |a: &BTreeMap<Standing, Object>, b: &BTreeMap<Standing, Object>| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.is_handle_of(b.1))
+        };
+        alike(&self.any, &other.any)
+            && self.by_label.len() == other.by_label.len()
+            && (self.by_label.iter().zip(&other.by_label)).all(|(a, b)| a.0 == b.0 && alike(a.1, b.1))
+    }
+}
+
+impl Fallbacks {
+    pub(crate) fn new(index: &Index) -> Fallbacks {
+        let mut out = Fallbacks::default();
+        let weight = |o: &Object| o.path(&["spec", "weight"]).int().unwrap_or(0);
+        // A pool of the highest weight stands in for no other.
+        let Some(highest) = index.of(Kind::NODE_POOL).map(weight).max() else {
+            return out;
+        };
+        for object in index.of(Kind::NODE_POOL) {
+            if weight(object) == highest {
+                continue;
+            }
+            let Some(pool) = NodePool::new(object).filter(|p| !p.is_static()) else {
+                continue;
+            };
+            let Some(standing) = standing(&pool) else {
+                continue;
+            };
+            for pair in &standing.labels {
+                out.by_label
+                    .entry(pair.clone())
+                    .or_default()
+                    .entry(standing.clone())
+                    .or_insert_with(|| object.clone());
+            }
+            let bare = Standing { labels: Vec::new(), ..standing };
+            out.any.entry(bare).or_insert_with(|| object.clone());
+        }
+        out
+    }
+
+    /// A pool that stands in for this one.
+    pub(crate) fn of(&self, object: &Object, pool: &NodePool<'_>) -> Option<&Object> {
+        let own = standing(pool)?;
+        let candidates = match own.labels.first() {
+            None => &self.any,
+            Some(pair) => self.by_label.get(pair)?,
+        };
+        // Weights sort first: nothing from the own weight on can stand in.
+        candidates
+            .iter()
+            .take_while(|(theirs, _)| theirs.weight < own.weight)
+            .find(|(theirs, other)| {
+                other.name() != object.name()
+                    && theirs.devices >= own.devices
+                    && theirs.taints.iter().all(|t| own.taints.contains(t))
+                    && own.labels.iter().all(|l| theirs.labels.contains(l))
+            })
+            .map(|(_, other)| other)
+    }
+}
+
+/// `None` for a pool without types, or whose types are not known.
+fn standing(pool: &NodePool<'_>) -> Option<Standing> {
+    let types = pool.types().filter(|types| !types.is_empty())?;
+    let plain = pool.to_pool();
+    let devices = types.iter().flat_map(|t| DEVICES.iter().map(|r| t.devices(r))).max()?;
+    let mut taints: Vec<TaintKey> = plain.taints.into_iter().map(|t| (t.key, t.value, t.effect)).collect();
+    taints.sort();
+    let mut labels: Vec<Pair> =
+        plain.labels.into_iter().filter(|(k, _)| !is_well_known(normalise(k))).collect();
+    labels.sort();
+    Some(Standing { weight: plain.weight.unwrap_or(0), taints, devices, labels })
+}

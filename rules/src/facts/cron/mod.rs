@@ -1,0 +1,173 @@
+//! Cron schedules of disruption budgets, as `robfig/cron` v3.0.1 `ParseStandard` reads
+//! `"TZ=UTC " + schedule` inside Karpenter (facts: karpenter.md 1.6).
+//!
+//! Five fields or a descriptor, always UTC, minute resolution. It is not a general cron dialect
+//! (no seconds, no `L W # H`, no time zones) and it has no clock: times are minutes since
+//! 1970-01-01T00:00Z given by the caller.
+
+mod field;
+mod shift;
+mod suggest;
+#[cfg(test)]
+mod tests;
+
+pub use field::{CronError, FieldName, Problem, crd_accepts};
+pub use shift::to_utc;
+pub use suggest::suggest;
+
+use crate::facts::date::{civil_from_days, days_in_month, weekday};
+use field::read_field;
+
+/// Minutes of one day.
+const DAY: i64 = 1440;
+/// Times are clamped to about ten thousand years either side of 1970.
+const FAR: i64 = 5_000_000_000;
+/// A parsed schedule: one bit per value, plus the star flags of the two day fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Schedule {
+    minute: u64,
+    hour: u64,
+    dom: u64,
+    month: u64,
+    dow: u64,
+    dom_star: bool,
+    dow_star: bool,
+}
+
+impl Schedule {
+    /// Reads a schedule: five fields separated by blanks, or one of `@yearly @annually @monthly
+    /// @weekly @daily @midnight @hourly`.
+    ///
+    /// # Errors
+    /// [`CronError`] for everything that Karpenter cannot use. `@every` is refused although the
+    /// library knows it, because the CRD lets no budget with it through.
+    pub fn parse(text: &str) -> Result<Self, CronError> {
+        let text = text.trim();
+        if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
+            let prefix = text.split_whitespace().next().unwrap_or(text);
+            return Err(CronError::TimeZone(prefix.to_owned()));
+        }
+        if text.starts_with('@') {
+            let fields = match text {
+                "@yearly" | "@annually" => "0 0 1 1 *",
+                "@monthly" => "0 0 1 * *",
+                "@weekly" => "0 0 * * 0",
+                "@daily" | "@midnight" => "0 0 * * *",
+                "@hourly" => "0 * * * *",
+                _ => return Err(CronError::Descriptor(text.to_owned())),
+            };
+            return Self::parse(fields);
+        }
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let &[minute, hour, dom, month, dow] = fields.as_slice() else {
+            return Err(CronError::FieldCount { found: fields.len() });
+        };
+        let (minute, _) = read_field(minute, FieldName::Minute)?;
+        let (hour, _) = read_field(hour, FieldName::Hour)?;
+        let (dom, dom_star) = read_field(dom, FieldName::DayOfMonth)?;
+        let (month, _) = read_field(month, FieldName::Month)?;
+        let (dow, dow_star) = read_field(dow, FieldName::DayOfWeek)?;
+        Ok(Self { minute, hour, dom, month, dow, dom_star, dow_star })
+    }
+
+    /// The first hit strictly after `after` (both minutes since 1970 UTC), or `None` when there is
+    /// none up to the end of the fifth calendar year after `after`, the library's horizon.
+    #[must_use]
+    pub fn next(&self, after: i64) -> Option<i64> {
+        let start = after.clamp(-FAR, FAR) + 1;
+        let mut day = start.div_euclid(DAY);
+        let mut minute = start.rem_euclid(DAY);
+        let (limit, _, _) = civil_from_days((start - 1).div_euclid(DAY));
+        loop {
+            let (year, month, mday) = civil_from_days(day);
+            if year > limit + 5 {
+                return None;
+            }
+            if self.month & (1 << month) == 0 {
+                day += i64::from(days_in_month(year, month) - mday) + 1;
+                minute = 0;
+                continue;
+            }
+            if self.day_matches(day, mday) {
+                let hit = (minute..DAY).find(|m| self.minute_matches(*m));
+                if let Some(hit) = hit {
+                    return Some(day * DAY + hit);
+                }
+            }
+            day += 1;
+            minute = 0;
+        }
+    }
+
+    /// Whether the schedule has no hit at all (`0 9 31 2 *`). Karpenter then counts the budget as
+    /// always active (facts 1.6). Around the year 2100, 29 February is out of the library's
+    /// horizon for some years; that is ignored here.
+    #[must_use]
+    pub fn never_fires(&self) -> bool {
+        if self.minute == 0 || self.hour == 0 || self.month == 0 {
+            return true;
+        }
+        let by_date = (1..=12_u8).any(|m| {
+            let days = days_in_month(2000, m);
+            self.month & (1 << m) != 0 && self.dom & ((2 << days) - 1) != 0
+        });
+        let by_weekday = self.dow != 0;
+        match self.dom_star || self.dow_star {
+            true => !(by_date && by_weekday),
+            false => !(by_date || by_weekday),
+        }
+    }
+
+    /// Whether the schedule hits on the given day (days since 1970-01-01).
+    #[must_use]
+    pub fn fires_on(&self, day: i64) -> bool {
+        let (_, month, mday) = civil_from_days(day.clamp(-FAR, FAR));
+        self.month & (1 << month) != 0 && self.day_matches(day.clamp(-FAR, FAR), mday)
+    }
+
+    /// The minutes of a day (0..1440, ascending) at which the schedule hits on days that match.
+    pub fn minutes_of_day(&self) -> impl Iterator<Item = u16> + '_ {
+        let hours = (0..24_u16).filter(|h| self.hour & (1 << h) != 0);
+        hours.flat_map(move |h| {
+            let minutes = (0..60_u16).filter(|m| self.minute & (1 << m) != 0);
+            minutes.map(move |m| h * 60 + m)
+        })
+    }
+
+    /// For a schedule that repeats every week: its weekdays as bits (bit 0 = Sunday). `None` when
+    /// it depends on the day of the month or on the month.
+    #[must_use]
+    pub fn weekly_days(&self) -> Option<u8> {
+        const ALL_DAYS: u64 = 0xffff_fffe;
+        if self.month != 0x1ffe {
+            return None;
+        }
+        let week = u8::try_from(self.dow & 0x7f).unwrap_or_default();
+        match (self.dom_star, self.dow_star) {
+            (true, _) => Some(week),
+            (false, true) => (self.dom == ALL_DAYS).then_some(week),
+            (false, false) if self.dom == ALL_DAYS || week == 0x7f => Some(0x7f),
+            (false, false) => (self.dom == 0).then_some(week),
+        }
+    }
+
+    /// Whether the schedule leaves some hour of the day out, so that its time zone matters.
+    #[must_use]
+    pub fn restricts_hours(&self) -> bool {
+        self.hour != 0xff_ffff
+    }
+
+    /// With a restricted day field: star in one of them means both must match, else either does.
+    fn day_matches(&self, day: i64, mday: u8) -> bool {
+        let dom = self.dom & (1 << mday) != 0;
+        let dow = self.dow & (1 << weekday(day)) != 0;
+        match self.dom_star || self.dow_star {
+            true => dom && dow,
+            false => dom || dow,
+        }
+    }
+
+    fn minute_matches(&self, minute_of_day: i64) -> bool {
+        self.hour & (1 << (minute_of_day / 60)) != 0 && self.minute & (1 << (minute_of_day % 60)) != 0
+    }
+}

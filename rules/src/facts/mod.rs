@@ -1,0 +1,9 @@
+//! Grammars of values: quantities, durations, dates, time zones, names, cron schedules. They know no object.
+
+pub mod cron;
+pub mod date;
+pub mod duration;
+pub mod names;
+pub mod quantity;
+pub mod suggest;
+pub mod timezone;

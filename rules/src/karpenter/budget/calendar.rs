@@ -1,0 +1,440 @@
+//! The budgets of one pool laid out over a reference span of minutes, swept once.
+//!
+//! Only the time arithmetic; what a single budget is and when it is active is in the parent.
+
+use super::{Budget, Nodes, Reason};
+use crate::facts::cron::Schedule;
+
+/// Minutes of one week.
+pub const WEEK: i64 = 7 * DAY;
+/// Monday 2028-01-03 00:00 UTC in minutes since 1970: the middle of the default span, chosen so
+/// that the span holds a 29 February.
+pub const REFERENCE_MONDAY: i64 = 21_186 * DAY;
+/// A calendar looks at this many budgets; the CRD allows 50.
+pub const MAX_BUDGETS: usize = 128;
+
+const DAY: i64 = 1440;
+const SPAN_WEEKS: i64 = 116;
+/// No schedule that fires leaves a longer gap, so a longer window never closes.
+const LONGEST_GAP: i64 = 9 * 366 * DAY;
+/// Windows that a calendar keeps before it shortens its span.
+const MAX_WINDOWS: i64 = 400_000;
+
+/// What a reason is allowed at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Allowance {
+    /// At most so many nodes.
+    Nodes(u32),
+    /// No budget applies.
+    Unlimited,
+}
+
+/// The kind of a stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Nothing may be disrupted.
+    Zero,
+    /// A budget above zero applies.
+    Limited,
+    /// No budget applies.
+    Unlimited,
+}
+
+/// A stretch of one state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// First minute, counted from the calendar's start (always a Monday 00:00 UTC).
+    pub start: i64,
+    /// Length in minutes.
+    pub minutes: i64,
+    /// What holds during it.
+    pub state: State,
+}
+
+/// The answers for one reason; in a calendar of many weeks each number is that of its own worst
+/// calendar week (Monday to Monday, UTC).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coverage {
+    /// Most minutes with allowance zero in a week.
+    pub zero_minutes: i64,
+    /// Most minutes without any budget in a week.
+    pub unlimited_minutes: i64,
+    /// The longest run of minutes above zero, in the week where it is shortest. A weekly calendar
+    /// joins Sunday night and Monday morning; a longer one cuts at the week's ends.
+    pub longest_open: i64,
+    /// The allowance is zero at every minute of the whole span.
+    pub permanently_zero: bool,
+    /// No budget applies at any minute of the whole span.
+    pub permanently_unlimited: bool,
+}
+
+/// One hour of the week in [`Calendar::grid`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cell {
+    /// Zero during the whole hour, in every week.
+    Closed,
+    /// Zero in a part of the hour or in some weeks only.
+    PartlyClosed,
+    /// Never zero, a budget above zero throughout.
+    Limited,
+    /// Never zero, without any budget at times.
+    PartlyUnlimited,
+    /// No budget at all.
+    Unlimited,
+}
+
+/// Why a budget could be dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShadowKind {
+    /// It is never active or names no reason.
+    NeverApplies,
+    /// It equals an earlier budget, whose index this is.
+    Duplicate(usize),
+    /// Whenever it applies, others are at least as strict.
+    Shadowed,
+}
+
+/// The budgets of one pool over the reference span.
+#[derive(Debug, Clone)]
+pub struct Calendar<'a> {
+    budgets: &'a [Budget],
+    start: i64,
+    length: i64,
+    exact: bool,
+    frozen: bool,
+    /// Start minute and the set of active budgets from there on; sorted, first at 0.
+    segments: Vec<(i64, u128)>,
+}
+
+impl<'a> Calendar<'a> {
+    /// Lays the budgets out around [`REFERENCE_MONDAY`]. Without schedules this costs nothing.
+    #[must_use]
+    pub fn new(budgets: &'a [Budget]) -> Self {
+        Self::around(budgets, REFERENCE_MONDAY)
+    }
+
+    /// The same around another Monday 00:00 UTC (minutes since 1970; moved back to a Monday).
+    /// Budgets past [`MAX_BUDGETS`] are left out.
+    #[must_use]
+    pub fn around(budgets: &'a [Budget], monday: i64) -> Self {
+        let budgets = &budgets[..budgets.len().min(MAX_BUDGETS)];
+        let monday = monday.clamp(-2_000_000_000, 2_000_000_000);
+        let monday = monday - (monday - REFERENCE_MONDAY).rem_euclid(WEEK);
+        let frozen = budgets.iter().any(|b| b.active_at(monday).is_none());
+        let mut calendar =
+            Self { budgets, start: monday, length: WEEK, exact: true, frozen, segments: vec![(0, 0)] };
+        if !frozen {
+            calendar.build();
+        }
+        calendar
+    }
+
+    fn build(&mut self) {
+        let mut always = 0_u128;
+        let mut timed: Vec<(u128, Schedule, i64)> = Vec::new();
+        for (index, budget) in self.budgets.iter().enumerate() {
+            match &budget.schedule {
+                Some(Ok(s)) if !s.never_fires() => timed.push((1 << index, *s, budget.minutes())),
+                _ => always |= 1 << index,
+            }
+        }
+        let patterns: Vec<_> = timed.iter().map(|(_, s, d)| day_pattern(s, *d)).collect();
+        if timed.iter().any(|(_, s, _)| s.weekly_days().is_none()) {
+            let per_day: usize = patterns.iter().map(Vec::len).sum();
+            let per_week = i64::try_from(per_day).unwrap_or(i64::MAX / 8) * 7;
+            let weeks = (MAX_WINDOWS / per_week.max(1)).clamp(2, SPAN_WEEKS) & !1;
+            self.exact = weeks == SPAN_WEEKS;
+            self.start -= weeks / 2 * WEEK;
+            self.length = weeks * WEEK;
+        }
+        let mut events: Vec<(i64, u128)> = Vec::new();
+        for ((bit, schedule, duration), pattern) in timed.iter().zip(&patterns) {
+            if *duration >= LONGEST_GAP {
+                always |= bit;
+                continue;
+            }
+            for (from, to) in self.windows(schedule, pattern, *duration) {
+                events.push((from, *bit));
+                events.push((to, *bit));
+            }
+        }
+        events.sort_unstable_by_key(|e| e.0);
+        let mut active = always;
+        self.segments = vec![(0, active)];
+        for (time, bit) in events {
+            active ^= bit;
+            match self.segments.last_mut() {
+                Some(last) if last.0 == time => last.1 = active,
+                _ if time < self.length => self.segments.push((time, active)),
+                _ => {}
+            }
+        }
+    }
+
+    /// The active windows of one schedule inside the span, disjoint and ascending.
+    fn windows(&self, schedule: &Schedule, pattern: &[(i64, i64)], duration: i64) -> Vec<(i64, i64)> {
+        let mut out: Vec<(i64, i64)> = Vec::new();
+        let weekly = schedule.weekly_days().is_some();
+        let reach = if weekly { duration.min(WEEK) } else { duration };
+        let first_day = self.start.div_euclid(DAY);
+        for day in -reach.div_euclid(DAY) - 1..self.length / DAY {
+            if !schedule.fires_on(first_day + day) {
+                continue;
+            }
+            for (from, to) in pattern {
+                let from = (day * DAY + from).max(0);
+                let to = (day * DAY + to).min(self.length);
+                if from >= to {
+                    continue;
+                }
+                match out.last_mut() {
+                    Some(last) if from <= last.1 => last.1 = last.1.max(to),
+                    _ => out.push((from, to)),
+                }
+            }
+        }
+        out
+    }
+
+    /// Whether some schedule cannot be parsed, so that every reason gets zero at all times.
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    /// Whether the span has its full length. Very dense schedules with day-of-month or month
+    /// fields shorten it, and answers about rare weeks may then be missing.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.exact
+    }
+
+    /// First minute (since 1970 UTC, a Monday 00:00) and length in minutes of the span. A length
+    /// of [`WEEK`] means that everything repeats weekly.
+    #[must_use]
+    pub fn span(&self) -> (i64, i64) {
+        (self.start, self.length)
+    }
+
+    /// What Karpenter allows a reason at any minute (since 1970 UTC) in a pool of `n` nodes, by
+    /// its own rule and not limited to the span.
+    #[must_use]
+    pub fn allowance_at(&self, reason: Reason, minute: i64, n: u32) -> Allowance {
+        if self.frozen {
+            return Allowance::Nodes(0);
+        }
+        let active = self.budgets.iter().filter(|b| b.applies_to(reason));
+        let active = active.filter(|b| b.active_at(minute).unwrap_or(true));
+        let least = active.map(|b| b.nodes.value(n)).min();
+        least.map_or(Allowance::Unlimited, Allowance::Nodes)
+    }
+
+    /// The stretches of a reason over the span, neighbours always different in state.
+    #[must_use]
+    pub fn stretches(&self, reason: Reason) -> Vec<Stretch> {
+        let (applies, zero) = self.masks(reason);
+        let mut out: Vec<Stretch> = Vec::new();
+        for (index, (start, mask)) in self.segments.iter().enumerate() {
+            let end = self.segments.get(index + 1).map_or(self.length, |s| s.0);
+            let minutes = end - start;
+            let state = match mask & applies {
+                _ if self.frozen || mask & zero != 0 => State::Zero,
+                0 => State::Unlimited,
+                _ => State::Limited,
+            };
+            match out.last_mut() {
+                Some(last) if last.state == state => last.minutes += minutes,
+                _ => out.push(Stretch { start: *start, minutes, state }),
+            }
+        }
+        out
+    }
+
+    /// The weekly answers for a reason.
+    #[must_use]
+    pub fn coverage(&self, reason: Reason) -> Coverage {
+        let stretches = self.stretches(reason);
+        let weeks = usize::try_from(self.length / WEEK).unwrap_or(1);
+        let (mut zero, mut unlimited) = (vec![0; weeks], vec![0; weeks]);
+        // Longest and current open run of each week.
+        let mut open = vec![(0, 0); weeks];
+        for stretch in &stretches {
+            for (week, _, minutes) in cut(*stretch, WEEK) {
+                let run = &mut open[week];
+                run.1 = if stretch.state == State::Zero { 0 } else { run.1 + minutes };
+                run.0 = run.0.max(run.1);
+                match stretch.state {
+                    State::Zero => zero[week] += minutes,
+                    State::Unlimited => unlimited[week] += minutes,
+                    State::Limited => {}
+                }
+            }
+        }
+        let most = |v: &[i64]| v.iter().copied().max().unwrap_or(0);
+        let mut longest_open = open.iter().map(|r| r.0).min().unwrap_or(0);
+        if weeks == 1 && zero[0] > 0 {
+            let lead: i64 = stretches.iter().take_while(|s| s.state != State::Zero).map(|s| s.minutes).sum();
+            longest_open = longest_open.max(lead + open[0].1);
+        }
+        let only = |state| stretches.iter().all(|s| s.state == state);
+        Coverage {
+            zero_minutes: most(&zero),
+            unlimited_minutes: most(&unlimited),
+            longest_open,
+            permanently_zero: only(State::Zero),
+            permanently_unlimited: only(State::Unlimited),
+        }
+    }
+
+    /// Whether the budget at `index` has a schedule and is active all the same at every minute
+    /// (duration at least the largest gap between hits, or a schedule that never fires). `false`
+    /// for budgets without schedule and in a frozen pool.
+    #[must_use]
+    pub fn always_active(&self, index: usize) -> bool {
+        let scheduled = self.budgets.get(index).is_some_and(|b| b.schedule.is_some());
+        scheduled && !self.frozen && self.segments.iter().all(|s| s.1 >> index & 1 == 1)
+    }
+
+    /// Whether dropping just this budget would change no allowance at any minute for any reason
+    /// and any pool of 1 to 1000 nodes. `false` in a frozen pool and for the only budget.
+    #[must_use]
+    pub fn is_removable(&self, index: usize) -> bool {
+        let usable = !self.frozen && self.budgets.len() > 1 && index < self.budgets.len();
+        usable && self.redundant(index, u128::MAX, &self.distinct())
+    }
+
+    /// The budgets that can be dropped **together** without any change (see
+    /// [`Calendar::is_removable`]); of several that cover each other the earlier stays.
+    #[must_use]
+    pub fn shadowed(&self) -> Vec<(usize, ShadowKind)> {
+        let mut out = Vec::new();
+        if self.frozen || self.budgets.len() < 2 {
+            return out;
+        }
+        let distinct = self.distinct();
+        let mut kept = u128::MAX;
+        for (index, budget) in self.budgets.iter().enumerate().rev() {
+            if !self.redundant(index, kept, &distinct) {
+                continue;
+            }
+            kept &= !(1 << index);
+            let idle = Reason::ALL.iter().all(|r| !budget.applies_to(*r))
+                || distinct.iter().all(|m| m >> index & 1 == 0);
+            let twin = self.budgets[..index].iter().position(|b| b == budget);
+            let kind = match twin {
+                _ if idle => ShadowKind::NeverApplies,
+                Some(twin) => ShadowKind::Duplicate(twin),
+                None => ShadowKind::Shadowed,
+            };
+            out.push((index, kind));
+        }
+        out.reverse();
+        out
+    }
+
+    /// The week as rows Monday to Sunday and columns 00 to 23 UTC.
+    #[must_use]
+    pub fn grid(&self, reason: Reason) -> [[Cell; 24]; 7] {
+        // Minutes of zero, limited, unlimited per hour of the week, over all weeks.
+        let mut sums = [[0_i64; 3]; 168];
+        for stretch in self.stretches(reason) {
+            for (hour, _, minutes) in cut(stretch, 60) {
+                sums[hour % 168][stretch.state as usize] += minutes;
+            }
+        }
+        let cell = |[zero, limited, unlimited]: [i64; 3]| match () {
+            () if zero > 0 && limited + unlimited == 0 => Cell::Closed,
+            () if zero > 0 => Cell::PartlyClosed,
+            () if unlimited == 0 => Cell::Limited,
+            () if limited == 0 => Cell::Unlimited,
+            () => Cell::PartlyUnlimited,
+        };
+        std::array::from_fn(|day| std::array::from_fn(|hour| cell(sums[day * 24 + hour])))
+    }
+
+    /// The budgets that apply to a reason, and those of them that allow nothing.
+    fn masks(&self, reason: Reason) -> (u128, u128) {
+        let (mut applies, mut zero) = (0, 0);
+        for (index, budget) in self.budgets.iter().enumerate() {
+            if budget.applies_to(reason) {
+                applies |= 1 << index;
+                zero |= u128::from(budget.nodes.is_zero()) << index;
+            }
+        }
+        (applies, zero)
+    }
+
+    fn distinct(&self) -> Vec<u128> {
+        let mut masks: Vec<u128> = self.segments.iter().map(|s| s.1).collect();
+        masks.sort_unstable();
+        masks.dedup();
+        masks
+    }
+
+    /// Whether, wherever `index` is active, the others in `kept` are as strict.
+    fn redundant(&self, index: usize, kept: u128, distinct: &[u128]) -> bool {
+        let own = &self.budgets[index];
+        let concerned = Reason::ALL.into_iter().filter(|r| own.applies_to(*r));
+        let masks: Vec<u128> = concerned.map(|r| self.masks(r).0).collect();
+        distinct.iter().filter(|m| *m >> index & 1 == 1).all(|active| {
+            masks.iter().all(|m| {
+                let others = active & m & kept & !(1 << index);
+                let budgets = self.budgets.iter().enumerate();
+                let budgets = budgets.filter(|(i, _)| others >> i & 1 == 1);
+                covered(own.nodes, budgets.map(|(_, b)| b.nodes))
+            })
+        })
+    }
+}
+
+/// Whether the least of `others` is at most `own` for every pool of 1 to 1000 nodes. Among
+/// percentages and among counts only the smallest matters, and both only grow with the pool.
+pub(super) fn covered(own: Nodes, others: impl Iterator<Item = Nodes>) -> bool {
+    let (mut percent, mut count) = (None::<u32>, u32::MAX);
+    for other in others {
+        match other {
+            Nodes::Percent(p) => percent = Some(percent.map_or(p, |least| least.min(p))),
+            Nodes::Count(_) => count = count.min(other.value(1)),
+        }
+    }
+    match (own, percent) {
+        (Nodes::Count(_), _) if count <= own.value(1) => true,
+        (Nodes::Count(_), Some(p)) => Nodes::Percent(p).value(1000) <= own.value(1),
+        (Nodes::Count(_), None) => false,
+        (Nodes::Percent(own), Some(p)) if p <= own => true,
+        // From the first size where the larger percentage exceeds the own one, the count decides.
+        (Nodes::Percent(_), Some(p)) => (1..=1000)
+            .find(|n| Nodes::Percent(p).value(*n) > own.value(*n))
+            .is_none_or(|n| count <= own.value(n)),
+        (Nodes::Percent(_), None) => count <= own.value(1),
+    }
+}
+
+/// The windows that hits on one day open, relative to that day's start, merged.
+fn day_pattern(schedule: &Schedule, duration: i64) -> Vec<(i64, i64)> {
+    let mut out: Vec<(i64, i64)> = Vec::new();
+    if duration == 0 {
+        return out;
+    }
+    for hit in schedule.minutes_of_day().map(i64::from) {
+        match out.last_mut() {
+            Some(last) if hit <= last.1 => last.1 = hit + duration,
+            _ => out.push((hit, hit + duration)),
+        }
+    }
+    out
+}
+
+/// Cuts a stretch at multiples of `size`: (index of the slot, start, minutes).
+fn cut(stretch: Stretch, size: i64) -> impl Iterator<Item = (usize, i64, i64)> {
+    let end = stretch.start + stretch.minutes;
+    let mut at = stretch.start;
+    std::iter::from_fn(move || {
+        if at >= end {
+            return None;
+        }
+        let from = at;
+        at = end.min((at / size + 1) * size);
+        Some((usize::try_from(from / size).unwrap_or(0), from, at - from))
+    })
+}

@@ -1,0 +1,166 @@
+//! Disruption budgets of a NodePool: what they allow, when, and for which reason.
+//!
+//! A [`Calendar`] answers for a reference span (one week when every schedule repeats weekly, else
+//! 58 weeks either side of a Monday) with the semantics of karpenter.md 3.1 and 6.6. All times are
+//! UTC. It reads no YAML, knows nothing of real node counts, and does not cover what budgets never
+//! gate (expiration, spot interruption, node repair, manual deletion).
+
+use crate::facts::cron::{CronError, Schedule};
+use std::fmt;
+
+mod calendar;
+#[cfg(test)]
+mod tests;
+mod week;
+
+pub use calendar::{
+    Allowance, Calendar, Cell, Coverage, MAX_BUDGETS, REFERENCE_MONDAY, ShadowKind, State, Stretch, WEEK,
+};
+pub use week::{DAYS, Week};
+
+/// A disruption reason that budgets gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// Consolidation of nodes that are not empty.
+    Underutilized,
+    /// Consolidation of empty nodes.
+    Empty,
+    /// Replacement of drifted nodes.
+    Drifted,
+}
+
+impl Reason {
+    /// All three reasons.
+    pub const ALL: [Self; 3] = [Self::Underutilized, Self::Empty, Self::Drifted];
+
+    /// Reads the exact CRD spelling; `None` for anything else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|r| r.name() == text)
+    }
+
+    /// The CRD spelling.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Underutilized => "Underutilized",
+            Self::Empty => "Empty",
+            Self::Drifted => "Drifted",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How many nodes a budget lets go at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Nodes {
+    /// A share of the pool's nodes, 0 to 100, rounded up.
+    Percent(u32),
+    /// A plain number as written. Go keeps its low 32 bits only: 4294967296 is 0.
+    Count(i64),
+}
+
+impl Nodes {
+    /// Reads the CRD's `0%`..`100%` or a non-negative integer of at most 63 bits; `None` for
+    /// anything else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_suffix('%').unwrap_or(text);
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        if digits.len() == text.len() {
+            return text.parse().ok().map(Self::Count);
+        }
+        let percent = digits.parse().ok().filter(|p| *p <= 100)?;
+        (digits.len() <= 2 || digits == "100").then_some(Self::Percent(percent))
+    }
+
+    /// The number of nodes allowed in a pool of `n` nodes, never negative.
+    #[must_use]
+    pub fn value(self, n: u32) -> u32 {
+        match self {
+            Self::Percent(p) => {
+                let nodes = (u64::from(p) * u64::from(n)).div_ceil(100);
+                u32::try_from(nodes).unwrap_or(u32::MAX)
+            }
+            #[allow(clippy::cast_possible_truncation)]
+            Self::Count(c) => u32::try_from(c as i32).unwrap_or(0),
+        }
+    }
+
+    /// Whether it allows nothing, whatever the pool's size.
+    #[must_use]
+    pub fn is_zero(self) -> bool {
+        self.value(1) == 0
+    }
+}
+
+impl fmt::Display for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Percent(p) => write!(f, "{p}%"),
+            Self::Count(c) => write!(f, "{c}"),
+        }
+    }
+}
+
+/// One entry of `spec.disruption.budgets`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Budget {
+    /// How many nodes; the CRD's default for an entry without it is 10%.
+    pub nodes: Nodes,
+    /// `None`: no schedule written. `Err`: Karpenter cannot parse it, which freezes the pool.
+    pub schedule: Option<Result<Schedule, CronError>>,
+    /// Length of each window in seconds (the CRD asks for it together with `schedule`).
+    pub duration: Option<u64>,
+    /// `None`: every reason. An empty list: no reason, the budget never applies.
+    pub reasons: Option<Vec<Reason>>,
+}
+
+impl Budget {
+    /// A budget without schedule for every reason.
+    #[must_use]
+    pub fn plain(nodes: Nodes) -> Self {
+        Self { nodes, schedule: None, duration: None, reasons: None }
+    }
+
+    /// The list that an **absent** `budgets` field defaults to, one entry of 10%. A written `[]`
+    /// stays empty and means no limit.
+    #[must_use]
+    pub fn default_list() -> Vec<Self> {
+        vec![Self::plain(Nodes::Percent(10))]
+    }
+
+    /// Whether the budget concerns the reason.
+    #[must_use]
+    pub fn applies_to(&self, reason: Reason) -> bool {
+        self.reasons.as_ref().is_none_or(|r| r.contains(&reason))
+    }
+
+    /// Whether the budget is active at a minute (since 1970 UTC): some hit h with
+    /// `h <= at < h + duration`, or no schedule, or one that never fires. `None` when the schedule
+    /// (or a duration without schedule) cannot be used.
+    #[must_use]
+    pub fn active_at(&self, at: i64) -> Option<bool> {
+        match (&self.schedule, self.duration) {
+            (None, None) => Some(true),
+            (None, Some(_)) | (Some(Err(_)), _) => None,
+            (Some(Ok(schedule)), _) => {
+                let hit = schedule.next(at.saturating_sub(self.minutes()));
+                Some(hit.is_none_or(|h| h <= at))
+            }
+        }
+    }
+
+    /// The window's length in minutes, at most what Go can hold.
+    fn minutes(&self) -> i64 {
+        let minutes = self.duration.unwrap_or(0).div_ceil(60);
+        i64::try_from(minutes).unwrap_or(i64::MAX).min(160_000_000)
+    }
+}

@@ -1,0 +1,228 @@
+//! A week of budgets as people look at it: days down, hours across.
+
+use super::{Calendar, Cell, Reason};
+use crate::facts::timezone::Zone;
+
+/// The days as rows are named, Monday first, as in [`Calendar::grid`].
+pub const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/// What budgets allow in each hour of a week.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Week {
+    /// The reasons for which it holds.
+    pub reasons: Vec<Reason>,
+    /// By day, Monday first, and by hour, in UTC.
+    pub hours: [[Cell; 24]; 7],
+    /// The zone that people think in.
+    pub zone: Option<Zone>,
+}
+
+impl Cell {
+    /// The character that stands for it.
+    #[must_use]
+    pub fn letter(self) -> char {
+        match self {
+            Cell::Closed => '#',
+            Cell::PartlyClosed => '/',
+            Cell::Limited => '.',
+            Cell::PartlyUnlimited => '+',
+            Cell::Unlimited => '!',
+        }
+    }
+
+    /// What the character means.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Cell::Closed => "blocked",
+            Cell::PartlyClosed => "blocked at times",
+            Cell::Limited => "limited",
+            Cell::PartlyUnlimited => "unlimited at times",
+            Cell::Unlimited => "unlimited",
+        }
+    }
+
+    /// All, from the strictest on.
+    pub const ALL: [Cell; 5] =
+        [Cell::Closed, Cell::PartlyClosed, Cell::Limited, Cell::PartlyUnlimited, Cell::Unlimited];
+}
+
+impl Week {
+    /// The week of a reason, and of those others for which it is the same.
+    #[must_use]
+    pub fn of(calendar: &Calendar<'_>, reason: Reason, zone: Option<Zone>) -> Week {
+        let hours = calendar.grid(reason);
+        let same = |r: &Reason| *r == reason || calendar.grid(*r) == hours;
+        Week {
+            reasons: Reason::ALL.into_iter().filter(same).collect(),
+            hours,
+            zone: zone.filter(|zone| !zone.is_utc()),
+        }
+    }
+
+    /// For whom it holds: `all reasons`, or their names.
+    #[must_use]
+    pub fn whom(&self) -> String {
+        if self.reasons.len() == Reason::ALL.len() {
+            return "all reasons".to_owned();
+        }
+        let names: Vec<&str> = self.reasons.iter().map(|r| r.name()).collect();
+        names.join(", ")
+    }
+
+    /// What the characters mean: those that are there.
+    #[must_use]
+    pub fn legend(&self) -> String {
+        let is_there = |cell: &Cell| self.hours.iter().flatten().any(|c| c == cell);
+        let parts: Vec<String> = Cell::ALL
+            .into_iter()
+            .filter(is_there)
+            .map(|cell| format!("{} {}", cell.letter(), cell.meaning()))
+            .collect();
+        parts.join("   ")
+    }
+
+    /// The hours over the columns, one line for each clock: the text and what the clock is called.
+    /// A `+` or a `-` behind an hour says that it is the next day there, or still the day before.
+    #[must_use]
+    pub fn clocks(&self) -> Vec<(String, String)> {
+        let mut out = vec![(hours(0), "UTC".to_owned())];
+        if let Some(zone) = &self.zone {
+            let minutes = |offset: i64| match offset.rem_euclid(60) {
+                0 => String::new(),
+                minutes => format!(":{minutes:02}"),
+            };
+            let name = format!("{}{}", zone.place(), minutes(zone.standard));
+            out.push((hours(zone.standard), name));
+            if let Some(summer) = zone.summer {
+                out.push((hours(summer), format!("in summer{}", minutes(summer))));
+            }
+        }
+        out
+    }
+
+    /// The cells of a day, a blank between them.
+    #[must_use]
+    pub fn row(&self, day: usize) -> String {
+        let cells = self.hours.get(day).into_iter().flatten();
+        let letters: Vec<String> = cells.map(|c| c.letter().to_string()).collect();
+        letters.join(" ")
+    }
+
+    /// Whether every hour is alike, so that there is nothing to draw.
+    #[must_use]
+    pub fn is_uniform(&self) -> bool {
+        let mut hours = self.hours.iter().flatten();
+        let first = hours.next();
+        hours.all(|hour| Some(hour) == first)
+    }
+
+    /// The whole drawing in plain text: a line on what it shows, the clocks, the days. At most 72
+    /// columns wide. Where every hour is alike, one line.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        if self.is_uniform() {
+            let what = self.hours[0][0].meaning();
+            return vec![format!("{what} in every hour ({})", self.whom())];
+        }
+        let mut out = vec![format!("{}   {}", self.legend(), self.whom())];
+        for (hours, name) in self.clocks() {
+            out.push(format!("     {hours:<47}  {name}"));
+        }
+        for (day, name) in DAYS.iter().enumerate() {
+            out.push(format!("{name}  {}", self.row(day)));
+        }
+        out
+    }
+}
+
+/// Every third hour of UTC as a clock shows it that is so many minutes ahead.
+fn hours(offset: i64) -> String {
+    let mut out = String::new();
+    for hour in (0..24_i64).step_by(3) {
+        let there = (hour * 60 + offset).div_euclid(60);
+        let day = match there.div_euclid(24) {
+            0 => ' ',
+            after if after > 0 => '+',
+            _ => '-',
+        };
+        out.push_str(&format!("{:02}{day}   ", there.rem_euclid(24)));
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Week;
+    use crate::facts::cron::Schedule;
+    use crate::facts::timezone::Zone;
+    use crate::karpenter::budget::{Budget, Calendar, Nodes, Reason};
+
+    fn drawn(budgets: &[Budget], zone: &str) -> String {
+        let week = Week::of(&Calendar::new(budgets), Reason::Drifted, Zone::find(zone));
+        week.lines().join("\n")
+    }
+
+    fn window(nodes: Nodes, schedule: &str, hours: u64) -> Budget {
+        Budget {
+            schedule: Some(Schedule::parse(schedule)),
+            duration: Some(hours * 3600),
+            ..Budget::plain(nodes)
+        }
+    }
+
+    #[test]
+    fn office_hours_are_a_block() {
+        let budgets = [window(Nodes::Count(0), "30 9 * * mon-fri", 8)];
+        assert_eq!(
+            drawn(&budgets, "UTC"),
+            "\
+# blocked   / blocked at times   ! unlimited   all reasons
+     00    03    06    09    12    15    18    21     UTC
+Mon  ! ! ! ! ! ! ! ! ! / # # # # # # # / ! ! ! ! ! !
+Tue  ! ! ! ! ! ! ! ! ! / # # # # # # # / ! ! ! ! ! !
+Wed  ! ! ! ! ! ! ! ! ! / # # # # # # # / ! ! ! ! ! !
+Thu  ! ! ! ! ! ! ! ! ! / # # # # # # # / ! ! ! ! ! !
+Fri  ! ! ! ! ! ! ! ! ! / # # # # # # # / ! ! ! ! ! !
+Sat  ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! !
+Sun  ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! !"
+        );
+    }
+
+    #[test]
+    fn what_never_changes_is_one_line() {
+        let budgets = [Budget::plain(Nodes::Count(0))];
+        let text = drawn(&budgets, "Asia/Seoul");
+        assert_eq!(text, "blocked in every hour (all reasons)");
+    }
+
+    #[test]
+    fn clocks_say_what_day_it_is() {
+        let budgets = [
+            Budget { reasons: Some(vec![Reason::Drifted]), ..Budget::plain(Nodes::Percent(10)) },
+            window(Nodes::Count(0), "0 0 * * *", 6),
+        ];
+        let lines = |zone: &str| {
+            let text = drawn(&budgets, zone);
+            let all: Vec<&str> = text.lines().collect();
+            all[..all.len() - 7].join("\n")
+        };
+        assert_eq!(
+            lines("Asia/Kolkata"),
+            "\
+# blocked   . limited   Drifted
+     00    03    06    09    12    15    18    21     UTC
+     05    08    11    14    17    20    23    02+    Kolkata:30"
+        );
+        assert_eq!(
+            lines("America/New_York"),
+            "\
+# blocked   . limited   Drifted
+     00    03    06    09    12    15    18    21     UTC
+     19-   22-   01    04    07    10    13    16     New York
+     20-   23-   02    05    08    11    14    17     in summer"
+        );
+        assert!(lines("Asia/Seoul").lines().all(|l| l.len() <= 72));
+    }
+}

@@ -1,0 +1,289 @@
+//! Whether an edit of a live NodePool or EC2NodeClass replaces nodes (facts: karpenter.md 1.10).
+//!
+//! Karpenter keeps a hash of what it made a node from, in which the order of lists and empty values
+//! do not count; a node whose hash differs has drifted and is replaced within the budgets. Requirements
+//! are not hashed: a node drifts where its labels no longer meet them. What the API server fills in is
+//! compared as it is stored.
+
+use serde_json::{Map, Value};
+
+use crate::catalog;
+use crate::catalog::TypeSet;
+use crate::karpenter::requirement::{Operator, Requirement, Requirements, normalise};
+use crate::karpenter::scheduling;
+
+const TEMPLATE: &[&str] = &["spec", "template"];
+/// Fields of it that are hashed.
+const HASHED: [&[&str]; 7] = [
+    &["metadata", "labels"],
+    &["metadata", "annotations"],
+    &["spec", "taints"],
+    &["spec", "startupTaints"],
+    &["spec", "nodeClassRef"],
+    &["spec", "expireAfter"],
+    &["spec", "terminationGracePeriod"],
+];
+
+/// Fields of an EC2NodeClass that are not hashed: what they select is compared instead.
+const SELECTED: [&str; 6] = [
+    "amiFamily",
+    "amiSelectorTerms",
+    "subnetSelectorTerms",
+    "securityGroupSelectorTerms",
+    "capacityReservationSelectorTerms",
+    "ipPrefixCount",
+];
+
+/// Whether nodes that were made from `before` are replaced once it is `after`: `true` where that is
+/// another kind or version of object, `false` for kinds that no node is made from. What a change selects (AMIs, subnets, security groups, reservations) is not known here.
+#[must_use]
+pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
+    let text = |name: &str| before.get(name).and_then(Value::as_str).unwrap_or_default();
+    let group = text("apiVersion").split('/').next().unwrap_or_default();
+    let ours = matches!(group, "karpenter.sh" | "karpenter.k8s.aws");
+    let becomes_another = ["apiVersion", "kind"].iter().any(|name| before.get(name) != after.get(name));
+    if ours && becomes_another {
+        return true;
+    }
+    match (group, text("kind")) {
+        ("karpenter.sh", "NodePool") => pool(&at(before, TEMPLATE), &at(after, TEMPLATE)),
+        // Before version 1 a pool had no template around them.
+        ("karpenter.sh", "Provisioner") => {
+            let spec = |object: &Value| at(object, &["spec"]);
+            let (old, new) = (spec(before), spec(after));
+            let mut fields = ["labels", "annotations", "taints", "startupTaints"].iter();
+            fields.any(|name| plain(&at(&old, &[name])) != plain(&at(&new, &[name])))
+        }
+        ("karpenter.k8s.aws", "EC2NodeClass") => class(before) != class(after),
+        _ => false,
+    }
+}
+
+fn pool(old: &Value, new: &Value) -> bool {
+    let group = at(old, &["spec", "nodeClassRef", "group"]);
+    let auto_mode = group.as_str() == Some("eks.amazonaws.com");
+    let Some(had) = wanted(old, auto_mode) else {
+        return false;
+    };
+    let nodes = types(&had);
+    if nodes.is_empty() {
+        return false;
+    }
+    let hash = |template: &Value, path: &[&str]| hashed(path, &at(template, path));
+    if HASHED.iter().any(|path| hash(old, path) != hash(new, path)) {
+        return true;
+    }
+    let Some(wants) = wanted(new, auto_mode) else {
+        return true;
+    };
+    // What a type decides is asked of the types: a value that none of them has may go.
+    !nodes.is_subset(&types(&wants)) || !all_meet(&had, &wants)
+}
+
+fn at(value: &Value, path: &[&str]) -> Value {
+    let mut value = value;
+    for step in path {
+        match value.get(step) {
+            Some(next) => value = next,
+            None => return Value::Null,
+        }
+    }
+    value.clone()
+}
+
+fn hashed(path: &[&str], value: &Value) -> Value {
+    match (path.last(), value) {
+        (Some(&"expireAfter"), Value::Null) => Value::from("720h"),
+        _ => Some(plain(value)).filter(|v| !is_empty(v)).unwrap_or_default(),
+    }
+}
+
+fn class(object: &Value) -> Value {
+    let Value::Object(mut spec) = at(object, &["spec"]) else {
+        return Value::Null;
+    };
+    spec.retain(|name, _| !SELECTED.contains(&name.as_str()));
+    let options = spec.remove("metadataOptions");
+    let mut metadata = Map::new();
+    metadata.insert("httpEndpoint".to_owned(), "enabled".into());
+    metadata.insert("httpProtocolIPv6".to_owned(), "disabled".into());
+    metadata.insert("httpPutResponseHopLimit".to_owned(), 1.into());
+    metadata.insert("httpTokens".to_owned(), "required".into());
+    if let Some(Value::Object(written)) = options {
+        metadata.extend(written);
+    }
+    spec.insert("metadataOptions".to_owned(), Value::Object(metadata));
+    plain(&Value::Object(spec))
+}
+
+/// Without empty values, and with lists and maps in one order.
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => {
+            let mut items: Vec<Value> = items.iter().map(plain).collect();
+            items.sort_by_key(Value::to_string);
+            items.dedup();
+            Value::Array(items)
+        }
+        Value::Object(entries) => {
+            let mut entries: Vec<(String, Value)> = entries
+                .iter()
+                .map(|(name, value)| (name.clone(), plain(value)))
+                .filter(|(_, value)| !is_empty(value))
+                .collect();
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(entries.into_iter().collect())
+        }
+        _ if is_empty(value) => Value::Null,
+        other => other.clone(),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        // Numbers and booleans are pointers in Go: what is written counts.
+        Value::Bool(_) | Value::Number(_) => false,
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+    }
+}
+
+/// Requirements and labels of a template; `None` where no node can meet them.
+fn wanted(template: &Value, auto_mode: bool) -> Option<Requirements> {
+    let mut all = Requirements::new();
+    let mut add = |key: &str, requirement: Requirement| match key.strip_prefix("eks.amazonaws.com/instance-")
+    {
+        Some(rest) if auto_mode => {
+            all.add(&format!("karpenter.k8s.aws/instance-{rest}"), requirement);
+        }
+        // The label of another provider: a custom one, of any value.
+        None if auto_mode && key.starts_with("karpenter.k8s.aws/") => {}
+        _ => all.add(key, requirement),
+    };
+    let list = at(template, &["spec", "requirements"]);
+    for item in list.as_array().into_iter().flatten() {
+        let text = |name: &str| item.get(name).and_then(Value::as_str);
+        let (Some(key), Some(Ok(operator))) = (text("key"), text("operator").map(str::parse::<Operator>))
+        else {
+            continue;
+        };
+        let values = item.get("values").and_then(Value::as_array);
+        let values: Vec<String> = values
+            .into_iter()
+            .flatten()
+            .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
+            // No node has a label of a value that there is not.
+            .filter(|v| operator != Operator::In || may_be(key, v))
+            .collect();
+        if operator == Operator::In && values.is_empty() {
+            return None;
+        }
+        add(key, Requirement::new(operator, &values, None));
+    }
+    let labels = at(template, &["metadata", "labels"]);
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        let value = value.as_str()?;
+        if !may_be(key, value) {
+            return None;
+        }
+        add(key, Requirement::is(value));
+    }
+    Some(all)
+}
+
+/// Whether a node may have the value: the catalogue knows it, or does not know the key.
+fn may_be(key: &str, value: &str) -> bool {
+    catalog::values(normalise(key)).is_none_or(|values| values.contains(value))
+}
+
+/// The types that requirements leave; requirements that are not about types leave all.
+fn types(requirements: &Requirements) -> TypeSet {
+    scheduling::admitted_without_class(requirements).types
+}
+
+/// Whether every node of the old requirements meets the new ones on the keys that no type
+/// decides: each asks no more than before.
+fn all_meet(old: &Requirements, new: &Requirements) -> bool {
+    new.iter().filter(|(key, _)| catalog::index(key).is_none()).all(|(key, wanted)| match old.get(key) {
+        None => wanted.allows_absence(),
+        Some(had) => had == wanted || had.intersect(wanted) == *had,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::replaces_nodes;
+
+    fn of(template: Value) -> Value {
+        json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": {"template": template}})
+    }
+
+    fn requiring(requirements: Value) -> Value {
+        of(json!({"spec": {"requirements": requirements}}))
+    }
+
+    #[test]
+    fn what_is_hashed_replaces_nodes() {
+        let bare = of(json!({}));
+        for (template, replaced) in [
+            (json!({"metadata": {"labels": {"a": "b"}}}), true),
+            (json!({"metadata": {"annotations": {"a": "b"}}}), true),
+            (json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}), true),
+            (json!({"spec": {"terminationGracePeriod": "24h"}}), true),
+            (json!({"spec": {"expireAfter": "Never"}}), true),
+            // The default of an absent field, and empty values.
+            (json!({"spec": {"expireAfter": "720h"}}), false),
+            (json!({"spec": {"taints": []}, "metadata": {"labels": {}}}), false),
+        ] {
+            assert_eq!(replaces_nodes(&bare, &of(template.clone())), replaced, "{template}");
+        }
+        let taints = |list: Value| of(json!({"spec": {"taints": list}}));
+        let (a, b) = (json!({"key": "a"}), json!({"key": "b", "value": ""}));
+        let turned = taints(json!([{"key": "b"}, a]));
+        assert!(!replaces_nodes(&taints(json!([a, b])), &turned));
+        let mut outside = bare.clone();
+        outside["spec"]["limits"] = json!({"cpu": 1});
+        outside["spec"]["disruption"] = json!({"consolidateAfter": "1m"});
+        assert!(!replaces_nodes(&bare, &outside));
+    }
+
+    #[test]
+    fn requirements_replace_nodes_that_no_longer_meet_them() {
+        let family = |values: Value| json!({"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": values});
+        let (one, two) =
+            (requiring(json!([family(json!(["g5"]))])), requiring(json!([family(json!(["g5", "g6"]))])));
+        assert!(replaces_nodes(&two, &one));
+        assert!(!replaces_nodes(&one, &two));
+        assert!(replaces_nodes(&requiring(json!([])), &one));
+        // Nobody has a node of a family that there is not.
+        let misspelt = requiring(json!([family(json!(["g5", "g6x"]))]));
+        assert!(!replaces_nodes(&misspelt, &one));
+        assert!(!replaces_nodes(&requiring(json!([family(json!(["g6x"]))])), &two));
+        assert!(!replaces_nodes(&one, &requiring(json!([]))));
+        let not = json!({"key": "example.com/old", "operator": "DoesNotExist"});
+        assert!(!replaces_nodes(&requiring(json!([])), &requiring(json!([not]))));
+    }
+
+    #[test]
+    fn a_class_is_hashed_but_for_what_it_selects() {
+        let class =
+            |spec: Value| json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "spec": spec});
+        let bare = class(json!({"role": "a", "amiSelectorTerms": [{"alias": "al2023@latest"}]}));
+        for (spec, replaced) in [
+            (
+                json!({"role": "a", "amiSelectorTerms": [{"alias": "al2023@v1"}], "amiFamily": "AL2023"}),
+                false,
+            ),
+            (json!({"role": "a", "metadataOptions": {"httpTokens": "required"}}), false),
+            (json!({"role": "a", "metadataOptions": {"httpTokens": "optional"}}), true),
+            (json!({"role": "b"}), true),
+            (json!({"role": "a", "tags": {"a": "b"}}), true),
+        ] {
+            assert_eq!(replaces_nodes(&bare, &class(spec.clone())), replaced, "{spec}");
+        }
+    }
+}

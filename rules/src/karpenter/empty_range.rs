@@ -1,0 +1,54 @@
+//! Ranges without a number: what leaves Karpenter no value to draw for a label of one's own.
+
+use crate::karpenter::requirement::{Operator, Requirement, is_restricted, is_well_known, normalise};
+use crate::tree::node::Node;
+
+/// A line of requirements or of an affinity term; `None` where it is not known, or refused.
+fn line<'a>(node: &Node<'a>) -> Option<(&'a str, Requirement)> {
+    if node.has_unknown() {
+        return None;
+    }
+    let key = node.get("key").text()?;
+    let op = node.get("operator").text()?.parse::<Operator>().ok()?;
+    let values: Vec<String> =
+        node.get("values").items().filter_map(|v| v.text().map(str::to_owned)).collect();
+    let bound = matches!(op, Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte);
+    if bound && !matches!(values.as_slice(), [v] if v.parse::<i64>().is_ok()) {
+        return None;
+    }
+    Some((normalise(key), Requirement::new(op, &values, None)))
+}
+
+/// Whether the key is a label of one's own, under any provider.
+fn is_custom(key: &str) -> bool {
+    !is_well_known(key)
+        && !is_restricted(key)
+        && !key.starts_with("eks.amazonaws.com/")
+        && !key.starts_with("karpenter.")
+}
+
+/// The lines that leave a custom key an empty range: where, and the key.
+pub(crate) fn empty_ranges<'a>(lines: &[Node<'a>], fixed: &[&str]) -> Vec<(Node<'a>, &'a str)> {
+    let mut out: Vec<(Node<'a>, &'a str)> = Vec::new();
+    // A line whose key is a placeholder may be one more on any key.
+    if lines.iter().any(|l| l.is_unknown() || l.get("key").is_unknown()) {
+        return out;
+    }
+    for first in lines {
+        let Some(key) = first.get("key").text().map(normalise) else {
+            continue;
+        };
+        if !is_custom(key) || fixed.contains(&key) || out.iter().any(|(_, k)| *k == key) {
+            continue;
+        }
+        let of_key = || lines.iter().filter(|l| l.get("key").text().map(normalise) == Some(key));
+        let parts: Option<Vec<Requirement>> = of_key().map(|l| Some(line(l)?.1)).collect();
+        let whole = parts.and_then(|p| p.into_iter().reduce(|a, b| a.intersect(&b)));
+        if !whole.is_some_and(|r| r.is_empty_range()) {
+            continue;
+        }
+        let culprit = of_key().find(|l| line(l).is_some_and(|(_, r)| r.is_empty_range())).unwrap_or(first);
+        out.push((culprit.get("values").index(0), key));
+    }
+    out
+}

@@ -1,0 +1,304 @@
+//! Which label keys Karpenter takes, by the place where they stand and by its version.
+//!
+//! The tables are those of the CRDs of the AWS chart, 1.0 to 1.14, and of the controllers' own
+//! check, which knows fewer keys than the CRD (facts: karpenter.md 1.5 and 1.9). Where the two
+//! differ the CRD's is the API server's refusal, and what only the controller turns down is Karpenter's.
+
+use crate::facts::names::is_qualified_name;
+use crate::karpenter::requirement::{WELL_KNOWN_AWS, is_restricted, normalise};
+use crate::lint::rule::Authority;
+use crate::platform::Version;
+
+/// Where a key stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// `spec.template.metadata.labels` of a NodePool.
+    TemplateLabel,
+    /// `spec.template.spec.requirements` of a NodePool.
+    Pool,
+    /// `spec.requirements` of a NodeClaim.
+    Claim,
+    /// `spec.requirements` of a NodeOverlay.
+    Overlay,
+    /// A node selector or a required node affinity of a pod.
+    Pod,
+}
+
+/// Why a key is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The domain is Karpenter's own, and the key none of those that may be asked for.
+    Domain(&'static str),
+    /// `karpenter.sh/nodepool`, which every node gets by itself.
+    NodePool,
+    /// `kubernetes.io/hostname`, which no node has before it exists.
+    Hostname,
+    /// `karpenter.k8s.aws/ec2nodeclass`: the CRD takes it, the controller does not.
+    NodeClass,
+    /// Taken from a version on.
+    Since(Version),
+    /// A label of EC2 that says nothing about types in a NodeOverlay.
+    NotInOverlay,
+    /// A domain of Kubernetes, which was reserved before 1.9.
+    Kubernetes,
+    /// No label key at all: too long, or not made of a domain and a name.
+    Malformed,
+}
+
+/// A key that is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// Why.
+    pub reason: Reason,
+    /// Who says so.
+    pub by: Authority,
+}
+
+/// The keys under `karpenter.k8s.aws/` that came after 1.0, with the version that brought them.
+const SINCE: [(&str, Version); 9] = [
+    ("capacity-reservation-id", Version::new(1, 3)),
+    ("capacity-reservation-interruptible", Version::new(1, 10)),
+    ("capacity-reservation-type", Version::new(1, 6)),
+    ("ec2nodeclass", Version::new(1, 1)),
+    ("instance-capability-flex", Version::new(1, 7)),
+    ("instance-cpu-sustained-clock-speed-mhz", Version::new(1, 1)),
+    ("instance-tenancy", Version::new(1, 9)),
+    ("placement-group-id", Version::new(1, 11)),
+    ("placement-group-partition", Version::new(1, 11)),
+];
+
+/// The keys of Kubernetes' own domains that were taken before 1.9.
+const KUBERNETES: [&str; 11] = [
+    "beta.kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os",
+    "failure-domain.beta.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "kubernetes.io/arch",
+    "kubernetes.io/os",
+    "node.kubernetes.io/instance-type",
+    "node.kubernetes.io/windows-build",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+];
+
+const AWS: &str = "karpenter.k8s.aws";
+
+/// Whether a type can run Nitro Enclaves; the catalogue knows nothing of it yet.
+const SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
+const SANDBOX_SINCE: Version = Version::new(1, 15);
+const CORE: &str = "karpenter.sh";
+
+/// Why a key is not taken at a place; `None` where it is. `aws` says whether the CRDs are those
+/// of the AWS chart: other providers know nothing of its domain.
+pub(crate) fn refusal(key: &str, place: Place, version: Version, aws: bool) -> Option<Refusal> {
+    if key == SANDBOX && version >= SANDBOX_SINCE {
+        return None;
+    }
+    let reason = match place {
+        Place::Pod => None,
+        _ => by_server(key, place, version, aws),
+    };
+    if let Some(reason) = reason {
+        let by = Authority::ApiServer;
+        return Some(Refusal { reason, by });
+    }
+    // Nobody validates what a person writes into a NodeClaim.
+    let reason = match place {
+        Place::Claim => None,
+        _ => by_controller(key, place, version, aws),
+    };
+    let by = Authority::Karpenter;
+    reason.map(|reason| Refusal { reason, by })
+}
+
+/// What the CRD's expressions turn down. They compare the end of the text before the slash.
+fn by_server(key: &str, place: Place, version: Version, aws: bool) -> Option<Reason> {
+    let domain = key.split('/').next().unwrap_or(key);
+    if key == "kubernetes.io/hostname" {
+        return Some(Reason::Hostname);
+    }
+    if key == "karpenter.sh/nodepool" {
+        let taken = matches!(place, Place::Claim | Place::Overlay);
+        return (!taken).then_some(Reason::NodePool);
+    }
+    if domain.ends_with(CORE) && key != "karpenter.sh/capacity-type" {
+        return Some(Reason::Domain(CORE));
+    }
+    if aws && domain.ends_with(AWS) {
+        return aws_key(key, place, version);
+    }
+    if version < Version::new(1, 9) && kubernetes_domain(domain) && !KUBERNETES.contains(&key) {
+        return Some(Reason::Kubernetes);
+    }
+    None
+}
+
+fn aws_key(key: &str, place: Place, version: Version) -> Option<Reason> {
+    if key == SANDBOX {
+        return Some(Reason::Since(SANDBOX_SINCE));
+    }
+    let name = key.strip_prefix(AWS).and_then(|rest| rest.strip_prefix('/'));
+    let Some(name) = name.filter(|n| WELL_KNOWN_AWS.contains(n) || *n == "ec2nodeclass") else {
+        return Some(Reason::Domain(AWS));
+    };
+    if place == Place::Overlay {
+        let kept = !name.starts_with("capacity-reservation-")
+            && !name.starts_with("placement-group-")
+            && name != "instance-tenancy";
+        return (!kept).then_some(Reason::NotInOverlay);
+    }
+    let since = SINCE.iter().find(|(key, _)| *key == name)?.1;
+    (version < since).then_some(Reason::Since(since))
+}
+
+/// Whether a domain was reserved for Kubernetes before 1.9.
+fn kubernetes_domain(domain: &str) -> bool {
+    let free = ["node.kubernetes.io", "node-restriction.kubernetes.io", "kops.k8s.io"];
+    (domain.ends_with("kubernetes.io") || domain.ends_with("k8s.io"))
+        && !free.iter().any(|end| domain.ends_with(end))
+}
+
+/// What the controller turns down beyond the CRD.
+fn by_controller(key: &str, place: Place, version: Version, aws: bool) -> Option<Reason> {
+    let normal = normalise(key);
+    // Of pods the API server says so itself.
+    if place != Place::Pod && !is_qualified_name(key) {
+        return Some(Reason::Malformed);
+    }
+    if normal == "karpenter.sh/nodepool" || !is_restricted(normal) {
+        return None;
+    }
+    let domain = key.split('/').next().unwrap_or(key);
+    let of_aws = domain == AWS || domain.ends_with(".karpenter.k8s.aws");
+    match normal {
+        "kubernetes.io/hostname" => Some(Reason::Hostname),
+        "karpenter.k8s.aws/ec2nodeclass" => Some(Reason::NodeClass),
+        // A pod may come before the version that knows its label.
+        _ if of_aws && !aws && place != Place::Pod => None,
+        _ if of_aws => {
+            Some(aws_key(key, place, version).filter(|_| place != Place::Pod).unwrap_or(Reason::Domain(AWS)))
+        }
+        _ => Some(Reason::Domain(CORE)),
+    }
+}
+
+/// The key that is probably meant: an instance label of the right domain, near enough to be a slip.
+pub(crate) fn meant(key: &str) -> Option<String> {
+    let (domain, name) = key.split_once('/')?;
+    if !domain.ends_with(AWS) && !domain.ends_with(CORE) {
+        return None;
+    }
+    if name == "capacity-type" {
+        return (key != "karpenter.sh/capacity-type").then(|| "karpenter.sh/capacity-type".to_owned());
+    }
+    if matches!(name, "instance-type" | "instance-types") {
+        return Some("node.kubernetes.io/instance-type".to_owned());
+    }
+    let known = |name: &str| WELL_KNOWN_AWS.contains(&name).then(|| format!("{AWS}/{name}"));
+    let exact = known(name).or_else(|| known(name.strip_suffix('s')?));
+    // Short names are near to each other: `instance-gpu` is no slip for `instance-cpu`.
+    let rest = name.strip_prefix("instance-").unwrap_or(name);
+    let near = || {
+        let rests = WELL_KNOWN_AWS.map(|n| n.strip_prefix("instance-").unwrap_or(n));
+        let near = crate::facts::suggest::nearest(rest, rests).filter(|_| rest.len() > 4)?;
+        known(&format!("instance-{near}")).or_else(|| known(near))
+    };
+    exact.or_else(near).filter(|meant| meant != key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AWS, CORE, Place, Reason, meant, refusal};
+    use crate::lint::rule::Authority;
+    use crate::lint::rule::Authority::{ApiServer, Karpenter};
+    use crate::platform::Version;
+
+    const NOW: Version = Version::new(1, 14);
+
+    #[test]
+    fn keys_are_taken_by_place() {
+        let all = [Place::TemplateLabel, Place::Pool, Place::Claim, Place::Overlay, Place::Pod];
+        // One letter a place in that order: `.` taken, `s` the server, `k` Karpenter.
+        for (key, by) in [
+            ("karpenter.sh/capacity-type", "....."),
+            ("karpenter.sh/nodepool", "ss..."),
+            ("karpenter.sh/provisioner-name", "ssssk"),
+            ("karpenter.sh/registered", "ssssk"),
+            ("sub.karpenter.sh/x", "ssssk"),
+            ("notkarpenter.sh/x", "ssss."),
+            ("karpenter.sh", "ssss."),
+            ("kubernetes.io/hostname", "ssssk"),
+            ("karpenter.k8s.aws/instance-family", "....."),
+            ("karpenter.k8s.aws/instance-tenancy", "...s."),
+            ("karpenter.k8s.aws/capacity-reservation-id", "...s."),
+            ("karpenter.k8s.aws/placement-group-id", "...s."),
+            ("karpenter.k8s.aws/ec2nodeclass", "kk.kk"),
+            ("karpenter.k8s.aws/instance-pods", "ssssk"),
+            ("x.karpenter.k8s.aws/y", "ssssk"),
+            ("topology.kubernetes.io/zone", "....."),
+            ("topology.k8s.aws/zone-id", "....."),
+            ("beta.kubernetes.io/arch", "....."),
+            ("node-role.kubernetes.io/gpu", "....."),
+            ("eks.amazonaws.com/instance-family", "....."),
+            ("example.com/team", "....."),
+            ("Example.com/team", "kk.k."),
+            ("example.com/a/b", "kk.k."),
+        ] {
+            let found: String = all
+                .iter()
+                .map(|place| match refusal(key, *place, NOW, true) {
+                    None => '.',
+                    Some(r) if r.by == ApiServer => 's',
+                    Some(_) => 'k',
+                })
+                .collect();
+            assert_eq!(found, by, "{key}");
+        }
+    }
+
+    #[test]
+    fn versions_and_providers_decide() {
+        let at = |key: &str, minor: u32| {
+            refusal(key, Place::Pool, Version::new(1, minor), true).map(|r| (r.reason, r.by))
+        };
+        let since = |minor| Some((Reason::Since(Version::new(1, minor)), ApiServer));
+        assert_eq!(at("karpenter.k8s.aws/instance-tenancy", 8), since(9));
+        assert_eq!(at("karpenter.k8s.aws/instance-tenancy", 9), None);
+        assert_eq!(at("karpenter.k8s.aws/placement-group-id", 10), since(11));
+        let kubernetes: Option<(Reason, Authority)> = Some((Reason::Kubernetes, ApiServer));
+        assert_eq!(at("node-role.kubernetes.io/gpu", 8), kubernetes);
+        assert_eq!(at("app.k8s.io/x", 8), kubernetes);
+        assert_eq!(at("node.kubernetes.io/lifecycle", 8), None);
+        assert_eq!(at("kops.k8s.io/instancegroup", 8), None);
+        assert_eq!(at("node-role.kubernetes.io/gpu", 9), None);
+        let foreign = |key| refusal(key, Place::Pool, NOW, false).map(|r| r.reason);
+        assert_eq!(foreign("karpenter.k8s.aws/x"), None);
+        assert_eq!(foreign("karpenter.sh/x"), Some(Reason::Domain(CORE)));
+        let long = format!("example.com/{}", "x".repeat(64));
+        let found = refusal(&long, Place::Pool, NOW, true).map(|r| (r.reason, r.by));
+        assert_eq!(found, Some((Reason::Malformed, Karpenter)));
+        assert_eq!(AWS, "karpenter.k8s.aws");
+    }
+
+    #[test]
+    fn slips_are_understood() {
+        for (key, word) in [
+            ("karpenter.k8s.aws/instance-familly", "instance-family"),
+            ("karpenter.sh/instance-family", "instance-family"),
+            ("karpenter.k8s.aws/instance-gpu-counts", "instance-gpu-count"),
+        ] {
+            assert_eq!(meant(key), Some(format!("{AWS}/{word}")), "{key}");
+        }
+        let capacity = meant("karpenter.k8s.aws/capacity-type");
+        assert_eq!(capacity.as_deref(), Some("karpenter.sh/capacity-type"));
+        for key in [
+            "example.com/instance-family",
+            "karpenter.k8s.aws/instance-gpu",
+            "karpenter.k8s.aws/instance-pods",
+            "karpenter.k8s.aws/ec2nodeclass",
+        ] {
+            assert_eq!(meant(key), None, "{key}");
+        }
+    }
+}

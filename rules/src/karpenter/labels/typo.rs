@@ -1,0 +1,176 @@
+//! Label keys that look like labels of instance types and are none: a wrong domain, a slip in the
+//! name. Karpenter takes them for labels of the user's own, which narrow nothing.
+
+use crate::catalog;
+use crate::facts::suggest::is_within;
+use crate::karpenter::requirement::{Operator, WELL_KNOWN_AWS};
+use crate::karpenter::requirement_list::{Item, Provider, is_comparison};
+
+/// How sure it is that an instance label was meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sure {
+    /// The domain is somebody's own, but the values are those of the instance label.
+    Likely,
+    /// Nobody has labels of that name under that domain.
+    Certain,
+}
+
+/// The labels that are not under `karpenter.k8s.aws`.
+const GENERAL: [(&str, &str); 8] = [
+    ("karpenter.sh", "capacity-type"),
+    ("kubernetes.io", "arch"),
+    ("kubernetes.io", "os"),
+    ("node.kubernetes.io", "instance-type"),
+    ("node.kubernetes.io", "windows-build"),
+    ("topology.k8s.aws", "zone-id"),
+    ("topology.kubernetes.io", "region"),
+    ("topology.kubernetes.io", "zone"),
+];
+
+/// The key that is meant by one that no node has, and how sure that is.
+pub(crate) fn meant(item: &Item<'_>, provider: Provider) -> Option<(String, Sure)> {
+    let key = item.key()?;
+    let (domain, name) = key.split_once('/').unwrap_or(("", key));
+    let aws = WELL_KNOWN_AWS.iter().map(|n| ("karpenter.k8s.aws", *n));
+    let mut all = GENERAL.iter().copied().chain(aws);
+    let (target, sure) = all.find_map(|(known_domain, known)| {
+        let target = format!("{known_domain}/{known}");
+        let target = provider.spelling(&target).into_owned();
+        let known_domain = target.split_once('/').map_or(known_domain, |(d, _)| d);
+        let sure = compare(domain, name, known_domain, known)?;
+        (key != target).then_some((target, sure))
+    })?;
+    // Under a domain of one's own, or none, the name alone says little.
+    let weak = sure == Sure::Likely;
+    if weak && !speaks_of_instances(item, &provider.label(&target)) {
+        return None;
+    }
+    Some((target, if domain.is_empty() { Sure::Certain } else { sure }))
+}
+
+/// Whether a key may stand for a known one.
+fn compare(domain: &str, name: &str, known_domain: &str, known: &str) -> Option<Sure> {
+    let same = letters(name) == letters(known);
+    let slip = is_within(domain, known_domain, 3) && domain.len() >= 8;
+    if same && (slip || is_official(domain)) {
+        return Some(Sure::Certain);
+    }
+    // A zone or an architecture may be anything of one's own.
+    if same && known.contains('-') {
+        return Some(Sure::Likely);
+    }
+    let near = if known.contains('-') {
+        name.len() >= 7 && is_within(name, known, 2)
+    } else {
+        name.strip_suffix('s') == Some(known)
+    };
+    (near && domain == known_domain).then_some(Sure::Certain)
+}
+
+/// A name without what people write in different ways.
+fn letters(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '-' | '_' | '.')).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// Whether the domain is Kubernetes' or AWS's, where nobody puts labels of their own.
+fn is_official(domain: &str) -> bool {
+    ["kubernetes.io", "k8s.io", "k8s.aws", "amazonaws.com", "amazon.com", "karpenter.sh"]
+        .iter()
+        .any(|end| domain.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('.')))
+}
+
+/// Whether a requirement has the values of an instance label, or compares numbers as only such a
+/// label allows.
+fn speaks_of_instances(item: &Item<'_>, label: &str) -> bool {
+    match item.operator() {
+        Some(operator) if is_comparison(operator) => true,
+        Some(Operator::In | Operator::NotIn) => {
+            let known = catalog::values(label);
+            let is_known = |text: &str| known.is_some_and(|all| all.contains(text));
+            item.values().items().filter_map(|v| v.text()).any(is_known)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Sure, meant};
+    use crate::karpenter::requirement_list::{Provider, RequirementList};
+    use crate::object::Object;
+
+    fn of(key: &str, operator: &str, values: &[&str], group: &str) -> Option<(String, Sure)> {
+        let pool = serde_json::json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"},
+            "spec": {"template": {"spec": {
+                "nodeClassRef": {"group": group},
+                "requirements": [{"key": key, "operator": operator, "values": values}],
+            }}},
+        });
+        let object = Object::from_json(&pool).expect("an object");
+        let list = RequirementList::of(&object).expect("a list");
+        let item = list.items().next().expect("an item");
+        meant(&item, Provider::of_object(&object))
+    }
+
+    #[test]
+    fn slips_are_told_from_labels_of_ones_own() {
+        let aws = "karpenter.k8s.aws";
+        let certain = |word: &str| Some((word.to_owned(), Sure::Certain));
+        for (key, operator, values, word) in [
+            (
+                "node.kubernetes.io/instance-family",
+                "In",
+                &["g5"][..],
+                certain("karpenter.k8s.aws/instance-family"),
+            ),
+            (
+                "node.kubernetes.io/instance-types",
+                "In",
+                &["g5.xlarge"],
+                certain("node.kubernetes.io/instance-type"),
+            ),
+            (
+                "node.kuberntes.io/instance-type",
+                "In",
+                &["g5.xlarge"],
+                certain("node.kubernetes.io/instance-type"),
+            ),
+            ("kubernetes.io/zone", "In", &["us-east-1a"], certain("topology.kubernetes.io/zone")),
+            ("topology.kubernetes.io/zones", "In", &["us-east-1a"], certain("topology.kubernetes.io/zone")),
+            ("eks.amazonaws.com/capacityType", "In", &["SPOT"], certain("karpenter.sh/capacity-type")),
+            ("instance-gpu-name", "In", &["a100"], certain("karpenter.k8s.aws/instance-gpu-name")),
+            ("instance-cpu", "Gt", &["4"], certain("karpenter.k8s.aws/instance-cpu")),
+            (
+                "example.com/instance-type",
+                "In",
+                &["p5.48xlarge"],
+                Some(("node.kubernetes.io/instance-type".to_owned(), Sure::Likely)),
+            ),
+            // Labels of one's own.
+            ("instance-type", "In", &["gpu"], None),
+            ("example.com/instance-type", "In", &["gpu"], None),
+            ("example.com/zone", "In", &["us-east-1a"], None),
+            ("example.com/arch", "In", &["amd64"], None),
+            ("zone", "In", &["a"], None),
+            ("topology.kubernetes.io/rack", "In", &["r1"], None),
+            ("topology.kubernetes.io/host", "In", &["h1"], None),
+            ("kubernetes.io/role", "In", &["gpu"], None),
+            ("node-role.kubernetes.io/gpu", "Exists", &[], None),
+            ("eks.amazonaws.com/nodegroup", "In", &["a"], None),
+            ("nvidia.com/gpu.memory", "Gt", &["1"], None),
+            // What is one.
+            ("karpenter.k8s.aws/instance-family", "In", &["g5"], None),
+            ("node.kubernetes.io/instance-type", "In", &["g5.xlarge"], None),
+        ] {
+            assert_eq!(of(key, operator, values, aws), word, "{key}");
+        }
+        let auto = "eks.amazonaws.com";
+        assert_eq!(
+            of("eks.amazonaws.com/instance-familly", "In", &["g5"], auto),
+            certain("eks.amazonaws.com/instance-family")
+        );
+        assert_eq!(of("eks.amazonaws.com/instance-family", "In", &["g5"], auto), None);
+        assert_eq!(of("eks.amazonaws.com/compute-type", "In", &["auto"], auto), None);
+    }
+}

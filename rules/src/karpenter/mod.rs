@@ -1,0 +1,14 @@
+//! What Karpenter makes of its objects: NodePools, node classes, requirements, budgets, scheduling.
+
+pub mod budget;
+pub(crate) mod do_not_disrupt;
+pub mod drift;
+pub(crate) mod empty_range;
+pub(crate) mod labels;
+pub(crate) mod node_class;
+pub mod nodepool;
+pub mod pod;
+pub mod requirement;
+pub(crate) mod requirement_list;
+pub mod scheduling;
+pub(crate) mod undecodable;

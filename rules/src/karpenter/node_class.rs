@@ -1,0 +1,229 @@
+//! Typed questions over an EC2NodeClass of `karpenter.k8s.aws/v1`.
+
+use crate::karpenter::scheduling::AmiFamily;
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::tree::scalar::Scalar;
+
+/// An EC2NodeClass.
+#[derive(Clone, Debug)]
+pub(crate) struct Ec2NodeClass<'a> {
+    object: &'a Object,
+}
+
+impl<'a> Ec2NodeClass<'a> {
+    /// The view of an object; `None` where it is no EC2NodeClass of v1.
+    pub(crate) fn new(object: &'a Object) -> Option<Ec2NodeClass<'a>> {
+        let fits = object.is(Kind::EC2_NODE_CLASS) && object.id().version == "v1";
+        fits.then_some(Ec2NodeClass { object })
+    }
+
+    /// `spec`.
+    pub(crate) fn spec(&self) -> Node<'a> {
+        self.object.get("spec")
+    }
+
+    /// A field of `spec`.
+    pub(crate) fn get(&self, name: &str) -> Node<'a> {
+        self.spec().get(name)
+    }
+
+    /// The AMI family that decides about devices and user data: `amiFamily`, else the alias;
+    /// `None` where a placeholder or an absent field decides.
+    pub(crate) fn family(&self) -> Option<AmiFamily> {
+        let family = self.get("amiFamily");
+        if family.exists() {
+            return family.text().map(AmiFamily::parse);
+        }
+        let terms = self.get("amiSelectorTerms");
+        if terms.is_unknown() || !terms.exists() {
+            return None;
+        }
+        for term in terms.items() {
+            let alias = term.get("alias");
+            if alias.exists() || term.is_unknown() {
+                return alias.text().map(AmiFamily::parse);
+            }
+        }
+        Some(AmiFamily::Custom)
+    }
+
+    /// The alias of an AMI term, where one is written and known.
+    pub(crate) fn alias(&self) -> Option<Node<'a>> {
+        let terms = self.get("amiSelectorTerms");
+        let alias = terms.items().map(|t| t.get("alias"));
+        alias.into_iter().find(|a| a.text().is_some())
+    }
+
+    /// Whether local disks become one volume that holds images and pods; `None` where that is not
+    /// known.
+    pub(crate) fn raid0(&self) -> Option<bool> {
+        let policy = self.get("instanceStorePolicy");
+        if policy.exists() { policy.text().map(|policy| policy == "RAID0") } else { Some(false) }
+    }
+
+    /// The volume that holds images and pods where no local disk does.
+    pub(crate) fn pod_volume(&self) -> PodVolume<'a> {
+        let list = self.get("blockDeviceMappings");
+        let Some(family) = self.family().filter(|_| !list.has_unknown()) else {
+            return PodVolume::Unknown;
+        };
+        let mappings: Vec<Node<'a>> = self.block_devices().collect();
+        if mappings.is_empty() {
+            return match (family, list.exists()) {
+                (AmiFamily::Custom, _) | (_, true) => PodVolume::Unknown,
+                (AmiFamily::Windows, _) => PodVolume::Default(50),
+                _ => PodVolume::Default(20),
+            };
+        }
+        let root = |m: &&Node<'a>| m.get("rootVolume").bool() == Some(true);
+        let device = |m: &&Node<'a>| m.get("deviceName").text() == Some(pod_device(family));
+        let found = match family {
+            AmiFamily::Custom => mappings.iter().find(root).or(mappings.last()),
+            _ => mappings.iter().find(root).or(mappings.iter().find(device)),
+        };
+        match found {
+            Some(mapping) => PodVolume::Mapped(mapping.get("ebs")),
+            None => PodVolume::Unknown,
+        }
+    }
+
+    /// The user data as it is written: what looks like a placeholder is the shell's business there.
+    pub(crate) fn user_data(&self) -> Option<&'a str> {
+        match self.get("userData").scalar() {
+            Some(Scalar::Str(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The block device mappings that are mappings.
+    pub(crate) fn block_devices(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
+        self.get("blockDeviceMappings").items().filter(Node::is_mapping)
+    }
+}
+
+/// Where a node keeps images and pods.
+#[derive(Clone, Debug)]
+pub(crate) enum PodVolume<'a> {
+    /// Karpenter's own mapping, with so many GiB.
+    Default(u64),
+    /// The `ebs` of a mapping.
+    Mapped(Node<'a>),
+    /// The AMI decides, or a placeholder.
+    Unknown,
+}
+
+/// The device that holds images and pods.
+pub(crate) fn pod_device(family: AmiFamily) -> &'static str {
+    match family {
+        AmiFamily::Bottlerocket => "/dev/xvdb",
+        AmiFamily::Windows => "/dev/sda1",
+        AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Custom => "/dev/xvda",
+    }
+}
+
+/// The size of a volume as the CRD takes it: a whole number with `Gi`, `G`, `Ti` or `T`, within
+/// the bounds of EBS. `None` where the API server refuses it. In GiB, rounded down.
+pub(crate) fn volume_gib(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    if number.starts_with('0') {
+        return None;
+    }
+    // The CRD's pattern has an empty alternative, so the bare unit passes, and means nothing.
+    if number.is_empty() {
+        return matches!(unit, "Ti" | "T").then_some(0);
+    }
+    let n: u64 = number.parse().ok()?;
+    let decimal = |power: u32| n * 10_u64.pow(power) / (1 << 30);
+    match unit {
+        "Gi" if n <= 59_000 => Some(n),
+        "G" if n <= 64_000 => Some(decimal(9)),
+        // Another slip in the pattern: of the tens only 0 to 7 pass as the second digit.
+        "Ti" if n <= 9 || n == 58 || (n <= 57 && n % 10 <= 7) => Some(n * 1024),
+        "T" if n <= 64 => Some(decimal(12)),
+        _ => None,
+    }
+}
+
+/// The size that a refused text can only mean, in a spelling that the CRD takes.
+pub(crate) fn suggest_volume(text: &str) -> Option<String> {
+    if volume_gib(text).is_some() {
+        return None;
+    }
+    let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let end = compact.find(|c: char| !c.is_ascii_digit() && c != '.').filter(|end| *end > 0)?;
+    let (number, unit) = compact.split_at(end);
+    let (number, unit): (f64, _) = (number.parse().ok()?, unit.to_ascii_lowercase());
+    // In MiB, of which every float in question is exact.
+    let mib = match unit.as_str() {
+        "mi" | "mib" => number,
+        "gi" | "gib" => number * 1024.0,
+        "ti" | "tib" => number * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let gib = mib / 1024.0;
+    if gib < 1.0 || gib.fract() != 0.0 || gib > 59_000.0 {
+        return None;
+    }
+    Some(format!("{gib}Gi"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{suggest_volume, volume_gib};
+
+    #[test]
+    fn sizes_are_those_of_the_crd() {
+        for (text, gib) in [
+            ("1Gi", Some(1)),
+            ("59000Gi", Some(59_000)),
+            ("59001Gi", None),
+            ("64000G", Some(59_604)),
+            ("64001G", None),
+            ("64T", Some(59_604)),
+            ("65T", None),
+            ("9Ti", Some(9 * 1024)),
+            ("10Ti", Some(10 * 1024)),
+            ("17Ti", Some(17 * 1024)),
+            ("18Ti", None),
+            ("19Ti", None),
+            ("20Ti", Some(20 * 1024)),
+            ("48Ti", None),
+            ("57Ti", Some(57 * 1024)),
+            ("58Ti", Some(58 * 1024)),
+            ("59Ti", None),
+            ("Ti", Some(0)),
+            ("T", Some(0)),
+            ("Gi", None),
+            ("0Gi", None),
+            ("010Gi", None),
+            ("500Mi", None),
+            ("1.5Ti", None),
+            ("500", None),
+            ("", None),
+            ("99999999999999999999Gi", None),
+        ] {
+            assert_eq!(volume_gib(text), gib, "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_of_certain_meaning_are_rewritten() {
+        for (text, better) in [
+            ("1.5Ti", Some("1536Gi")),
+            ("18Ti", Some("18432Gi")),
+            ("2048Mi", Some("2Gi")),
+            ("100gi", Some("100Gi")),
+            ("100 GiB", Some("100Gi")),
+            ("500Mi", None),
+            ("500", None),
+            ("100GB", None),
+            ("100Gi", None),
+            ("Gi", None),
+        ] {
+            assert_eq!(suggest_volume(text).as_deref(), better, "{text}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! A pod template as the scheduler reads it.
+//!
+//! What controllers and webhooks add to pods later is not known here; what EKS adds to
+//! tolerations, the scheduler adds itself.
+
+use crate::facts::quantity::Quantity;
+use crate::karpenter::requirement::Operator;
+use crate::karpenter::scheduling::{
+    Amounts, Container, Doubt, HostPort, Pod, Preference, RequirementSpec, Term, Toleration,
+};
+use crate::tree::node::Node;
+use crate::workload::template::Template;
+
+/// The topology keys of which every cluster knows the domains.
+const TOPOLOGY: [&str; 3] =
+    ["topology.kubernetes.io/zone", "kubernetes.io/hostname", "karpenter.sh/capacity-type"];
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// The pods of a template; `None` where a placeholder, or what cannot be read, decides.
+#[must_use]
+pub fn pod(template: &Template<'_>) -> Option<Pod> {
+    let spec = &template.spec;
+    let unknown = ["nodeSelector", "affinity", "tolerations", "overhead", "resources"]
+        .iter()
+        .any(|name| spec.get(name).has_unknown());
+    if unknown || spec.is_unknown() {
+        return None;
+    }
+    let mut selector = Vec::new();
+    for (key, value) in spec.get("nodeSelector").entries() {
+        selector.push((key.to_owned(), value.text()?.to_owned()));
+    }
+    let affinity = spec.get("affinity");
+    let node = affinity.get("nodeAffinity");
+    let required = node.items_at(&[REQUIRED, "nodeSelectorTerms"]);
+    let mut preferences = Vec::new();
+    for item in node.items_at(&[PREFERRED]) {
+        preferences
+            .push(Preference { weight: item.get("weight").int()?, term: term(&item.get("preference"))? });
+    }
+    let around = affinity.get("podAffinity");
+    let containers =
+        |name: &str| -> Option<Vec<Container>> { spec.get(name).items().map(|c| container(&c)).collect() };
+    Some(Pod {
+        node_selector: selector,
+        terms: required.map(|t| term(&t)).collect::<Option<_>>()?,
+        preferences,
+        tolerations: spec.get("tolerations").items().map(|t| toleration(&t)).collect(),
+        containers: containers("containers")?,
+        init_containers: containers("initContainers")?,
+        requests: amounts(&spec.path(&["resources", "requests"]))?,
+        overhead: amounts(&spec.get("overhead"))?,
+        resource_claims: is_filled(spec, "resourceClaims"),
+        preferred_pod_affinity: is_filled(&around, PREFERRED),
+        doubts: doubts(spec, &around),
+    })
+}
+
+fn is_filled(node: &Node<'_>, list: &str) -> bool {
+    node.items_at(&[list]).next().is_some()
+}
+
+/// What only the cluster knows and what may keep the pods away.
+fn doubts(spec: &Node<'_>, around: &Node<'_>) -> Vec<Doubt> {
+    let mut out = Vec::new();
+    let claims = |v: Node<'_>| v.get("persistentVolumeClaim").exists();
+    if spec.get("volumes").items().any(claims) {
+        out.push(Doubt::Volumes);
+    }
+    if is_filled(around, REQUIRED) {
+        out.push(Doubt::PodAffinity);
+    }
+    let custom = |c: Node<'_>| {
+        c.get("whenUnsatisfiable").text() != Some("ScheduleAnyway")
+            && c.get("topologyKey").text().is_none_or(|key| !TOPOLOGY.contains(&key))
+    };
+    if spec.get("topologySpreadConstraints").items().any(custom) {
+        out.push(Doubt::TopologySpread);
+    }
+    out
+}
+
+fn term(node: &Node<'_>) -> Option<Term> {
+    let mut term = Term { match_fields: is_filled(node, "matchFields"), ..Term::default() };
+    for expression in node.get("matchExpressions").items() {
+        let Ok(op) = expression.get("operator").text()?.parse::<Operator>() else {
+            term.unreadable = true;
+            continue;
+        };
+        term.expressions.push(RequirementSpec {
+            key: expression.get("key").text()?.to_owned(),
+            op,
+            values: expression
+                .get("values")
+                .items()
+                .map(|v| v.text().map(str::to_owned))
+                .collect::<Option<_>>()?,
+            min_values: None,
+        });
+    }
+    Some(term)
+}
+
+/// A toleration; empty strings for what is left out.
+pub(crate) fn toleration(node: &Node<'_>) -> Toleration {
+    let text = |name: &str| node.get(name).text().unwrap_or_default().to_owned();
+    Toleration { key: text("key"), operator: text("operator"), value: text("value"), effect: text("effect") }
+}
+
+fn container(node: &Node<'_>) -> Option<Container> {
+    let ports = node.get("ports");
+    let host_ports = ports.items().filter(|p| p.get("hostPort").exists());
+    Some(Container {
+        requests: amounts(&node.path(&["resources", "requests"]))?,
+        limits: amounts(&node.path(&["resources", "limits"]))?,
+        host_ports: host_ports.map(|p| host_port(&p)).collect::<Option<_>>()?,
+        sidecar: node.get("restartPolicy").text() == Some("Always"),
+    })
+}
+
+fn host_port(node: &Node<'_>) -> Option<HostPort> {
+    let text = |name: &str| node.get(name).text().unwrap_or_default().to_owned();
+    Some(HostPort {
+        port: node.get("hostPort").int()?.try_into().ok()?,
+        protocol: text("protocol"),
+        ip: text("hostIP"),
+    })
+}
+
+/// Named quantities in thousandths.
+fn amounts(node: &Node<'_>) -> Option<Amounts> {
+    if node.is_unknown() {
+        return None;
+    }
+    let mut out = Amounts::new();
+    for (name, amount) in node.entries() {
+        let quantity = Quantity::parse(&amount.quantity_text()?).ok()?;
+        out.insert(name.to_owned(), quantity.milli());
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::pod;
+    use crate::karpenter::scheduling::Doubt;
+    use crate::object::Object;
+    use crate::workload::template::templates;
+
+    fn read(spec: Value) -> Option<super::Pod> {
+        let object = Object::from_json(&json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec,
+        }))
+        .expect("it is an object");
+        pod(&templates(&object)[0])
+    }
+
+    #[test]
+    fn what_the_scheduler_asks_for_is_read() {
+        let pod = read(json!({
+            "nodeSelector": {"a": "b"},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+            "initContainers": [{"name": "i", "restartPolicy": "Always"}],
+            "containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}],
+                "resources": {"requests": {"cpu": "500m"}, "limits": {"nvidia.com/gpu": 2}}}],
+            "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "d"}}],
+            "topologySpreadConstraints": [{"topologyKey": "kubernetes.io/hostname"}],
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+                {"nodeSelectorTerms": [{"matchExpressions":
+                    [{"key": "k", "operator": "In", "values": ["v"]}]}]}}},
+        }))
+        .expect("everything can be read");
+        assert_eq!(pod.node_selector, [("a".to_owned(), "b".to_owned())]);
+        assert_eq!(pod.terms[0].expressions[0].values, ["v"]);
+        assert_eq!(pod.containers[0].requests["cpu"], 500);
+        assert_eq!(pod.containers[0].limits["nvidia.com/gpu"], 2000);
+        assert_eq!(pod.containers[0].host_ports[0].port, 80);
+        assert!(pod.init_containers[0].sidecar);
+        assert_eq!(pod.doubts, [Doubt::Volumes]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_no_pod() {
+        assert!(read(json!({"nodeSelector": {"a": "${B}"}})).is_none());
+        assert!(read(json!({"containers": [{"resources": {"requests": {"cpu": "lots"}}}]})).is_none());
+        assert!(read(json!({})).is_some());
+    }
+}

@@ -1,0 +1,166 @@
+//! The requirements of a NodePool, NodeClaim or NodeOverlay: where the list is, and whose labels count.
+
+use std::borrow::Cow;
+
+use crate::karpenter::labels::key::Place;
+use crate::karpenter::requirement::{Operator, normalise};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::platform::{Platform, Version};
+use crate::tree::node::Node;
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
+
+/// The kinds that carry requirements.
+pub(crate) const KINDS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NODE_OVERLAY];
+
+/// The kinds that carry requirements, and those whose pods have expressions of the same shape.
+pub(crate) const KINDS_AND_WORKLOADS: [Kind; KINDS.len() + WORKLOAD_KINDS.len()] = with_workloads(&KINDS);
+
+/// Who makes the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Provider {
+    /// Karpenter with the AWS provider.
+    Aws,
+    /// EKS Auto Mode.
+    AutoMode,
+    /// Another cloud.
+    Foreign,
+}
+
+impl Provider {
+    /// The provider of a NodePool's or a NodeClaim's nodes.
+    pub(crate) fn of_object(object: &Object) -> Provider {
+        let spec = object.get("spec");
+        let template = spec.path(&["template", "spec"]);
+        let spec = if object.is(Kind::NODE_POOL) { template } else { spec };
+        Provider::of_group(&spec.path(&["nodeClassRef", "group"]))
+    }
+
+    /// The provider that a group of node classes belongs to; AWS where nothing is written.
+    pub(crate) fn of_group(group: &Node<'_>) -> Provider {
+        // A version in the group is reported elsewhere, and hides nothing.
+        match group.text().and_then(|g| g.split('/').next()) {
+            None | Some("" | "karpenter.k8s.aws") => Provider::Aws,
+            Some("eks.amazonaws.com") => Provider::AutoMode,
+            Some(_) => Provider::Foreign,
+        }
+    }
+
+    /// The key under which the catalogue knows a label: old spellings made new, and EKS Auto
+    /// Mode's instance labels as Karpenter's of the same name.
+    pub(crate) fn label(self, key: &str) -> Cow<'_, str> {
+        match key.strip_prefix("eks.amazonaws.com/instance-") {
+            Some(rest) if self == Provider::AutoMode => {
+                Cow::Owned(format!("karpenter.k8s.aws/instance-{rest}"))
+            }
+            _ => Cow::Borrowed(normalise(key)),
+        }
+    }
+
+    /// The key that a person writes for one of Karpenter's instance labels.
+    pub(crate) fn spelling(self, key: &str) -> Cow<'_, str> {
+        match key.strip_prefix("karpenter.k8s.aws/instance-") {
+            Some(rest) if self == Provider::AutoMode => {
+                Cow::Owned(format!("eks.amazonaws.com/instance-{rest}"))
+            }
+            _ => Cow::Borrowed(key),
+        }
+    }
+}
+
+impl Provider {
+    /// The version of Karpenter whose rules hold: the platform's is that of AWS' own provider.
+    /// EKS Auto Mode and other clouds count by themselves, so the newest is taken for theirs.
+    pub(crate) fn karpenter(self, platform: &Platform) -> Version {
+        match self {
+            Provider::Aws => platform.karpenter,
+            Provider::AutoMode | Provider::Foreign => platform.karpenter.max(Platform::default().karpenter),
+        }
+    }
+}
+
+/// A list of requirements.
+#[derive(Clone, Debug)]
+pub(crate) struct RequirementList<'a> {
+    /// Where it stands.
+    pub place: Place,
+    /// The list itself.
+    pub list: Node<'a>,
+    /// Whose labels count.
+    pub provider: Provider,
+}
+
+impl<'a> RequirementList<'a> {
+    /// The list of an object of the current versions; `None` for everything else.
+    pub(crate) fn of(object: &'a Object) -> Option<RequirementList<'a>> {
+        let version = object.id().version.as_str();
+        let spec = object.get("spec");
+        let (place, spec) = if object.is(Kind::NODE_POOL) && version == "v1" {
+            (Place::Pool, object.path(&["spec", "template", "spec"]))
+        } else if object.is(Kind::NODE_CLAIM) && version == "v1" {
+            (Place::Claim, spec)
+        } else if object.is(Kind::NODE_OVERLAY) && version == "v1alpha1" {
+            (Place::Overlay, spec)
+        } else {
+            return None;
+        };
+        Some(RequirementList {
+            place,
+            provider: Provider::of_group(&spec.path(&["nodeClassRef", "group"])),
+            list: spec.get("requirements"),
+        })
+    }
+
+    /// The items that are mappings.
+    pub(crate) fn items(&self) -> impl Iterator<Item = Item<'a>> + use<'a> {
+        self.list.items().filter(Node::is_mapping).map(Item)
+    }
+}
+
+/// One requirement.
+#[derive(Clone, Debug)]
+pub(crate) struct Item<'a>(pub Node<'a>);
+
+impl<'a> Item<'a> {
+    /// `key`.
+    pub(crate) fn key(&self) -> Option<&'a str> {
+        self.0.get("key").text()
+    }
+
+    /// `operator`, where it is one.
+    pub(crate) fn operator(&self) -> Option<Operator> {
+        self.0.get("operator").text()?.parse().ok()
+    }
+
+    /// `values`.
+    pub(crate) fn values(&self) -> Node<'a> {
+        self.0.get("values")
+    }
+
+    /// How many values are written; `None` where a placeholder decides, or where the API server
+    /// finds them to be of the wrong type.
+    pub(crate) fn count(&self) -> Option<usize> {
+        let values = self.values();
+        if !values.exists() {
+            return Some(0);
+        }
+        if !values.is_sequence() {
+            return None;
+        }
+        values.items().try_fold(0, |count, v| v.text().map(|_| count + 1))
+    }
+
+    /// The values; `None` where one is no known text.
+    pub(crate) fn texts(&self) -> Option<Vec<&'a str>> {
+        let values = self.values();
+        if !values.exists() {
+            return Some(Vec::new());
+        }
+        values.is_sequence().then(|| values.items().map(|v| v.text()).collect())?
+    }
+}
+
+/// Whether the operator compares numbers.
+pub(crate) fn is_comparison(operator: Operator) -> bool {
+    matches!(operator, Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte)
+}

@@ -1,0 +1,369 @@
+//! From requirements to instance types.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use super::super::requirement::{
+    Operator, Requirement, Requirements, is_restricted, is_well_known, normalise,
+};
+use super::resources::allocatable;
+use super::verdict::{Cause, Conflict, Doubt};
+use crate::catalog::{
+    ARCH, CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, OS, REGION, TENANCY, TypeSet, ZONE, ZONE_ID, find,
+    index, retired,
+};
+use crate::facts::names::{is_label_value, is_qualified_name};
+use crate::karpenter::scheduling::input::{
+    AmiFamily, Kubelet, NodeClass, Pool, RequirementSpec, Settings, Taint,
+};
+
+/// What is left of the catalogue for a pool by its own requirements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    /// The types. With a conflict other than `minValues`, none.
+    pub types: TypeSet,
+    /// What emptied the pool, if it is empty. Karpenter then leaves the pool out, though it stays Ready.
+    pub conflict: Option<Conflict>,
+    /// What the answer hangs on besides.
+    pub doubts: Vec<Doubt>,
+}
+
+/// The types that a pool admits by its own requirements, labels and class, with default settings.
+pub fn admitted_types(pool: &Pool) -> Admitted {
+    admitted(pool, &pool_requirements(pool), &DEFAULT)
+}
+
+static DEFAULT: LazyLock<Settings> = LazyLock::new(Settings::default);
+
+/// The types that requirements admit where nothing is known of the class, with default settings.
+pub fn admitted_without_class(requirements: &Requirements) -> Admitted {
+    narrowed(requirements, None, &DEFAULT)
+}
+
+/// [`admitted_types`] with requirements that are already built, and settings.
+pub fn admitted(pool: &Pool, requirements: &Requirements, settings: &Settings) -> Admitted {
+    narrowed(requirements, pool.class.as_ref(), settings)
+}
+
+fn narrowed(requirements: &Requirements, class: Option<&NodeClass>, settings: &Settings) -> Admitted {
+    let mut types = usable(class);
+    let mut conflict = None;
+    for (key, requirement) in requirements.iter() {
+        let Some(matching) = matching(key, requirement, class, settings) else {
+            continue;
+        };
+        let rest = types.and(&matching);
+        if rest.is_empty() && conflict.is_none() {
+            let cause = if matching.is_empty() { Cause::Alone } else { Cause::Together };
+            conflict = Some(Conflict { key: key.to_owned(), requirement: requirement.clone(), cause });
+        }
+        types = rest;
+    }
+    if let Some(conflict) = &mut conflict
+        && conflict.cause == Cause::Together
+        && !without_class(requirements, class, settings).is_empty()
+    {
+        conflict.cause = Cause::Class;
+    }
+    if !types.is_empty() {
+        let rest = types.without(&overdrawn(&types, class, settings));
+        if rest.is_empty() {
+            conflict = Some(Conflict {
+                key: INSTANCE_TYPE.to_owned(),
+                requirement: requirements.get(INSTANCE_TYPE).cloned().unwrap_or_default(),
+                cause: Cause::Negative,
+            });
+        }
+        types = rest;
+    }
+    if conflict.is_none()
+        && !settings.best_effort_min_values
+        && let Some((key, wanted, found)) = too_few_values(requirements, &types, class)
+    {
+        let requirement = requirements.get(key).cloned().unwrap_or_default();
+        conflict =
+            Some(Conflict { key: key.to_owned(), requirement, cause: Cause::MinValues { wanted, found } });
+    }
+    let doubts = new_types(requirements).into_iter().collect();
+    Admitted { types, conflict, doubts }
+}
+
+/// The smallest set of the pool's keys that together leave no type, in the order of the keys; empty if types are left.
+pub fn smallest_conflict(pool: &Pool, settings: &Settings) -> Vec<String> {
+    let class = pool.class.as_ref();
+    let requirements = pool_requirements(pool);
+    let sets: Vec<(&str, TypeSet)> =
+        requirements.iter().filter_map(|(key, r)| Some((key, matching(key, r, class, settings)?))).collect();
+    let rest = |keys: &[usize]| keys.iter().fold(usable(class), |types, at| types.and(&sets[*at].1));
+    let everything: Vec<usize> = (0..sets.len()).collect();
+    if !rest(&everything).is_empty() {
+        return Vec::new();
+    }
+    let name = |keys: &[usize]| keys.iter().map(|at| sets[*at].0.to_owned()).collect::<Vec<_>>();
+    for &a in &everything {
+        if rest(&[a]).is_empty() {
+            return name(&[a]);
+        }
+    }
+    for &a in &everything {
+        for b in a + 1..sets.len() {
+            if rest(&[a, b]).is_empty() {
+                return name(&[a, b]);
+            }
+        }
+    }
+    for &a in &everything {
+        for b in a + 1..sets.len() {
+            for c in b + 1..sets.len() {
+                if rest(&[a, b, c]).is_empty() {
+                    return name(&[a, b, c]);
+                }
+            }
+        }
+    }
+    // Four or more: leave out what is not needed, one key after the other.
+    let mut keys = everything;
+    for at in (0..keys.len()).rev() {
+        let mut fewer = keys.clone();
+        fewer.remove(at);
+        if rest(&fewer).is_empty() {
+            keys = fewer;
+        }
+    }
+    name(&keys)
+}
+
+/// All that a pool's nodes will say: requirements, labels, and the labels that Karpenter adds.
+pub fn pool_requirements(pool: &Pool) -> Requirements {
+    let mut set = Requirements::new();
+    for spec in &pool.requirements {
+        set.add(&spec.key, Requirement::new(spec.op, &spec.values, spec.min_values));
+    }
+    for (key, value) in &pool.labels {
+        set.add(key, Requirement::is(value));
+    }
+    set.add("karpenter.sh/nodepool", Requirement::is(&pool.name));
+    let class = &pool.node_class;
+    set.add(&format!("{}/{}", class.group, class.kind.to_lowercase()), Requirement::is(&class.name));
+    set.add("karpenter.sh/registered", Requirement::is("true"));
+    set.add("karpenter.sh/initialized", Requirement::is("true"));
+    set
+}
+
+/// The types that can meet a requirement, in the most generous reading of what is not known (zones, reservations).
+/// [`None`] if the key says nothing about types.
+pub fn matching(
+    key: &str,
+    requirement: &Requirement,
+    class: Option<&NodeClass>,
+    settings: &Settings,
+) -> Option<TypeSet> {
+    let when = |holds: bool| Some(if holds { TypeSet::full() } else { TypeSet::EMPTY });
+    let windows = class.is_some_and(|class| class.ami_family == AmiFamily::Windows);
+    let reservations = class.is_some_and(|class| class.capacity_reservations);
+    // Some string that is not known: not absent, and no integer.
+    let unknown = requirement.operator() != Operator::DoesNotExist && !requirement.is_bounded();
+    match key {
+        OS if windows => {
+            let amd64 = index(ARCH).and_then(|arch| arch.with("amd64")).copied().unwrap_or(TypeSet::EMPTY);
+            let of = |holds: bool, types: TypeSet| if holds { types } else { TypeSet::EMPTY };
+            Some(
+                of(requirement.has("windows"), amd64)
+                    .or(&of(requirement.allows_absence(), amd64.complement())),
+            )
+        }
+        OS => when(requirement.has("linux")),
+        CAPACITY_TYPE => when(capacity_types(reservations).any(|capacity| requirement.has(capacity))),
+        TENANCY => when(requirement.has("default") || requirement.has("dedicated")),
+        REGION => when(settings.region.as_ref().map_or(unknown, |region| requirement.has(region))),
+        ZONE | ZONE_ID => when(unknown),
+        "node.kubernetes.io/windows-build" => {
+            when(if windows { unknown } else { requirement.allows_absence() })
+        }
+        "karpenter.k8s.aws/capacity-reservation-id"
+        | "karpenter.k8s.aws/capacity-reservation-type"
+        | "karpenter.k8s.aws/capacity-reservation-interruptible" => {
+            when(reservations || requirement.allows_absence())
+        }
+        _ => by_catalogue(key, requirement),
+    }
+}
+
+fn by_catalogue(key: &str, requirement: &Requirement) -> Option<TypeSet> {
+    let index = index(key)?;
+    let named = requirement.values.iter().filter_map(|value| index.with(value));
+    let named = named.fold(TypeSet::EMPTY, |set, types| set.or(types));
+    Some(match (requirement.operator(), requirement.is_bounded()) {
+        (Operator::DoesNotExist, _) => *index.absent(),
+        (Operator::In, _) => named.or(index.unknown()),
+        (Operator::Exists, false) => index.absent().complement(),
+        (Operator::NotIn, false) => named.complement(),
+        (operator, _) => {
+            let inside = index.between(requirement.gte, requirement.lte).without(&named).or(index.unknown());
+            if operator == Operator::NotIn { inside.or(index.absent()) } else { inside }
+        }
+    })
+}
+
+fn capacity_types(reservations: bool) -> impl Iterator<Item = &'static str> {
+    ["on-demand", "spot", "reserved"].into_iter().take(if reservations { 3 } else { 2 })
+}
+
+/// The types that requirements leave of a set. Offerings included: on-demand and spot are assumed everywhere.
+pub(super) fn narrow(
+    types: TypeSet,
+    requirements: &Requirements,
+    class: Option<&NodeClass>,
+    settings: &Settings,
+) -> TypeSet {
+    requirements
+        .iter()
+        .filter_map(|(key, requirement)| matching(key, requirement, class, settings))
+        .fold(types, |types, matching| types.and(&matching))
+}
+
+/// The types that nodes of a class can be, before any requirement.
+fn usable(class: Option<&NodeClass>) -> TypeSet {
+    static A1: LazyLock<TypeSet> = LazyLock::new(|| TypeSet::matching(|instance| instance.family() == "a1"));
+    static AMD64: LazyLock<TypeSet> =
+        LazyLock::new(|| TypeSet::matching(|instance| instance.arch == "amd64"));
+    static NITRO: LazyLock<TypeSet> = LazyLock::new(|| {
+        let types = index("karpenter.k8s.aws/instance-hypervisor").and_then(|index| index.with("nitro"));
+        types.copied().unwrap_or(TypeSet::EMPTY)
+    });
+    let mut types = TypeSet::full();
+    let Some(class) = class else { return types };
+    match class.ami_family {
+        AmiFamily::Al2023 => types = types.without(&A1),
+        AmiFamily::Windows => types = types.and(&AMD64),
+        AmiFamily::Al2 | AmiFamily::Bottlerocket | AmiFamily::Custom => {}
+    }
+    if class.connection_tracking { types.and(&NITRO) } else { types }
+}
+
+fn without_class(requirements: &Requirements, class: Option<&NodeClass>, settings: &Settings) -> TypeSet {
+    narrow(TypeSet::full(), requirements, class, settings)
+}
+
+/// The types of a set on which more is reserved than there is.
+fn overdrawn(types: &TypeSet, class: Option<&NodeClass>, settings: &Settings) -> TypeSet {
+    static PLAIN: LazyLock<TypeSet> = LazyLock::new(|| of(&TypeSet::full(), None, &Settings::default()));
+    fn of(types: &TypeSet, class: Option<&NodeClass>, settings: &Settings) -> TypeSet {
+        types.iter().filter(|instance| allocatable(instance, class, settings).is_negative()).collect()
+    }
+    let plain = class.is_none_or(|class| {
+        matches!(class.ami_family, AmiFamily::Al2 | AmiFamily::Al2023)
+            && class.kubelet == Kubelet::default()
+            && class.block_devices.is_empty()
+            && !class.instance_store_raid0
+    });
+    if plain && settings.memory_overhead == 75_000 && settings.reserved_enis == 0 {
+        return *PLAIN;
+    }
+    of(types, class, settings)
+}
+
+/// The first key of which the types have fewer distinct values than `minValues` asks: key, wanted, found. All values
+/// of the types count, not only those that the requirements still allow.
+pub(super) fn too_few_values<'a>(
+    requirements: &'a Requirements,
+    types: &TypeSet,
+    class: Option<&NodeClass>,
+) -> Option<(&'a str, u32, usize)> {
+    requirements.iter().find_map(|(key, requirement)| {
+        let wanted = requirement.min_values?;
+        let found = match key {
+            // Not known: no reason to refuse.
+            ZONE | ZONE_ID | REGION => return None,
+            _ if types.is_empty() => 0,
+            CAPACITY_TYPE => capacity_types(class.is_some_and(|class| class.capacity_reservations)).count(),
+            TENANCY => 2,
+            OS => 1,
+            _ => index(key).map_or(0, |index| index.distinct(types)),
+        };
+        (found < wanted as usize).then_some((key, wanted, found))
+    })
+}
+
+/// Type or family names of which the catalogue knows none, if the requirements allow nothing else.
+pub(super) fn new_types(requirements: &Requirements) -> Option<Doubt> {
+    [INSTANCE_TYPE, INSTANCE_FAMILY].iter().find_map(|key| {
+        let requirement =
+            requirements.get(key).filter(|requirement| requirement.operator() == Operator::In)?;
+        let known = |name: &String| match *key {
+            INSTANCE_TYPE => find(name).is_some(),
+            _ => index(key).is_some_and(|index| index.with(name).is_some()),
+        };
+        (!requirement.values.iter().any(known))
+            .then(|| Doubt::NewTypes(requirement.values.iter().cloned().collect()))
+    })
+}
+
+/// Whether all of the types have left EC2's lists.
+pub(super) fn all_retired(types: &TypeSet) -> bool {
+    types.is_subset(retired())
+}
+
+/// Why Karpenter's own validation turns a pool down, so that it never becomes Ready.
+pub fn invalid(pool: &Pool) -> Option<String> {
+    let keys = pool.requirements.iter().map(|spec| &spec.key).chain(pool.labels.iter().map(|(key, _)| key));
+    for key in keys {
+        if is_restricted(key) || normalise(key) == "karpenter.sh/nodepool" {
+            return Some(format!("{key} is set by Karpenter and must not be required"));
+        }
+        if !is_qualified_name(key) {
+            return Some(format!("{key} is no label key"));
+        }
+    }
+    if let Some(problem) = pool.requirements.iter().find_map(invalid_requirement) {
+        return Some(problem);
+    }
+    if let Some((key, value)) = pool.labels.iter().find(|(_, value)| !is_label_value(value)) {
+        return Some(format!("{value} is no value for the label {key}"));
+    }
+    let taints: Vec<&Taint> = pool.taints.iter().chain(&pool.startup_taints).collect();
+    let twice =
+        |at: usize| taints[..at].iter().any(|t| t.key == taints[at].key && t.effect == taints[at].effect);
+    (0..taints.len()).find(|at| twice(*at)).map(|at| format!("the taint {} is there twice", taints[at].key))
+}
+
+fn invalid_requirement(spec: &RequirementSpec) -> Option<String> {
+    let key = &spec.key;
+    let wanted = spec.min_values.map_or(0, |wanted| wanted as usize);
+    if let Some(value) = spec.values.iter().find(|value| !is_label_value(value)) {
+        return Some(format!("{value} is no value for the label {key}"));
+    }
+    match spec.op {
+        Operator::In if spec.values.is_empty() => Some(format!("{key} In needs a value")),
+        Operator::In if spec.values.len() < wanted => Some(format!("{key} has fewer values than minValues")),
+        Operator::In => {
+            let valid = valid_values(key)?;
+            let count = spec.values.iter().filter(|value| valid.contains(&value.as_str())).count();
+            (count == 0 || count < wanted).then(|| format!("{key} has too few valid values"))
+        }
+        Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte if !is_bound(&spec.values) => {
+            Some(format!("{key} {} needs one integer, not negative", spec.op))
+        }
+        _ => None,
+    }
+}
+
+/// The only values that Karpenter lets through for a key.
+pub(super) fn valid_values(key: &str) -> Option<&'static [&'static str]> {
+    match normalise(key) {
+        CAPACITY_TYPE => Some(&["on-demand", "spot", "reserved"]),
+        TENANCY => Some(&["default", "dedicated"]),
+        _ => None,
+    }
+}
+
+/// Whether values are what `Gt` and `Lt` take: one integer that is not negative.
+pub(super) fn is_bound(values: &[String]) -> bool {
+    matches!(values, [value] if value.parse::<i64>().is_ok_and(|number| number >= 0))
+}
+
+/// The custom keys of which Karpenter would have to draw a value from an empty range, which makes it panic.
+pub fn crashing_keys(requirements: &Requirements) -> BTreeSet<&str> {
+    let crash = |(key, r): &(&str, &Requirement)| !is_well_known(key) && r.is_empty_range();
+    requirements.iter().filter(crash).map(|(key, _)| key).collect()
+}

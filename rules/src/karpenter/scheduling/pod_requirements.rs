@@ -1,0 +1,131 @@
+//! The pod's side: what it asks for in a state of relaxation, what it tolerates, and why it may not be looked at.
+
+use super::super::requirement::{Operator, Requirement, Requirements, is_restricted};
+use super::resources::effective;
+use super::verdict::Ignored;
+use crate::facts::names::{is_label_value, is_qualified_name};
+use crate::karpenter::scheduling::input::{HostPort, Pod, Settings, Taint, Term, Toleration};
+use crate::karpenter::scheduling::instance_types::{is_bound, valid_values};
+
+/// How far the pod's wishes are relaxed: the term, the heaviest remaining preference, and whether soft taints count.
+pub(super) struct State<'p> {
+    pub(super) term: Option<&'p Term>,
+    pub(super) last_term: bool,
+    pub(super) preference: Option<&'p Term>,
+    pub(super) soft: bool,
+}
+
+/// What a pod asks of nodes in a state: selector, the heaviest remaining preference, the term.
+pub(super) fn wishes(pod: &Pod, state: &State) -> Requirements {
+    let mut set = Requirements::new();
+    for (key, value) in &pod.node_selector {
+        set.add(key, Requirement::is(value));
+    }
+    for term in state.preference.iter().chain(&state.term) {
+        for spec in &term.expressions {
+            set.add(&spec.key, Requirement::new(spec.op, &spec.values, spec.min_values));
+        }
+    }
+    set
+}
+
+pub(super) fn preferences<'p>(pod: &'p Pod, settings: &Settings) -> Vec<&'p Term> {
+    if settings.ignore_preferences {
+        return Vec::new();
+    }
+    let mut preferences: Vec<_> = pod.preferences.iter().collect();
+    preferences.sort_by_key(|preference| std::cmp::Reverse(preference.weight));
+    preferences.into_iter().map(|preference| &preference.term).collect()
+}
+
+/// Why Karpenter does not look at a pod, if it does not. Preferences are not validated.
+pub(super) fn ignored(pod: &Pod, settings: &Settings) -> Option<Ignored> {
+    let selected =
+        pod.node_selector.iter().map(|(key, value)| (key, Operator::In, std::slice::from_ref(value)));
+    let expressions = pod.terms.iter().flat_map(|term| &term.expressions);
+    for (key, op, values) in selected.chain(expressions.map(|e| (&e.key, e.op, e.values.as_slice()))) {
+        if is_restricted(key) {
+            return Some(Ignored::RestrictedKey(key.clone()));
+        }
+        if !is_qualified_name(key) || !values.iter().all(|value| is_label_value(value)) {
+            return Some(Ignored::Malformed(key.clone()));
+        }
+        let well_formed = match op {
+            Operator::Gt | Operator::Lt => is_bound(values),
+            Operator::Gte | Operator::Lte => false,
+            _ => true,
+        };
+        if !well_formed {
+            return Some(Ignored::Malformed(key.clone()));
+        }
+        if op == Operator::In
+            && valid_values(key)
+                .is_some_and(|valid| !values.iter().any(|value| valid.contains(&value.as_str())))
+        {
+            return Some(Ignored::NoValidValue(key.clone()));
+        }
+    }
+    if pod.terms.iter().any(|term| term.match_fields) {
+        return Some(Ignored::MatchFields);
+    }
+    if pod.terms.iter().any(|term| term.unreadable) {
+        return Some(Ignored::Malformed("operator".to_owned()));
+    }
+    let preference = preferences(pod, settings).first().copied();
+    let first = wishes(pod, &State { term: pod.terms.first(), last_term: false, preference, soft: false });
+    if first.get("karpenter.sh/nodepool").is_some_and(|r| r.operator() == Operator::DoesNotExist) {
+        return Some(Ignored::NoNodePool);
+    }
+    (pod.resource_claims && settings.ignore_dra_requests).then_some(Ignored::ResourceClaims)
+}
+
+/// The pod's tolerations with those that EKS adds for extended resources that its containers name.
+pub(super) fn tolerations(pod: &Pod, settings: &Settings) -> Vec<Toleration> {
+    let mut all = pod.tolerations.clone();
+    if !settings.eks {
+        return all;
+    }
+    for container in pod.containers.iter().chain(&pod.init_containers) {
+        for resource in effective(container).into_keys().filter(|name| is_extended(name)) {
+            let effect = "NoSchedule".to_owned();
+            all.push(Toleration {
+                key: resource,
+                operator: "Exists".to_owned(),
+                value: String::new(),
+                effect,
+            });
+        }
+    }
+    all
+}
+
+/// Whether a resource is one that a device plugin brings, not Kubernetes.
+fn is_extended(resource: &str) -> bool {
+    resource.contains('/') && !resource.contains("kubernetes.io/") && !resource.starts_with("requests.")
+}
+
+/// Whether a toleration covers a taint.
+pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    if !toleration.effect.is_empty() && toleration.effect != taint.effect {
+        return false;
+    }
+    if !toleration.key.is_empty() && toleration.key != taint.key {
+        return false;
+    }
+    let numbers = || Some((taint.value.parse::<i64>().ok()?, toleration.value.parse::<i64>().ok()?));
+    match toleration.operator.as_str() {
+        "Exists" => true,
+        "" | "Equal" => !toleration.key.is_empty() && toleration.value == taint.value,
+        "Gt" => numbers().is_some_and(|(taint, bound)| taint > bound),
+        "Lt" => numbers().is_some_and(|(taint, bound)| taint < bound),
+        _ => false,
+    }
+}
+
+pub(super) fn collide(a: &HostPort, b: &HostPort) -> bool {
+    let protocol = |port: &HostPort| {
+        if port.protocol.is_empty() { "TCP".to_owned() } else { port.protocol.clone() }
+    };
+    let everywhere = |port: &HostPort| matches!(port.ip.as_str(), "" | "0.0.0.0" | "::");
+    a.port == b.port && protocol(a) == protocol(b) && (a.ip == b.ip || everywhere(a) || everywhere(b))
+}

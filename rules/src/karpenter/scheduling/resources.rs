@@ -1,0 +1,237 @@
+//! What a node of a type has, what is left of it for pods, and what a pod needs. Integers in thousandths only.
+
+use crate::catalog::InstanceType;
+use crate::karpenter::scheduling::input::{
+    AmiFamily, Amounts, BlockDevice, Container, NodeClass, Pod, Settings, Threshold,
+};
+
+/// Branch interfaces, of which the catalogue does not know how many a type has.
+pub(super) const POD_ENI: &str = "vpc.amazonaws.com/pod-eni";
+const MIB: i128 = (1 << 20) * 1000;
+const GIB: i128 = (1 << 30) * 1000;
+
+/// The resources of a node, in thousandths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeResources {
+    /// The type.
+    pub instance: &'static InstanceType,
+    /// Processors.
+    pub cpu: i128,
+    /// Memory in thousandths of a byte.
+    pub memory: i128,
+    /// Pods.
+    pub pods: i128,
+    /// Disk for pods, in thousandths of a byte.
+    pub ephemeral_storage: i128,
+    /// EFA interfaces.
+    pub efa: i128,
+}
+
+impl NodeResources {
+    /// The amount of a resource; 0 of what the node does not have.
+    pub fn get(&self, resource: &str) -> i128 {
+        match resource {
+            "cpu" => self.cpu,
+            "memory" => self.memory,
+            "pods" => self.pods,
+            "ephemeral-storage" => self.ephemeral_storage,
+            "vpc.amazonaws.com/efa" => self.efa,
+            device => i128::from(self.instance.devices(device)) * 1000,
+        }
+    }
+
+    /// Whether a resource is below zero: such a type takes no pod at all.
+    pub fn is_negative(&self) -> bool {
+        self.cpu < 0 || self.memory < 0 || self.pods < 0 || self.ephemeral_storage < 0
+    }
+
+    /// The resources of which there is less than needed. What the catalogue does not know is never lacking.
+    pub fn lacking<'a>(&self, need: &'a Amounts) -> impl Iterator<Item = &'a str> {
+        let node = *self;
+        let unknown = move |name: &str| name == POD_ENI && node.instance.pod_eni.is_none();
+        need.iter()
+            .filter(move |(name, amount)| **amount > node.get(name) && !unknown(name))
+            .map(|(name, _)| name.as_str())
+    }
+}
+
+/// What Karpenter expects a new node to have, and what NodePool limits count.
+pub fn capacity(
+    instance: &'static InstanceType,
+    class: Option<&NodeClass>,
+    settings: &Settings,
+) -> NodeResources {
+    NodeResources {
+        instance,
+        cpu: i128::from(instance.vcpu) * 1000,
+        memory: i128::from(instance.memory_capacity_mib(settings.memory_overhead)) * MIB,
+        pods: i128::from(pods(instance, class, settings)) * 1000,
+        ephemeral_storage: disk(instance, class),
+        efa: i128::from(class.and_then(|class| class.network_interfaces_efa).unwrap_or(instance.efa)) * 1000,
+    }
+}
+
+/// What is left of the capacity for pods, DaemonSets included. May be negative.
+pub fn allocatable(
+    instance: &'static InstanceType,
+    class: Option<&NodeClass>,
+    settings: &Settings,
+) -> NodeResources {
+    let mut node = capacity(instance, class, settings);
+    let family = class.map(|class| class.ami_family).unwrap_or_default();
+    let density = match family {
+        AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Custom => {
+            i128::from(instance.eni_pods(settings.reserved_enis))
+        }
+        AmiFamily::Bottlerocket | AmiFamily::Windows => node.pods / 1000,
+    };
+    let kubelet = class.map(|class| &class.kubelet);
+    let reserved = |name: &str, default: i128| {
+        let find =
+            |list: &[(String, i128)]| list.iter().find(|(key, _)| key == name).map(|(_, amount)| *amount);
+        let kube = kubelet.and_then(|kubelet| find(&kubelet.kube_reserved)).unwrap_or(default);
+        kube + kubelet.and_then(|kubelet| find(&kubelet.system_reserved)).unwrap_or(0)
+    };
+    let evicted = |signal: &str, capacity: i128, default: Threshold| {
+        let set = kubelet.and_then(|kubelet| kubelet.eviction_hard.iter().find(|(name, _)| name == signal));
+        threshold(set.map_or(default, |(_, threshold)| *threshold), capacity)
+    };
+    node.cpu -= reserved("cpu", reserved_cpu(instance.vcpu));
+    node.memory -= reserved("memory", (255 + 11 * density) * MIB)
+        + evicted("memory.available", node.memory, Threshold::Quantity(100 * MIB));
+    node.ephemeral_storage -= reserved("ephemeral-storage", GIB)
+        + evicted("nodefs.available", node.ephemeral_storage, Threshold::Percent(10_000));
+    node
+}
+
+/// 6 % of the first core, 1 % of the second, 0.5 % of two more, 0.25 % of the rest, each cut to whole millicores.
+fn reserved_cpu(cores: u32) -> i128 {
+    let share = |from: u32, to: u32, millionths: i128| {
+        i128::from(cores.min(to).saturating_sub(from)) * millionths / 1000
+    };
+    share(0, 1, 60_000) + share(1, 2, 10_000) + share(2, 4, 5_000) + share(4, u32::MAX, 2_500)
+}
+
+/// A threshold in thousandths of a byte; percentages are rounded up to a byte, and 100 % switches the signal off.
+fn threshold(threshold: Threshold, capacity: i128) -> i128 {
+    match threshold {
+        Threshold::Quantity(amount) => amount,
+        Threshold::Percent(100_000) => 0,
+        Threshold::Percent(share) => {
+            let part = capacity * i128::from(share);
+            part.div_euclid(100_000_000) * 1000 + if part.rem_euclid(100_000_000) > 0 { 1000 } else { 0 }
+        }
+    }
+}
+
+fn pods(instance: &InstanceType, class: Option<&NodeClass>, settings: &Settings) -> u32 {
+    let family = class.map(|class| class.ami_family).unwrap_or_default();
+    let kubelet = class.map(|class| &class.kubelet);
+    let count = kubelet.and_then(|kubelet| kubelet.max_pods).unwrap_or_else(|| match family {
+        AmiFamily::Windows => 110,
+        _ => instance.eni_pods(settings.reserved_enis),
+    });
+    match kubelet.and_then(|kubelet| kubelet.pods_per_core) {
+        Some(each) if each > 0 && family != AmiFamily::Bottlerocket => {
+            count.min(each.saturating_mul(instance.vcpu))
+        }
+        _ => count,
+    }
+}
+
+/// The device that pods live on, in the images of a family.
+fn family_device(family: AmiFamily) -> &'static str {
+    match family {
+        AmiFamily::Bottlerocket => "/dev/xvdb",
+        AmiFamily::Windows => "/dev/sda1",
+        AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Custom => "/dev/xvda",
+    }
+}
+
+fn disk(instance: &InstanceType, class: Option<&NodeClass>) -> i128 {
+    let Some(class) = class else { return 20 * GIB };
+    if class.instance_store_raid0 && instance.instance_store_gb > 0 {
+        return i128::from(instance.instance_store_gb) * 1_000_000_000 * 1000;
+    }
+    let default = if class.ami_family == AmiFamily::Windows { 50 * GIB } else { 20 * GIB };
+    root(class).or_else(|| family_mapping(class)?.volume_size).unwrap_or(default)
+}
+
+fn root(class: &NodeClass) -> Option<i128> {
+    class.block_devices.iter().find(|device| device.root_volume)?.volume_size
+}
+
+fn family_mapping(class: &NodeClass) -> Option<&BlockDevice> {
+    if class.ami_family == AmiFamily::Custom {
+        return class.block_devices.last();
+    }
+    let name = Some(family_device(class.ami_family));
+    class.block_devices.iter().find(|device| device.device_name.as_deref() == name)
+}
+
+/// Whether computing the disk of this class makes Karpenter panic: the mapping that it looks at has no `ebs`, or one
+/// without `deviceName` stands before the family's device.
+pub fn crashes(class: &NodeClass) -> bool {
+    if class.block_devices.iter().find(|device| device.root_volume).is_some_and(|device| !device.ebs) {
+        return true;
+    }
+    if root(class).is_some() {
+        return false;
+    }
+    let custom = class.ami_family == AmiFamily::Custom;
+    let name = Some(family_device(class.ami_family));
+    let nameless = class
+        .block_devices
+        .iter()
+        .take_while(|device| device.device_name.as_deref() != name)
+        .any(|device| device.device_name.is_none());
+    (nameless && !custom) || family_mapping(class).is_some_and(|device| !device.ebs)
+}
+
+/// What one pod needs on a node, itself counted as one of `pods`.
+pub fn need(pod: &Pod) -> Amounts {
+    let mut sidecars = Amounts::new();
+    let mut peak = Amounts::new();
+    for container in &pod.init_containers {
+        let mut step = sidecars.clone();
+        add(&mut step, &effective(container));
+        raise(&mut peak, &step);
+        if container.sidecar {
+            sidecars = step;
+        }
+    }
+    let mut total = sidecars;
+    for container in &pod.containers {
+        add(&mut total, &effective(container));
+    }
+    raise(&mut total, &peak);
+    for (name, amount) in &pod.requests {
+        if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
+            total.insert(name.clone(), *amount);
+        }
+    }
+    add(&mut total, &pod.overhead);
+    *total.entry("pods".to_owned()).or_default() += 1000;
+    total
+}
+
+/// The requests of a container, limits standing in for those that are missing.
+pub(super) fn effective(container: &Container) -> Amounts {
+    let mut amounts = container.limits.clone();
+    amounts.extend(container.requests.iter().map(|(name, amount)| (name.clone(), *amount)));
+    amounts
+}
+
+/// Adds amounts.
+pub(super) fn add(total: &mut Amounts, more: &Amounts) {
+    for (name, amount) in more {
+        *total.entry(name.clone()).or_default() += amount;
+    }
+}
+
+fn raise(total: &mut Amounts, least: &Amounts) {
+    for (name, amount) in least {
+        let present = total.entry(name.clone()).or_default();
+        *present = (*present).max(*amount);
+    }
+}

@@ -1,0 +1,106 @@
+//! KEDA's triggers as typed questions: what a ScaledObject or ScaledJob writes, what each trigger
+//! type reads (`scalers.txt`), and whether the two agree.
+//!
+//! What KEDA's own admission refuses is decided by the rules; here stands what its scalers do with
+//! a trigger when they are built.
+
+pub mod check;
+pub mod formula;
+pub mod removed;
+pub mod scalers;
+pub mod value;
+
+use crate::object::Object;
+use crate::tree::node::Node;
+
+/// The triggers of a ScaledObject or ScaledJob, in order.
+pub fn triggers(object: &Object) -> impl Iterator<Item = Trigger<'_>> {
+    object.path(&["spec", "triggers"]).items().map(|node| Trigger { node })
+}
+
+/// Whether the ScaledObject replaces its external metrics by a formula: any field of the block
+/// counts. `None` where a placeholder hides it.
+#[must_use]
+pub fn uses_modifiers(object: &Object) -> Option<bool> {
+    let block = object.path(&["spec", "advanced", "scalingModifiers"]);
+    if block.is_unknown() || object.path(&["spec", "advanced"]).is_unknown() {
+        return None;
+    }
+    let mut unknown = false;
+    for (_, field) in block.entries() {
+        if field.is_unknown() {
+            unknown = true;
+        } else if field.text().is_some_and(|t| !t.is_empty()) {
+            return Some(true);
+        }
+    }
+    (!unknown).then_some(false)
+}
+
+/// The name of the HPA that KEDA makes for a ScaledObject; `None` where it is not known.
+#[must_use]
+pub fn hpa_name(object: &Object) -> Option<String> {
+    let name = object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "name"]);
+    if name.is_unknown() {
+        return None;
+    }
+    match name.text() {
+        Some(text) if !text.is_empty() => Some(text.to_owned()),
+        _ if object.path(&["metadata", "name"]).is_unknown() || object.name().is_empty() => None,
+        _ => Some(format!("keda-hpa-{}", object.name())),
+    }
+}
+
+/// One entry of `spec.triggers`.
+#[derive(Clone, Debug)]
+pub struct Trigger<'a> {
+    /// The entry.
+    pub node: Node<'a>,
+}
+
+impl<'a> Trigger<'a> {
+    /// Its type, where it is text.
+    #[must_use]
+    pub fn kind(&self) -> Option<&'a str> {
+        self.node.get("type").text()
+    }
+
+    /// Whether it is one of the two that become resource metrics of the HPA.
+    #[must_use]
+    pub fn is_resource(&self) -> bool {
+        matches!(self.kind(), Some("cpu" | "memory"))
+    }
+
+    /// Its metadata.
+    #[must_use]
+    pub fn metadata(&self) -> Node<'a> {
+        self.node.get("metadata")
+    }
+
+    /// Whether it names a TriggerAuthentication, or may.
+    #[must_use]
+    pub fn has_authentication(&self) -> bool {
+        let reference = self.node.get("authenticationRef");
+        reference.exists() || reference.is_unknown()
+    }
+}
+
+/// A trigger type with its article: "an `aws-sqs-queue`".
+pub(crate) fn with_article(kind: &str) -> String {
+    let vowel = kind.starts_with(['a', 'e', 'i', 'o', 'u']);
+    format!("{} `{}`", if vowel { "an" } else { "a" }, brief(kind))
+}
+
+/// Text short enough to stand in a message.
+pub(crate) fn brief(text: &str) -> String {
+    const LONGEST: usize = 32;
+    let line = text.split(['\n', '\r']).next().unwrap_or_default();
+    if line.chars().count() <= LONGEST && line.len() == text.len() {
+        return line.to_owned();
+    }
+    let cut: String = line.chars().take(LONGEST - 1).collect();
+    format!("{cut}…")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! How KEDA reads the text of a metadata value: JSON numbers, Go's booleans and durations.
+
+use crate::facts::duration::GoDuration;
+
+/// What a key's text is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// Any text.
+    String,
+    /// A whole number.
+    Int,
+    /// A whole number that is not negative.
+    Uint,
+    /// A number.
+    Float,
+    /// A boolean.
+    Bool,
+    /// A duration.
+    Duration,
+    /// Texts between separators.
+    List,
+    /// Whole numbers, or ranges of them, between separators.
+    Ints,
+    /// `key=value` between separators.
+    Map,
+    /// URL parameters: read leniently, so nothing is said about them.
+    Params,
+}
+
+impl Type {
+    /// The type of a name in the table.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Type> {
+        Some(match name {
+            "string" => Type::String,
+            "int" => Type::Int,
+            "uint" => Type::Uint,
+            "float" => Type::Float,
+            "bool" => Type::Bool,
+            "duration" => Type::Duration,
+            "list" => Type::List,
+            "ints" => Type::Ints,
+            "map" => Type::Map,
+            "params" => Type::Params,
+            _ => return None,
+        })
+    }
+
+    /// What a value should have been, where `text` cannot be read; `None` where it can.
+    #[must_use]
+    pub fn refuses(self, text: &str, separator: char, ranges: bool) -> Option<&'static str> {
+        let fine = match self {
+            Type::String | Type::List | Type::Params => true,
+            // JSON's null leaves the number as it was.
+            Type::Int | Type::Uint | Type::Float if text == "null" => true,
+            Type::Int => whole(text).is_some(),
+            Type::Uint => whole(text).is_some_and(|n| n >= 0),
+            Type::Float => number(text).is_some(),
+            Type::Bool => boolean(text).is_some(),
+            Type::Duration => GoDuration::parse(text)
+                .map_or_else(|_| text.parse::<i64>().is_ok_and(|ms| ms >= 0), |d| d.nanoseconds() >= 0),
+            Type::Ints => text.split(separator).map(str::trim).all(|item| match item.split_once('-') {
+                Some((from, to)) if ranges => whole(from).is_some() && whole(to).is_some(),
+                _ => whole(item).is_some(),
+            }),
+            Type::Map => text.split(separator).all(|item| item.matches('=').count() == 1),
+        };
+        if fine {
+            return None;
+        }
+        Some(match self {
+            Type::Int => "a whole number",
+            Type::Uint => "a whole number from 0 up",
+            Type::Float => "a plain number",
+            Type::Bool => "`true` or `false`",
+            Type::Duration => "a duration such as `30s`, or milliseconds",
+            Type::Ints => "a list of whole numbers",
+            Type::Map => "a list of `key=value` with one `=` each",
+            Type::String | Type::List | Type::Params => "text",
+        })
+    }
+}
+
+/// A number in JSON's grammar: no leading `+`, zero or dot, no per cent.
+#[must_use]
+pub fn number(text: &str) -> Option<f64> {
+    let rest = text.strip_prefix('-').unwrap_or(text);
+    let (mantissa, exponent) = match rest.find(['e', 'E']) {
+        Some(at) => (&rest[..at], Some(&rest[at + 1..])),
+        None => (rest, None),
+    };
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (mantissa, None),
+    };
+    let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
+    let exponent_fine = exponent.is_none_or(|e| digits(e.strip_prefix(['+', '-']).unwrap_or(e)));
+    if !digits(whole)
+        || (whole.len() > 1 && whole.starts_with('0'))
+        || !fraction.is_none_or(digits)
+        || !exponent_fine
+    {
+        return None;
+    }
+    text.parse::<f64>().ok().filter(|n| n.is_finite())
+}
+
+/// A whole number in JSON's grammar that fits 64 bits: `5.0` and `1e1` are none.
+#[must_use]
+pub fn whole(text: &str) -> Option<i64> {
+    number(text)?;
+    text.parse().ok()
+}
+
+/// A boolean as Go's `strconv.ParseBool` reads it.
+#[must_use]
+pub fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// What a number written in another spelling was meant to be: `70%`, `+70`, `070`, `.5`.
+#[must_use]
+pub fn plain_number(text: &str) -> Option<String> {
+    let body = text.trim().trim_end_matches('%').trim_start_matches('+');
+    let (sign, digits) = match body.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", body),
+    };
+    let stripped = digits.trim_start_matches('0');
+    let (lead, rest) = if stripped.is_empty() || stripped.starts_with(['.', 'e', 'E']) {
+        ("0", stripped)
+    } else {
+        ("", stripped)
+    };
+    let plain = format!("{sign}{lead}{}", rest.strip_suffix('.').unwrap_or(rest));
+    number(&plain).map(|_| plain)
+}

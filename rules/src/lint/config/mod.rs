@@ -1,0 +1,133 @@
+//! The configuration as written: `gpulint.yaml`, read and checked, every error at once.
+//!
+//! It is read from our own tree, so that each error has its place. Rules declare their own
+//! parameters; nothing here knows one. Where the file is found is the caller's business.
+
+mod reader;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use crate::lint::finding::Severity;
+use crate::lint::rule::Group;
+use crate::lint::settings::{
+    Override, ParamValue, Patterns, RuleSettings, Settings, WebhookSettings, find_rule,
+};
+use crate::platform::Platform;
+use crate::rules::RULES;
+use crate::source::{Source, read};
+
+pub use schema::schema;
+
+use reader::Reader;
+
+/// A configuration file.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    fail_on: Option<Threshold>,
+    platform: Platform,
+    rules: RuleTable,
+    overrides: Vec<OverrideTable>,
+    ignore: Patterns,
+    webhook: WebhookSettings,
+}
+
+/// From which severity on something happens; `None`: never.
+type Threshold = Option<Severity>;
+
+/// What is set by rule id and by group.
+#[derive(Clone, Debug, Default)]
+struct RuleTable {
+    rules: BTreeMap<&'static str, RuleSettings>,
+    groups: BTreeMap<Group, RuleSettings>,
+}
+
+#[derive(Clone, Debug)]
+struct OverrideTable {
+    /// Its `rules` are filled in when the configuration is resolved.
+    matches: Override,
+    rules: RuleTable,
+}
+
+/// Something wrong in a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}:{line}:{column}: {message}{}", did_you_mean(.suggestion.as_deref()))]
+pub struct ConfigError {
+    /// The file.
+    pub path: String,
+    /// From 1.
+    pub line: u32,
+    /// From 1, in Unicode scalar values.
+    pub column: u32,
+    /// What is wrong, lower case, without a full stop.
+    pub message: String,
+    /// What was probably meant.
+    pub suggestion: Option<String>,
+}
+
+fn did_you_mean(suggestion: Option<&str>) -> String {
+    suggestion.map_or_else(String::new, |s| format!("; did you mean `{s}`?"))
+}
+
+impl Config {
+    /// Reads a configuration. An empty file is the default configuration.
+    ///
+    /// # Errors
+    /// Everything that is wrong in it, in the order of the text.
+    pub fn parse(path: &str, text: &str) -> Result<Config, Vec<ConfigError>> {
+        let source = Source::from_text(path, text);
+        let documents = read(&source);
+        let mut reader = Reader::new(&source);
+        let config = reader.config(&documents);
+        let mut errors = reader.errors;
+        if errors.is_empty() {
+            return Ok(config);
+        }
+        errors.sort_by_key(|e| (e.line, e.column));
+        Err(errors)
+    }
+
+    /// What the configuration means: groups spread over their rules.
+    #[must_use]
+    pub fn resolve(&self) -> Settings {
+        Settings {
+            fail_on: self.fail_on.unwrap_or(Settings::default().fail_on),
+            platform: self.platform.clone(),
+            rules: self.rules.resolve(),
+            overrides: self
+                .overrides
+                .iter()
+                .map(|o| Override { rules: o.rules.resolve(), ..o.matches.clone() })
+                .collect(),
+            ignore_paths: self.ignore.clone(),
+            webhook: self.webhook.clone(),
+            ..Settings::default()
+        }
+    }
+}
+
+impl RuleTable {
+    /// By rule: what its group says, and over it what its own entry says. An entry of its own
+    /// turns a rule on again that its group turns off.
+    fn resolve(&self) -> BTreeMap<String, RuleSettings> {
+        let mut out = BTreeMap::new();
+        for rule in RULES {
+            let group = self.groups.get(&rule.group);
+            let own = self.rules.get(rule.id);
+            let settings = match (own, group) {
+                (None, None) => continue,
+                (Some(own), None) => own.clone(),
+                (None, Some(group)) => group.clone(),
+                (Some(own), Some(group)) => {
+                    let mut settings = own.over(group);
+                    settings.enabled = own.enabled.or(group.enabled.map(|_| true));
+                    settings
+                }
+            };
+            out.insert(rule.id.to_owned(), settings);
+        }
+        out
+    }
+}

@@ -1,0 +1,386 @@
+//! Reads the tree of a configuration file and notes everything that is wrong with it.
+
+use globset::Glob;
+
+use super::{
+    BTreeMap, Config, ConfigError, Group, Override, OverrideTable, ParamValue, Patterns, Platform, RULES,
+    RuleSettings, RuleTable, Severity, Threshold, WebhookSettings, find_rule,
+};
+use crate::facts::suggest;
+use crate::facts::timezone;
+use crate::lint::rule::{Param, ParamDefault, Rule};
+use crate::platform::Version;
+use crate::source::{Document, Source};
+use crate::tree::Span;
+use crate::tree::node::{Node, Shape};
+use crate::tree::scalar::Scalar;
+
+/// The keys of each map; the schema is held to them by a test.
+pub(super) const ROOT: &[&str] = &["fail-on", "platform", "rules", "overrides", "ignore", "webhook"];
+pub(super) const PLATFORM: &[&str] = &["karpenter", "keda", "kubernetes", "eks", "region", "timezone"];
+pub(super) const OVERRIDE: &[&str] = &["paths", "namespaces", "kinds", "names", "rules"];
+pub(super) const WEBHOOK: &[&str] = &["deny", "warn", "mutate", "exempt-namespaces", "forbid-suppressions"];
+
+const SEVERITIES: &[Severity] = &[Severity::Error, Severity::Warning, Severity::Info];
+
+pub(super) struct Reader<'s> {
+    source: &'s Source,
+    pub(super) errors: Vec<ConfigError>,
+}
+
+impl<'s> Reader<'s> {
+    pub(super) fn new(source: &'s Source) -> Self {
+        Reader { source, errors: Vec::new() }
+    }
+
+    pub(super) fn config(&mut self, documents: &[Document]) -> Config {
+        for document in documents {
+            for problem in &document.problems {
+                self.error(Some(problem.span), problem.message.clone(), None);
+            }
+        }
+        if let Some(second) = documents.get(1) {
+            let message = "a configuration is one document; this is a second one";
+            self.error(Some(second.span), message.to_owned(), None);
+        }
+        let mut config = Config::default();
+        let Some(tree) = documents.first().and_then(|d| d.tree.as_ref()) else {
+            return config;
+        };
+        let root = Node::new(tree, 0);
+        for (key, node) in self.map(&root, ROOT, "") {
+            match key {
+                "fail-on" => config.fail_on = self.threshold(&node, "never"),
+                "platform" => config.platform = self.platform(&node),
+                "rules" => config.rules = self.rules(&node),
+                "overrides" => {
+                    config.overrides =
+                        self.list(&node).iter().filter_map(|item| self.override_table(item)).collect();
+                }
+                "ignore" => config.ignore = self.globs(&node),
+                "webhook" => config.webhook = self.webhook(&node),
+                _ => {}
+            }
+        }
+        config
+    }
+
+    fn platform(&mut self, node: &Node<'_>) -> Platform {
+        let mut platform = Platform::default();
+        for (key, node) in self.map(node, PLATFORM, " of `platform`") {
+            match key {
+                "karpenter" => self.version(&node, &mut platform.karpenter),
+                "keda" => self.version(&node, &mut platform.keda),
+                "kubernetes" => self.version(&node, &mut platform.kubernetes),
+                "eks" => platform.eks = self.bool(&node).unwrap_or(platform.eks),
+                "region" => platform.region = self.string(&node),
+                "timezone" => platform.timezone = self.timezone(&node),
+                _ => {}
+            }
+        }
+        platform
+    }
+
+    fn timezone(&mut self, node: &Node<'_>) -> Option<String> {
+        let name = self.string(node)?;
+        if timezone::is_known(&name) {
+            return Some(name);
+        }
+        let message = format!("there is no time zone `{name}`");
+        self.error(place(node), message, timezone::nearest(&name));
+        None
+    }
+
+    fn override_table(&mut self, node: &Node<'_>) -> Option<OverrideTable> {
+        let mut matches = Override::default();
+        let mut rules = None;
+        let faults = self.errors.len();
+        for (key, node) in self.map(node, OVERRIDE, " of an override") {
+            match key {
+                "paths" => matches.paths = self.globs(&node),
+                "namespaces" => matches.namespaces = self.globs(&node),
+                "names" => matches.names = self.globs(&node),
+                "kinds" => matches.kinds = self.strings(&node),
+                "rules" => rules = Some(self.rules(&node)),
+                _ => {}
+            }
+        }
+        if rules.is_none() && self.errors.len() == faults {
+            self.error(place(node), "the override has no `rules`".to_owned(), None);
+        }
+        rules.map(|rules| OverrideTable { matches, rules })
+    }
+
+    fn webhook(&mut self, node: &Node<'_>) -> WebhookSettings {
+        let mut webhook = WebhookSettings::default();
+        for (key, node) in self.map(node, WEBHOOK, " of `webhook`") {
+            match key {
+                "deny" => webhook.deny = self.threshold(&node, "off").unwrap_or_default(),
+                "warn" => webhook.warn = self.threshold(&node, "off").unwrap_or_default(),
+                "mutate" => self.mutate(&node, &mut webhook),
+                "exempt-namespaces" => webhook.exempt_namespaces = self.strings(&node),
+                "forbid-suppressions" => webhook.forbid_suppressions = self.rule_ids(&node),
+                _ => {}
+            }
+        }
+        webhook
+    }
+
+    fn mutate(&mut self, node: &Node<'_>, webhook: &mut WebhookSettings) {
+        if node.is_sequence() {
+            webhook.mutate_rules = self.rule_ids(node);
+            return;
+        }
+        match word(node).as_deref() {
+            Some("safe") => {}
+            Some("off") => webhook.mutate = false,
+            _ => self.expected(node, "`safe`, `off` or a list of rules", &["safe", "off"]),
+        }
+    }
+
+    fn rule_ids(&mut self, node: &Node<'_>) -> Vec<String> {
+        let mut out = Vec::new();
+        for item in self.list(node) {
+            let Some(id) = self.string(&item) else {
+                continue;
+            };
+            if find_rule(&id).is_some() {
+                out.push(id);
+            } else {
+                let near = suggest::nearest(&id, RULES.iter().map(|r| r.id));
+                self.error(place(&item), format!("unknown rule `{id}`"), near);
+            }
+        }
+        out
+    }
+
+    fn rules(&mut self, node: &Node<'_>) -> RuleTable {
+        let mut table = RuleTable::default();
+        if !node.is_mapping() {
+            self.expected(node, "a map of rules", &[]);
+            return table;
+        }
+        for (name, node) in node.entries() {
+            if let Some(rule) = find_rule(name) {
+                let settings = self.rule(&node, Some(rule), name);
+                table.rules.insert(rule.id, settings);
+            } else if let Some(group) = Group::ALL.iter().find(|g| g.name() == name) {
+                let settings = self.rule(&node, None, name);
+                table.groups.insert(*group, settings);
+            } else {
+                let groups = Group::ALL.iter().map(|g| g.name());
+                let near = suggest::nearest(name, RULES.iter().map(|r| r.id).chain(groups));
+                self.error(node.key_span(), format!("unknown rule `{name}`"), near);
+            }
+        }
+        table
+    }
+
+    /// What is set for a rule, or for a group where there is no rule.
+    pub(super) fn rule(&mut self, node: &Node<'_>, rule: Option<&'static Rule>, name: &str) -> RuleSettings {
+        let mut settings = RuleSettings::default();
+        if !node.is_mapping() {
+            match word(node).as_deref() {
+                Some("off") => settings.enabled = Some(false),
+                Some("on") => settings.enabled = Some(true),
+                Some(text) if severity(text).is_some() => {
+                    settings.enabled = Some(true);
+                    settings.severity = severity(text);
+                }
+                _ => self.expected(
+                    node,
+                    "`off`, `on`, `error`, `warning`, `info` or a map",
+                    &["off", "on", "error", "warning", "info"],
+                ),
+            }
+            return settings;
+        }
+        let params = rule.map_or(&[] as &[Param], |r| r.params);
+        let mut keys = vec!["severity", "enabled"];
+        keys.extend(params.iter().map(|p| p.name));
+        for (key, node) in self.map(node, &keys, &format!(" of `{name}`")) {
+            match key {
+                "severity" => match word(&node).as_deref().and_then(severity) {
+                    Some(severity) => settings.severity = Some(severity),
+                    None => {
+                        self.expected(&node, "`error`, `warning` or `info`", &["error", "warning", "info"])
+                    }
+                },
+                "enabled" => settings.enabled = self.bool(&node),
+                _ => {
+                    if let Some(param) = params.iter().find(|p| p.name == key)
+                        && let Some(value) = self.param(&node, param)
+                    {
+                        settings.params.insert(key.to_owned(), value);
+                    }
+                }
+            }
+        }
+        settings
+    }
+
+    fn param(&mut self, node: &Node<'_>, param: &Param) -> Option<ParamValue> {
+        match param.default {
+            ParamDefault::Int { min, max, .. } => match node.int() {
+                Some(value) if (min..=max).contains(&value) => Some(ParamValue::Int(value)),
+                Some(value) => {
+                    let message = format!("`{}` is {value}, not {min} to {max}", param.name);
+                    self.error(place(node), message, None);
+                    None
+                }
+                None => {
+                    self.expected(node, &format!("a whole number from {min} to {max}"), &[]);
+                    None
+                }
+            },
+            ParamDefault::Strings(_) => {
+                let faults = self.errors.len();
+                let value = self.strings(node);
+                (self.errors.len() == faults).then_some(ParamValue::Strings(value))
+            }
+        }
+    }
+
+    /// A severity, or `never`, or `off` where that is how one says never there.
+    fn threshold(&mut self, node: &Node<'_>, never: &str) -> Option<Threshold> {
+        match word(node).as_deref() {
+            Some("never") => Some(None),
+            Some("off") if never == "off" => Some(None),
+            Some(text) if severity(text).is_some() => Some(severity(text)),
+            _ => {
+                let expected = format!("`error`, `warning`, `info` or `{never}`");
+                self.expected(node, &expected, &["error", "warning", "info", never]);
+                None
+            }
+        }
+    }
+
+    /// The text as it is written counts: unquoted, 1.10 is the number 1.1.
+    fn version(&mut self, node: &Node<'_>, version: &mut Version) {
+        let text = match node.scalar() {
+            Some(Scalar::Str(text)) => Some(text),
+            Some(Scalar::Float(_) | Scalar::Int(_)) => self.written(node),
+            _ => None,
+        };
+        match text.and_then(Version::parse) {
+            Some(read) => *version = read,
+            None => self.expected(node, "a version such as \"1.14\"", &[]),
+        }
+    }
+
+    fn bool(&mut self, node: &Node<'_>) -> Option<bool> {
+        let value = node.bool();
+        if value.is_none() {
+            self.expected(node, "`true` or `false`", &[]);
+        }
+        value
+    }
+
+    /// Not [`Node::text`]: nothing is a placeholder in a configuration.
+    fn string(&mut self, node: &Node<'_>) -> Option<String> {
+        if let Some(Scalar::Str(text)) = node.scalar() {
+            return Some(text.to_owned());
+        }
+        self.expected(node, "a string", &[]);
+        None
+    }
+
+    fn strings(&mut self, node: &Node<'_>) -> Vec<String> {
+        let items = self.list(node);
+        items.iter().filter_map(|item| self.string(item)).collect()
+    }
+
+    fn globs(&mut self, node: &Node<'_>) -> Patterns {
+        let mut globs = Vec::new();
+        for item in self.list(node) {
+            let Some(text) = self.string(&item) else {
+                continue;
+            };
+            match Glob::new(&text) {
+                Ok(_) => globs.push(text),
+                Err(error) => {
+                    let message = format!("bad glob `{text}`: {}", error.kind());
+                    self.error(place(&item), message, None);
+                }
+            }
+        }
+        Patterns::new(&globs).unwrap_or_else(|message| {
+            self.error(place(node), message, None);
+            Patterns::default()
+        })
+    }
+
+    fn list<'a>(&mut self, node: &Node<'a>) -> Vec<Node<'a>> {
+        if !node.is_sequence() {
+            self.expected(node, "a list", &[]);
+        }
+        node.items().collect()
+    }
+
+    /// The entries of a map whose keys are known and that are not null: null says nothing.
+    fn map<'a>(&mut self, node: &Node<'a>, keys: &[&str], of: &str) -> BTreeMap<&'a str, Node<'a>> {
+        if !node.is_mapping() && (node.exists() || !of.is_empty()) {
+            self.expected(node, "a map", &[]);
+        }
+        let mut out = BTreeMap::new();
+        for (key, child) in node.entries() {
+            if !keys.contains(&key) {
+                let near = suggest::nearest(key, keys.iter().copied());
+                self.error(child.key_span(), format!("unknown key `{key}`{of}"), near);
+            } else if child.exists() {
+                out.insert(key, child);
+            }
+        }
+        out
+    }
+
+    /// The value is of the wrong type or none of the words that are allowed.
+    fn expected(&mut self, node: &Node<'_>, what: &str, words: &[&str]) {
+        let found = match node.shape() {
+            Shape::Mapping => "a map".to_owned(),
+            Shape::Sequence => "a list".to_owned(),
+            _ if !node.exists() => "nothing".to_owned(),
+            _ => format!("`{}`", self.written(node).unwrap_or_default()),
+        };
+        let near = word(node).and_then(|w| suggest::nearest(&w, words.iter().copied()));
+        self.error(place(node), format!("expected {what}, found {found}"), near);
+    }
+
+    /// The first line of a value as it stands in the file.
+    fn written(&self, node: &Node<'_>) -> Option<&'s str> {
+        let span = node.span()?;
+        let text = self.source.text().get(span.start as usize..span.end as usize)?;
+        text.lines().next()
+    }
+
+    fn error(&mut self, span: Option<Span>, message: String, suggestion: Option<&str>) {
+        let at = span.map_or(0, |s| s.start);
+        let position = self.source.lines().position(self.source.text(), at);
+        self.errors.push(ConfigError {
+            path: self.source.path().to_owned(),
+            line: position.line,
+            column: position.column,
+            message,
+            suggestion: suggestion.map(str::to_owned),
+        });
+    }
+}
+
+/// Where a value stands; its key where nothing is written.
+fn place(node: &Node<'_>) -> Option<Span> {
+    node.span().filter(|s| s.start < s.end).or_else(|| node.key_span()).or_else(|| node.span())
+}
+
+/// A word of a fixed set. Kubernetes' reader takes `on` and `off` for booleans.
+fn word(node: &Node<'_>) -> Option<String> {
+    match node.scalar()? {
+        Scalar::Bool(true) => Some("on".to_owned()),
+        Scalar::Bool(false) => Some("off".to_owned()),
+        Scalar::Str(text) => Some(text.to_owned()),
+        _ => None,
+    }
+}
+
+fn severity(word: &str) -> Option<Severity> {
+    SEVERITIES.iter().copied().find(|s| s.name() == word)
+}

@@ -1,0 +1,177 @@
+//! The configuration as a JSON Schema, made from the rule table, for editors.
+
+use serde_json::{Map, Value, json};
+
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Group, Param, ParamDefault, Rule};
+use crate::lint::settings::WebhookSettings;
+use crate::platform::Platform;
+use crate::rules::RULES;
+
+/// The JSON Schema (2020-12) of `gpulint.yaml`.
+#[must_use]
+pub fn schema() -> Value {
+    let platform = Platform::default();
+    let webhook = WebhookSettings::default();
+    let version = |default: String, about: &str| json!({"$ref": "#/$defs/version", "default": default, "description": about});
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "https://gpulint.dev/schemas/config.json",
+        "title": "gpulint.yaml",
+        "type": ["object", "null"],
+        "additionalProperties": false,
+        "properties": {
+            "fail-on": {
+                "enum": ["error", "warning", "info", "never"],
+                "default": "warning",
+                "description": "Findings of this severity or a worse one fail a run"
+            },
+            "platform": {
+                "type": ["object", "null"],
+                "additionalProperties": false,
+                "description": "What the cluster runs on",
+                "properties": {
+                    "karpenter": version(platform.karpenter.to_string(), "Karpenter's minor version"),
+                    "keda": version(platform.keda.to_string(), "KEDA's minor version"),
+                    "kubernetes": version(platform.kubernetes.to_string(), "Kubernetes' minor version"),
+                    "eks": {"type": "boolean", "default": platform.eks, "description": "Whether the API server is EKS's"},
+                    "region": {"type": "string", "description": "The AWS region: what it does not offer is found"},
+                    "timezone": {"type": "string", "description": "The IANA time zone people think in"}
+                }
+            },
+            "rules": {"$ref": "#/$defs/rules", "description": "What is set by rule or by group; a rule's own entry wins"},
+            "overrides": {
+                "type": ["array", "null"],
+                "description": "Rules that are set otherwise for some objects; later ones win",
+                "items": {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "required": ["rules"],
+                    "properties": {
+                        "paths": strings("Globs of paths"),
+                        "namespaces": strings("Globs of namespaces"),
+                        "kinds": strings("Kinds, exact"),
+                        "names": strings("Globs of names"),
+                        "rules": {"$ref": "#/$defs/rules"}
+                    }
+                }
+            },
+            "ignore": strings("Globs of paths that are not read"),
+            "webhook": {
+                "type": ["object", "null"],
+                "additionalProperties": false,
+                "description": "What the admission webhook does",
+                "properties": {
+                    "deny": threshold(webhook.deny, "Findings of this severity or a worse one deny a request"),
+                    "warn": threshold(webhook.warn, "Findings of this severity or a worse one become warnings"),
+                    "mutate": {
+                        "description": "Which fixes are sent: the safe ones, none, or also those of these rules",
+                        "default": "safe",
+                        "anyOf": [{"enum": ["safe", "off", false]}, rule_ids()]
+                    },
+                    "exempt-namespaces": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "default": webhook.exempt_namespaces,
+                        "description": "Namespaces that are never judged"
+                    },
+                    "forbid-suppressions": with_about(rule_ids(), "Rules that an annotation may not suppress")
+                }
+            }
+        },
+        "$defs": {
+            "version": {"type": ["string", "number"], "pattern": r"^v?[0-9]+\.[0-9]+(\.[0-9]+)?$"},
+            "severity": {"enum": ["error", "warning", "info"]},
+            // Kubernetes' reader, and so ours, takes unquoted `on` and `off` for booleans.
+            "level": {"enum": ["off", "on", "error", "warning", "info", true, false]},
+            "rules": {
+                "type": ["object", "null"],
+                "additionalProperties": false,
+                "properties": rules()
+            }
+        }
+    })
+}
+
+fn rules() -> Map<String, Value> {
+    let groups = Group::ALL.iter().map(|group| {
+        let about = format!("Every rule of the group {}", group.name());
+        (group.name().to_owned(), setting(&about, None, &[]))
+    });
+    let rules = RULES.iter().map(|rule: &&Rule| {
+        let value = setting(rule.summary(), Some(rule.severity), rule.params);
+        (rule.id.to_owned(), value)
+    });
+    groups.chain(rules).collect()
+}
+
+fn setting(about: &str, severity: Option<Severity>, params: &[Param]) -> Value {
+    let mut own = json!({"$ref": "#/$defs/severity"});
+    if let Some(severity) = severity {
+        own["default"] = severity.name().into();
+    }
+    let mut properties = Map::new();
+    properties.insert("severity".to_owned(), own);
+    properties.insert("enabled".to_owned(), json!({"type": "boolean"}));
+    for param in params {
+        let value = match param.default {
+            ParamDefault::Int { default, min, max } => json!({
+                "type": "integer", "minimum": min, "maximum": max, "default": default
+            }),
+            ParamDefault::Strings(default) => json!({
+                "type": "array", "items": {"type": "string"}, "default": default
+            }),
+        };
+        properties.insert(param.name.to_owned(), with_about(value, param.about));
+    }
+    json!({
+        "description": about,
+        "anyOf": [
+            {"$ref": "#/$defs/level"},
+            {"type": "object", "additionalProperties": false, "properties": properties}
+        ]
+    })
+}
+
+fn strings(about: &str) -> Value {
+    json!({"type": ["array", "null"], "items": {"type": "string"}, "description": about})
+}
+
+fn rule_ids() -> Value {
+    let ids: Vec<&str> = RULES.iter().map(|r| r.id).collect();
+    json!({"type": "array", "items": {"enum": ids}})
+}
+
+fn threshold(default: Option<Severity>, about: &str) -> Value {
+    json!({
+        "enum": ["error", "warning", "info", "off", "never", false],
+        "default": default.map_or("off", Severity::name),
+        "description": about
+    })
+}
+
+fn with_about(mut value: Value, about: &str) -> Value {
+    value["description"] = about.into();
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reader;
+    use super::schema;
+
+    #[test]
+    fn the_schema_has_the_keys_that_are_read() {
+        let schema = schema();
+        let properties = &schema["properties"];
+        for (map, keys) in [
+            (&schema, reader::ROOT),
+            (&properties["platform"], reader::PLATFORM),
+            (&properties["webhook"], reader::WEBHOOK),
+            (&properties["overrides"]["items"], reader::OVERRIDE),
+        ] {
+            let map = map["properties"].as_object().unwrap();
+            assert_eq!(map.keys().map(String::as_str).collect::<Vec<_>>(), keys);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Edits of flow collections, JSON files among them: commas, and lines where members have lines
+//! of their own.
+
+use serde_json::Value;
+
+use super::editor::Editor;
+use super::write::Style;
+use crate::lint::fix::text::piece_table::Change;
+use crate::tree::SlotKind;
+
+impl Editor<'_> {
+    /// How to write in a flow collection: as its members are written.
+    pub(super) fn flow_style(&self, slot: u32) -> Style {
+        let layout = &self.layout;
+        let mut style = self.style.clone();
+        style.json = self.is_json();
+        let mut at = Some(slot);
+        while let Some(collection) = at.filter(|at| layout.is_flow(*at)) {
+            if let Some(first) = layout.tree.children(collection).next()
+                && let Some(key) = layout.key(first)
+            {
+                style.json |= layout.text[key].starts_with('"');
+            }
+            at = layout.parent(collection);
+        }
+        if layout.kind(slot) == SlotKind::FlowSequence {
+            // A list of quoted texts gets a quoted text.
+            let mut quotes = layout.tree.children(slot).map(|item| {
+                let quoted = layout.kind(item) == SlotKind::Quoted;
+                quoted.then(|| layout.text[layout.span(item)].chars().next())
+            });
+            if let Some(Some(Some(quote))) = quotes.next()
+                && quotes.all(|other| other == Some(Some(quote)))
+            {
+                style.quote = quote;
+                style.quoted = true;
+            }
+        }
+        style
+    }
+
+    /// Whether the last member of a flow collection has a line of its own.
+    pub(super) fn spreads(&self, slot: u32) -> bool {
+        let last = self.layout.tree.children(slot).last();
+        last.and_then(|last| self.member_start(last)).is_some_and(|start| self.layout.is_first(start))
+    }
+
+    /// Where a member or an item begins; properties before it are not looked for.
+    fn member_start(&self, slot: u32) -> Option<usize> {
+        Some(match self.layout.key(slot) {
+            Some(key) => key.start,
+            None => self.layout.span(slot).start,
+        })
+    }
+
+    /// Where a member or an item ends: a value that is not written ends behind its colon.
+    fn member_end(&self, slot: u32) -> usize {
+        let span = self.layout.span(slot);
+        if span.is_empty()
+            && let Some(after) = self.layout.after_colon(slot)
+        {
+            return after.max(span.end);
+        }
+        span.end
+    }
+
+    /// A new member's text. One with a line of its own may hold lines.
+    fn member(
+        &self,
+        style: &Style,
+        key: Option<&str>,
+        value: &Value,
+        column: Option<usize>,
+        colon: &str,
+    ) -> String {
+        let value = match column {
+            Some(column) if style.json => style.pretty(value, column),
+            _ => style.flow(value),
+        };
+        match key {
+            Some(key) => format!("{}{colon}{value}", style.flow_key(key)),
+            None => value,
+        }
+    }
+
+    /// Appends to a flow collection.
+    pub(super) fn add_to_flow(&self, slot: u32, key: Option<&str>, value: &Value) -> Option<Vec<Change>> {
+        let layout = &self.layout;
+        let style = self.flow_style(slot);
+        let children = layout.children(slot);
+        let span = layout.span(slot);
+        let close = span.end.checked_sub(1)?;
+        let Some(last) = children.last() else {
+            return self.fill(slot, key, value, &style);
+        };
+        let end = self.member_end(*last);
+        let start = self.member_start(*last)?;
+        let colon = self.colon(*last);
+        // A comma behind the last one stays the last.
+        let comma = layout.skip_space(end);
+        let trailing = layout.text[comma..close].starts_with(',');
+        if layout.is_first(start) {
+            let column = layout.column(start);
+            let member = self.member(&style, key, value, Some(column), colon);
+            let line = style.line(column);
+            let last_byte = if trailing { comma + 1 } else { end };
+            let mut line_end = layout.line_end(last_byte);
+            if line_end > close {
+                line_end = last_byte;
+            }
+            return Some(if trailing {
+                vec![Change::insert(line_end, format!("{line}{member},"))]
+            } else if line_end == last_byte {
+                vec![Change::insert(end, format!(",{line}{member}"))]
+            } else {
+                vec![Change::insert(end, ","), Change::insert(line_end, format!("{line}{member}"))]
+            });
+        }
+        let member = self.member(&style, key, value, None, colon);
+        let gap = match children.as_slice() {
+            [.., before, _] => {
+                let comma = layout.skip_space(self.member_end(*before)) + 1;
+                if comma < start { " " } else { "" }
+            }
+            _ if colon == ":" => "",
+            _ => " ",
+        };
+        Some(if trailing {
+            vec![Change::insert(comma + 1, format!("{gap}{member},"))]
+        } else {
+            vec![Change::insert(end, format!(",{gap}{member}"))]
+        })
+    }
+
+    /// The colon as a member writes it: JSON without blanks has none behind it.
+    fn colon(&self, slot: u32) -> &'static str {
+        let layout = &self.layout;
+        match (layout.key(slot), layout.after_colon(slot)) {
+            (Some(key), Some(after))
+                if after == layout.span(slot).start
+                    && layout.text[key.clone()].ends_with(['"', '\''])
+                    && !layout.span(slot).is_empty() =>
+            {
+                ":"
+            }
+            (None, _) => {
+                // An item: what its collection's own key does.
+                match layout.parent(slot).filter(|p| layout.is_flow(*p) && layout.key(*p).is_some()) {
+                    Some(parent) if layout.parent(parent).is_some_and(|p| layout.is_flow(p)) => {
+                        self.colon(parent)
+                    }
+                    _ => ": ",
+                }
+            }
+            _ => ": ",
+        }
+    }
+
+    /// The first member of an empty flow collection.
+    fn fill(&self, slot: u32, key: Option<&str>, value: &Value, style: &Style) -> Option<Vec<Change>> {
+        let layout = &self.layout;
+        let span = layout.span(slot);
+        let inside = span.start + 1..span.end.checked_sub(1)?;
+        if layout.text[inside.clone()].contains('#') {
+            return None;
+        }
+        let parent = layout.parent(slot);
+        let spread =
+            style.json && parent.is_some_and(|parent| layout.is_flow(parent) && self.spreads(parent));
+        let colon = match parent {
+            Some(parent) if layout.is_flow(parent) => self.colon(slot),
+            _ => ": ",
+        };
+        let text = if spread {
+            let start = self.member_start(slot)?;
+            let column = layout.column(start);
+            let deeper = column + style.step;
+            format!(
+                "{}{}{}",
+                style.line(deeper),
+                self.member(style, key, value, Some(deeper), colon),
+                style.line(column)
+            )
+        } else {
+            self.member(style, key, value, None, colon)
+        };
+        Some(vec![Change::new(inside, text)])
+    }
+
+    /// Inserts an item into a flow list.
+    pub(super) fn insert_in_flow(&self, list: u32, index: usize, value: &Value) -> Option<Vec<Change>> {
+        let layout = &self.layout;
+        let children = layout.children(list);
+        let Some(next) = children.get(index) else {
+            return self.add_to_flow(list, None, value);
+        };
+        let style = self.flow_style(list);
+        let start = self.member_start(*next)?;
+        let before = layout.text[..start].chars().next_back();
+        // Properties before the item are not known here.
+        if !before.is_some_and(|c| matches!(c, ' ' | '\t' | '\n' | ',' | '[')) {
+            return None;
+        }
+        let colon = self.colon(*next);
+        Some(vec![if layout.is_first(start) {
+            let column = layout.column(start);
+            let member = self.member(&style, None, value, Some(column), colon);
+            Change::insert(start, format!("{member},{}", style.line(column)))
+        } else {
+            let member = self.member(&style, None, value, None, colon);
+            Change::insert(start, format!("{member}, "))
+        }])
+    }
+
+    /// Puts a value in the place of another in a flow collection.
+    pub(super) fn replace_in_flow(&self, slot: u32, value: &Value) -> Option<Vec<Change>> {
+        let layout = &self.layout;
+        let parent = layout.parent(slot)?;
+        let mut style = self.flow_style(parent);
+        let span = layout.span(slot);
+        if layout.kind(slot) == SlotKind::Quoted {
+            style.quoted = true;
+            let quote = layout.text[span.clone()].chars().next();
+            style.quote = quote.unwrap_or(style.quote);
+        }
+        let start = self.member_start(slot)?;
+        let text = if style.json && layout.is_first(start) {
+            style.pretty(value, layout.column(start))
+        } else {
+            style.flow(value)
+        };
+        if !span.is_empty() {
+            return Some(vec![Change::new(span, text)]);
+        }
+        match (layout.key(slot), layout.after_colon(slot)) {
+            (Some(_), Some(after)) => {
+                let blanks = after..layout.skip_blanks(after);
+                Some(vec![Change::new(blanks, format!(" {text}"))])
+            }
+            (Some(key), None) => Some(vec![Change::insert(key.end, format!(": {text}"))]),
+            (None, _) => None,
+        }
+    }
+
+    /// Removes a member or an item with its comma.
+    pub(super) fn remove_from_flow(&self, slot: u32, parent: u32) -> Option<Vec<Change>> {
+        let layout = &self.layout;
+        let span = layout.span(parent);
+        let close = span.end.checked_sub(1)?;
+        let children = layout.children(parent);
+        let at = children.iter().position(|child| *child == slot)?;
+        let start = self.member_start(slot)?;
+        let end = self.member_end(slot);
+        let comma = layout.skip_space(end);
+        let has_comma = layout.text[comma..close].starts_with(',');
+        if children.len() == 1 {
+            let inside = &layout.text[span.start + 1..close];
+            return (!inside.contains('#')).then(|| vec![Change::delete(span.start + 1..close)]);
+        }
+        if children.get(at + 1).is_some() {
+            if !has_comma {
+                return None;
+            }
+            // Up to the next one, but not over a comment of that one.
+            let line_end = layout.line_end(comma);
+            let rest = layout.skip_blanks(comma + 1);
+            let ends_line = rest >= line_end || layout.text[rest..close].starts_with('#');
+            let until = if ends_line { layout.skip_space(line_end) } else { rest };
+            return (until <= close).then(|| vec![Change::delete(start..until)]);
+        }
+        let before = self.member_end(children[at.checked_sub(1)?]);
+        let own_comma = layout.skip_space(before);
+        if !layout.text[own_comma..close].starts_with(',') {
+            return None;
+        }
+        let last = if has_comma { comma + 1 } else { end };
+        if !layout.is_first(start) {
+            // A comma behind the last one stays.
+            return Some(vec![Change::delete(before..if has_comma { comma } else { end })]);
+        }
+        // Its line goes; the comma before it goes where none stands behind the last one.
+        let line = layout.line_start(start);
+        let mut until = layout.line_end(last);
+        if until > close {
+            until = last;
+        }
+        let mut changes = vec![Change::delete(layout.before_line_end(line)..until)];
+        if !has_comma {
+            changes.push(Change::delete(own_comma..own_comma + 1));
+        }
+        Some(changes)
+    }
+}

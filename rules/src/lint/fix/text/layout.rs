@@ -1,0 +1,359 @@
+//! Where things stand: lines, columns, colons and dashes around the nodes of a tree.
+//!
+//! A tree knows the spans of keys and values. An editor must know more: where the colon or the
+//! dash is, where the lines of an entry begin and end, which comments belong to it. What is
+//! written in a way that these questions have no plain answer is `None`, and is not edited.
+
+use std::ops::Range;
+
+use crate::tree::{NONE, SlotKind, Tree};
+
+/// A document's tree and the part of the text around it.
+pub(super) struct Layout<'t> {
+    pub(super) tree: &'t Tree,
+    pub(super) text: &'t str,
+    /// The part of the text that may be edited; it begins at the start of a line.
+    pub(super) range: Range<usize>,
+}
+
+/// How a value of a block collection is written.
+pub(super) struct Written {
+    /// After the colon or the dash: properties and what stands on the same line, or a flow
+    /// collection or quoted text that goes on below.
+    pub(super) head: Range<usize>,
+    /// From the end of the head's line to the end of the value, where it is written below.
+    pub(super) rest: Option<Range<usize>>,
+}
+
+impl<'t> Layout<'t> {
+    pub(super) fn new(tree: &'t Tree, range: Range<usize>) -> Layout<'t> {
+        Layout { tree, text: &tree.text, range }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+
+    fn byte(&self, at: usize) -> Option<u8> {
+        (at < self.range.end).then(|| self.bytes()[at])
+    }
+
+    pub(super) fn line_start(&self, at: usize) -> usize {
+        // What stands around the range is asked for its columns, too.
+        let from = if at < self.range.start { 0 } else { self.range.start };
+        self.text[from..at].rfind('\n').map_or(from, |n| from + n + 1)
+    }
+
+    /// The text of the range from a place on.
+    fn from(&self, at: usize) -> &'t str {
+        &self.text[at..self.range.end.max(at)]
+    }
+
+    /// The end of the line's content, before its line end.
+    pub(super) fn line_end(&self, at: usize) -> usize {
+        match self.from(at).find('\n') {
+            Some(n) if n > 0 && self.bytes()[at + n - 1] == b'\r' => at + n - 1,
+            Some(n) => at + n,
+            None => self.range.end.max(at),
+        }
+    }
+
+    /// The start of the line below.
+    pub(super) fn next_line(&self, at: usize) -> usize {
+        let rest = self.from(at);
+        rest.find('\n').map_or(at + rest.len(), |n| at + n + 1)
+    }
+
+    /// The line end in use around a place.
+    pub(super) fn eol(&self, at: usize) -> &'static str {
+        let here = self.from(at).find('\n').map(|n| at + n);
+        let end = here.or_else(|| self.text[..at].rfind('\n'));
+        match end {
+            Some(n) if n > 0 && self.bytes()[n - 1] == b'\r' => "\r\n",
+            _ => "\n",
+        }
+    }
+
+    /// What stands before a place on its line; a byte order mark is nothing.
+    fn lead(&self, at: usize) -> &'t str {
+        self.text[self.line_start(at)..at].trim_start_matches('\u{FEFF}')
+    }
+
+    /// The column of a place, from 0.
+    pub(super) fn column(&self, at: usize) -> usize {
+        self.lead(at).chars().count()
+    }
+
+    /// Whether only blanks stand before a place on its line.
+    pub(super) fn is_first(&self, at: usize) -> bool {
+        self.lead(at).bytes().all(|b| b == b' ')
+    }
+
+    /// Whether only blanks and dashes stand before a place on its line.
+    pub(super) fn is_compact(&self, at: usize) -> bool {
+        self.lead(at).bytes().all(|b| matches!(b, b' ' | b'-'))
+    }
+
+    /// The first place from here that is no blank.
+    pub(super) fn skip_blanks(&self, mut at: usize) -> usize {
+        while matches!(self.byte(at), Some(b' ' | b'\t')) {
+            at += 1;
+        }
+        at
+    }
+
+    /// The first place from here that is no blank and no line end.
+    pub(super) fn skip_space(&self, mut at: usize) -> usize {
+        while matches!(self.byte(at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            at += 1;
+        }
+        at
+    }
+
+    pub(super) fn kind(&self, slot: u32) -> SlotKind {
+        self.tree.slot(slot).kind
+    }
+
+    pub(super) fn is_block(&self, slot: u32) -> bool {
+        matches!(self.kind(slot), SlotKind::Mapping | SlotKind::Sequence)
+    }
+
+    pub(super) fn is_flow(&self, slot: u32) -> bool {
+        matches!(self.kind(slot), SlotKind::FlowMapping | SlotKind::FlowSequence)
+    }
+
+    pub(super) fn span(&self, slot: u32) -> Range<usize> {
+        let span = self.tree.slot(slot).span;
+        span.start as usize..span.end as usize
+    }
+
+    pub(super) fn key(&self, slot: u32) -> Option<Range<usize>> {
+        let span = self.tree.key_span(slot)?;
+        Some(span.start as usize..span.end as usize)
+    }
+
+    pub(super) fn parent(&self, slot: u32) -> Option<u32> {
+        let parent = self.tree.slot(slot).parent;
+        (parent != NONE).then_some(parent)
+    }
+
+    pub(super) fn children(&self, slot: u32) -> Vec<u32> {
+        self.tree.children(slot).collect()
+    }
+
+    /// Where an entry's key or an item's dash begins.
+    pub(super) fn start(&self, slot: u32) -> Option<usize> {
+        match self.key(slot) {
+            Some(key) => Some(key.start),
+            None => self.dash(slot),
+        }
+    }
+
+    /// The place after an entry's colon or an item's dash.
+    pub(super) fn after(&self, slot: u32) -> Option<usize> {
+        match self.key(slot) {
+            Some(_) => self.after_colon(slot),
+            None => self.dash(slot).map(|dash| dash + 1),
+        }
+    }
+
+    /// The place after the colon of an entry, where it stands on the line of the key.
+    pub(super) fn after_colon(&self, slot: u32) -> Option<usize> {
+        let colon = self.skip_blanks(self.key(slot)?.end);
+        (self.byte(colon) == Some(b':')).then_some(colon + 1)
+    }
+
+    /// The dash of an item of a block list: backwards over blanks, properties, comments and
+    /// empty lines.
+    fn dash(&self, slot: u32) -> Option<usize> {
+        let mut at = self.span(slot).start.min(self.range.end);
+        let mut above = false;
+        loop {
+            let line = self.line_start(at);
+            let mut lead = self.text[line..at].trim_end();
+            if above {
+                // Whatever stands above the value is no value: `#` begins a comment.
+                let comment = lead
+                    .match_indices('#')
+                    .map(|(i, _)| i)
+                    .find(|i| *i == 0 || lead.as_bytes()[i - 1].is_ascii_whitespace());
+                lead = lead[..comment.unwrap_or(lead.len())].trim_end();
+                if self.kind(slot) == SlotKind::Block {
+                    // The header of a block scalar.
+                    let header = lead.trim_end_matches(|c: char| c.is_ascii_digit() || "+-".contains(c));
+                    lead = header.strip_suffix(['|', '>']).unwrap_or(lead).trim_end();
+                }
+            }
+            loop {
+                let word = lead.rfind([' ', '\t']).map_or(0, |blank| blank + 1);
+                if !lead[word..].starts_with(['&', '!']) {
+                    break;
+                }
+                lead = lead[..word].trim_end();
+            }
+            let free = lead.trim_start_matches('\u{FEFF}');
+            if let Some(before) = free.strip_suffix('-') {
+                let stands_alone = before.is_empty() || before.ends_with([' ', '\t']);
+                return stands_alone.then_some(line + lead.len() - 1);
+            }
+            if !free.is_empty() || line == self.range.start {
+                return None;
+            }
+            above = true;
+            at = line - 1;
+        }
+    }
+
+    /// The end of properties (`&anchor`, `!tag`) from a place on; blanks after them are not part.
+    fn properties(&self, after: usize) -> usize {
+        let mut end = after;
+        loop {
+            let at = self.skip_blanks(end);
+            if !matches!(self.byte(at), Some(b'&' | b'!')) {
+                return end;
+            }
+            end = at;
+            while self
+                .byte(end)
+                .is_some_and(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n' | b',' | b']' | b'}'))
+            {
+                end += 1;
+            }
+        }
+    }
+
+    /// How the value of an entry or item of a block collection is written.
+    pub(super) fn written(&self, slot: u32) -> Option<Written> {
+        let after = self.after(slot)?;
+        let head_end = self.properties(after);
+        let span = self.span(slot);
+        let kind = self.kind(slot);
+        if kind == SlotKind::Plain && span.is_empty() {
+            return Some(Written { head: after..head_end, rest: None });
+        }
+        if kind == SlotKind::Block {
+            let header = self.skip_blanks(head_end);
+            if !matches!(self.byte(header), Some(b'|' | b'>')) {
+                return None;
+            }
+            let mut end = header;
+            while self.byte(end).is_some_and(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n')) {
+                end += 1;
+            }
+            let rest = self.line_end(end)..self.before_line_end(self.below(slot)?);
+            return Some(Written { head: after..end, rest: (!rest.is_empty()).then_some(rest) });
+        }
+        let line = self.line_end(after);
+        if span.start <= line {
+            let end = if self.is_block(slot) { self.before_line_end(self.below(slot)?) } else { span.end };
+            return (end >= after).then_some(Written { head: after..end, rest: None });
+        }
+        let end = if self.is_block(slot) { self.before_line_end(self.below(slot)?) } else { span.end };
+        (end >= line).then_some(Written { head: after..head_end, rest: Some(line..end) })
+    }
+
+    /// The end of the line that ends right before `at`, the start of a line.
+    pub(super) fn before_line_end(&self, at: usize) -> usize {
+        let Some(text) = self.text[..at].strip_suffix('\n') else {
+            return at;
+        };
+        let end = text.strip_suffix('\r').unwrap_or(text).len();
+        end.max(self.range.start)
+    }
+
+    /// The last node of a node, in the order of the text.
+    fn last_leaf(&self, mut slot: u32) -> u32 {
+        while self.is_block(slot) {
+            match self.tree.children(slot).last() {
+                Some(last) => slot = last,
+                None => break,
+            }
+        }
+        slot
+    }
+
+    /// The start of the line below a value of a block collection.
+    pub(super) fn below(&self, slot: u32) -> Option<usize> {
+        let leaf = self.last_leaf(slot);
+        let span = self.span(leaf);
+        match self.kind(leaf) {
+            SlotKind::Plain if span.is_empty() => {
+                if leaf == 0 {
+                    return Some(self.next_line(span.end));
+                }
+                Some(self.next_line(self.properties(self.after(leaf)?)))
+            }
+            SlotKind::Block => {
+                let after = self.after(leaf)?;
+                let header = self.properties(after);
+                let keeps = self.text[header..self.line_end(header)]
+                    .split('#')
+                    .next()
+                    .is_some_and(|h| h.contains('+'));
+                if keeps {
+                    // The span may reach into the indentation of what comes next.
+                    let text = self.text[..span.end].trim_end_matches(' ');
+                    let end = if text.ends_with('\n') { text.len() } else { span.end };
+                    return Some(end.max(self.next_line(header)));
+                }
+                let content = self.text[span.clone()].trim_end_matches([' ', '\t', '\r', '\n']);
+                Some(if content.is_empty() {
+                    self.next_line(header)
+                } else {
+                    self.next_line(span.start + content.len())
+                })
+            }
+            _ => Some(self.next_line(span.end)),
+        }
+    }
+
+    /// The first line from here, the start of a line, that is not blank.
+    pub(super) fn skip_blank_lines(&self, mut line: usize) -> usize {
+        while line < self.range.end && self.skip_blanks(line) == self.line_end(line) {
+            line = self.next_line(line);
+        }
+        line
+    }
+
+    /// The column of a line that holds nothing but a comment.
+    fn comment(&self, line: usize) -> Option<usize> {
+        let at = self.skip_blanks(line);
+        (self.byte(at) == Some(b'#')).then_some(at - line)
+    }
+
+    /// The line below an entry at `column`, comments that stand deeper than it included.
+    pub(super) fn tail(&self, slot: u32, column: usize) -> Option<usize> {
+        let mut end = self.below(slot)?;
+        let mut line = end;
+        while line < self.range.end {
+            match self.comment(line) {
+                Some(at) if at > column => {
+                    line = self.next_line(line);
+                    end = line;
+                }
+                None if self.skip_blanks(line) == self.line_end(line) => {
+                    line = self.next_line(line);
+                }
+                _ => break,
+            }
+        }
+        Some(end)
+    }
+
+    /// The start of an entry's or item's lines: the comment right above it, in its column,
+    /// belongs to it. The comment above the first line of a document belongs to the document.
+    pub(super) fn top(&self, slot: u32) -> Option<usize> {
+        let start = self.start(slot)?;
+        let column = self.column(start);
+        let mut top = self.line_start(start);
+        let first_of_root = self.tree.children(0).next() == Some(slot);
+        while !first_of_root && top > self.range.start {
+            let above = self.line_start(top - 1);
+            if self.comment(above) != Some(column) {
+                break;
+            }
+            top = above;
+        }
+        Some(top)
+    }
+}

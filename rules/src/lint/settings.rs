@@ -1,0 +1,244 @@
+//! What the configuration means, resolved once: what rules and the engine ask.
+
+use std::collections::BTreeMap;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+
+use crate::facts::date::Date;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{ParamDefault, Rule};
+use crate::object::Object;
+use crate::platform::Platform;
+use crate::rules::RULES;
+
+/// A value of a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ParamValue {
+    /// A whole number.
+    Int(i64),
+    /// A list of strings.
+    Strings(Vec<String>),
+}
+
+/// What is set for one rule.
+#[derive(Clone, Debug, Default)]
+pub struct RuleSettings {
+    /// Off, or on where it was off.
+    pub enabled: Option<bool>,
+    /// The severity that replaces every severity of the rule.
+    pub severity: Option<Severity>,
+    /// Parameters that were set.
+    pub params: BTreeMap<String, ParamValue>,
+}
+
+impl RuleSettings {
+    /// What is set here, and from `below` where nothing is.
+    #[must_use]
+    pub fn over(&self, below: &RuleSettings) -> RuleSettings {
+        let mut params = below.params.clone();
+        params.extend(self.params.iter().map(|(k, v)| (k.clone(), v.clone())));
+        RuleSettings {
+            enabled: self.enabled.or(below.enabled),
+            severity: self.severity.or(below.severity),
+            params,
+        }
+    }
+
+    pub(crate) fn int(&self, rule: &Rule, name: &str) -> i64 {
+        if let Some(ParamValue::Int(value)) = self.params.get(name) {
+            return *value;
+        }
+        match rule.params.iter().find(|p| p.name == name) {
+            Some(param) => match param.default {
+                ParamDefault::Int { default, .. } => default,
+                ParamDefault::Strings(_) => 0,
+            },
+            None => 0,
+        }
+    }
+
+    pub(crate) fn strings(&self, rule: &Rule, name: &str) -> Vec<String> {
+        if let Some(ParamValue::Strings(value)) = self.params.get(name) {
+            return value.clone();
+        }
+        match rule.params.iter().find(|p| p.name == name) {
+            Some(param) => match param.default {
+                ParamDefault::Strings(default) => default.iter().map(|s| (*s).to_owned()).collect(),
+                ParamDefault::Int { .. } => Vec::new(),
+            },
+            None => Vec::new(),
+        }
+    }
+}
+
+/// Rules that are set otherwise for some objects. A list that is empty matches everything.
+#[derive(Clone, Debug, Default)]
+pub struct Override {
+    /// Globs of paths as they are reported.
+    pub paths: Patterns,
+    /// Globs of namespaces.
+    pub namespaces: Patterns,
+    /// Kinds, exact.
+    pub kinds: Vec<String>,
+    /// Globs of names.
+    pub names: Patterns,
+    /// What is set, by rule id.
+    pub rules: BTreeMap<String, RuleSettings>,
+}
+
+impl Override {
+    fn matches(&self, path: Option<&str>, object: Option<&Object>) -> bool {
+        let field = |patterns: &Patterns, value: Option<&str>| {
+            patterns.is_empty() || value.is_some_and(|v| patterns.matches(v))
+        };
+        let id = object.map(Object::id);
+        field(&self.paths, path)
+            && field(&self.namespaces, id.and_then(|i| i.namespace.as_deref()))
+            && field(&self.names, id.map(|i| i.name.as_str()))
+            && (self.kinds.is_empty() || id.is_some_and(|i| self.kinds.contains(&i.kind)))
+    }
+}
+
+/// A list of globs.
+#[derive(Clone, Debug, Default)]
+pub struct Patterns {
+    set: Option<GlobSet>,
+}
+
+impl Patterns {
+    /// Compiles globs; the error names the first one that is none.
+    ///
+    /// # Errors
+    /// The glob and what is wrong with it.
+    pub fn new(globs: &[String]) -> Result<Patterns, String> {
+        if globs.is_empty() {
+            return Ok(Patterns::default());
+        }
+        let mut builder = GlobSetBuilder::new();
+        for glob in globs {
+            builder.add(Glob::new(glob).map_err(|e| e.to_string())?);
+        }
+        let set = builder.build().map_err(|e| e.to_string())?;
+        Ok(Patterns { set: Some(set) })
+    }
+
+    /// Whether there is no glob.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.set.is_none()
+    }
+
+    /// Whether any glob matches; `./` in front does not count.
+    #[must_use]
+    pub fn matches(&self, text: &str) -> bool {
+        let text = text.strip_prefix("./").unwrap_or(text);
+        self.set.as_ref().is_some_and(|s| s.is_match(text))
+    }
+}
+
+/// What the webhook does with findings.
+#[derive(Clone, Debug)]
+pub struct WebhookSettings {
+    /// Findings from here on deny; `None`: never.
+    pub deny: Option<Severity>,
+    /// Findings from here on become warnings; `None`: never.
+    pub warn: Option<Severity>,
+    /// Whether safe fixes are sent as a patch.
+    pub mutate: bool,
+    /// Rules whose fixes are sent although they are not safe.
+    pub mutate_rules: Vec<String>,
+    /// Namespaces that are never judged.
+    pub exempt_namespaces: Vec<String>,
+    /// Rules that an annotation may not suppress.
+    pub forbid_suppressions: Vec<String>,
+}
+
+impl Default for WebhookSettings {
+    fn default() -> WebhookSettings {
+        WebhookSettings {
+            deny: Some(Severity::Error),
+            warn: Some(Severity::Warning),
+            mutate: true,
+            mutate_rules: Vec::new(),
+            exempt_namespaces: vec!["kube-system".to_owned(), "karpenter".to_owned()],
+            forbid_suppressions: Vec::new(),
+        }
+    }
+}
+
+/// Resolved configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Findings from here on fail a run; `None`: never.
+    pub fail_on: Option<Severity>,
+    /// What the cluster runs on.
+    pub platform: Platform,
+    /// By rule id; what is not set is not here.
+    pub rules: BTreeMap<String, RuleSettings>,
+    /// In the order written; later ones win.
+    pub overrides: Vec<Override>,
+    /// Only these rules or groups, where not empty.
+    pub select: Vec<String>,
+    /// Not these rules or groups.
+    pub ignore_rules: Vec<String>,
+    /// Paths that are not read.
+    pub ignore_paths: Patterns,
+    /// The input is everything there is.
+    pub complete: bool,
+    /// Whether suppressions count.
+    pub suppressions: bool,
+    /// The date that decides which suppressions have ended; `None`: none has.
+    pub today: Option<Date>,
+    /// The webhook's part.
+    pub webhook: WebhookSettings,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            fail_on: Some(Severity::Warning),
+            platform: Platform::default(),
+            rules: BTreeMap::new(),
+            overrides: Vec::new(),
+            select: Vec::new(),
+            ignore_rules: Vec::new(),
+            ignore_paths: Patterns::default(),
+            complete: false,
+            suppressions: true,
+            today: None,
+            webhook: WebhookSettings::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// What is set for a rule on an object of a file.
+    #[must_use]
+    pub fn rule(&self, rule: &Rule, path: Option<&str>, object: Option<&Object>) -> RuleSettings {
+        let mut settings = self.rules.get(rule.id).cloned().unwrap_or_default();
+        for over in &self.overrides {
+            if let Some(set) = over.rules.get(rule.id)
+                && over.matches(path, object)
+            {
+                settings = set.over(&settings);
+            }
+        }
+        let named =
+            |names: &[String]| names.iter().any(|n| n == rule.id || n == rule.group.name() || n == "all");
+        if (!self.select.is_empty() && !named(&self.select)) || named(&self.ignore_rules) {
+            settings.enabled = Some(false);
+        }
+        settings
+    }
+
+    /// Whether any override speaks of the rule.
+    pub(crate) fn has_overrides(&self, rule: &Rule) -> bool {
+        self.overrides.iter().any(|o| o.rules.contains_key(rule.id))
+    }
+}
+
+/// The rule of an id.
+#[must_use]
+pub fn find_rule(id: &str) -> Option<&'static Rule> {
+    RULES.iter().copied().find(|r| r.id == id)
+}

@@ -1,0 +1,255 @@
+//! How suppressions are written. Which rules there are is not known here.
+
+use std::ops::Range;
+
+use crate::facts::date::Date;
+
+/// What a comment or an annotation says; ranges are bytes of its text.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// What is to be suppressed.
+    pub(super) entries: Vec<Entry>,
+    /// What cannot be understood.
+    pub(super) faults: Vec<Fault>,
+}
+
+/// One rule that is to be suppressed.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) id: Range<usize>,
+    /// The last day, and where it is written.
+    pub(super) until: Option<(Date, Range<usize>)>,
+    /// Whether a reason stands beside it.
+    pub(super) reasoned: bool,
+}
+
+/// Something that cannot be understood.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) at: Range<usize>,
+    pub(super) message: String,
+    pub(super) help: &'static str,
+}
+
+const COMMENT: &str = "write `# gpulint: allow[rule-id] until=2027-01-31 reason`";
+const ANNOTATION: &str = "write `rule-id: reason; other-id until=2027-01-31: reason`";
+const DATE: &str = "write the last day that counts as `until=2027-01-31`";
+
+impl Said {
+    fn fault(&mut self, at: Range<usize>, message: impl Into<String>, help: &'static str) {
+        let message = message.into();
+        self.faults.push(Fault { at, message, help });
+    }
+}
+
+/// At most 40 characters of a word, for a message.
+pub(super) fn short(word: &str) -> String {
+    let mut out: String = word.chars().take(40).collect();
+    if out.len() < word.len() {
+        out.push('…');
+    }
+    out
+}
+
+/// Reads a comment, `#` included; `None` where it does not begin with `gpulint:`.
+pub(super) fn comment(text: &str) -> Option<Said> {
+    let body = text.trim_start_matches('#').trim_start();
+    let rest = body.strip_prefix("gpulint:")?;
+    let name = text.len() - body.len()..text.len() - rest.len();
+    let end = text.trim_end().len();
+    let mut said = Said::default();
+    let rest = rest.trim_start();
+    let at = text.len() - rest.len();
+    let verb = rest.find(|c: char| c == '[' || c.is_whitespace()).unwrap_or(rest.len());
+    let (verb, after) = rest.split_at(verb);
+    if verb != "allow" {
+        let at = if verb.is_empty() { name } else { at..at + verb.len() };
+        said.fault(at, "expected `allow[rule-id]` after `gpulint:`", COMMENT);
+        return Some(said);
+    }
+    let Some(list) = after.trim_start().strip_prefix('[') else {
+        let at = at..at + verb.len();
+        said.fault(at, "missing `[` after `allow`", COMMENT);
+        return Some(said);
+    };
+    let from = text.len() - list.len();
+    let Some(length) = list.find(']') else {
+        said.fault(from - 1..end, "missing `]` after the rules", COMMENT);
+        return Some(said);
+    };
+    let ids: Vec<_> = words(&text[..from + length], from, ',').collect();
+    if ids.is_empty() {
+        said.fault(from - 1..from + length + 1, "no rule is named", COMMENT);
+        return Some(said);
+    }
+    let until = comment_until(text, from + length + 1, &mut said);
+    let mut rest = words(text, from + length + 1, ' ').peekable();
+    rest.next_if(|word| text[word.clone()].starts_with("until="));
+    let reasoned = rest.any(|word| is_word(&text[word]));
+    if said.faults.is_empty() {
+        said.entries = ids.into_iter().map(|id| Entry { id, until: until.clone(), reasoned }).collect();
+    }
+    Some(said)
+}
+
+/// Whether something says more than punctuation does.
+fn is_word(text: &str) -> bool {
+    text.chars().any(char::is_alphanumeric)
+}
+
+/// The date is the first word after the list; a later one would be overlooked by a reader.
+fn comment_until(text: &str, from: usize, said: &mut Said) -> Option<(Date, Range<usize>)> {
+    let mut until = None;
+    for (number, word) in words(text, from, ' ').enumerate() {
+        if !text[word.clone()].starts_with("until=") {
+            continue;
+        }
+        if number > 0 {
+            said.fault(word, "`until=` belongs directly after the `]`", COMMENT);
+            return None;
+        }
+        let trimmed = text[word.clone()].trim_end_matches([':', ',', ';']).len();
+        until = date(text, word.start..word.start + trimmed, said);
+    }
+    until
+}
+
+/// Reads the value of the annotation.
+pub(super) fn annotation(text: &str) -> Said {
+    let mut said = Said::default();
+    for part in words(text, 0, ';') {
+        let part_text = &text[part.clone()];
+        let part_end = part.end;
+        let head_end = part.start + part_text.find(':').unwrap_or(part_text.len());
+        let mut head = words(&text[..head_end], part.start, ' ');
+        let (id, second, more) = (head.next(), head.next(), head.next());
+        let Some(id) = id else {
+            said.fault(part, "no rule is named before the `:`", ANNOTATION);
+            continue;
+        };
+        let faults = said.faults.len();
+        let until = match second {
+            Some(word) if more.is_none() && text[word.clone()].starts_with("until=") => {
+                date(text, word, &mut said)
+            }
+            Some(_) => {
+                let found = short(&text[part.start..head_end]);
+                let message = format!("expected a rule's id before the `:`, found `{found}`");
+                said.fault(part, message, ANNOTATION);
+                None
+            }
+            None => None,
+        };
+        if said.faults.len() == faults {
+            let reasoned = is_word(&text[head_end..part_end]);
+            said.entries.push(Entry { id, until, reasoned });
+        }
+    }
+    if said.entries.is_empty() && said.faults.is_empty() {
+        said.fault(0..text.len(), "no rule is named", ANNOTATION);
+    }
+    said
+}
+
+fn date(text: &str, word: Range<usize>, said: &mut Said) -> Option<(Date, Range<usize>)> {
+    let value = text[word.clone()].strip_prefix("until=")?;
+    let at = word.end - value.len()..word.end;
+    match Date::parse(value) {
+        Some(date) => Some((date, at)),
+        None if value.is_empty() => {
+            said.fault(word, "`until=` has no date", DATE);
+            None
+        }
+        None => {
+            said.fault(at, format!("`{}` is no date", short(value)), DATE);
+            None
+        }
+    }
+}
+
+/// The parts of `text` from `from` between separators (a blank stands for any white space),
+/// without the white space around them; empty ones are left out.
+fn words(text: &str, from: usize, separator: char) -> impl Iterator<Item = Range<usize>> {
+    let is = move |c: char| c == separator || (separator == ' ' && c.is_whitespace());
+    let mut at = from;
+    text[from..].split(is).filter_map(move |part| {
+        let start = at + (part.len() - part.trim_start().len());
+        let range = start..start + part.trim().len();
+        at += part.len();
+        at += text[at..].chars().next().map_or(0, char::len_utf8);
+        (!range.is_empty()).then_some(range)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Said, annotation, comment};
+
+    #[test]
+    fn a_reason_is_more_than_punctuation() {
+        let all = |said: &Said| said.entries.iter().map(|e| e.reasoned).collect::<Vec<_>>();
+        let said = |text: &str| all(&comment(text).expect("it speaks to gpulint"));
+        assert_eq!(said("# gpulint: allow[a, b] ticket 12"), [true, true]);
+        assert_eq!(said("# gpulint: allow[a] until=2027-01-31 agreed"), [true]);
+        assert_eq!(said("# gpulint: allow[a] until=2027-01-31"), [false]);
+        assert_eq!(said("# gpulint: allow[a] --"), [false]);
+        let written = annotation("a: agreed; b until=2027-01-31:; c");
+        assert_eq!(all(&written), [true, false, false]);
+    }
+
+    fn show(text: &str, said: &Said) -> Vec<String> {
+        let entries = said.entries.iter().map(|e| {
+            let until = e.until.as_ref().map(|(date, at)| {
+                assert_eq!(date.to_string(), text[at.clone()]);
+                format!(" until {date}")
+            });
+            format!("{}{}", &text[e.id.clone()], until.unwrap_or_default())
+        });
+        let faults = said.faults.iter();
+        let faults = faults.map(|f| format!("{} @ {}", f.message, &text[f.at.clone()]));
+        entries.chain(faults).collect()
+    }
+
+    #[test]
+    fn comments_are_read() {
+        for (text, expected) in [
+            ("# gpulint: allow[a]", vec!["a"]),
+            ("#gpulint:allow[a,b]é", vec!["a", "b"]),
+            (
+                "## gpulint: allow [ a , b, ] until=2027-01-31 für später",
+                vec!["a until 2027-01-31", "b until 2027-01-31"],
+            ),
+            ("# gpulint: allow[a]\tuntil=2027-01-31: later\r", vec!["a until 2027-01-31"]),
+            ("# gpulint: alow[a]", vec!["expected `allow[rule-id]` after `gpulint:` @ alow"]),
+            ("# gpulint:", vec!["expected `allow[rule-id]` after `gpulint:` @ gpulint:"]),
+            ("# gpulint: allow a", vec!["missing `[` after `allow` @ allow"]),
+            ("# gpulint: allow[a, b why ", vec!["missing `]` after the rules @ [a, b why"]),
+            ("# gpulint: allow[ , ]", vec!["no rule is named @ [ , ]"]),
+            ("# gpulint: allow[a] until=2027-02-30 x", vec!["`2027-02-30` is no date @ 2027-02-30"]),
+            ("# gpulint: allow[a] until= x", vec!["`until=` has no date @ until="]),
+            (
+                "# gpulint: allow[a] x until=2027-01-31",
+                vec!["`until=` belongs directly after the `]` @ until=2027-01-31"],
+            ),
+        ] {
+            let said = comment(text).expect("a suppression");
+            assert_eq!(show(text, &said), expected, "{text}");
+        }
+        assert!(comment("# see gpulint: allow[a]").is_none());
+    }
+
+    #[test]
+    fn annotations_are_read() {
+        for (text, expected) in [
+            ("a", vec!["a"]),
+            ("a: why: because; b until=2027-01-31: später;", vec!["a", "b until 2027-01-31"]),
+            ("a until=2027-01-31", vec!["a until 2027-01-31"]),
+            ("a until=soon: x; b", vec!["b", "`soon` is no date @ soon"]),
+            ("a because; b", vec!["b", "expected a rule's id before the `:`, found `a because` @ a because"]),
+            (": why", vec!["no rule is named before the `:` @ : why"]),
+            (" ; ", vec!["no rule is named @  ; "]),
+        ] {
+            assert_eq!(show(text, &annotation(text)), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! AWSNodeTemplate v1alpha1 and EC2NodeClass v1beta1 as EC2NodeClass v1.
+
+use serde_json::{Map, Value, json};
+
+use super::draft::Draft;
+use super::selector::terms;
+use super::{Reason, kubelet, name_is_free};
+use crate::cluster::objects::Index;
+use crate::kind::Kind;
+use crate::lint::fix::Fix;
+use crate::object::Object;
+
+/// The annotation by which Karpenter 1.0 kept an alias's version in a v1beta1 object.
+const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
+
+const UBUNTU: &str = "Ubuntu is no AMI family any more: choose `amiSelectorTerms` and a block device by hand";
+
+/// An AWSNodeTemplate.
+pub(super) fn node_template(object: &Object, index: &Index) -> Result<Fix, Reason> {
+    name_is_free(object, Kind::EC2_NODE_CLASS, index)?;
+    let mut draft = Draft::new(object)?;
+    draft.set(&["apiVersion"], json!("karpenter.k8s.aws/v1"))?;
+    draft.set(&["kind"], json!("EC2NodeClass"))?;
+    settings(&mut draft)?;
+    take_kubelet(&mut draft, object, index)?;
+    Ok(draft.finish("convert it to an EC2NodeClass; check its role, AMI and metadata options"))
+}
+
+/// An EC2NodeClass of v1beta1.
+pub(super) fn node_class(object: &Object, index: &Index) -> Result<Fix, Reason> {
+    let mut draft = Draft::new(object)?;
+    draft.set(&["apiVersion"], json!("karpenter.k8s.aws/v1"))?;
+    let family = draft.text(&["spec", "amiFamily"]).map(str::to_owned);
+    if family.as_deref() == Some("Ubuntu") {
+        return Err(UBUNTU.into());
+    }
+    let selected =
+        draft.get(&["spec", "amiSelectorTerms"]).is_some_and(|t| t.as_array().is_none_or(|t| !t.is_empty()));
+    if let (Some(family), false) = (&family, selected) {
+        let version = draft.text(&["metadata", "annotations", ALIAS_VERSION]).unwrap_or("latest").to_owned();
+        if let Some(alias) = alias(family, &version) {
+            draft.remove(&["spec", "amiSelectorTerms"]);
+            rewrite(&mut draft, "amiFamily", "amiSelectorTerms", json!([{ "alias": alias }]))?;
+        }
+    }
+    // The API server filled each option in by itself: two hops then, one now.
+    let hops = &["spec", "metadataOptions", "httpPutResponseHopLimit"];
+    if draft.get(hops).is_none() {
+        draft.set(hops, json!(2))?;
+    }
+    take_kubelet(&mut draft, object, index)?;
+    Ok(draft.finish("convert it to v1; check its AMI and metadata options"))
+}
+
+/// The class of what a Provisioner wrote inline under `spec.provider`.
+pub(super) fn inline(name: &str, provider: &Value, kubelet: &Map<String, Value>) -> Result<Value, Reason> {
+    let mut spec = provider.as_object().cloned().unwrap_or_default();
+    spec.remove("apiVersion");
+    spec.remove("kind");
+    let object = json!({
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": { "name": name },
+        "spec": spec,
+    });
+    let Some(object) = Object::from_json(&object) else {
+        return Err("`spec.provider` cannot be read".into());
+    };
+    let mut draft = Draft::new(&object)?;
+    settings(&mut draft)?;
+    if !kubelet.is_empty() {
+        draft.set(&["spec", "kubelet"], Value::Object(kubelet.clone()))?;
+    }
+    Ok(draft.into_value())
+}
+
+/// What AWSNodeTemplate and `spec.provider` have in common.
+fn settings(draft: &mut Draft) -> Result<(), Reason> {
+    for field in ["launchTemplate", "launchTemplateName"] {
+        if draft.get(&["spec", field]).is_some() {
+            return Err(format!(
+                "`spec.{field}` has no successor: write what your launch template says as fields"
+            ));
+        }
+    }
+    amis(draft)?;
+    for (old, new) in
+        [("subnetSelector", "subnetSelectorTerms"), ("securityGroupSelector", "securityGroupSelectorTerms")]
+    {
+        if let Some(selector) = draft.get(&["spec", old]) {
+            let terms = terms(old, selector, false)?;
+            rewrite(draft, old, new, Value::Array(terms))?;
+        }
+        draft.remove(&["spec", old]);
+    }
+    // Karpenter's own default was two hops where no option was written at all; with any option
+    // written, what was absent was EC2's to decide, which says one hop as v1 does.
+    if draft.get(&["spec", "metadataOptions"]).is_none() {
+        draft.set(&["spec", "metadataOptions", "httpPutResponseHopLimit"], json!(2))?;
+    }
+    Ok(())
+}
+
+fn amis(draft: &mut Draft) -> Result<(), Reason> {
+    let family = draft.text(&["spec", "amiFamily"]).unwrap_or("AL2");
+    let family = family.to_owned();
+    if family == "Ubuntu" {
+        return Err(UBUNTU.into());
+    }
+    if let Some(selector) = draft.get(&["spec", "amiSelector"]) {
+        let terms = terms("amiSelector", selector, true)?;
+        rewrite(draft, "amiSelector", "amiSelectorTerms", Value::Array(terms))?;
+        // Without an alias the family says how a node is started.
+        return draft.set(&["spec", "amiFamily"], json!(family));
+    }
+    draft.remove(&["spec", "amiSelector"]);
+    match alias(&family, "latest") {
+        Some(alias) => {
+            let terms = json!([{ "alias": alias }]);
+            rewrite(draft, "amiFamily", "amiSelectorTerms", terms)
+        }
+        None => {
+            Err(format!("no alias stands for `spec.amiFamily: {family}`: choose `amiSelectorTerms` by hand"))
+        }
+    }
+}
+
+/// Gives a field of the `spec` another name and value. As a move it keeps its place in the file,
+/// and the comment above it.
+fn rewrite(draft: &mut Draft, old: &str, new: &str, value: Value) -> Result<(), Reason> {
+    let (from, to) = (&["spec", old], &["spec", new]);
+    if draft.get(to).is_some() {
+        return Err(format!("`spec.{old}` and `spec.{new}` are both written: keep one"));
+    }
+    draft.relocate(from, to)?;
+    draft.set(to, value)
+}
+
+/// The alias of a family; `None` where it has none.
+fn alias(family: &str, version: &str) -> Option<String> {
+    let known = ["AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022"];
+    known.contains(&family).then(|| format!("{}@{version}", family.to_ascii_lowercase()))
+}
+
+/// Takes in the kubelet settings that all pools of the class agree on.
+fn take_kubelet(draft: &mut Draft, object: &Object, index: &Index) -> Result<(), Reason> {
+    let path = &["spec", "kubelet"];
+    let Some(wish) = index.views().kubelets().of(object.name()) else {
+        return Ok(());
+    };
+    match draft.get(path) {
+        Some(own) if kubelet::wish_of(own) != *wish => {
+            Err("`spec.kubelet` differs from what its pools say: keep one of them".into())
+        }
+        Some(_) => Ok(()),
+        None => draft.set(path, Value::Object(wish.clone())),
+    }
+}

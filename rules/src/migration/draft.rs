@@ -1,0 +1,158 @@
+//! A conversion while it is written: the operations so far and the value they lead to.
+//!
+//! Operations apply in order, and a later one sees what the earlier ones did; so each is made
+//! from the value as it is by then.
+
+use serde_json::{Map, Value};
+
+use super::Reason;
+use crate::lint::fix::{Fix, Operation, Safety};
+use crate::object::Object;
+use crate::tree::pointer::Pointer;
+
+/// A path from the object's root.
+pub(super) type Path<'a> = &'a [&'a str];
+
+/// The conversion of one object.
+pub(super) struct Draft {
+    value: Value,
+    operations: Vec<Operation>,
+}
+
+fn pointer(path: Path<'_>) -> String {
+    Pointer::from_steps(path.iter().copied()).to_string()
+}
+
+impl Draft {
+    /// Opens a draft. Everything that conversions read is guarded: the type and the `spec`.
+    pub(super) fn new(object: &Object) -> Result<Draft, Reason> {
+        let value = object.root().to_json();
+        if !value.get("spec").is_some_and(Value::is_object) {
+            return Err("it has no `spec` to convert".into());
+        }
+        let guard = |name: &str| Operation::Test { path: pointer(&[name]), value: value[name].clone() };
+        Ok(Draft { operations: vec![guard("apiVersion"), guard("kind"), guard("spec")], value })
+    }
+
+    /// What stands at a path now; null counts as nothing.
+    pub(super) fn get(&self, path: Path<'_>) -> Option<&Value> {
+        path.iter().try_fold(&self.value, |at, step| at.get(step)).filter(|v| !v.is_null())
+    }
+
+    /// The text that stands at a path now.
+    pub(super) fn text(&self, path: Path<'_>) -> Option<&str> {
+        self.get(path).and_then(Value::as_str)
+    }
+
+    /// Writes a value, whatever was there.
+    pub(super) fn set(&mut self, path: Path<'_>, value: Value) -> Result<(), Reason> {
+        let step = self.parent(path)?;
+        let Some(map) = self.map_mut(&path[..path.len() - 1]) else {
+            return Err(no_map(path));
+        };
+        let old = map.insert(step.to_owned(), value.clone());
+        if old.as_ref() == Some(&value) {
+            return Ok(());
+        }
+        let path = pointer(path);
+        self.operations.push(match old {
+            Some(_) => Operation::Replace { path, value },
+            None => Operation::Add { path, value },
+        });
+        Ok(())
+    }
+
+    /// Takes away what stands at a path, null as well.
+    pub(super) fn remove(&mut self, path: Path<'_>) {
+        let Some((step, parent)) = path.split_last() else {
+            return;
+        };
+        if self.map_mut(parent).and_then(|m| m.remove(*step)).is_some() {
+            self.operations.push(Operation::Remove { path: pointer(path) });
+        }
+    }
+
+    /// Moves what stands at a path. Nothing there: nothing happens. Something at the target: the
+    /// object was converted by halves, and a person has to say which value is meant.
+    pub(super) fn relocate(&mut self, from: Path<'_>, to: Path<'_>) -> Result<(), Reason> {
+        if self.get(from).is_none() {
+            self.remove(from);
+            return Ok(());
+        }
+        if self.get(to).is_some() {
+            return Err(format!("`{}` and `{}` are both written: keep one", from.join("."), to.join(".")));
+        }
+        self.remove(to);
+        self.parent(to)?;
+        let Some((step, parent)) = from.split_last() else {
+            return Ok(());
+        };
+        let Some(value) = self.map_mut(parent).and_then(|m| m.remove(*step)) else {
+            return Ok(());
+        };
+        if let (Some((step, parent)), true) = (to.split_last(), !to.is_empty())
+            && let Some(map) = self.map_mut(parent)
+        {
+            map.insert((*step).to_owned(), value);
+            self.operations.push(Operation::Move { from: pointer(from), path: pointer(to) });
+        }
+        Ok(())
+    }
+
+    /// Appends an item to a list that is there.
+    pub(super) fn push(&mut self, list: Path<'_>, item: Value) {
+        let items = self.value.pointer_mut(&pointer(list)).and_then(Value::as_array_mut);
+        if let Some(items) = items {
+            items.push(item.clone());
+            self.operations.push(Operation::Add { path: format!("{}/-", pointer(list)), value: item });
+        }
+    }
+
+    /// Makes the maps above a path that are missing, with one operation, and gives the last step.
+    fn parent<'p>(&mut self, path: Path<'p>) -> Result<&'p str, Reason> {
+        let Some((last, parents)) = path.split_last() else {
+            return Err(no_map(path));
+        };
+        let written =
+            (0..=parents.len()).rev().find(|n| self.get(&parents[..*n]).is_some()).unwrap_or_default();
+        if self.get(&parents[..written]).is_some_and(|v| !v.is_object()) {
+            return Err(no_map(path));
+        }
+        if written < parents.len() {
+            let mut value = Value::Object(Map::new());
+            for step in parents[written + 1..].iter().rev() {
+                value = Value::Object(Map::from_iter([((*step).to_owned(), value)]));
+            }
+            let place = &parents[..=written];
+            if let Some(map) = self.map_mut(&parents[..written]) {
+                let old = map.insert(parents[written].to_owned(), value.clone());
+                let path = pointer(place);
+                self.operations.push(match old {
+                    Some(_) => Operation::Replace { path, value },
+                    None => Operation::Add { path, value },
+                });
+            }
+        }
+        Ok(last)
+    }
+
+    fn map_mut(&mut self, path: Path<'_>) -> Option<&mut Map<String, Value>> {
+        path.iter().try_fold(&mut self.value, |at, step| at.get_mut(step)).and_then(Value::as_object_mut)
+    }
+
+    /// The value that the operations lead to.
+    pub(super) fn into_value(self) -> Value {
+        self.value
+    }
+
+    /// The fix: what moves between APIs is never applied unseen.
+    pub(super) fn finish(self, title: impl Into<String>) -> Fix {
+        let mut fix = Fix::new(title, Safety::Unsafe);
+        fix.operations = self.operations;
+        fix
+    }
+}
+
+fn no_map(path: Path<'_>) -> Reason {
+    format!("`{}` cannot be written here", path.join("."))
+}

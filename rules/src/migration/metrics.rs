@@ -1,0 +1,240 @@
+//! Metrics of Karpenter that were renamed or dropped.
+//!
+//! Sources: Karpenter's v1 migration guide and its list of metrics; the release notes of 1.7.
+
+use std::collections::BTreeSet;
+
+use crate::cluster::objects::Index;
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::platform::Version;
+
+/// What became of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Another name, the same labels.
+    Renamed(&'static str),
+    /// Another name, and other labels.
+    Replaced(&'static str),
+    /// Gone; the text says what comes near.
+    Gone(&'static str),
+}
+
+/// The two kinds that hold rules for Prometheus.
+pub(crate) const RULE_KINDS: [Kind; 2] = [
+    Kind::new("monitoring.coreos.com", "PrometheusRule"),
+    Kind::new("operator.victoriametrics.com", "VMRule"),
+];
+
+const LIFE: &str = "count `karpenter_nodeclaims_created_total`, or read the status conditions";
+const NOTHING: &str = "nothing stands in for it";
+
+const V1: Version = Version::new(1, 0);
+
+/// By name, for the binary search: name, first version without it, what became of it.
+const METRICS: &[(&str, Version, Fate)] = &[
+    (
+        "karpenter_cloudprovider_instance_type_price_estimate",
+        V1,
+        Fate::Replaced("karpenter_cloudprovider_instance_type_offering_price_estimate"),
+    ),
+    ("karpenter_consistency_errors", V1, Fate::Gone(NOTHING)),
+    (
+        "karpenter_disruption_actions_performed_total",
+        V1,
+        Fate::Replaced("karpenter_voluntary_disruption_decisions_total"),
+    ),
+    (
+        "karpenter_disruption_budgets_allowed_disruptions",
+        V1,
+        Fate::Replaced("karpenter_nodepools_allowed_disruptions"),
+    ),
+    (
+        "karpenter_disruption_consolidation_timeouts_total",
+        V1,
+        Fate::Replaced("karpenter_voluntary_disruption_consolidation_timeouts_total"),
+    ),
+    (
+        "karpenter_disruption_eligible_nodes",
+        V1,
+        Fate::Replaced("karpenter_voluntary_disruption_eligible_nodes"),
+    ),
+    (
+        "karpenter_disruption_evaluation_duration_seconds",
+        V1,
+        Fate::Replaced("karpenter_voluntary_disruption_decision_evaluation_duration_seconds"),
+    ),
+    ("karpenter_disruption_pods_disrupted_total", V1, Fate::Gone(NOTHING)),
+    ("karpenter_disruption_queue_depth", V1, Fate::Gone(NOTHING)),
+    (
+        "karpenter_disruption_replacement_nodeclaim_failures_total",
+        V1,
+        Fate::Replaced("karpenter_voluntary_disruption_queue_failures_total"),
+    ),
+    ("karpenter_disruption_replacement_nodeclaim_initialized_seconds", V1, Fate::Gone(NOTHING)),
+    ("karpenter_interruption_actions_performed", V1, Fate::Gone(NOTHING)),
+    (
+        "karpenter_interruption_deleted_messages",
+        V1,
+        Fate::Renamed("karpenter_interruption_deleted_messages_total"),
+    ),
+    (
+        "karpenter_interruption_message_latency_time_seconds",
+        V1,
+        Fate::Renamed("karpenter_interruption_message_queue_duration_seconds"),
+    ),
+    (
+        "karpenter_interruption_received_messages",
+        V1,
+        Fate::Renamed("karpenter_interruption_received_messages_total"),
+    ),
+    ("karpenter_nodeclaims_created", V1, Fate::Renamed("karpenter_nodeclaims_created_total")),
+    ("karpenter_nodeclaims_disrupted", V1, Fate::Renamed("karpenter_nodeclaims_disrupted_total")),
+    ("karpenter_nodeclaims_drifted", V1, Fate::Gone(LIFE)),
+    ("karpenter_nodeclaims_drifted_total", V1, Fate::Gone(LIFE)),
+    ("karpenter_nodeclaims_initialized", V1, Fate::Gone(LIFE)),
+    ("karpenter_nodeclaims_initialized_total", V1, Fate::Gone(LIFE)),
+    ("karpenter_nodeclaims_launched", V1, Fate::Gone(LIFE)),
+    ("karpenter_nodeclaims_launched_total", V1, Fate::Gone(LIFE)),
+    ("karpenter_nodeclaims_registered", V1, Fate::Gone(LIFE)),
+    ("karpenter_nodeclaims_registered_total", V1, Fate::Gone(LIFE)),
+    ("karpenter_nodeclaims_terminated", V1, Fate::Renamed("karpenter_nodeclaims_terminated_total")),
+    ("karpenter_nodepool_limit", V1, Fate::Renamed("karpenter_nodepools_limit")),
+    ("karpenter_nodepool_usage", V1, Fate::Renamed("karpenter_nodepools_usage")),
+    ("karpenter_nodes_created", V1, Fate::Renamed("karpenter_nodes_created_total")),
+    ("karpenter_nodes_leases_deleted", V1, Fate::Renamed("karpenter_nodes_leases_deleted_total")),
+    ("karpenter_nodes_terminated", V1, Fate::Renamed("karpenter_nodes_terminated_total")),
+    (
+        "karpenter_nodes_termination_time_seconds",
+        V1,
+        Fate::Renamed("karpenter_nodes_termination_duration_seconds"),
+    ),
+    ("karpenter_pods_pods_drained_total", Version::new(1, 7), Fate::Renamed("karpenter_pods_drained_total")),
+    ("karpenter_pods_startup_time_seconds", V1, Fate::Renamed("karpenter_pods_startup_duration_seconds")),
+    (
+        "karpenter_provisioner_scheduling_duration_seconds",
+        V1,
+        Fate::Replaced("karpenter_scheduler_scheduling_duration_seconds"),
+    ),
+    ("karpenter_provisioner_scheduling_queue_depth", V1, Fate::Renamed("karpenter_scheduler_queue_depth")),
+    (
+        "karpenter_provisioner_scheduling_simulation_duration_seconds",
+        V1,
+        Fate::Renamed("karpenter_scheduler_scheduling_duration_seconds"),
+    ),
+];
+
+/// A stale name in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stale<'a> {
+    /// The name without a histogram's suffix.
+    pub name: &'a str,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// The stale names in a text, each once, in the order of the text. Whole identifiers alone count.
+pub(crate) fn stale(text: &str, karpenter: Version) -> Vec<Stale<'_>> {
+    let mut out: Vec<Stale<'_>> = Vec::new();
+    for (_, word) in words(text) {
+        let name = base(word);
+        if let Some(fate) = fate(name, karpenter)
+            && out.iter().all(|s| s.name != name)
+        {
+            out.push(Stale { name, fate });
+        }
+    }
+    out
+}
+
+/// The text with one name written as another, suffixes kept.
+pub(crate) fn rename(text: &str, old: &str, new: &str) -> String {
+    let mut out = String::with_capacity(text.len() + new.len());
+    let mut done = 0;
+    for (at, word) in words(text) {
+        if base(word) == old {
+            out.push_str(&text[done..at]);
+            out.push_str(new);
+            done = at + old.len();
+        }
+    }
+    out.push_str(&text[done..]);
+    out
+}
+
+/// The names that recording rules of the index make: whoever records an old name keeps it alive.
+pub(crate) fn recorded(index: &Index) -> BTreeSet<String> {
+    RULE_KINDS.iter().flat_map(|kind| index.of(*kind)).flat_map(records).collect()
+}
+
+/// The names that the recording rules of one object make.
+pub(crate) fn records(object: &Object) -> Vec<String> {
+    object
+        .path(&["spec", "groups"])
+        .items()
+        .flat_map(|group| group.get("rules").items())
+        .filter_map(|rule| rule.get("record").text().map(str::to_owned))
+        .collect()
+}
+
+fn fate(name: &str, karpenter: Version) -> Option<Fate> {
+    let at = METRICS.binary_search_by_key(&name, |m| m.0).ok()?;
+    let (_, since, fate) = METRICS[at];
+    (karpenter >= since).then_some(fate)
+}
+
+fn base(word: &str) -> &str {
+    ["_bucket", "_sum", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix)).unwrap_or(word)
+}
+
+/// The identifiers of Karpenter's metrics, with their places.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let part = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b':';
+    text.match_indices("karpenter_")
+        .filter(move |(at, _)| !text.as_bytes()[..*at].last().is_some_and(|b| part(*b)))
+        .map(move |(at, _)| {
+            let rest = &text[at..];
+            let end = rest.bytes().position(|b| !part(b)).unwrap_or(rest.len());
+            (at, &rest[..end])
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{METRICS, base, rename, stale};
+    use crate::platform::Version;
+
+    #[test]
+    fn the_table_is_sorted_for_the_search() {
+        assert!(METRICS.windows(2).all(|m| m[0].0 < m[1].0));
+        assert!(METRICS.iter().all(|m| base(m.0) == m.0));
+    }
+
+    #[test]
+    fn whole_identifiers_count() {
+        let names = |text| -> Vec<String> {
+            let found = stale(text, Version::new(1, 14));
+            found.iter().map(|s| s.name.to_owned()).collect()
+        };
+        assert_eq!(
+            names("sum(karpenter_nodepool_usage) / karpenter_nodepool_usage > karpenter_nodepool_limit"),
+            ["karpenter_nodepool_usage", "karpenter_nodepool_limit"]
+        );
+        assert!(names("my_karpenter_nodepool_usage + karpenter_nodepool_usage_ratio").is_empty());
+        assert!(names("job:karpenter_nodes_created:rate5m").is_empty());
+        assert!(names("karpenter_nodes_created_total + karpenter_nodepools_usage").is_empty());
+        assert_eq!(
+            names("karpenter_pods_startup_time_seconds_bucket"),
+            ["karpenter_pods_startup_time_seconds"]
+        );
+        assert!(stale("karpenter_pods_pods_drained_total", Version::new(1, 6)).is_empty());
+    }
+
+    #[test]
+    fn a_suffix_stays() {
+        assert_eq!(
+            rename("rate(a_bucket[5m]) + karpenter_x_sum", "karpenter_x", "karpenter_y"),
+            "rate(a_bucket[5m]) + karpenter_y_sum"
+        );
+    }
+}

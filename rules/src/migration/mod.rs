@@ -1,0 +1,59 @@
+//! What the old APIs of Karpenter and KEDA called things, and how their objects are written today.
+//!
+//! [`convert`] turns an old object into its successor by operations on that object alone, so that
+//! the text around them stays. What no operation can decide is left: either the successor is
+//! incomplete and other rules say so, or, where something would be lost, there is no conversion
+//! and the reason is given.
+
+mod class;
+mod draft;
+pub(crate) mod keda;
+mod kubelet;
+pub(crate) mod metrics;
+pub mod moved;
+mod pool;
+mod selector;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use kubelet::Kubelets;
+
+use crate::cluster::objects::Index;
+use crate::kind::Kind;
+use crate::lint::fix::Fix;
+use crate::object::Object;
+
+/// Why an object cannot be converted without a person, as a line of help.
+type Reason = String;
+
+/// The fix that makes the current object of an old Karpenter object.
+pub(crate) fn convert(object: &Object, index: &Index) -> Result<Fix, Reason> {
+    let id = object.id();
+    if object.is_partial() {
+        // What a patch leaves out stands in its base: no default may be written out here.
+        return Err("convert the base first, then write the patch against its new paths".into());
+    }
+    let fix = match (id.kind.as_str(), id.version.as_str()) {
+        ("Provisioner", "v1alpha5") => pool::provisioner(object, index),
+        ("NodePool", "v1beta1") => pool::node_pool(object, index),
+        ("NodeClaim", "v1beta1") => pool::node_claim(object, index),
+        ("AWSNodeTemplate", "v1alpha1") => class::node_template(object, index),
+        ("EC2NodeClass", "v1beta1") => class::node_class(object, index),
+        ("Machine", _) => Err("remove it: Karpenter makes its NodeClaims itself".into()),
+        _ => Err("write it anew: the API is too old for a field by field conversion".into()),
+    }?;
+    // Nodes of a live pool do not outlive its conversion.
+    Ok(fix.drifting())
+}
+
+/// Whether the successor's name is still free, so that a conversion makes no duplicate.
+fn name_is_free(object: &Object, successor: Kind, index: &Index) -> Result<(), Reason> {
+    let name = object.name();
+    if index.all(successor.group, successor.kind, "default", name).is_empty() {
+        Ok(())
+    } else {
+        let kind = successor.kind;
+        Err(format!("{kind} `{name}` is already among the files: if it is the successor, remove this one"))
+    }
+}

@@ -1,0 +1,284 @@
+//! Provisioner v1alpha5, NodePool v1beta1 and NodeClaim v1beta1 as their v1 successors.
+
+use serde_json::{Value, json};
+
+use super::draft::{Draft, Path};
+use super::{Reason, class, kubelet, name_is_free};
+use crate::cluster::objects::Index;
+use crate::karpenter::requirement::normalise;
+use crate::kind::Kind;
+use crate::lint::fix::Fix;
+use crate::object::Object;
+
+const CLASS_GROUP: &str = "karpenter.k8s.aws";
+const REFERENCE: Path<'_> = &["spec", "template", "spec", "nodeClassRef"];
+const REQUIREMENTS: Path<'_> = &["spec", "template", "spec", "requirements"];
+const EXPIRE_AFTER: Path<'_> = &["spec", "template", "spec", "expireAfter"];
+const CONSOLIDATE_AFTER: Path<'_> = &["spec", "disruption", "consolidateAfter"];
+const POLICY: Path<'_> = &["spec", "disruption", "consolidationPolicy"];
+
+/// More seconds than this are more than Go's durations hold, and stop Karpenter.
+const MOST_SECONDS: u64 = 2_562_047 * 3600;
+
+/// A Provisioner.
+pub(super) fn provisioner(object: &Object, index: &Index) -> Result<Fix, Reason> {
+    name_is_free(object, Kind::NODE_POOL, index)?;
+    let mut draft = Draft::new(object)?;
+    draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;
+    draft.set(&["kind"], json!("NodePool"))?;
+
+    let created = node_class(&mut draft, object, index)?;
+    requirements(&mut draft)?;
+    for (old, new) in [
+        ("taints", &["spec", "template", "spec", "taints"]),
+        ("startupTaints", &["spec", "template", "spec", "startupTaints"]),
+        ("labels", &["spec", "template", "metadata", "labels"]),
+        ("annotations", &["spec", "template", "metadata", "annotations"]),
+    ] {
+        draft.relocate(&["spec", old], new)?;
+    }
+    // Absent meant never; absent means 720h now.
+    match seconds(&draft, "ttlSecondsUntilExpired")? {
+        Some(text) => {
+            draft.relocate(&["spec", "ttlSecondsUntilExpired"], EXPIRE_AFTER)?;
+            draft.set(EXPIRE_AFTER, json!(text))?;
+        }
+        None => {
+            draft.remove(&["spec", "ttlSecondsUntilExpired"]);
+            draft.set(EXPIRE_AFTER, json!("Never"))?;
+        }
+    }
+    limits(&mut draft)?;
+    consolidation(&mut draft)?;
+
+    let mut fix = draft.finish("convert it to a NodePool; check requirements, expiry and budgets");
+    fix.creates.extend(created);
+    Ok(fix)
+}
+
+/// A NodePool of v1beta1.
+pub(super) fn node_pool(object: &Object, index: &Index) -> Result<Fix, Reason> {
+    let mut draft = Draft::new(object)?;
+    draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;
+    reference(&mut draft, REFERENCE)?;
+    let class = draft.text(&[REFERENCE, &["name"]].concat());
+    let class = class.map(str::to_owned);
+    kubelet::let_go(&mut draft, &["spec", "template", "spec", "kubelet"], class.as_deref(), index)?;
+    draft.remove(&["spec", "template", "spec", "resources"]);
+    if draft.get(&["spec", "disruption"]).is_some() {
+        let policy = draft.text(POLICY).map(str::to_owned);
+        match policy.as_deref() {
+            Some("WhenUnderutilized") => draft.set(POLICY, json!("WhenEmptyOrUnderutilized"))?,
+            None if draft.get(POLICY).is_some() => {
+                return Err("`spec.disruption.consolidationPolicy` is no text".into());
+            }
+            _ => {}
+        }
+        // v1beta1 had no consolidateAfter beside WhenUnderutilized, its default, other than Never.
+        if policy.as_deref() != Some("WhenEmpty") && draft.get(CONSOLIDATE_AFTER).is_none() {
+            draft.set(CONSOLIDATE_AFTER, json!("0s"))?;
+        }
+        draft.relocate(&["spec", "disruption", "expireAfter"], EXPIRE_AFTER)?;
+    }
+    Ok(draft.finish("convert it to v1; expiry no longer waits for budgets: check `expireAfter`"))
+}
+
+/// A NodeClaim of v1beta1 that somebody wrote by hand: nothing expired it.
+pub(super) fn node_claim(object: &Object, index: &Index) -> Result<Fix, Reason> {
+    let mut draft = Draft::new(object)?;
+    draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;
+    reference(&mut draft, &["spec", "nodeClassRef"])?;
+    let class = draft.text(&["spec", "nodeClassRef", "name"]);
+    let class = class.map(str::to_owned);
+    kubelet::let_go(&mut draft, &["spec", "kubelet"], class.as_deref(), index)?;
+    if draft.get(&["spec", "expireAfter"]).is_none() {
+        draft.set(&["spec", "expireAfter"], json!("Never"))?;
+    }
+    Ok(draft.finish("convert it to v1; Karpenter makes its own NodeClaims, so ask who needs it"))
+}
+
+/// The class of a Provisioner: the one it names, or a new one of what it wrote inline.
+fn node_class(draft: &mut Draft, object: &Object, index: &Index) -> Result<Option<Value>, Reason> {
+    let inline = draft.get(&["spec", "provider"]).cloned();
+    let path = &["spec", "kubeletConfiguration"];
+    let name = &[REFERENCE, &["name"]].concat();
+    match inline {
+        None => {
+            draft.remove(&["spec", "provider"]);
+            draft.relocate(&["spec", "providerRef"], REFERENCE)?;
+            if draft.get(REFERENCE).is_some() {
+                if draft.text(&[REFERENCE, &["kind"]].concat()) == Some("AWSNodeTemplate") {
+                    draft.set(&[REFERENCE, &["kind"]].concat(), json!("EC2NodeClass"))?;
+                }
+                reference(draft, REFERENCE)?;
+            }
+            let class = draft.text(name).map(str::to_owned);
+            kubelet::let_go(draft, path, class.as_deref(), index)?;
+            Ok(None)
+        }
+        Some(_) if draft.get(&["spec", "providerRef"]).is_some() => {
+            Err("`spec.provider` and `spec.providerRef` exclude each other: keep one".into())
+        }
+        Some(provider) => {
+            let own = object.name();
+            if own.is_empty() || !provider.is_object() {
+                return Err("a placeholder hides what the EC2NodeClass would be".into());
+            }
+            name_is_free(object, Kind::EC2_NODE_CLASS, index)?;
+            name_is_free(object, Kind::AWS_NODE_TEMPLATE, index)?;
+            let wish = match draft.get(path) {
+                Some(kubelet) if !kubelet.is_object() => {
+                    return Err("a placeholder hides `spec.kubeletConfiguration`".into());
+                }
+                kubelet => kubelet::wish_of(kubelet.unwrap_or(&Value::Null)),
+            };
+            let created = class::inline(own, &provider, &wish)?;
+            let names = json!({ "group": CLASS_GROUP, "kind": "EC2NodeClass", "name": own });
+            draft.set(REFERENCE, names)?;
+            draft.remove(&["spec", "provider"]);
+            draft.remove(path);
+            Ok(Some(created))
+        }
+    }
+}
+
+/// `apiVersion` of a class reference becomes `group`; the kind must be said.
+fn reference(draft: &mut Draft, path: Path<'_>) -> Result<(), Reason> {
+    if draft.get(path).is_none_or(|r| !r.is_object()) {
+        return Ok(());
+    }
+    let api_version = [path, &["apiVersion"]].concat();
+    let group = [path, &["group"]].concat();
+    let kind = [path, &["kind"]].concat();
+    let named = draft.text(&kind).map(str::to_owned);
+    // v1beta1 never read the version, and many wrote Karpenter's own group there.
+    let value = match (named.as_deref(), draft.text(&api_version)) {
+        (Some("EC2NodeClass") | None, _) | (_, None) => CLASS_GROUP,
+        (_, Some(text)) => text.split('/').next().unwrap_or(text),
+    }
+    .to_owned();
+    if draft.get(&group).is_some() {
+        draft.remove(&api_version);
+    } else {
+        draft.relocate(&api_version, &group)?;
+        draft.set(&group, json!(value))?;
+    }
+    if named.is_none() {
+        if draft.get(&kind).is_some() {
+            return Err("the kind of the class is no text".into());
+        }
+        draft.set(&kind, json!("EC2NodeClass"))?;
+    }
+    Ok(())
+}
+
+/// The requirements, with those that the old webhook added by itself written out.
+fn requirements(draft: &mut Draft) -> Result<(), Reason> {
+    draft.relocate(&["spec", "requirements"], REQUIREMENTS)?;
+    let written = match draft.get(REQUIREMENTS) {
+        None => Vec::new(),
+        Some(Value::Array(items)) => items.clone(),
+        Some(_) => return Err("`spec.requirements` is no list".into()),
+    };
+    let mut keys: Vec<&str> = Vec::new();
+    for item in &written {
+        let Some(key) = item.get("key").and_then(Value::as_str) else {
+            return Err("a requirement without a readable key hides what its default was".into());
+        };
+        keys.push(normalise(key));
+    }
+    // A label says the same as a requirement with its one value.
+    let labels = draft.get(&["spec", "labels"]).and_then(Value::as_object);
+    keys.extend(labels.into_iter().flatten().map(|(key, _)| normalise(key)));
+    let has = |key: &str| keys.contains(&key);
+    let mut defaults = Vec::new();
+    for (key, value) in [
+        ("karpenter.sh/capacity-type", "on-demand"),
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", "amd64"),
+    ] {
+        if !has(key) {
+            defaults.push(json!({ "key": key, "operator": "In", "values": [value] }));
+        }
+    }
+    let category = "karpenter.k8s.aws/instance-category";
+    let generation = "karpenter.k8s.aws/instance-generation";
+    if !["node.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-family", category, generation]
+        .into_iter()
+        .any(has)
+    {
+        defaults.push(json!({ "key": category, "operator": "In", "values": ["c", "m", "r"] }));
+        defaults.push(json!({ "key": generation, "operator": "Gt", "values": ["2"] }));
+    }
+    if written.is_empty() {
+        return draft.set(REQUIREMENTS, Value::Array(defaults));
+    }
+    for requirement in defaults {
+        draft.push(REQUIREMENTS, requirement);
+    }
+    Ok(())
+}
+
+/// `spec.limits.resources.X` becomes `spec.limits.X`.
+fn limits(draft: &mut Draft) -> Result<(), Reason> {
+    let old = &["spec", "limits", "resources"];
+    let names: Vec<String> = match draft.get(old) {
+        None => Vec::new(),
+        Some(Value::Object(map)) => map.keys().cloned().collect(),
+        Some(_) => return Err("`spec.limits.resources` is no map".into()),
+    };
+    for name in &names {
+        draft.relocate(&["spec", "limits", "resources", name], &["spec", "limits", name])?;
+    }
+    draft.remove(old);
+    let empty = |v: &Value| v.as_object().is_some_and(serde_json::Map::is_empty);
+    if draft.get(&["spec", "limits"]).is_some_and(empty) {
+        draft.remove(&["spec", "limits"]);
+    }
+    Ok(())
+}
+
+/// When nodes go: empty ones, underused ones, or none, as the old fields said.
+fn consolidation(draft: &mut Draft) -> Result<(), Reason> {
+    let enabled = match draft.get(&["spec", "consolidation", "enabled"]) {
+        None => false,
+        Some(Value::Bool(enabled)) => *enabled,
+        Some(_) => return Err("a placeholder hides `spec.consolidation.enabled`".into()),
+    };
+    match (seconds(draft, "ttlSecondsAfterEmpty")?, enabled) {
+        (Some(_), true) => {
+            return Err("`ttlSecondsAfterEmpty` and `consolidation` exclude each other: keep one".into());
+        }
+        (Some(text), false) => {
+            draft.set(POLICY, json!("WhenEmpty"))?;
+            draft.relocate(&["spec", "ttlSecondsAfterEmpty"], CONSOLIDATE_AFTER)?;
+            draft.set(CONSOLIDATE_AFTER, json!(text))?;
+        }
+        (None, true) => {
+            draft.set(POLICY, json!("WhenEmptyOrUnderutilized"))?;
+            draft.set(CONSOLIDATE_AFTER, json!("0s"))?;
+        }
+        // Neither was written: no node was ever removed for being idle.
+        (None, false) => {
+            draft.set(POLICY, json!("WhenEmpty"))?;
+            draft.set(CONSOLIDATE_AFTER, json!("Never"))?;
+        }
+    }
+    draft.remove(&["spec", "ttlSecondsAfterEmpty"]);
+    draft.remove(&["spec", "consolidation"]);
+    Ok(())
+}
+
+/// A number of seconds as a duration in its largest whole unit.
+fn seconds(draft: &Draft, field: &str) -> Result<Option<String>, Reason> {
+    let Some(value) = draft.get(&["spec", field]) else {
+        return Ok(None);
+    };
+    match value.as_u64() {
+        Some(n) if n > MOST_SECONDS => Err(format!("`spec.{field}` is longer than any duration")),
+        Some(n) if n > 0 && n % 3600 == 0 => Ok(Some(format!("{}h", n / 3600))),
+        Some(n) if n > 0 && n % 60 == 0 => Ok(Some(format!("{}m", n / 60))),
+        Some(n) => Ok(Some(format!("{n}s"))),
+        None => Err(format!("`spec.{field}` is no number of seconds")),
+    }
+}

@@ -1,0 +1,85 @@
+//! The selectors of AWSNodeTemplate, one map each, as the terms of EC2NodeClass.
+//!
+//! A map meant "all of these"; a comma inside a value meant "any of these". Terms are alternatives,
+//! so a comma becomes several terms.
+
+use serde_json::{Map, Value, json};
+
+use super::Reason;
+use crate::tree::placeholder::is_placeholder;
+
+/// No list of terms holds more.
+const MOST_TERMS: usize = 30;
+
+/// The terms of a selector. `amis` allows for names and owners.
+pub(super) fn terms(field: &str, selector: &Value, amis: bool) -> Result<Vec<Value>, Reason> {
+    let Some(entries) = selector.as_object().filter(|e| !e.is_empty()) else {
+        return Err(format!("`spec.{field}` selects nothing that can be read"));
+    };
+    let mut ids: Vec<&str> = Vec::new();
+    // Each term so far; every further key with several values multiplies them.
+    let mut out: Vec<Map<String, Value>> = vec![Map::new()];
+    let mut others = false;
+    for (key, value) in entries {
+        let Some(text) = value.as_str() else {
+            return Err(format!("`spec.{field}` has a value that is no text"));
+        };
+        let values = alternatives(text);
+        if values.is_empty() {
+            return Err(format!("`spec.{field}` has an empty value"));
+        }
+        if key == "aws-ids" || key == "aws::ids" {
+            if is_placeholder(text) {
+                return Err(format!("a placeholder hides the ids of `spec.{field}`"));
+            }
+            ids.extend(values);
+            continue;
+        }
+        others = true;
+        let place = match key.as_str() {
+            "aws::name" if amis => Some("name"),
+            "aws::owners" if amis => Some("owner"),
+            _ => None,
+        };
+        if out.len() * values.len() > MOST_TERMS {
+            return Err(format!("`spec.{field}` needs more than {MOST_TERMS} terms"));
+        }
+        out = out
+            .iter()
+            .flat_map(|term| values.iter().map(move |value| (term.clone(), *value)))
+            .map(|(mut term, value)| {
+                match place {
+                    Some(place) => {
+                        term.insert(place.to_owned(), json!(value));
+                    }
+                    None => {
+                        let tags = term.entry("tags").or_insert_with(|| json!({}));
+                        tags[key] = json!(value);
+                    }
+                }
+                term
+            })
+            .collect();
+    }
+    match (ids.is_empty(), others) {
+        (false, false) if ids.len() <= MOST_TERMS => {
+            Ok(ids.into_iter().map(|id| json!({ "id": id })).collect())
+        }
+        (false, false) => Err(format!("`spec.{field}` needs more than {MOST_TERMS} terms")),
+        (false, true) => {
+            Err(format!("`spec.{field}` asks for ids and for tags at once: a term takes one or the other"))
+        }
+        (true, _) if out.iter().all(|t| t.len() == 1 && t.contains_key("owner")) => {
+            Err(format!("`spec.{field}` names an owner and nothing else"))
+        }
+        (true, _) => Ok(out.into_iter().map(Value::Object).collect()),
+    }
+}
+
+/// The values between commas. A placeholder stays whole: it may hold a comma of its own.
+fn alternatives(text: &str) -> Vec<&str> {
+    if is_placeholder(text) {
+        return vec![text];
+    }
+    text.split(',').map(str::trim).filter(|v| !v.is_empty()).collect()
+}

@@ -1,0 +1,56 @@
+//! Each row of the migration tables, old form against new form.
+
+mod class;
+mod keda;
+mod kubelet;
+mod pool;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::cluster::objects::Index;
+use crate::object::Object;
+use crate::source::{Source, read};
+
+/// The objects of a text.
+fn objects(text: &str) -> Vec<Object> {
+    let source = Arc::new(Source::from_text("old.yaml", text));
+    read(&source).iter().flat_map(|d| Object::from_document(&source, d, false)).collect()
+}
+
+/// What the first object of the text becomes beside the others, with what is created, or why not.
+fn converted(text: &str) -> Result<Vec<Value>, String> {
+    let objects = objects(text);
+    let mut index = Index::new(false);
+    for object in &objects {
+        index.apply(object.clone());
+    }
+    let first = &objects[0];
+    let fix = match first.id().group.as_str() {
+        "keda.k8s.io" => super::keda::convert(first),
+        _ => super::convert(first, &index),
+    }?;
+    let mut value = first.root().to_json();
+    let operations = serde_json::to_value(&fix.operations).expect("operations are data");
+    let patch: json_patch::Patch = serde_json::from_value(operations).expect("a patch");
+    json_patch::patch(&mut value, &patch).expect("operations apply to what they were made of");
+    Ok(std::iter::once(value).chain(fix.creates).collect())
+}
+
+/// Asserts what a `spec` becomes; both are written as YAML.
+fn becomes(head: &str, spec: &str, expected: &str) {
+    let text = format!("{head}\nmetadata: {{name: a}}\nspec:\n{spec}");
+    let got = converted(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    let expected = format!("apiVersion: x/v1\nkind: X\nspec:\n{expected}");
+    let expected = objects(&expected)[0].get("spec").to_json();
+    assert_eq!(got[0]["spec"], expected, "\n{:#}\n{text}", got[0]["spec"]);
+}
+
+/// Asserts that a `spec` is left to a person, and why.
+fn is_left(head: &str, spec: &str, why: &str) {
+    let text = format!("{head}\nmetadata: {{name: a}}\nspec:\n{spec}");
+    let reason = converted(&text).expect_err("a person has to decide");
+    assert!(reason.contains(why), "{reason}");
+    assert!(reason.chars().count() <= 120, "{reason}");
+}

@@ -1,0 +1,225 @@
+//! Text to documents: granit-parser's events become trees, in one pass. Parts that hold nothing
+//! but plain block style are read by `quick` instead, to the same trees.
+//!
+//! Text is cut at `---` lines first, as kubectl cuts it, so that a broken document cannot hide
+//! the next one. What the reader has to say about a document are [`Problem`]s; whether they are
+//! findings is the engine's business.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use granit_parser::{ErrorKind, Event, Options, Parser};
+
+use super::build::{Build, error_span};
+use super::{Document, Problem, ProblemKind, Source};
+use crate::source::fast_path::quick;
+use crate::tree::Span;
+
+/// Cuts text into the parts that are parsed on their own: at each line that begins `---` and goes
+/// on with a blank or ends there. Text with a directive line (`%`) is one part.
+#[must_use]
+pub fn cut(text: &str) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let mut line = 0;
+    while line < bytes.len() {
+        match bytes[line] {
+            b'%' => return std::iter::once(0..text.len()).collect(),
+            b'-' if line > start && is_separator(&bytes[line..]) => {
+                parts.push(start..line);
+                start = line;
+            }
+            _ => {}
+        }
+        line = match memchr::memchr(b'\n', &bytes[line..]) {
+            Some(end) => line + end + 1,
+            None => bytes.len(),
+        };
+    }
+    if start < bytes.len() {
+        parts.push(start..bytes.len());
+    }
+    parts
+}
+
+fn is_separator(line: &[u8]) -> bool {
+    line.starts_with(b"---") && matches!(line.get(3), None | Some(b' ' | b'\t' | b'\r' | b'\n'))
+}
+
+/// Parses one part of `source`. The numbers of the documents are set by the caller.
+#[must_use]
+pub fn parse_part(source: &Source, part: Range<usize>) -> Vec<Document> {
+    if let Some(bad) = source.invalid_byte_in(&part) {
+        let at = bad as u32;
+        return vec![Document::broken(
+            part_span(&part),
+            Problem {
+                kind: ProblemKind::Syntax,
+                span: Span::new(at, at + 1),
+                message: format!("invalid UTF-8 at byte offset {bad}"),
+                other: None,
+            },
+        )];
+    }
+    quick(source, &part).unwrap_or_else(|| thorough(source, part))
+}
+
+/// What granit-parser makes of a part: the whole of YAML.
+pub(super) fn thorough(source: &Source, part: Range<usize>) -> Vec<Document> {
+    Reader::new(source, part).read()
+}
+
+fn part_span(part: &Range<usize>) -> Span {
+    Span::new(part.start as u32, part.end as u32)
+}
+
+struct Reader<'s> {
+    source: &'s Source,
+    part: Range<usize>,
+    documents: Vec<Document>,
+}
+
+impl<'s> Reader<'s> {
+    fn new(source: &'s Source, part: Range<usize>) -> Self {
+        Reader { source, part, documents: Vec::new() }
+    }
+
+    fn read(mut self) -> Vec<Document> {
+        let base = self.part.start;
+        let source = self.source;
+        let text = &source.text()[self.part.clone()];
+        let mut options = Options::default();
+        options.emit_comments = true;
+        options.emit_unresolved_aliases = true;
+        // Comments before a value are kept until it comes; the text is in memory already.
+        options.max_buffered_comment_events = 1 << 20;
+        let directives = text.lines().any(|l| l.starts_with('%'));
+        let mut parser = Parser::new_from_str_with_options(text, options);
+        let mut build: Option<Build> = None;
+        let mut comments: Vec<Span> = Vec::new();
+        let mut after_end = false;
+        let mut skipping = false;
+        let mut ended_at = base as u32;
+        while let Some(event) = parser.next_event() {
+            let (event, span) = match event {
+                Ok(event) => event,
+                Err(error) => {
+                    let at = base + error.marker().byte_offset().unwrap_or(text.len());
+                    let at = (at.min(base + text.len())) as u32;
+                    if !skipping {
+                        let limit = matches!(error.kind(), ErrorKind::RecursionLimitExceeded);
+                        let start = build.as_ref().map_or(ended_at, |b| b.start);
+                        let mut document = Document::broken(
+                            Span::new(start, (base + text.len()) as u32),
+                            Problem {
+                                kind: if limit { ProblemKind::Limit } else { ProblemKind::Syntax },
+                                span: error_span(source.text(), at),
+                                message: if limit {
+                                    "nesting is deeper than 255 levels".to_owned()
+                                } else {
+                                    describe(&error.info())
+                                },
+                                other: None,
+                            },
+                        );
+                        document.comments.append(&mut comments);
+                        self.documents.push(document);
+                    }
+                    build = None;
+                    match parser.proceed_next_document() {
+                        Ok(true) => {
+                            // What follows a bare `...` is dropped by Kubernetes' readers.
+                            skipping = !directives;
+                            continue;
+                        }
+                        _ => break,
+                    }
+                }
+            };
+            let range = span.byte_range().unwrap_or(0..0);
+            let span = Span::new((base + range.start) as u32, (base + range.end) as u32);
+            if skipping && !matches!(event, Event::Comment(..)) {
+                continue;
+            }
+            match event {
+                Event::DocumentStart(explicit, _) => {
+                    if after_end && !explicit {
+                        // Text after `...`: one warning, on the document that was read.
+                        skipping = true;
+                        let from = self.first_text(ended_at);
+                        if let (Some(from), Some(last)) = (from, self.documents.last_mut()) {
+                            last.problems.push(Problem {
+                                kind: ProblemKind::TextAfterEnd,
+                                span: from,
+                                message: "text after `...` is dropped by Kubernetes' readers".to_owned(),
+                                other: None,
+                            });
+                        }
+                        continue;
+                    }
+                    build = Some(Build::new(Arc::clone(source.shared()), span.start));
+                }
+                Event::DocumentEnd => {
+                    ended_at = span.end;
+                    if let Some(build) = build.take() {
+                        let empty = build.is_empty();
+                        if !empty || !build.problems.is_empty() {
+                            let mut document = build.finish(span.end);
+                            document.comments.append(&mut comments);
+                            self.documents.push(document);
+                        }
+                    }
+                    after_end = true;
+                }
+                Event::Comment(text, _) => {
+                    // The range is best effort for comments in odd places: check it.
+                    if text.contains("gpulint:") {
+                        comments.push(span);
+                    }
+                }
+                event => {
+                    if let Some(build) = &mut build {
+                        build.event(&event, span);
+                    }
+                }
+            }
+        }
+        if let Some(last) = self.documents.last_mut() {
+            last.comments.append(&mut comments);
+        }
+        self.documents
+    }
+
+    /// The first line after `from` that holds more than a comment or a separator.
+    fn first_text(&self, from: u32) -> Option<Span> {
+        let end = self.part.end;
+        let mut at = from as usize;
+        for line in self.source.text()[at..end].split_inclusive('\n') {
+            let trimmed = line.trim();
+            let content = !trimmed.is_empty()
+                && !trimmed.starts_with('#')
+                && !trimmed.starts_with("...")
+                && !trimmed.starts_with("---");
+            if content {
+                let lead = line.len() - line.trim_start().len();
+                let start = at + lead;
+                return Some(Span::new(start as u32, (start + trimmed.len()) as u32));
+            }
+            at += line.len();
+        }
+        None
+    }
+}
+
+fn describe(info: &str) -> String {
+    let mut text: String = info.trim().trim_end_matches('.').to_owned();
+    if let Some(first) = text.get(..1) {
+        let lower = first.to_ascii_lowercase();
+        text.replace_range(..1, &lower);
+    }
+    if text.len() > 100 {
+        text.truncate(text.char_indices().take_while(|(i, _)| *i < 100).count());
+    }
+    text
+}

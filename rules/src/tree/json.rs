@@ -1,0 +1,64 @@
+//! A `serde_json` value as a tree: what an admission review carries. No spans.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::placeholder::may_be_in;
+use super::scalar::TagKind;
+use crate::tree::{Key, NONE, Slot, SlotKind, Span, Tree, sign};
+
+impl Tree {
+    /// Builds a tree from a JSON value. It answers every question a tree from text answers,
+    /// except where something stands.
+    #[must_use]
+    pub fn from_json(value: &Value) -> Tree {
+        let mut tree = Tree::new(Arc::from(""), false);
+        let mut text = String::new();
+        push(&mut tree, &mut text, value, NONE, None);
+        tree.unsure = may_be_in(&text);
+        tree.text = Arc::from(text);
+        // A webhook keeps the objects of a whole cluster.
+        tree.slots.shrink_to_fit();
+        tree.odd_keys.shrink_to_fit();
+        tree
+    }
+}
+
+/// All texts stand one behind the other in `text`: thousands of small strings cost several times as
+/// much. The spans are into it; nobody is told, because nobody can see it.
+fn push(tree: &mut Tree, text: &mut String, value: &Value, parent: u32, key: Option<Key>) {
+    let kind = match value {
+        Value::Object(_) => SlotKind::Mapping,
+        Value::Array(_) => SlotKind::Sequence,
+        Value::String(_) => SlotKind::Quoted,
+        _ => SlotKind::Plain,
+    };
+    let slot = Slot::new(kind, TagKind::None, Span::default(), parent);
+    let at = tree.push(slot, key);
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                let key = Key { span: store(text, name), text: NONE, sign: sign(name), merge: false };
+                push(tree, text, value, at, Some(key));
+            }
+        }
+        Value::Array(items) => {
+            for value in items {
+                push(tree, text, value, at, None);
+            }
+        }
+        Value::String(string) => tree.slots[at as usize].span = store(text, string),
+        other => tree.slots[at as usize].span = store(text, &other.to_string()),
+    }
+    if kind.is_collection() {
+        tree.slots[at as usize].data = u32::try_from(tree.slots.len()).unwrap_or(NONE);
+    }
+}
+
+fn store(text: &mut String, string: &str) -> Span {
+    let end = |text: &String| u32::try_from(text.len()).unwrap_or(NONE);
+    let start = end(text);
+    text.push_str(string);
+    Span::new(start, end(text))
+}

@@ -1,0 +1,555 @@
+//! The cursor: how rules read a tree.
+//!
+//! Looking something up never fails. A node that is absent still knows its pointer, so that it
+//! can be reported at its nearest written ancestor and be set by a fix. A scalar that holds a
+//! placeholder is unknown: neither absent nor a value.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::tree::placeholder::is_placeholder;
+use crate::tree::pointer::Pointer;
+use crate::tree::scalar::Scalar;
+use crate::tree::{Keys, NONE, SlotKind, Span, Tree};
+
+/// A place in an object's tree, written or not.
+#[derive(Clone, Debug)]
+pub struct Node<'a> {
+    tree: &'a Tree,
+    root: u32,
+    /// `NONE` where the node is absent.
+    slot: u32,
+    way: Way,
+}
+
+/// How a node was reached.
+#[derive(Clone, Debug)]
+enum Way {
+    /// As the arena's own parents say.
+    Direct,
+    /// By a few steps below a slot: rules ask for much that is absent.
+    Near(Near),
+    /// By more steps than there is room for in a node.
+    Far(Far),
+}
+
+/// Where a node is, to be kept beside its tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    root: u32,
+    slot: u32,
+    way: Way,
+}
+
+/// Steps below a slot, each with [`END`] behind it.
+#[derive(Clone, Copy, Debug)]
+struct Near {
+    above: u32,
+    len: u8,
+    steps: [u8; Near::ROOM],
+}
+
+#[derive(Clone, Debug)]
+struct Far {
+    above: u32,
+    steps: Arc<[u8]>,
+}
+
+/// Ends a step: no text holds this byte.
+const END: u8 = 0xFF;
+
+impl Near {
+    /// As much as leaves a node in one line of the processor's cache.
+    const ROOM: usize = 42;
+
+    /// One step further; false where there is no room for it.
+    fn push(&mut self, step: &str) -> bool {
+        let from = usize::from(self.len);
+        let end = from + step.len() + 1;
+        let Some(room) = self.steps.get_mut(from..end) else {
+            return false;
+        };
+        room[..step.len()].copy_from_slice(step.as_bytes());
+        room[step.len()] = END;
+        self.len = end as u8;
+        true
+    }
+
+    fn steps(&self) -> &[u8] {
+        &self.steps[..usize::from(self.len)]
+    }
+}
+
+impl Way {
+    fn far(above: u32, steps: &[u8], more: &str) -> Way {
+        let steps = [steps, more.as_bytes(), &[END]].concat();
+        Way::Far(Far { above, steps: steps.into() })
+    }
+
+    /// One step further; `slot` is where a direct way has led.
+    fn push(&mut self, slot: u32, step: &str) {
+        match self {
+            Way::Direct => {
+                let mut near = Near { above: slot, len: 0, steps: [0; Near::ROOM] };
+                *self = match near.push(step) {
+                    true => Way::Near(near),
+                    false => Way::far(slot, &[], step),
+                };
+            }
+            Way::Near(near) => {
+                if !near.push(step) {
+                    *self = Way::far(near.above, near.steps(), step);
+                }
+            }
+            Way::Far(far) => *self = Way::far(far.above, &far.steps, step),
+        }
+    }
+
+    /// The slot that the steps begin at, and the steps; none of a direct way.
+    fn steps(&self) -> Option<(u32, &[u8])> {
+        match self {
+            Way::Direct => None,
+            Way::Near(near) => Some((near.above, near.steps())),
+            Way::Far(far) => Some((far.above, &far.steps)),
+        }
+    }
+}
+
+/// What shape a written node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Not written.
+    Absent,
+    /// A map.
+    Mapping,
+    /// A list.
+    Sequence,
+    /// Anything else, null included.
+    Scalar,
+}
+
+impl<'a> Node<'a> {
+    pub(crate) fn new(tree: &'a Tree, root: u32) -> Node<'a> {
+        Node { tree, root, slot: root, way: Way::Direct }
+    }
+
+    /// A node of the object at `root`, reached as the arena's own parents say.
+    pub(crate) fn within(tree: &'a Tree, root: u32, slot: u32) -> Node<'a> {
+        Node { tree, root, slot, way: Way::Direct }
+    }
+
+    /// The slot of a mapping that [`Node::within`] leads to again.
+    pub(crate) fn direct_mapping(&self) -> Option<u32> {
+        let direct = matches!(self.way, Way::Direct) && self.slot != NONE;
+        (direct && self.tree.slot(self.slot).kind.is_mapping()).then_some(self.slot)
+    }
+
+    /// A node whose pointer counts from the document's root.
+    pub(crate) fn in_document(tree: &'a Tree, slot: u32) -> Node<'a> {
+        Node { tree, root: 0, slot, way: Way::Direct }
+    }
+
+    /// Where the node is in its tree.
+    pub(crate) fn spot(&self) -> Spot {
+        Spot { root: self.root, slot: self.slot, way: self.way.clone() }
+    }
+
+    /// The node of this tree that was at a spot.
+    pub(crate) fn at_spot(tree: &'a Tree, spot: &Spot) -> Node<'a> {
+        Node { tree, root: spot.root, slot: spot.slot, way: spot.way.clone() }
+    }
+
+    /// What shape the node has.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        if self.slot == NONE {
+            return Shape::Absent;
+        }
+        match self.kind() {
+            SlotKind::Mapping | SlotKind::FlowMapping => Shape::Mapping,
+            SlotKind::Sequence | SlotKind::FlowSequence => Shape::Sequence,
+            _ => Shape::Scalar,
+        }
+    }
+
+    fn target(&self) -> u32 {
+        self.tree.resolve(self.slot)
+    }
+
+    fn kind(&self) -> SlotKind {
+        self.tree.slot(self.target()).kind
+    }
+
+    /// Whether nothing is written here.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        self.slot == NONE
+    }
+
+    /// Whether something other than null is written here: Kubernetes reads null as absent.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        !self.is_absent() && !self.is_null()
+    }
+
+    /// Whether null is written here.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        self.slot != NONE && self.tree.is_null(self.target())
+    }
+
+    /// Whether the node is a mapping.
+    #[must_use]
+    pub fn is_mapping(&self) -> bool {
+        self.shape() == Shape::Mapping
+    }
+
+    /// Whether the node is a list.
+    #[must_use]
+    pub fn is_sequence(&self) -> bool {
+        self.shape() == Shape::Sequence
+    }
+
+    /// Whether a placeholder is written here, so that its value is not known.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.tree.unsure && matches!(self.scalar(), Some(Scalar::Str(text)) if is_placeholder(text))
+    }
+
+    /// Whether a key of the mapping is a placeholder, so that any field may be there.
+    pub(crate) fn has_unknown_key(&self) -> bool {
+        self.tree.unsure && self.entries().iter().any(|(key, _)| is_placeholder(key))
+    }
+
+    /// Whether the node, or anything below it, is unknown.
+    #[must_use]
+    pub fn has_unknown(&self) -> bool {
+        self.slot != NONE && self.tree.unsure && holds_placeholder(self.tree, self.slot)
+    }
+
+    /// The child of a mapping; absent where the node is no mapping or has no such key.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Node<'a> {
+        match self.entry(name) {
+            Some((child, merged)) => self.child(child, merged, || Cow::Borrowed(name)),
+            None => self.below(name),
+        }
+    }
+
+    /// The entry of a mapping, and whether it came by a merge.
+    fn entry(&self, name: &str) -> Option<(u32, bool)> {
+        if self.slot == NONE {
+            return None;
+        }
+        let at = self.target();
+        let mapping = self.tree.slot(at).kind.is_mapping();
+        mapping.then(|| self.tree.entry(at, name))?
+    }
+
+    /// What is not written, one step further.
+    fn below(&self, step: &str) -> Node<'a> {
+        let mut way = self.way.clone();
+        way.push(self.slot, step);
+        Node { tree: self.tree, root: self.root, slot: NONE, way }
+    }
+
+    /// Several [`Node::get`]s in a row.
+    #[must_use]
+    pub fn path(&self, names: &[&str]) -> Node<'a> {
+        let mut node = self.clone();
+        for name in names {
+            match node.entry(name) {
+                // Most ways lead through what stands there as it is.
+                Some((child, merged)) if node.is_direct(merged) => node.slot = child,
+                Some((child, merged)) => {
+                    node = node.child(child, merged, || Cow::Borrowed(name));
+                }
+                None => {
+                    node.way.push(node.slot, name);
+                    node.slot = NONE;
+                }
+            }
+        }
+        node
+    }
+
+    /// The items of a list that may be at the end of a path. Where it is not, no absent node is made
+    /// that would have to know its place.
+    pub(crate) fn items_at(&self, names: &[&str]) -> impl Iterator<Item = Node<'a>> + use<'a> {
+        let mut node = self.clone();
+        let there = names.iter().all(|name| {
+            let entry = node.entry(name);
+            if let Some((child, merged)) = entry {
+                node = node.child(child, merged, || Cow::Borrowed(name));
+            }
+            entry.is_some()
+        });
+        there.then(|| node.items()).into_iter().flatten()
+    }
+
+    /// The place a pointer names: digits index lists, everything else is a key.
+    #[must_use]
+    pub fn at(&self, pointer: &Pointer) -> Node<'a> {
+        let mut node = self.clone();
+        for step in pointer.steps() {
+            node = match step.parse::<usize>() {
+                Ok(index) if node.is_sequence() => node.index(index),
+                _ => node.get(step),
+            };
+        }
+        node
+    }
+
+    /// An item of a list; absent where there is none.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Node<'a> {
+        let item = self.items().nth(index);
+        item.unwrap_or_else(|| self.below(&index.to_string()))
+    }
+
+    /// The items of a list; none where the node is no list.
+    pub fn items(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
+        let sequence = self.is_sequence();
+        let children = if sequence { Some(self.tree.children(self.target())) } else { None };
+        let this = self.clone();
+        children
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .map(move |(i, at)| this.child(at, false, || Cow::Owned(i.to_string())))
+    }
+
+    /// The entries of a mapping as Kubernetes reads them: each name once, merges applied.
+    #[must_use]
+    pub fn entries(&self) -> Vec<(&'a str, Node<'a>)> {
+        if !self.is_mapping() {
+            return Vec::new();
+        }
+        let at = self.target();
+        if self.tree.slot(at).keys == Keys::Once {
+            let mut out = Vec::with_capacity(self.tree.children(at).count());
+            for child in self.tree.children(at) {
+                let name = self.tree.key_name(child);
+                out.push((name, self.child(child, false, || Cow::Borrowed(name))));
+            }
+            return out;
+        }
+        self.tree
+            .entries(at)
+            .into_iter()
+            .map(|(name, at, merged)| (name, self.child(at, merged, || Cow::Borrowed(name))))
+            .collect()
+    }
+
+    fn child<'s>(&self, at: u32, merged: bool, step: impl FnOnce() -> Cow<'s, str>) -> Node<'a> {
+        let mut way = Way::Direct;
+        if !self.is_direct(merged) {
+            way = self.way.clone();
+            way.push(self.slot, &step());
+        }
+        Node { tree: self.tree, root: self.root, slot: at, way }
+    }
+
+    /// Whether the arena's parents lead from a child of this node to it.
+    fn is_direct(&self, merged: bool) -> bool {
+        matches!(self.way, Way::Direct) && !merged && self.tree.slot(self.slot).kind != SlotKind::Alias
+    }
+
+    /// The value of a scalar; `None` for collections and absent nodes.
+    #[must_use]
+    pub fn scalar(&self) -> Option<Scalar<'a>> {
+        if self.slot == NONE {
+            return None;
+        }
+        self.tree.scalar(self.target())
+    }
+
+    /// A scalar's text as it is written, before it was read as a number or a boolean.
+    #[must_use]
+    pub fn written(&self) -> Option<&'a str> {
+        self.scalar()?;
+        Some(self.tree.scalar_text(self.target()))
+    }
+
+    /// A string that is no placeholder.
+    #[must_use]
+    pub fn text(&self) -> Option<&'a str> {
+        match self.scalar() {
+            Some(Scalar::Str(text)) if !(self.tree.unsure && is_placeholder(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A string or a number as text: quantities, ports, int-or-string fields. No placeholder.
+    #[must_use]
+    pub fn quantity_text(&self) -> Option<Cow<'a, str>> {
+        match self.scalar()? {
+            Scalar::Str(text) if !(self.tree.unsure && is_placeholder(text)) => Some(Cow::Borrowed(text)),
+            Scalar::Int(n) => Some(Cow::Owned(n.to_string())),
+            Scalar::UInt(n) => Some(Cow::Owned(n.to_string())),
+            Scalar::Float(n) => Some(Cow::Owned(n.to_string())),
+            _ => None,
+        }
+    }
+
+    /// A whole number; floats without a fraction count, as they do in JSON.
+    #[must_use]
+    pub fn int(&self) -> Option<i64> {
+        match self.scalar()? {
+            Scalar::Int(n) => Some(n),
+            #[allow(clippy::cast_possible_truncation)]
+            Scalar::Float(f) if f.fract() == 0.0 && f.abs() < 9e15 => Some(f as i64),
+            _ => None,
+        }
+    }
+
+    /// A boolean.
+    #[must_use]
+    pub fn bool(&self) -> Option<bool> {
+        match self.scalar()? {
+            Scalar::Bool(b) => Some(b),
+            _ => None,
+        }
+    }
+
+    /// Where the node is, from the object's root.
+    #[must_use]
+    pub fn pointer(&self) -> Pointer {
+        let mut steps = Vec::new();
+        let mut at = self.slot;
+        if let Some((above, way)) = self.way.steps() {
+            let ended = way.strip_suffix(&[END]).unwrap_or(way);
+            let texts = ended.split(|byte| *byte == END);
+            // What was pushed is text.
+            steps.extend(texts.map(|text| String::from_utf8_lossy(text).into_owned()));
+            steps.reverse();
+            at = above;
+        }
+        while at != self.root && at != NONE {
+            let slot = self.tree.slot(at);
+            if !self.tree.has_key(at) {
+                let index = self.tree.children(slot.parent).position(|c| c == at).unwrap_or_default();
+                steps.push(index.to_string());
+            } else {
+                steps.push(self.tree.key_name(at).to_owned());
+            }
+            at = slot.parent;
+        }
+        steps.reverse();
+        Pointer::from_steps(steps)
+    }
+
+    /// How many of the node's `depth` steps lead to something written other than null.
+    pub(crate) fn written_depth(&self, depth: usize) -> usize {
+        let pointer = self.pointer();
+        let mut node = Node::new(self.tree, self.root);
+        for (written, step) in pointer.steps().iter().enumerate() {
+            node = match step.parse::<usize>() {
+                Ok(index) if node.is_sequence() => node.index(index),
+                _ => node.get(step),
+            };
+            if !node.exists() {
+                return written;
+            }
+        }
+        depth
+    }
+
+    /// The span of the value as written; an alias counts as itself. `None` where nothing is
+    /// written or the tree has no spans.
+    #[must_use]
+    pub fn span(&self) -> Option<Span> {
+        (self.slot != NONE && self.tree.has_spans()).then(|| self.tree.slot(self.slot).span)
+    }
+
+    /// The span of the key of this entry, where it is one.
+    #[must_use]
+    pub fn key_span(&self) -> Option<Span> {
+        if self.slot == NONE || !self.tree.has_spans() {
+            return None;
+        }
+        self.tree.key_span(self.slot)
+    }
+
+    /// Whether the collection is written in flow style, `{}` or `[]`.
+    #[must_use]
+    pub fn is_flow(&self) -> bool {
+        self.slot != NONE && matches!(self.kind(), SlotKind::FlowMapping | SlotKind::FlowSequence)
+    }
+
+    /// The node as a JSON value, aliases and merges applied. Absent is null.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        match self.shape() {
+            Shape::Absent => Value::Null,
+            Shape::Mapping => {
+                Value::Object(self.entries().into_iter().map(|(k, n)| (k.to_owned(), n.to_json())).collect())
+            }
+            Shape::Sequence => Value::Array(self.items().map(|n| n.to_json()).collect()),
+            Shape::Scalar => match self.scalar() {
+                Some(Scalar::Bool(b)) => Value::Bool(b),
+                Some(Scalar::Int(n)) => Value::from(n),
+                Some(Scalar::UInt(n)) => Value::from(n),
+                Some(Scalar::Float(n)) => whole_or_float(n),
+                Some(Scalar::Str(text)) => Value::String(text.to_owned()),
+                Some(Scalar::Null) | None => Value::Null,
+            },
+        }
+    }
+}
+
+/// Whether a key or a scalar in a subtree is a placeholder.
+fn holds_placeholder(tree: &Tree, at: u32) -> bool {
+    let at = tree.resolve(at);
+    let slot = tree.slot(at);
+    match slot.kind {
+        // What a merge brings and something else overrides does not count.
+        SlotKind::Mapping | SlotKind::FlowMapping if slot.merges() => tree
+            .entries(at)
+            .into_iter()
+            .any(|(name, child, _)| is_placeholder(name) || holds_placeholder(tree, child)),
+        SlotKind::Mapping | SlotKind::FlowMapping => tree
+            .children(at)
+            .any(|child| is_placeholder(tree.key_name(child)) || holds_placeholder(tree, child)),
+        SlotKind::Sequence | SlotKind::FlowSequence => {
+            tree.children(at).any(|child| holds_placeholder(tree, child))
+        }
+        _ => matches!(tree.scalar(at), Some(Scalar::Str(text)) if is_placeholder(text)),
+    }
+}
+
+/// JSON as Go writes it has no `1.0`: a float without a fraction is a whole number.
+fn whole_or_float(n: f64) -> Value {
+    #[allow(clippy::cast_possible_truncation)]
+    if n.fract() == 0.0 && n.abs() < 9e15 { Value::from(n as i64) } else { Value::from(n) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_absent_knows_its_pointer() {
+        let tree = Tree::from_json(&json!({"a": {"b": [1]}, "": {}}));
+        let root = Node::new(&tree, 0);
+        let long = "a-key-that-is-longer-than-what-there-is-room-for";
+        let cases: [(Node<'_>, &[&str]); 9] = [
+            (root.path(&["a", "c"]), &["a", "c"]),
+            (root.path(&["a", "c", "d", "e"]), &["a", "c", "d", "e"]),
+            (root.path(&["a", "c", long, "d"]), &["a", "c", long, "d"]),
+            (root.path(&["a", long, "d"]), &["a", long, "d"]),
+            (root.path(&["", "", "x", ""]), &["", "", "x", ""]),
+            (root.path(&["x", "a\0b", "y"]), &["x", "a\0b", "y"]),
+            (root.path(&["a", "b"]).index(7).get("x"), &["a", "b", "7", "x"]),
+            (root.path(&["x", "y"]).index(0).get("z"), &["x", "y", "0", "z"]),
+            (root.path(&["ä", "öü"]), &["ä", "öü"]),
+        ];
+        for (node, steps) in cases {
+            assert!(node.is_absent());
+            assert_eq!(node.pointer().steps(), steps);
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! What kind of work a workload does: training, serving, batch, and how sure that is.
+//!
+//! The first sign that matches decides (facts: workload class inference). A rule states the
+//! confidence it needs; a finding shows the reason.
+
+mod heuristics;
+#[cfg(test)]
+mod tests;
+
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::workload::gpu::asks_for_accelerator;
+use crate::workload::template::{Template, templates};
+use heuristics::{
+    BATCH, DIAGNOSTICS, INFRA_IMAGES, NOTEBOOK, PURPOSE_KEYS, SERVING, SERVING_IMAGES, SERVING_KINDS,
+    TRAINING, TRAINING_KINDS,
+};
+
+/// What kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Answers requests while somebody waits.
+    Realtime,
+    /// Talks with people: the thresholds are stricter.
+    Interactive,
+    /// Works through a queue or a list.
+    Batch,
+    /// Trains a model.
+    Training,
+    /// A person's workbench.
+    Notebook,
+    /// Device plugins, exporters and their kin.
+    Infra,
+    /// No sign.
+    Unknown,
+}
+
+impl Class {
+    /// The word of the `gpulint.dev/workload-class` label and of messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Realtime => "realtime-inference",
+            Class::Interactive => "interactive",
+            Class::Batch => "batch",
+            Class::Training => "training",
+            Class::Notebook => "notebook",
+            Class::Infra => "infra",
+            Class::Unknown => "unknown",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Class> {
+        Some(match text {
+            "realtime-inference" | "realtime" | "inference" | "serving" => Class::Realtime,
+            "interactive" => Class::Interactive,
+            "batch" => Class::Batch,
+            "training" => Class::Training,
+            "notebook" => Class::Notebook,
+            "infra" => Class::Infra,
+            "unknown" => Class::Unknown,
+            _ => return None,
+        })
+    }
+}
+
+/// How sure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Confidence {
+    /// A guess.
+    Low,
+    /// Enough for a warning.
+    Medium,
+    /// Said outright, or a launcher that does nothing else.
+    High,
+}
+
+/// A class with its reason.
+#[derive(Clone, Debug)]
+pub struct Classified {
+    /// The class.
+    pub class: Class,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Why: "its command is `torchrun`".
+    pub reason: String,
+}
+
+impl Classified {
+    fn new(class: Class, confidence: Confidence, reason: impl Into<String>) -> Classified {
+        Classified { class, confidence, reason: reason.into() }
+    }
+
+    /// Whether the class is this one, with at least medium confidence.
+    #[must_use]
+    pub fn is(&self, class: Class) -> bool {
+        self.class == class && self.confidence >= Confidence::Medium
+    }
+
+    /// Whether requests wait for it, with at least medium confidence.
+    #[must_use]
+    pub fn serves(&self) -> bool {
+        self.is(Class::Realtime) || self.is(Class::Interactive)
+    }
+}
+
+/// The label or annotation by which people say the class themselves.
+pub const CLASS_KEY: &str = "gpulint.dev/workload-class";
+
+/// The class of a workload; `Unknown` for other kinds.
+#[must_use]
+pub fn classify(object: &Object) -> Classified {
+    object.classified().clone()
+}
+
+/// The same, made by whoever asks first.
+pub(crate) fn make(object: &Object) -> Classified {
+    let templates = templates(object);
+    explicit(object, &templates)
+        .or_else(|| infra(object, &templates))
+        .or_else(|| diagnostics(&templates))
+        .or_else(|| by_kind(object, &templates))
+        .or_else(|| by_command(object, &templates))
+        .or_else(|| by_image(object, &templates))
+        .or_else(|| by_batch_shape(object))
+        .or_else(|| by_labels(object, &templates))
+        .or_else(|| fallback(object, &templates))
+        .unwrap_or_else(|| Classified::new(Class::Unknown, Confidence::Low, "nothing says"))
+}
+
+fn explicit(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
+    let metadata = object.get("metadata");
+    std::iter::once(&metadata)
+        .chain(templates.iter().map(|t| &t.metadata))
+        .flat_map(|m| [m.get("labels"), m.get("annotations")])
+        .find_map(|map| map.get(CLASS_KEY).text().and_then(Class::parse))
+        .map(|class| Classified::new(class, Confidence::High, format!("`{CLASS_KEY}` says so")))
+}
+
+fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
+    if object.is(Kind::DAEMON_SET) {
+        return Some(Classified::new(Class::Infra, Confidence::High, "it is a DaemonSet"));
+    }
+    let namespace = object.id().namespace.as_deref().unwrap_or_default();
+    if matches!(namespace, "gpu-operator" | "kube-system" | "gpu-monitoring")
+        || namespace.starts_with("nvidia-")
+    {
+        let reason = format!("its namespace is `{namespace}`");
+        return Some(Classified::new(Class::Infra, Confidence::High, reason));
+    }
+    images(templates)
+        .find(|image| {
+            let repository = repository(image);
+            INFRA_IMAGES.iter().any(|sign| repository.contains(sign))
+        })
+        .map(|image| Classified::new(Class::Infra, Confidence::High, format!("its image is `{image}`")))
+}
+
+/// An MPIJob is the usual way to run these, so they are looked at before the kind.
+fn diagnostics(templates: &[Template<'_>]) -> Option<Classified> {
+    let lines = commands(templates);
+    let trains = |line: &String| {
+        let mut launchers = TRAINING.iter().filter(|(sign, _)| *sign != "mpirun");
+        launchers.any(|(sign, _)| has_word(line, sign))
+    };
+    let sign = DIAGNOSTICS.iter().find(|sign| lines.iter().any(|line| has_word(line, sign)))?;
+    let reason = format!("its command is `{sign}`");
+    (!lines.iter().any(trains)).then(|| Classified::new(Class::Batch, Confidence::Medium, reason))
+}
+
+fn by_kind(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
+    let kind = object.id().kind.as_str();
+    let group = object.id().group.as_str();
+    let reason = || format!("it is a {kind}");
+    if TRAINING_KINDS.contains(&kind) && group.ends_with("kubeflow.org") {
+        return Some(Classified::new(Class::Training, Confidence::High, reason()));
+    }
+    let knative = group == "serving.knative.dev" && kind == "Service";
+    if SERVING_KINDS.contains(&kind) || (knative && templates.iter().any(asks_for_accelerator)) {
+        return Some(Classified::new(Class::Realtime, Confidence::High, reason()));
+    }
+    if kind == "Notebook" && group == "kubeflow.org" {
+        return Some(Classified::new(Class::Notebook, Confidence::High, reason()));
+    }
+    None
+}
+
+fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
+    let lines = commands(templates);
+    let has = |sign: &str| lines.iter().any(|l| has_word(l, sign));
+    for (sign, weak) in SERVING {
+        if has(sign) {
+            let confidence = if *weak { Confidence::Medium } else { Confidence::High };
+            let reason = format!("its command is `{}`", sign.trim_end_matches('.'));
+            return Some(Classified::new(Class::Realtime, confidence, reason));
+        }
+    }
+    for (sign, _) in TRAINING {
+        if has(sign) && (*sign != "mpirun" || templates.iter().any(asks_for_accelerator)) {
+            let reason = format!("its command is `{sign}`");
+            return Some(Classified::new(Class::Training, Confidence::High, reason));
+        }
+    }
+    for sign in BATCH {
+        if has(sign) {
+            let reason = format!("its command is `{sign}`");
+            return Some(Classified::new(Class::Batch, Confidence::Medium, reason));
+        }
+    }
+    for line in &lines {
+        if let Some(script) = training_script(line) {
+            let reason = format!("it runs `{script}`");
+            return Some(Classified::new(Class::Training, Confidence::Medium, reason));
+        }
+    }
+    for sign in NOTEBOOK {
+        if has(sign) {
+            let reason = format!("its command is `{sign}`");
+            return Some(Classified::new(Class::Notebook, Confidence::Medium, reason));
+        }
+    }
+    let idle = lines.iter().any(|l| l.contains("sleep infinity") || l.contains("tail -f /dev/null"));
+    (idle && !object.is(Kind::JOB) && templates.iter().any(asks_for_accelerator))
+        .then(|| Classified::new(Class::Notebook, Confidence::Medium, "its command only waits"))
+}
+
+fn commands(templates: &[Template<'_>]) -> Vec<String> {
+    let containers = templates.iter().flat_map(|t| t.containers());
+    containers.map(|c| command(&c)).collect()
+}
+
+fn command(container: &crate::tree::node::Node<'_>) -> String {
+    let mut line = String::new();
+    for field in ["command", "args"] {
+        for item in container.get(field).items() {
+            // `$(hostname)` is the shell's business here, nothing that another tool fills in.
+            if let Some(text) = item.written() {
+                line.push_str(text);
+                line.push(' ');
+            }
+        }
+    }
+    line
+}
+
+/// The sign as words of its own: `api_server` in `vllm.entrypoints.openai.api_server`, not in
+/// `myapi_server2`.
+fn has_word(line: &str, sign: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    line.match_indices(sign).any(|(at, _)| {
+        let before = line[..at].chars().next_back().is_none_or(|c| !word(c));
+        let after = sign.ends_with('.') || line[at + sign.len()..].chars().next().is_none_or(|c| !word(c));
+        before && after
+    })
+}
+
+/// `train_llm.py`, `finetune.py`, `pretrain.py`, `sft.py`: a script named after training.
+fn training_script(line: &str) -> Option<&str> {
+    line.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&' | '|' | '=')).find(|token| {
+        let Some(stem) = token.strip_suffix(".py") else {
+            return false;
+        };
+        let name = stem.rsplit('/').next().unwrap_or(stem).to_ascii_lowercase();
+        name.split(['_', '-', '.']).any(|w| {
+            matches!(
+                w,
+                "train"
+                    | "training"
+                    | "trainer"
+                    | "finetune"
+                    | "finetuning"
+                    | "pretrain"
+                    | "pretraining"
+                    | "sft"
+            )
+        })
+    })
+}
+
+fn images<'a>(templates: &'a [Template<'a>]) -> impl Iterator<Item = &'a str> {
+    templates.iter().flat_map(Template::containers).filter_map(|c| c.get("image").text())
+}
+
+/// The repository path of an image, without its registry host, tag and digest.
+fn repository(image: &str) -> &str {
+    let image = image.split('@').next().unwrap_or(image);
+    let path = match image.split_once('/') {
+        Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => rest,
+        _ => image,
+    };
+    match path.rfind(':') {
+        Some(colon) if !path[colon..].contains('/') => &path[..colon],
+        _ => path,
+    }
+}
+
+fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
+    for image in images(templates) {
+        let repository = repository(image).to_ascii_lowercase();
+        let reason = || format!("its image is `{image}`");
+        let matches = |sign: &&str| repository.contains(*sign);
+        if SERVING_IMAGES.iter().any(&matches) || repository.starts_with("nim/") {
+            return Some(Classified::new(Class::Realtime, Confidence::Medium, reason()));
+        }
+        if repository.contains("jupyter") {
+            return Some(Classified::new(Class::Notebook, Confidence::Medium, reason()));
+        }
+        let hint = ["nvidia/pytorch", "pytorch/pytorch", "pytorch-training", "mosaicml", "nvidia/nemo"];
+        if hint.iter().any(matches) {
+            if is_job(object) {
+                return Some(Classified::new(Class::Training, Confidence::Medium, reason()));
+            }
+            continue;
+        }
+        let last = repository.rsplit('/').next().unwrap_or(&repository);
+        let words: Vec<&str> = last.split(['-', '_', '.']).collect();
+        if words.iter().any(|w| matches!(*w, "train" | "trainer" | "training")) {
+            return Some(Classified::new(Class::Training, Confidence::Medium, reason()));
+        }
+        if last.ends_with("-inference") && repository.contains("pytorch") {
+            return Some(Classified::new(Class::Realtime, Confidence::Medium, reason()));
+        }
+    }
+    None
+}
+
+fn is_job(object: &Object) -> bool {
+    object.is(Kind::JOB) || object.id().kind == "JobSet" || object.id().kind == "RayJob"
+}
+
+fn by_batch_shape(object: &Object) -> Option<Classified> {
+    let kind = object.id().kind.as_str();
+    if object.is(Kind::SCALED_JOB) || object.is(Kind::CRON_JOB) {
+        let reason = format!("it is a {kind}");
+        return Some(Classified::new(Class::Batch, Confidence::Medium, reason));
+    }
+    let many = |field: &str| object.path(&["spec", field]).int().is_some_and(|n| n > 1);
+    (object.is(Kind::JOB) && (many("parallelism") || many("completions")))
+        .then(|| Classified::new(Class::Batch, Confidence::Medium, "it is a Job of several pods"))
+}
+
+/// The purpose that a label value, a namespace or a name spells.
+#[must_use]
+pub fn purpose(text: &str) -> Option<Class> {
+    let lower = text.to_ascii_lowercase();
+    let mut found = None;
+    for word in lower.split(|c: char| !c.is_ascii_alphanumeric()) {
+        let class = match word {
+            "inference" | "infer" | "serving" | "serve" | "predict" | "predictor" => Class::Realtime,
+            "training" | "train" | "trainer" | "finetune" | "finetuning" | "pretrain" | "pretraining" => {
+                Class::Training
+            }
+            "batch" => Class::Batch,
+            "chat" | "assistant" | "copilot" | "interactive" => Class::Interactive,
+            _ => continue,
+        };
+        match found {
+            None => found = Some(class),
+            // Two purposes in one name say nothing.
+            Some(other) if other != class => return None,
+            Some(_) => {}
+        }
+    }
+    if found.is_none() && (lower.contains("fine-tune") || lower.contains("fine-tuning")) {
+        return Some(Class::Training);
+    }
+    found
+}
+
+fn by_labels(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
+    let mut signs: Vec<(String, String)> = Vec::new();
+    let metadata = object.get("metadata");
+    let maps = std::iter::once(metadata.get("labels"))
+        .chain(templates.iter().map(|t| t.metadata.get("labels")))
+        .chain(templates.iter().map(|t| t.spec.get("nodeSelector")));
+    for map in maps {
+        for (key, value) in map.entries() {
+            let short = key.rsplit('/').next().unwrap_or(key);
+            if (PURPOSE_KEYS.contains(&key) || PURPOSE_KEYS.contains(&short))
+                && let Some(text) = value.text()
+            {
+                signs.push((text.to_owned(), format!("`{key}` is `{text}`")));
+            }
+        }
+    }
+    if let Some(namespace) = &object.id().namespace {
+        signs.push((namespace.clone(), format!("its namespace is `{namespace}`")));
+    }
+    for (text, reason) in signs {
+        if let Some(class) = purpose(&text) {
+            let confidence = if class == Class::Interactive { Confidence::Low } else { Confidence::Medium };
+            return Some(Classified::new(class, confidence, reason));
+        }
+    }
+    None
+}
+
+fn fallback(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
+    let gpu = templates.iter().any(asks_for_accelerator);
+    if !gpu {
+        return None;
+    }
+    let kind = object.id().kind.as_str();
+    let port =
+        templates.iter().flat_map(Template::containers).any(|c| c.get("ports").items().next().is_some());
+    if matches!(kind, "Deployment" | "StatefulSet" | "LeaderWorkerSet" | "Rollout") && port {
+        let reason = format!("it is a {kind} with a GPU and a port");
+        return Some(Classified::new(Class::Realtime, Confidence::Low, reason));
+    }
+    if object.is(Kind::POD) && purpose(object.name()) == Some(Class::Training) {
+        let reason = format!("its name is `{}`", object.name());
+        return Some(Classified::new(Class::Training, Confidence::Medium, reason));
+    }
+    object.is(Kind::JOB).then(|| Classified::new(Class::Batch, Confidence::Low, "it is a Job with a GPU"))
+}

@@ -1,0 +1,91 @@
+//! Claims of dynamic resource allocation: where their requests are, in every version.
+//!
+//! `v1beta1` writes a request's fields flat beside its name; `v1beta2` and `v1` put them under
+//! `exactly`. `firstAvailable` is a list of alternatives in all of them. What a device class or a
+//! driver offers is not known here.
+
+use serde_json::{Map, Value};
+
+use crate::kind::Kind;
+use crate::lint::fix::Fix;
+use crate::object::Object;
+use crate::tree::node::Node;
+
+/// The fields that `exactly` holds, and that `v1beta1` writes flat.
+pub const EXACT_FIELDS: &[&str] =
+    &["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
+
+/// Whether a version puts a request's fields under `exactly`; `None` for versions that have no
+/// such requests.
+#[must_use]
+pub fn nests(version: &str) -> Option<bool> {
+    match version {
+        "v1" | "v1beta2" => Some(true),
+        "v1beta1" => Some(false),
+        _ => None,
+    }
+}
+
+/// The `devices` block of a claim or of a template of claims.
+#[must_use]
+pub fn devices(object: &Object) -> Node<'_> {
+    if object.is(Kind::RESOURCE_CLAIM_TEMPLATE) {
+        object.path(&["spec", "spec", "devices"])
+    } else {
+        object.path(&["spec", "devices"])
+    }
+}
+
+/// The requests that are mappings.
+pub fn requests(object: &Object) -> impl Iterator<Item = Node<'_>> {
+    devices(object).get("requests").items().filter(Node::is_mapping)
+}
+
+/// Every block that names a device class: flat requests, `exactly`, alternatives.
+#[must_use]
+pub fn classes(object: &Object) -> Vec<Node<'_>> {
+    let mut out = Vec::new();
+    for request in requests(object) {
+        if flat_fields(&request).next().is_some() {
+            out.push(request.clone());
+        }
+        let exactly = request.get("exactly");
+        if exactly.is_mapping() {
+            out.push(exactly);
+        }
+        out.extend(request.get("firstAvailable").items().filter(Node::is_mapping));
+    }
+    out
+}
+
+/// The fields of a request that are written flat.
+pub fn flat_fields<'a>(request: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
+    let request = request.clone();
+    EXACT_FIELDS.iter().map(move |f| request.get(f)).filter(|n| !n.is_absent())
+}
+
+/// Moves the flat fields of a request under `exactly`.
+#[must_use]
+pub fn nest(mut fix: Fix, request: &Node<'_>) -> Fix {
+    let mut inner = Map::new();
+    for node in flat_fields(request) {
+        if let Some(name) = node.pointer().steps().last() {
+            inner.insert(name.clone(), node.to_json());
+        }
+    }
+    for node in flat_fields(request) {
+        fix = fix.remove(&node);
+    }
+    fix.set(&request.get("exactly"), Value::Object(inner))
+}
+
+/// Moves the fields under `exactly` of a request beside its name.
+#[must_use]
+pub fn flatten(fix: Fix, request: &Node<'_>) -> Fix {
+    let exactly = request.get("exactly");
+    let mut fix = fix.remove(&exactly);
+    for (name, node) in exactly.entries() {
+        fix = fix.set(&request.get(name), node.to_json());
+    }
+    fix
+}

@@ -1,0 +1,9 @@
+//! Workloads: their pod templates, what work they do, what they ask of nodes.
+
+pub(crate) mod admission_webhook;
+pub mod class;
+pub mod dra;
+pub mod gpu;
+pub(crate) mod node_labels;
+pub mod selector;
+pub mod template;

@@ -1,0 +1,56 @@
+//! Label selectors, as the API server matches them.
+
+use crate::tree::node::Node;
+
+/// The text of a label; null is the empty text.
+fn text<'a>(node: &Node<'a>) -> Option<&'a str> {
+    if node.is_null() { Some("") } else { node.text() }
+}
+
+/// Whether a selector matches labels: `None` where a placeholder decides, or the selector cannot
+/// be read. An absent selector matches nothing; an empty one everything.
+#[must_use]
+pub fn matches(selector: &Node<'_>, labels: &[(&str, Node<'_>)]) -> Option<bool> {
+    if !selector.exists() {
+        return Some(false);
+    }
+    if !selector.is_mapping() {
+        return None;
+    }
+    let value = |key: &str| labels.iter().find(|(k, _)| *k == key).map(|(_, v)| v);
+    let mut unknown = false;
+    for (key, wanted) in selector.get("matchLabels").entries() {
+        let Some(found) = value(key) else {
+            return Some(false);
+        };
+        match (text(&wanted), text(found)) {
+            (Some(a), Some(b)) if a == b => {}
+            (Some(_), Some(_)) => return Some(false),
+            _ => unknown = true,
+        }
+    }
+    for expression in selector.get("matchExpressions").items() {
+        let key = expression.get("key").text()?;
+        let found = value(key);
+        let among = || -> Option<bool> {
+            let label = text(found?)?;
+            let mut wanted = expression.get("values").items();
+            Some(wanted.any(|v| text(&v) == Some(label)))
+        };
+        let holds = match expression.get("operator").text()? {
+            "Exists" => Some(found.is_some()),
+            "DoesNotExist" => Some(found.is_none()),
+            "In" if found.is_none() => Some(false),
+            "NotIn" if found.is_none() => Some(true),
+            "In" => among(),
+            "NotIn" => among().map(|m| !m),
+            _ => return None,
+        };
+        match holds {
+            Some(true) => {}
+            Some(false) => return Some(false),
+            None => unknown = true,
+        }
+    }
+    (!unknown).then_some(true)
+}
