@@ -3,22 +3,22 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use gpulint_rules::{Engine, Finding, Judged, Safety};
+use gpulint_rules::{CheckReport, Engine, Finding, Safety};
 
 use crate::args::{CheckArgs, Color, Format, Style};
 use crate::config::Scopes;
-use crate::failure::Failure;
+use crate::failure::CliError;
 use crate::files;
-use crate::files::{Found, Reason, Skipped};
+use crate::files::{FoundFiles, SkipReason, Skipped};
 use crate::report;
 use crate::report::{Report, Summary};
-use crate::set::{Scoped, Set};
-use crate::terminal::{Look, complain, say};
+use crate::set::{Batch, ScopedInput};
+use crate::terminal::{RenderOptions, print_error, print_note};
 use crate::{fix, output};
 
 /// Checks files and folders, and fixes them where that is asked for.
-pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, Failure> {
-    one_format_a_place(&args.formats)?;
+pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> {
+    reject_shared_destinations(&args.formats)?;
     if let Some(threads) = args.threads {
         // Fails only where the pool was made already, and it was not.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.into());
@@ -29,27 +29,27 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, Failure> {
     let inputs = scope(&mut found, &mut scopes);
     let engines: Vec<Engine> =
         scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
-    let mut set = Set::read(inputs, &engines, !args.quiet);
-    let judged = judge(&set);
-    let checked = match safety(args) {
+    let mut set = Batch::read(inputs, &engines, !args.quiet);
+    let judged = check_all(&set);
+    let checked = match requested_safety(args) {
         None => {
-            let checked = Checked::new(&set, judged, found);
+            let checked = CheckOutcome::new(&set, judged, found);
             write(&checked.report, args, color, Output::Stdout)?;
             checked
         }
         Some(most) if args.diff => {
-            let plans = fix::plan(&judged, most);
-            let checked = Checked::new(&set, judged, found);
-            let fixed = fix::fix(&mut set, plans, most);
+            let plans = fix::plan_round(&judged, most);
+            let checked = CheckOutcome::new(&set, judged, found);
+            let fixed = fix::run(&mut set, plans, most);
             output::to_stdout(|out| fixed.diff(&set, out))?;
-            write(&checked.report, args, color, Output::Taken)?;
+            write(&checked.report, args, color, Output::FilesOnly)?;
             if !args.quiet {
-                say(&format!("{} would be fixed: {}", fixed.count(), checked.summary()));
+                print_note(&format!("{} would be fixed: {}", fixed.count(), checked.summary()));
             }
             checked
         }
         Some(most) => {
-            let checked = fixed(&mut set, judged, found, most);
+            let checked = apply_fixes(&mut set, judged, found, most);
             let stdin = set.stdin();
             if let Some(text) = stdin {
                 output::to_stdout(|out| Ok(out.write_all(text)?))?;
@@ -60,10 +60,10 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, Failure> {
         }
     };
     for error in &checked.errors {
-        complain(error);
+        print_error(error);
     }
-    if let Some(nothing) = checked.nothing_found(args) {
-        complain(&nothing);
+    if let Some(nothing) = checked.empty_input_message(args) {
+        print_error(&nothing);
         return Ok(ExitCode::from(2));
     }
     Ok(match (checked.errors.is_empty(), checked.failed) {
@@ -74,40 +74,45 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, Failure> {
 }
 
 /// Which fixes are to be applied, if any.
-fn safety(args: &CheckArgs) -> Option<Safety> {
+fn requested_safety(args: &CheckArgs) -> Option<Safety> {
     if args.unsafe_fixes { Some(Safety::Unsafe) } else { (args.fix || args.diff).then_some(Safety::Safe) }
 }
 
-fn judge(set: &Set<'_>) -> Vec<Option<Judged>> {
+fn check_all(set: &Batch<'_>) -> Vec<Option<CheckReport>> {
     let index = set.index();
-    let judged = set.judge(&index, None);
+    let judged = set.check(&index, None);
     // The program ends soon; giving back millions of nodes one by one would take a while.
     std::mem::forget(index);
     judged
 }
 
 /// Fixes the files, and says what is left in the whole set.
-fn fixed(set: &mut Set<'_>, judged: Vec<Option<Judged>>, found: Found, most: Safety) -> Checked {
-    let plans = fix::plan(&judged, most);
-    let mut fixed = fix::fix(set, plans, most);
+fn apply_fixes(
+    set: &mut Batch<'_>,
+    judged: Vec<Option<CheckReport>>,
+    found: FoundFiles,
+    most: Safety,
+) -> CheckOutcome {
+    let plans = fix::plan_round(&judged, most);
+    let mut fixed = fix::run(set, plans, most);
     let errors = fixed.write(set);
     let count = fixed.count();
-    let judged = if count > 0 { judge(set) } else { judged };
-    let mut checked = Checked::new(set, judged, found);
+    let judged = if count > 0 { check_all(set) } else { judged };
+    let mut checked = CheckOutcome::new(set, judged, found);
     checked.report.summary.fixed = Some(count);
-    checked.report.refused = fix::refusals(&checked.report.findings, most);
+    checked.report.unfixed = fix::unfixed_reasons(&checked.report.findings, most);
     checked.errors.extend(errors);
     checked
 }
 
-fn one_format_a_place(formats: &[Format]) -> Result<(), Failure> {
+fn reject_shared_destinations(formats: &[Format]) -> Result<(), CliError> {
     for (at, format) in formats.iter().enumerate() {
         if formats[..at].iter().any(|f| f.file == format.file) {
             let place = match &format.file {
                 Some(file) => file.display().to_string(),
                 None => "standard output".to_owned(),
             };
-            return Err(Failure::Usage(format!(
+            return Err(CliError::Usage(format!(
                 "two formats for {place}; write one of them as --format FORMAT=FILE"
             )));
         }
@@ -116,18 +121,18 @@ fn one_format_a_place(formats: &[Format]) -> Result<(), Failure> {
 }
 
 /// Gives each input its configuration, and leaves out what that one ignores.
-fn scope(found: &mut Found, scopes: &mut Scopes) -> Vec<Scoped> {
+fn scope(found: &mut FoundFiles, scopes: &mut Scopes) -> Vec<ScopedInput> {
     let mut scoped = Vec::with_capacity(found.inputs.len());
     for input in std::mem::take(&mut found.inputs) {
-        let scope = scopes.of(&input.absolute);
-        let path = scopes.get(scope).path(&input.absolute, &input.shown);
+        let scope = scopes.scope_of(&input.absolute);
+        let path = scopes.get(scope).path(&input.absolute, &input.display_path);
         if !scopes.get(scope).settings.ignore_paths.matches(&path) {
-            scoped.push(Scoped { input, scope, path });
+            scoped.push(ScopedInput { input, scope, path });
         } else if input.named {
             found.skipped.push(Skipped {
-                file: input.shown,
+                file: input.display_path,
                 document: None,
-                reason: Reason::Ignored,
+                reason: SkipReason::Ignored,
                 partial: false,
             });
         }
@@ -136,28 +141,28 @@ fn scope(found: &mut Found, scopes: &mut Scopes) -> Vec<Scoped> {
 }
 
 /// What came of a run.
-struct Checked {
+struct CheckOutcome {
     report: Report,
     /// Something at or above the severity that fails.
     failed: bool,
     /// Documents that do not parse.
-    broken: usize,
+    unparsable: usize,
     /// Why paths could not be read.
     errors: Vec<String>,
 }
 
-impl Checked {
-    fn new(set: &Set<'_>, judged: Vec<Option<Judged>>, found: Found) -> Checked {
+impl CheckOutcome {
+    fn new(set: &Batch<'_>, judged: Vec<Option<CheckReport>>, found: FoundFiles) -> CheckOutcome {
         let mut summary = Summary { skipped: found.skipped, ..Summary::default() };
         let mut errors = found.errors;
-        let mut broken = 0;
+        let mut unparsable = 0;
         for read in &set.reads {
             summary.files += usize::from(read.manifest);
             summary.skipped.extend(read.skipped.iter().cloned());
             errors.extend(read.error.clone());
             if let Some(file) = &read.file {
                 summary.objects += file.objects.len();
-                broken += file.documents.iter().filter(|d| d.tree.is_none()).count();
+                unparsable += file.documents.iter().filter(|d| d.tree.is_none()).count();
             }
         }
         summary.skipped.sort();
@@ -173,24 +178,24 @@ impl Checked {
             findings.extend(judged.findings);
         }
         summary.count(&findings);
-        Checked {
-            report: Report { summary, findings, refused: std::collections::BTreeMap::new() },
+        CheckOutcome {
+            report: Report { summary, findings, unfixed: std::collections::BTreeMap::new() },
             failed,
-            broken,
+            unparsable,
             errors,
         }
     }
 
     fn summary(&self) -> String {
-        report::text::in_one_line(&self.report.summary)
+        report::text::summary_line(&self.report.summary)
     }
 
     /// What to say where nothing was there to judge.
-    fn nothing_found(&self, args: &CheckArgs) -> Option<String> {
+    fn empty_input_message(&self, args: &CheckArgs) -> Option<String> {
         let summary = &self.report.summary;
         if args.allow_empty
             || summary.objects > 0
-            || self.broken > 0
+            || self.unparsable > 0
             || !self.report.findings.is_empty()
             || !self.errors.is_empty()
         {
@@ -215,14 +220,14 @@ enum Output {
     /// Standard output holds the fixed text.
     Stderr,
     /// Standard output holds a diff; the report is what it was without it.
-    Taken,
+    FilesOnly,
 }
 
-fn write(report: &Report, args: &CheckArgs, color: Color, output: Output) -> Result<(), Failure> {
+fn write(report: &Report, args: &CheckArgs, color: Color, output: Output) -> Result<(), CliError> {
     for format in &args.formats {
         let look = match (&format.file, output) {
-            (None, Output::Stdout) => Look::of_stdout(color),
-            _ => Look::of_file(color),
+            (None, Output::Stdout) => RenderOptions::for_stdout(color),
+            _ => RenderOptions::for_file(color),
         };
         let print = |out: &mut dyn Write| match format.style {
             Style::Text => report::text::write(out, report, look, !args.quiet),
@@ -233,7 +238,7 @@ fn write(report: &Report, args: &CheckArgs, color: Color, output: Output) -> Res
             (Some(path), _) => output::to_file(path, print)?,
             (None, Output::Stdout) => output::to_stdout(print)?,
             (None, Output::Stderr) => output::to_stderr(print)?,
-            (None, Output::Taken) => {}
+            (None, Output::FilesOnly) => {}
         }
     }
     Ok(())

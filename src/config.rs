@@ -12,8 +12,8 @@ use gpulint_rules::lint::config::Config;
 use gpulint_rules::{Group, RULES, Settings};
 
 use crate::args::{CheckArgs, RuleArgs};
-use crate::failure::Failure;
-use crate::files::{absolute, shown};
+use crate::failure::CliError;
+use crate::files::{absolute, display_path};
 
 /// The name of the configuration file.
 pub(crate) const NAME: &str = "gpulint.yaml";
@@ -32,7 +32,7 @@ impl Scope {
         self.folder
             .as_ref()
             .and_then(|folder| file.strip_prefix(folder).ok())
-            .map_or_else(|| reported.to_owned(), shown)
+            .map_or_else(|| reported.to_owned(), display_path)
     }
 }
 
@@ -41,7 +41,7 @@ impl Scope {
 pub(crate) struct Scopes {
     list: Vec<Scope>,
     by_folder: HashMap<PathBuf, usize>,
-    fixed: Option<usize>,
+    explicit: Option<usize>,
     errors: Vec<String>,
     flags: Flags,
 }
@@ -58,11 +58,11 @@ struct Flags {
 }
 
 impl Flags {
-    fn new(args: &RuleArgs) -> Result<Flags, Failure> {
+    fn new(args: &RuleArgs) -> Result<Flags, CliError> {
         let mut errors = Vec::new();
         for name in args.select.iter().chain(&args.ignore) {
-            if !names().any(|known| known == name) {
-                let hint = match suggest::nearest(name, names()) {
+            if !selectable_names().any(|known| known == name) {
+                let hint = match suggest::nearest(name, selectable_names()) {
                     Some(meant) => format!("did you mean `{meant}`?"),
                     None => "`gpulint rules` lists all".to_owned(),
                 };
@@ -70,7 +70,7 @@ impl Flags {
             }
         }
         if !errors.is_empty() {
-            return Err(Failure::Several(errors));
+            return Err(CliError::Several(errors));
         }
         Ok(Flags {
             select: args.select.clone(),
@@ -80,7 +80,7 @@ impl Flags {
         })
     }
 
-    fn over(&self, mut settings: Settings) -> Settings {
+    fn merged_over(&self, mut settings: Settings) -> Settings {
         let platform = &mut settings.platform;
         let [karpenter, keda, kubernetes] = self.platform;
         platform.karpenter = karpenter.unwrap_or(platform.karpenter);
@@ -101,7 +101,7 @@ impl Flags {
 }
 
 /// Every name that `--select` and `--ignore` know.
-fn names() -> impl Iterator<Item = &'static str> {
+fn selectable_names() -> impl Iterator<Item = &'static str> {
     let ids = RULES.iter().map(|rule| rule.id);
     let groups = Group::ALL.iter().map(|group| group.name());
     ids.chain(groups).chain(std::iter::once("all"))
@@ -115,7 +115,7 @@ fn today() -> Date {
 
 impl Scopes {
     /// For `check`.
-    pub(crate) fn for_check(args: &CheckArgs) -> Result<Scopes, Failure> {
+    pub(crate) fn for_check(args: &CheckArgs) -> Result<Scopes, CliError> {
         let mut flags = Flags::new(&args.rules)?;
         flags.fail_on = args.fail_on.map(crate::args::FailOn::severity);
         flags.complete = args.complete;
@@ -123,24 +123,24 @@ impl Scopes {
         Scopes::new(&args.rules, flags)
     }
 
-    fn new(args: &RuleArgs, flags: Flags) -> Result<Scopes, Failure> {
+    fn new(args: &RuleArgs, flags: Flags) -> Result<Scopes, CliError> {
         let mut scopes = Scopes {
-            list: vec![Scope { folder: None, settings: flags.over(Settings::default()) }],
+            list: vec![Scope { folder: None, settings: flags.merged_over(Settings::default()) }],
             by_folder: HashMap::new(),
-            fixed: None,
+            explicit: None,
             errors: Vec::new(),
             flags,
         };
         if let Some(path) = &args.config {
-            scopes.fixed = Some(scopes.load(path));
+            scopes.explicit = Some(scopes.load(path));
             scopes.finish()?;
         }
         Ok(scopes)
     }
 
     /// The scope of a file, by its path from the root.
-    pub(crate) fn of(&mut self, file: &Path) -> usize {
-        if let Some(fixed) = self.fixed {
+    pub(crate) fn scope_of(&mut self, file: &Path) -> usize {
+        if let Some(fixed) = self.explicit {
             return fixed;
         }
         let Some(folder) = file.parent() else {
@@ -168,7 +168,7 @@ impl Scopes {
 
     /// Reads a configuration; what is wrong with it is kept for [`Scopes::finish`].
     fn load(&mut self, path: &Path) -> usize {
-        let named = reported(path);
+        let named = display_config_path(path);
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) => {
@@ -180,7 +180,7 @@ impl Scopes {
             Ok(config) => {
                 self.list.push(Scope {
                     folder: absolute(path).parent().map(Path::to_owned),
-                    settings: self.flags.over(config.resolve()),
+                    settings: self.flags.merged_over(config.resolve()),
                 });
                 self.list.len() - 1
             }
@@ -197,34 +197,34 @@ impl Scopes {
     }
 
     /// The scopes, or what is wrong with their files.
-    pub(crate) fn finish(&mut self) -> Result<&[Scope], Failure> {
+    pub(crate) fn finish(&mut self) -> Result<&[Scope], CliError> {
         if self.errors.is_empty() {
             Ok(&self.list)
         } else {
-            Err(Failure::Several(std::mem::take(&mut self.errors)))
+            Err(CliError::Several(std::mem::take(&mut self.errors)))
         }
     }
 }
 
 /// A configuration's path as a person would type it, where that is short.
-fn reported(path: &Path) -> String {
+fn display_config_path(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
-    shown(path.strip_prefix(here).unwrap_or(path))
+    display_path(path.strip_prefix(here).unwrap_or(path))
 }
 
 /// The settings of a command that reads no manifests from files: the configuration named, or the
 /// one nearest to the current folder.
 #[cfg(feature = "webhook")]
-pub(crate) fn settings(args: &RuleArgs) -> Result<Settings, Failure> {
+pub(crate) fn settings(args: &RuleArgs) -> Result<Settings, CliError> {
     let mut scopes = Scopes::new(args, Flags::new(args)?)?;
-    let scope = scopes.of(&absolute(Path::new(NAME)));
+    let scope = scopes.scope_of(&absolute(Path::new(NAME)));
     scopes.finish()?;
     Ok(scopes.get(scope).settings.clone())
 }
 
 /// The configuration nearest to the current folder.
 #[cfg(feature = "webhook")]
-pub(crate) fn nearest() -> Option<PathBuf> {
+pub(crate) fn nearest_config() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     here.ancestors().map(|folder| folder.join(NAME)).find(|path| path.is_file())
 }

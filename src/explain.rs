@@ -7,21 +7,21 @@ use gpulint_rules::{Check, ParamDefault, RULES, Rule, Safety, find_rule};
 use serde_json::{Value, json};
 
 use crate::args::{Color, ExplainArgs, ListFormat, RulesArgs};
-use crate::failure::Failure;
-use crate::terminal::Look;
+use crate::failure::CliError;
+use crate::terminal::RenderOptions;
 use crate::{markdown, output};
 
 /// Shows a rule's manual page.
-pub(crate) fn explain(args: &ExplainArgs, color: Color) -> Result<ExitCode, Failure> {
+pub(crate) fn explain(args: &ExplainArgs, color: Color) -> Result<ExitCode, CliError> {
     let id = args.rule.as_str();
     let Some(rule) = find_rule(id) else {
         let hint = match nearest(id, RULES.iter().map(|rule| rule.id)) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "`gpulint rules` lists all".to_owned(),
         };
-        return Err(Failure::Usage(format!("there is no rule `{id}`; {hint}")));
+        return Err(CliError::Usage(format!("there is no rule `{id}`; {hint}")));
     };
-    let page = markdown::render(&page(rule), Look::of_stdout(color));
+    let page = markdown::render(&page(rule), RenderOptions::for_stdout(color));
     output::to_stdout(|out| Ok(out.write_all(page.as_bytes())?))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -36,8 +36,8 @@ fn page(rule: &Rule) -> String {
     facts.extend(fix(rule).map(|safety| format!("{safety} fix")));
     let mut page = format!("# {}\n{}\n\n", rule.id, facts.join(", "));
     page.push_str(&rule.markdown());
-    if !rule.refused_by.is_empty() {
-        let by: Vec<&str> = rule.refused_by.iter().map(|a| a.title()).collect();
+    if !rule.rejected_by.is_empty() {
+        let by: Vec<&str> = rule.rejected_by.iter().map(|a| a.display_name()).collect();
         page.push_str(&format!("\n# Refused by\n\n{}\n", by.join(", ")));
     }
     if !rule.params.is_empty() {
@@ -49,7 +49,7 @@ fn page(rule: &Rule) -> String {
                 }
                 ParamDefault::Strings(list) => (format!("[{}]", list.join(", ")), String::new()),
             };
-            let (name, about) = (param.name, param.about);
+            let (name, about) = (param.name, param.description);
             page.push_str(&format!("- {name}: {about} (default {default}{bounds})\n"));
         }
     }
@@ -64,7 +64,7 @@ fn fix(rule: &Rule) -> Option<&'static str> {
 }
 
 /// Lists all rules.
-pub(crate) fn rules(args: &RulesArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn rules(args: &RulesArgs) -> Result<ExitCode, CliError> {
     let text = match args.format {
         ListFormat::Text => list(),
         ListFormat::Json => {
@@ -87,7 +87,7 @@ fn list() -> String {
             if group.is_some() {
                 out.push('\n');
             }
-            let (name, about) = (rule.group.name(), rule.group.about());
+            let (name, about) = (rule.group.name(), rule.group.description());
             out.push_str(&format!("{name}: {about}\n"));
             group = Some(rule.group);
         }
@@ -106,11 +106,11 @@ fn describe(rule: &Rule) -> Value {
         .iter()
         .map(|param| match param.default {
             ParamDefault::Int { default, min, max } => json!({
-                "name": param.name, "about": param.about, "type": "integer",
+                "name": param.name, "about": param.description, "type": "integer",
                 "default": default, "minimum": min, "maximum": max,
             }),
             ParamDefault::Strings(list) => json!({
-                "name": param.name, "about": param.about, "type": "strings", "default": list,
+                "name": param.name, "about": param.description, "type": "strings", "default": list,
             }),
         })
         .collect();
@@ -120,11 +120,11 @@ fn describe(rule: &Rule) -> Value {
         "severity": rule.severity.name(),
         "since": rule.since,
         "summary": rule.summary(),
-        "checks": match rule.check { Check::Object(_) | Check::Residual(_) => "object", Check::Reader => "reader" },
+        "checks": match rule.check { Check::Object(_) | Check::CatchAll(_) => "object", Check::Builtin => "reader" },
         "kinds": kinds(rule.kinds),
         "reads": kinds(rule.reads),
         "params": params,
-        "refusedBy": rule.refused_by.iter().map(|a| a.name()).collect::<Vec<_>>(),
+        "refusedBy": rule.rejected_by.iter().map(|a| a.name()).collect::<Vec<_>>(),
         "fix": fix(rule),
         "url": rule.url(),
     })
@@ -136,13 +136,13 @@ mod tests {
 
     use super::page;
     use crate::markdown;
-    use crate::terminal::Look;
+    use crate::terminal::RenderOptions;
 
     /// Code keeps its own lines, a few of which want a wider window, and an address cannot be broken;
     /// everything else fits.
     #[test]
     fn every_page_fits_a_terminal_of_80_columns() {
-        let look = Look { color: false, unicode: true, width: 80 };
+        let look = RenderOptions { color: false, unicode: true, width: 80 };
         let mut wrong = Vec::new();
         for rule in RULES {
             for line in markdown::render(&page(rule), look).lines() {

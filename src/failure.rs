@@ -4,7 +4,7 @@ use std::io;
 
 /// Ends a command.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum CliError {
     /// Something the user has to change.
     #[error("{0}")]
     Usage(String),
@@ -16,21 +16,21 @@ pub(crate) enum Failure {
     Output(#[from] io::Error),
 }
 
-impl Failure {
+impl CliError {
     /// Whether the reader of the output went away, which is no failure: `gpulint … | head`.
     pub(crate) fn is_closed_pipe(&self) -> bool {
-        matches!(self, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+        matches!(self, CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 
-impl From<std::fmt::Error> for Failure {
-    fn from(_: std::fmt::Error) -> Failure {
-        Failure::Output(io::Error::other("a value could not be formatted"))
+impl From<std::fmt::Error> for CliError {
+    fn from(_: std::fmt::Error) -> CliError {
+        CliError::Output(io::Error::other("a value could not be formatted"))
     }
 }
 
-impl From<serde_json::Error> for Failure {
-    fn from(error: serde_json::Error) -> Failure {
-        Failure::Output(error.into())
+impl From<serde_json::Error> for CliError {
+    fn from(error: serde_json::Error) -> CliError {
+        CliError::Output(error.into())
     }
 }

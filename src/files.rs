@@ -11,8 +11,8 @@ mod walk;
 use std::path::{Component, Path, PathBuf};
 
 pub(crate) use folders::Folders;
-pub(crate) use read::{Read, read, reread};
-pub(crate) use walk::{Found, Input, find};
+pub(crate) use read::{ReadOutcome, read, read_bytes};
+pub(crate) use walk::{FoundFiles, Input, find};
 
 /// A file or document that was not read as a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,14 +22,14 @@ pub(crate) struct Skipped {
     /// The document; absent for the whole file.
     pub(crate) document: Option<u32>,
     /// Why.
-    pub(crate) reason: Reason,
+    pub(crate) reason: SkipReason,
     /// Whether rules that need no absent field ran nevertheless.
     pub(crate) partial: bool,
 }
 
 /// Why something is no manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reason {
+pub(crate) enum SkipReason {
     /// A chart's template, or `{{` that keeps a document from being parsed.
     HelmTemplate,
     /// A chart's values.
@@ -58,23 +58,23 @@ pub(crate) enum Reason {
     Ignored,
 }
 
-impl Reason {
+impl SkipReason {
     /// As the JSON report says it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Reason::HelmTemplate => "helm-template",
-            Reason::HelmValues => "helm-values",
-            Reason::Kustomization => "kustomization",
-            Reason::KustomizePatch => "kustomize-patch",
-            Reason::PodTemplate => "pod-template",
-            Reason::Crd => "crd",
-            Reason::Foreign => "foreign",
-            Reason::Empty => "empty",
-            Reason::NotText => "not-text",
-            Reason::DanglingLink => "dangling-link",
-            Reason::NotAFile => "not-a-file",
-            Reason::Config => "config",
-            Reason::Ignored => "ignored",
+            SkipReason::HelmTemplate => "helm-template",
+            SkipReason::HelmValues => "helm-values",
+            SkipReason::Kustomization => "kustomization",
+            SkipReason::KustomizePatch => "kustomize-patch",
+            SkipReason::PodTemplate => "pod-template",
+            SkipReason::Crd => "crd",
+            SkipReason::Foreign => "foreign",
+            SkipReason::Empty => "empty",
+            SkipReason::NotText => "not-text",
+            SkipReason::DanglingLink => "dangling-link",
+            SkipReason::NotAFile => "not-a-file",
+            SkipReason::Config => "config",
+            SkipReason::Ignored => "ignored",
         }
     }
 }
@@ -96,7 +96,7 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
 }
 
 /// The path with `/` between its parts.
-pub(crate) fn shown(path: &Path) -> String {
+pub(crate) fn display_path(path: &Path) -> String {
     let text = path.to_string_lossy();
     if std::path::MAIN_SEPARATOR == '/' {
         text.into_owned()

@@ -13,50 +13,50 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use gpulint_rules::lint::fix::text::{Repair, repair, rewritten};
+use gpulint_rules::lint::fix::text::{Repair, apply_edits, repair};
 use gpulint_rules::source::Source;
-use gpulint_rules::{Finding, Judged, Safety};
+use gpulint_rules::{CheckReport, Finding, Safety};
 use rayon::prelude::*;
 use similar::{Algorithm, TextDiff};
 
-use crate::failure::Failure;
-use crate::files::Read;
-use crate::set::Set;
+use crate::failure::CliError;
+use crate::files::ReadOutcome;
+use crate::set::Batch;
 use crate::terminal::printable;
 
 /// Rounds after which fixes that follow each other are left to the next run.
-const MOST_ROUNDS: usize = 100;
+const MAX_ROUNDS: usize = 100;
 
 /// The files that fixes changed.
 #[derive(Default)]
-pub(crate) struct Fixed {
-    changes: BTreeMap<usize, Change>,
+pub(crate) struct FixRun {
+    changes: BTreeMap<usize, FileChange>,
 }
 
-struct Change {
+struct FileChange {
     /// What was read from disk.
-    before: Read,
+    before: ReadOutcome,
     source: Arc<Source>,
     fixes: usize,
 }
 
 /// The fixes of one round, by the number of the input.
-pub(crate) type Plans = Vec<(usize, Plan)>;
+pub(crate) type Round = Vec<(usize, FileEdit)>;
 
 /// A file's fixes of one round.
-pub(crate) struct Plan {
+pub(crate) struct FileEdit {
     text: String,
     fixes: usize,
 }
 
 /// Applies planned fixes to the set, and those of what is found after them.
-pub(crate) fn fix(set: &mut Set<'_>, mut plans: Plans, most: Safety) -> Fixed {
-    let mut fixed = Fixed::default();
+pub(crate) fn run(set: &mut Batch<'_>, mut plans: Round, max_safety: Safety) -> FixRun {
+    let mut fixed = FixRun::default();
     // Texts that a file had: one that comes again means that two fixes undo each other.
     let mut seen: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
     // Whether the last round judged every file.
     let mut whole = false;
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         let mut changed = BTreeSet::new();
         for (at, plan) in plans {
             let Some(source) = set.source(at).cloned() else {
@@ -68,7 +68,7 @@ pub(crate) fn fix(set: &mut Set<'_>, mut plans: Plans, most: Safety) -> Fixed {
                 continue;
             }
             let before = set.rewrite(at, plan.text);
-            let change = fixed.changes.entry(at).or_insert(Change { before, source, fixes: 0 });
+            let change = fixed.changes.entry(at).or_insert(FileChange { before, source, fixes: 0 });
             change.fixes += plan.fixes;
             changed.insert(at);
         }
@@ -79,12 +79,12 @@ pub(crate) fn fix(set: &mut Set<'_>, mut plans: Plans, most: Safety) -> Fixed {
             // Fixes of other files may have waited for these, as a pool's does for its class's.
             whole = true;
             let index = set.index();
-            plans = plan(&set.judge(&index, None), most);
+            plans = plan_round(&set.check(&index, None), max_safety);
             continue;
         }
         whole = false;
         let index = set.index();
-        plans = plan(&set.judge(&index, Some(&changed)), most);
+        plans = plan_round(&set.check(&index, Some(&changed)), max_safety);
     }
     fixed
 }
@@ -96,28 +96,28 @@ fn fingerprint(text: &str) -> u64 {
 }
 
 /// What fixes there are to make at once.
-pub(crate) fn plan(judged: &[Option<Judged>], most: Safety) -> Plans {
+pub(crate) fn plan_round(judged: &[Option<CheckReport>], max_safety: Safety) -> Round {
     judged
         .par_iter()
         .enumerate()
-        .filter_map(|(at, judged)| Some((at, plan_file(&judged.as_ref()?.findings, most)?)))
+        .filter_map(|(at, judged)| Some((at, plan_file(&judged.as_ref()?.findings, max_safety)?)))
         .collect()
 }
 
 /// The first fix that can be made of each object of a file.
-fn plan_file(findings: &[Finding], most: Safety) -> Option<Plan> {
+fn plan_file(findings: &[Finding], max_safety: Safety) -> Option<FileEdit> {
     let mut source: Option<&Arc<Source>> = None;
     // By where their scopes begin.
     let mut repairs: BTreeMap<u32, Repair> = BTreeMap::new();
     let mut last = None;
     for finding in findings {
-        let Some(object) = finding.place.object() else {
+        let Some(object) = finding.location.object() else {
             continue;
         };
-        if last.is_some_and(|last| object.same(last)) {
+        if last.is_some_and(|last| object.is_same_resource(last)) {
             continue;
         }
-        let Some(repair) = wanted(finding, most).and_then(Result::ok) else {
+        let Some(repair) = applicable_repair(finding, max_safety).and_then(Result::ok) else {
             continue;
         };
         let before = repairs.range(..repair.scope.end).next_back();
@@ -131,20 +131,23 @@ fn plan_file(findings: &[Finding], most: Safety) -> Option<Plan> {
     }
     let fixes = repairs.len();
     let edits: Vec<_> = repairs.into_values().flat_map(|r| r.edits).collect();
-    let text = rewritten(source?.text(), &edits)?;
-    Some(Plan { text, fixes })
+    let text = apply_edits(source?.text(), &edits)?;
+    Some(FileEdit { text, fixes })
 }
 
 /// What the fix of a finding does, where it is one that is to be applied.
-fn wanted(finding: &Finding, most: Safety) -> Option<Result<Repair, gpulint_rules::Refused>> {
-    let fix = finding.fix.as_ref().filter(|fix| fix.safety <= most)?;
-    Some(repair(finding.place.object()?, fix))
+fn applicable_repair(
+    finding: &Finding,
+    max_safety: Safety,
+) -> Option<Result<Repair, gpulint_rules::FixError>> {
+    let fix = finding.fix.as_ref().filter(|fix| fix.safety <= max_safety)?;
+    Some(repair(finding.location.object()?, fix))
 }
 
 /// Why findings that were to be fixed are left, by their place.
-pub(crate) fn refusals(findings: &[Finding], most: Safety) -> BTreeMap<usize, String> {
+pub(crate) fn unfixed_reasons(findings: &[Finding], max_safety: Safety) -> BTreeMap<usize, String> {
     let reason = |(at, finding): (usize, &Finding)| {
-        let reason = match wanted(finding, most)? {
+        let reason = match applicable_repair(finding, max_safety)? {
             Err(refused) => refused.to_string(),
             Ok(_) => "another fix undoes it".to_owned(),
         };
@@ -153,7 +156,7 @@ pub(crate) fn refusals(findings: &[Finding], most: Safety) -> BTreeMap<usize, St
     findings.iter().enumerate().filter_map(reason).collect()
 }
 
-impl Fixed {
+impl FixRun {
     /// How many findings were fixed.
     pub(crate) fn count(&self) -> usize {
         self.changes.values().map(|change| change.fixes).sum()
@@ -161,19 +164,20 @@ impl Fixed {
 
     /// Writes the files. One that cannot be written is as it was read again, and the answer says
     /// why.
-    pub(crate) fn write(&mut self, set: &mut Set<'_>) -> Vec<String> {
+    pub(crate) fn write(&mut self, set: &mut Batch<'_>) -> Vec<String> {
         let mut errors = Vec::new();
         for (at, change) in std::mem::take(&mut self.changes) {
             let input = &set.inputs[at].input;
             let text = set.source(at).cloned();
             let new = text.as_ref().map_or("", |source| source.text());
-            let outcome = if input.stdin { Ok(()) } else { replace(&input.path, change.source.text(), new) };
+            let outcome =
+                if input.stdin { Ok(()) } else { replace_file(&input.path, change.source.text(), new) };
             match outcome {
                 Ok(()) => {
                     self.changes.insert(at, change);
                 }
                 Err(error) => {
-                    errors.push(format!("{}: not fixed: {error}", input.shown));
+                    errors.push(format!("{}: not fixed: {error}", input.display_path));
                     set.reads[at] = change.before;
                 }
             }
@@ -182,10 +186,10 @@ impl Fixed {
     }
 
     /// Prints what changed as a unified diff.
-    pub(crate) fn diff(&self, set: &Set<'_>, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn diff(&self, set: &Batch<'_>, out: &mut dyn Write) -> Result<(), CliError> {
         for (at, change) in &self.changes {
             let new = set.source(*at).map_or("", |source| source.text());
-            let name = printable(&set.inputs[*at].input.shown, false);
+            let name = printable(&set.inputs[*at].input.display_path, false);
             // Fixes change few lines of files that may be long.
             let diff =
                 TextDiff::configure().algorithm(Algorithm::Patience).diff_lines(change.source.text(), new);
@@ -198,7 +202,7 @@ impl Fixed {
 
 /// Puts `new` in the place of a file that still holds `old`: whole, or not at all. Links are
 /// followed, and the mode stays.
-fn replace(path: &Path, old: &str, new: &str) -> io::Result<()> {
+fn replace_file(path: &Path, old: &str, new: &str) -> io::Result<()> {
     let target = fs::canonicalize(path)?;
     let now = fs::read(&target)?;
     if now == new.as_bytes() {

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Args, Command};
-use failure::Failure;
+use failure::CliError;
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -37,13 +37,13 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            terminal::complain(&failure.to_string());
+            terminal::print_error(&failure.to_string());
             ExitCode::from(2)
         }
     }
 }
 
-fn run(args: Args) -> Result<ExitCode, Failure> {
+fn run(args: Args) -> Result<ExitCode, CliError> {
     let color = args.color;
     match args.command {
         Command::Check(args) => check::run(&args, color),

@@ -1,6 +1,6 @@
 //! Rules' manuals on a terminal: paragraphs wrapped, code indented, nothing else changed.
 
-use crate::terminal::Look;
+use crate::terminal::RenderOptions;
 
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
@@ -8,7 +8,7 @@ const PLAIN: &str = "\x1b[0m";
 pub(crate) const CODE: &str = "  ";
 
 /// Renders Markdown as rules use it: paragraphs, headings, lists, fenced code.
-pub(crate) fn render(markdown: &str, look: Look) -> String {
+pub(crate) fn render(markdown: &str, look: RenderOptions) -> String {
     let width = look.width.min(80);
     let mut page = Page { out: String::new(), paragraph: String::new(), hang: 0, width };
     let mut code = false;
@@ -106,9 +106,9 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{render, wrap};
-    use crate::terminal::Look;
+    use crate::terminal::RenderOptions;
 
-    const LOOK: Look = Look { color: false, unicode: true, width: 80 };
+    const LOOK: RenderOptions = RenderOptions { color: false, unicode: true, width: 80 };
 
     #[test]
     fn paragraphs_wrap_and_code_does_not() {

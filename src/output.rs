@@ -5,31 +5,34 @@ use std::io;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use crate::failure::Failure;
+use crate::failure::CliError;
 
 /// Writes to standard output through one buffer.
-pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> Result<(), Failure> {
+pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>) -> Result<(), CliError> {
     through(io::stdout().lock(), write)
 }
 
 /// Writes to standard error through one buffer.
-pub(crate) fn to_stderr(write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> Result<(), Failure> {
+pub(crate) fn to_stderr(write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>) -> Result<(), CliError> {
     through(io::stderr().lock(), write)
 }
 
 /// Writes a file through one buffer.
 pub(crate) fn to_file(
     path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let name = |e: io::Error| Failure::Usage(format!("cannot write {}: {e}", path.display()));
+    write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let name = |e: io::Error| CliError::Usage(format!("cannot write {}: {e}", path.display()));
     through(File::create(path).map_err(name)?, write).map_err(|failure| match failure {
-        Failure::Output(error) => name(error),
+        CliError::Output(error) => name(error),
         other => other,
     })
 }
 
-fn through(to: impl Write, write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> Result<(), Failure> {
+fn through(
+    to: impl Write,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
+) -> Result<(), CliError> {
     let mut buffer = BufWriter::with_capacity(64 * 1024, to);
     write(&mut buffer)?;
     buffer.flush()?;

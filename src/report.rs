@@ -19,7 +19,7 @@ pub(crate) struct Report {
     /// Sorted by file, place and rule.
     pub(crate) findings: Vec<Finding>,
     /// Why a finding that was to be fixed is not, by its place in `findings`.
-    pub(crate) refused: BTreeMap<usize, String>,
+    pub(crate) unfixed: BTreeMap<usize, String>,
 }
 
 /// Counts of a run.

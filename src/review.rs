@@ -9,19 +9,19 @@ use std::process::ExitCode;
 use gpulint_rules::{Engine, Index};
 
 use crate::args::ReviewArgs;
-use crate::failure::Failure;
-use crate::files::shown;
+use crate::failure::CliError;
+use crate::files::display_path;
 use crate::{config, output};
 
 /// What the admission server reads at most: 8 MiB.
 const MAX_BODY: u64 = 8 * 1024 * 1024;
 
 /// Answers one review.
-pub(crate) fn run(args: &ReviewArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &ReviewArgs) -> Result<ExitCode, CliError> {
     let engine = Engine::new(config::settings(&args.rules)?);
     let (name, body) = read(args)?;
     if body.len() as u64 > MAX_BODY {
-        return Err(Failure::Usage(format!("{name}: larger than 8 MiB")));
+        return Err(CliError::Usage(format!("{name}: larger than 8 MiB")));
     }
     let index = Index::new(engine.settings().complete);
     let answer = if args.mutate {
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ReviewArgs) -> Result<ExitCode, Failure> {
     } else {
         gpulint_webhook::review(&engine, &index, &body)
     };
-    let answer = answer.map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
+    let answer = answer.map_err(|error| CliError::Usage(format!("{name}: {error}")))?;
     output::to_stdout(|out| {
         out.write_all(&answer)?;
         Ok(out.write_all(b"\n")?)
@@ -37,19 +37,19 @@ pub(crate) fn run(args: &ReviewArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(args: &ReviewArgs) -> Result<(String, Vec<u8>), Failure> {
+fn read(args: &ReviewArgs) -> Result<(String, Vec<u8>), CliError> {
     let mut body = Vec::new();
     let file = args.file.as_ref().filter(|file| file.as_os_str() != "-");
     let Some(path) = file else {
         let name = "<stdin>".to_owned();
         return match io::stdin().lock().take(MAX_BODY + 1).read_to_end(&mut body) {
             Ok(_) => Ok((name, body)),
-            Err(error) => Err(Failure::Usage(format!("{name}: {error}"))),
+            Err(error) => Err(CliError::Usage(format!("{name}: {error}"))),
         };
     };
-    let name = shown(path);
+    let name = display_path(path);
     match File::open(path).and_then(|file| file.take(MAX_BODY + 1).read_to_end(&mut body)) {
         Ok(_) => Ok((name, body)),
-        Err(error) => Err(Failure::Usage(format!("{name}: {error}"))),
+        Err(error) => Err(CliError::Usage(format!("{name}: {error}"))),
     }
 }

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 
 use crate::args::{Args, CompletionsArgs, Schema, SchemaArgs};
-use crate::failure::Failure;
+use crate::failure::CliError;
 use crate::{output, report};
 
 /// `gpulint schema`.
-pub(crate) fn schema(args: &SchemaArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn schema(args: &SchemaArgs) -> Result<ExitCode, CliError> {
     let text = match args.of {
         Schema::Diagnostics => report::json::SCHEMA.to_owned(),
         Schema::Config => {
@@ -22,14 +22,14 @@ pub(crate) fn schema(args: &SchemaArgs) -> Result<ExitCode, Failure> {
 }
 
 /// `gpulint completions`.
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "gpulint", &mut script);
     print(&script)
 }
 
 /// `gpulint man`: the page of gpulint, then those of its commands.
-pub(crate) fn man() -> Result<ExitCode, Failure> {
+pub(crate) fn man() -> Result<ExitCode, CliError> {
     let mut pages = Vec::new();
     let mut command = Args::command();
     command.build();
@@ -40,7 +40,7 @@ pub(crate) fn man() -> Result<ExitCode, Failure> {
     print(&pages)
 }
 
-fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
+fn print(bytes: &[u8]) -> Result<ExitCode, CliError> {
     output::to_stdout(|out| Ok(out.write_all(bytes)?))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,37 +5,37 @@ use std::sync::Arc;
 
 use gpulint_rules::cluster::views::Views;
 use gpulint_rules::source::Source;
-use gpulint_rules::{Engine, Index, Judged};
+use gpulint_rules::{CheckReport, Engine, Index};
 use rayon::prelude::*;
 
 use crate::files;
-use crate::files::{Folders, Input, Read};
+use crate::files::{Folders, Input, ReadOutcome};
 use crate::progress::Progress;
 
 /// From so many objects on, views are made before anybody asks for them.
-const MANY: usize = 256;
+const PREBUILD_VIEWS_FROM: usize = 256;
 
 /// An input, the number of its configuration, and its path as that one sees it.
-pub(crate) struct Scoped {
+pub(crate) struct ScopedInput {
     pub(crate) input: Input,
     pub(crate) scope: usize,
     pub(crate) path: String,
 }
 
 /// What was read, and under which rules it is judged.
-pub(crate) struct Set<'e> {
-    pub(crate) inputs: Vec<Scoped>,
+pub(crate) struct Batch<'e> {
+    pub(crate) inputs: Vec<ScopedInput>,
     /// One for each input.
-    pub(crate) reads: Vec<Read>,
+    pub(crate) reads: Vec<ReadOutcome>,
     engines: &'e [Engine],
     folders: Folders,
 }
 
-impl<'e> Set<'e> {
+impl<'e> Batch<'e> {
     /// Reads all inputs.
-    pub(crate) fn read(inputs: Vec<Scoped>, engines: &'e [Engine], progress: bool) -> Set<'e> {
+    pub(crate) fn read(inputs: Vec<ScopedInput>, engines: &'e [Engine], progress: bool) -> Batch<'e> {
         let plain: Vec<Input> = inputs.iter().map(|one| one.input.clone()).collect();
-        let folders = Folders::around(&plain);
+        let folders = Folders::discover(&plain);
         let progress = Progress::start(inputs.len(), progress);
         let reads = inputs
             .par_iter()
@@ -45,7 +45,7 @@ impl<'e> Set<'e> {
                 read
             })
             .collect();
-        Set { inputs, reads, engines, folders }
+        Batch { inputs, reads, engines, folders }
     }
 
     /// The rules of an input.
@@ -64,11 +64,11 @@ impl<'e> Set<'e> {
     }
 
     /// Puts new text in the place of an input; gives back what was read before.
-    pub(crate) fn rewrite(&mut self, at: usize, text: String) -> Read {
+    pub(crate) fn rewrite(&mut self, at: usize, text: String) -> ReadOutcome {
         let one = &self.inputs[at];
         let stdin = one.input.stdin.then(|| text.clone().into_bytes());
-        let read = files::reread(&one.input, &one.path, &self.folders, text.into_bytes());
-        let read = Read { stdin, ..read };
+        let read = files::read_bytes(&one.input, &one.path, &self.folders, text.into_bytes());
+        let read = ReadOutcome { stdin, ..read };
         std::mem::replace(&mut self.reads[at], read)
     }
 
@@ -81,16 +81,16 @@ impl<'e> Set<'e> {
                 index.apply(object.clone());
             }
         }
-        if index.objects().len() > MANY {
+        if index.objects().len() > PREBUILD_VIEWS_FROM {
             // The first rule to ask for a view would keep all others waiting.
             let views = index.views();
-            Views::MAKERS.par_iter().for_each(|make| make(views));
+            Views::BUILDERS.par_iter().for_each(|make| make(views));
         }
         index
     }
 
     /// Judges the inputs, or only some of them; one answer for each input.
-    pub(crate) fn judge(&self, index: &Index, only: Option<&BTreeSet<usize>>) -> Vec<Option<Judged>> {
+    pub(crate) fn check(&self, index: &Index, only: Option<&BTreeSet<usize>>) -> Vec<Option<CheckReport>> {
         self.reads
             .par_iter()
             .enumerate()
@@ -107,7 +107,7 @@ impl<'e> Set<'e> {
                     .with_min_len(64)
                     .flat_map_iter(|object| engine.check_object(object, index))
                     .collect();
-                let judged = engine.finish_file(file, findings);
+                let judged = engine.assemble_report(file, findings);
                 if !judged.findings.is_empty() {
                     // Reports ask for them, one file after the other.
                     let _ = file.source.lines();

@@ -8,7 +8,7 @@ use crate::args::Color;
 
 /// How text is drawn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct RenderOptions {
     /// With ANSI colours.
     pub(crate) color: bool,
     /// With line-drawing characters rather than ASCII.
@@ -20,29 +20,29 @@ pub(crate) struct Look {
 /// The width where there is no terminal.
 const WIDTH: usize = 80;
 
-impl Look {
+impl RenderOptions {
     /// For standard output.
-    pub(crate) fn of_stdout(color: Color) -> Look {
+    pub(crate) fn for_stdout(color: Color) -> RenderOptions {
         let stdout = std::io::stdout();
         let width = stdout
             .is_terminal()
             .then(terminal_size::terminal_size)
             .flatten()
             .map_or(WIDTH, |(width, _)| usize::from(width.0));
-        Look {
-            color: wants_color(color, || AutoStream::choice(&stdout)),
-            unicode: speaks_unicode(),
+        RenderOptions {
+            color: use_color(color, || AutoStream::choice(&stdout)),
+            unicode: supports_unicode(),
             width: width.clamp(40, 160),
         }
     }
 
     /// For a report that goes into a file.
-    pub(crate) fn of_file(color: Color) -> Look {
-        Look { color: color == Color::Always, unicode: speaks_unicode(), width: WIDTH }
+    pub(crate) fn for_file(color: Color) -> RenderOptions {
+        RenderOptions { color: color == Color::Always, unicode: supports_unicode(), width: WIDTH }
     }
 }
 
-fn wants_color(color: Color, auto: impl Fn() -> ColorChoice) -> bool {
+fn use_color(color: Color, auto: impl Fn() -> ColorChoice) -> bool {
     match color {
         Color::Always => true,
         Color::Never => false,
@@ -52,7 +52,7 @@ fn wants_color(color: Color, auto: impl Fn() -> ColorChoice) -> bool {
 
 /// Whether the locale is one of UTF-8. Where none is set, text goes to a program or a log, and
 /// ASCII is what every one of them shows.
-fn speaks_unicode() -> bool {
+fn supports_unicode() -> bool {
     if cfg!(windows) {
         return true;
     }
@@ -70,13 +70,13 @@ pub(crate) fn stderr_is_terminal() -> bool {
 }
 
 /// Prints a line to standard error.
-pub(crate) fn say(message: &str) {
+pub(crate) fn print_note(message: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = writeln!(stderr, "{}", printable(message, true));
 }
 
 /// Prints `error: …` to standard error; where that is closed there is nobody to tell.
-pub(crate) fn complain(message: &str) {
+pub(crate) fn print_error(message: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = writeln!(stderr, "error: {}", printable(message, true));
 }

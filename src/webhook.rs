@@ -14,23 +14,23 @@ use gpulint_webhook::serve::{Certificates, Options};
 use gpulint_webhook::{Lifetimes, Limits, Registration, TlsFiles, TlsFloor};
 
 use crate::args::webhook::{LogStyle, ManifestsArgs, ServeArgs, TlsMin, WebhookArgs, WebhookCommand};
-use crate::failure::Failure;
+use crate::failure::CliError;
 use crate::{config, output};
 
 /// Runs the server or prints the manifests.
-pub(crate) fn run(args: WebhookArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: WebhookArgs) -> Result<ExitCode, CliError> {
     match args.command {
         WebhookCommand::Serve(args) => serve(*args),
-        WebhookCommand::Manifests(args) => print(args),
+        WebhookCommand::Manifests(args) => print_manifests(args),
     }
 }
 
-fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
+fn serve(args: ServeArgs) -> Result<ExitCode, CliError> {
     let format = match args.log_format {
         LogStyle::Json => LogFormat::Json,
         LogStyle::Text => LogFormat::Text,
     };
-    let usage = |error: &dyn std::error::Error| Failure::Usage(error.to_string());
+    let usage = |error: &dyn std::error::Error| CliError::Usage(error.to_string());
     logs::start(format, &args.log).map_err(|e| usage(&e))?;
     serve::serve(options(args)).map_err(|e| usage(&e))?;
     Ok(ExitCode::SUCCESS)
@@ -49,20 +49,20 @@ fn options(args: ServeArgs) -> Options {
             ];
             names.extend(args.url.as_deref().and_then(host).map(str::to_owned));
             names.extend(args.dns_name);
-            Certificates::Own {
+            Certificates::SelfSigned {
                 namespace: namespace.clone(),
                 secret: args.secret.unwrap_or_else(|| format!("{name}-certificates")),
                 names,
                 lifetimes: Lifetimes {
                     ca: args.ca_lifetime,
                     serving: args.certificate_lifetime,
-                    trust: args.ca_announce,
+                    propagation_delay: args.ca_announce,
                 },
             }
         }
     };
-    let own = matches!(certificates, Certificates::Own { .. });
-    let config = args.rules.config.clone().or_else(config::nearest);
+    let own = matches!(certificates, Certificates::SelfSigned { .. });
+    let config = args.rules.config.clone().or_else(config::nearest_config);
     let rules = args.rules;
     Options {
         listen: args.listen,
@@ -100,7 +100,7 @@ fn host(url: &str) -> Option<&str> {
     authority.split(':').next().filter(|host| !host.is_empty())
 }
 
-fn print(args: ManifestsArgs) -> Result<ExitCode, Failure> {
+fn print_manifests(args: ManifestsArgs) -> Result<ExitCode, CliError> {
     let mut install = Install {
         name: args.name,
         namespace: args.namespace,
@@ -116,21 +116,21 @@ fn print(args: ManifestsArgs) -> Result<ExitCode, Failure> {
         install.image = image;
     }
     if let Some(path) = &args.config {
-        install.config = checked(path)?;
+        install.config = validated_config(path)?;
     }
-    let objects = manifests::objects(&install).map_err(|e| Failure::Usage(e.to_string()))?;
-    let text = manifests::yaml(&objects).map_err(|e| Failure::Usage(e.to_string()))?;
+    let objects = manifests::objects(&install).map_err(|e| CliError::Usage(e.to_string()))?;
+    let text = manifests::yaml(&objects).map_err(|e| CliError::Usage(e.to_string()))?;
     output::to_stdout(|out| Ok(out.write_all(text.as_bytes())?))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The text of a configuration that is right.
-fn checked(path: &PathBuf) -> Result<String, Failure> {
+fn validated_config(path: &PathBuf) -> Result<String, CliError> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| Failure::Usage(format!("{name}: {e}")))?;
+    let text = std::fs::read_to_string(path).map_err(|e| CliError::Usage(format!("{name}: {e}")))?;
     match Config::parse(&name, &text) {
         Ok(_) => Ok(text),
-        Err(errors) => Err(Failure::Several(errors.iter().map(ToString::to_string).collect())),
+        Err(errors) => Err(CliError::Several(errors.iter().map(ToString::to_string).collect())),
     }
 }
 

@@ -363,7 +363,7 @@ fn explain_and_rules_know_every_rule() {
     // The README has a row for each group that has rules.
     let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
     for rule in gpulint_rules::RULES {
-        let (name, about) = (rule.group.name(), rule.group.about());
+        let (name, about) = (rule.group.name(), rule.group.description());
         assert!(text.out.contains(&format!("{name}: {about}\n")), "{name}");
         let row = format!("| `{name}` | {about} |\n");
         assert!(readme.contains(&row), "README.md lacks {row}");

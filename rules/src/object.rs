@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::catalog::TypeSet;
 use crate::kind::Kind;
-use crate::lint::finding::shown;
+use crate::lint::finding::ellipsize;
 use crate::schema;
-use crate::schema::{Cursor, Violation};
+use crate::schema::{TreeNode, Violation};
 use crate::source::{Document, Source};
-use crate::tree::node::{Node, Spot};
+use crate::tree::node::{Node, NodeId};
 use crate::tree::pointer::Pointer;
 use crate::tree::{NONE, Span, Tree};
 use crate::workload::class;
-use crate::workload::class::{Class, Classified};
+use crate::workload::class::{Classified, WorkloadClass};
 use crate::workload::template::{Template, WORKLOADS, WorkloadKind};
 
 /// What names an object in a cluster.
@@ -66,25 +66,25 @@ pub struct Origin {
 
 /// A Kubernetes object. Cheap to clone; the same type in every program.
 #[derive(Clone, Debug)]
-pub struct Object(Arc<Data>);
+pub struct Object(Arc<Inner>);
 
 #[derive(Debug)]
-struct Data {
+struct Inner {
     id: ObjectId,
     tree: Arc<Tree>,
     root: u32,
     origin: Option<Origin>,
     partial: bool,
-    fragment: bool,
+    incomplete: bool,
     template: bool,
     /// What nearly every rule goes through.
-    frame: Frame,
+    path_cache: PathCache,
     /// Instance types of a NodePool, which several rules ask for.
-    types: OnceLock<Option<Box<TypeSet>>>,
+    instance_types: OnceLock<Option<Box<TypeSet>>>,
     /// Which of the three capacity types a NodePool allows.
-    capacity: OnceLock<Option<[bool; 3]>>,
+    capacity_types: OnceLock<Option<[bool; 3]>>,
     /// What a NodePool says that it is for.
-    purpose: OnceLock<Option<Class>>,
+    purpose: OnceLock<Option<WorkloadClass>>,
     /// What the API server refuses in it, which several rules report.
     violations: OnceLock<Box<[Violation]>>,
     /// What work it does, which rules ask of it and of what scales or chooses it.
@@ -92,34 +92,36 @@ struct Data {
     /// Whether its kind carries pod templates, which nearly every rule for workloads asks.
     workload: Option<&'static WorkloadKind>,
     /// Metadata and spec of its pod templates.
-    templates: OnceLock<Box<[(Spot, Spot)]>>,
+    templates: OnceLock<Box<[(NodeId, NodeId)]>>,
 }
 
 /// The slots of an object's first maps; `NONE` where they are not written, or only by an alias or
 /// a merge, which have other pointers.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+struct PathCache {
     metadata: u32,
     spec: u32,
     /// `spec.template.spec`.
-    inner: u32,
+    template_spec: u32,
 }
 
-impl Frame {
-    fn of(root: &Node<'_>) -> Frame {
+impl PathCache {
+    fn of(root: &Node<'_>) -> PathCache {
         let slot = |node: &Node<'_>| node.direct_mapping().unwrap_or(NONE);
         let spec = root.get("spec");
-        Frame {
+        PathCache {
             metadata: slot(&root.get("metadata")),
-            inner: slot(&spec.path(&["template", "spec"])),
+            template_spec: slot(&spec.path(&["template", "spec"])),
             spec: slot(&spec),
         }
     }
 
     /// How far these slots lead on a way, and what is left of it.
-    fn enter<'n, 's>(&self, names: &'n [&'s str]) -> Option<(u32, &'n [&'s str])> {
+    fn shortcut<'n, 's>(&self, names: &'n [&'s str]) -> Option<(u32, &'n [&'s str])> {
         let (slot, rest) = match names {
-            ["spec", "template", "spec", rest @ ..] if self.inner != NONE => (self.inner, rest),
+            ["spec", "template", "spec", rest @ ..] if self.template_spec != NONE => {
+                (self.template_spec, rest)
+            }
             ["spec", rest @ ..] => (self.spec, rest),
             ["metadata", rest @ ..] => (self.metadata, rest),
             _ => return None,
@@ -132,7 +134,7 @@ impl Object {
     /// An object from a JSON value. `None` where it has no `apiVersion` and `kind`.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Object> {
-        Object::read(Arc::new(Tree::from_json(value)), 0, None, false)
+        Object::from_tree(Arc::new(Tree::from_json(value)), 0, None, false)
     }
 
     /// The objects of a document: one, or the items of a list. `partial` says that the document
@@ -154,20 +156,20 @@ impl Object {
             return tree
                 .children(tree.resolve(sequence))
                 .filter_map(|item| {
-                    Object::read(Arc::clone(tree), tree.resolve(item), Some(origin.clone()), partial)
+                    Object::from_tree(Arc::clone(tree), tree.resolve(item), Some(origin.clone()), partial)
                 })
                 .collect();
         }
-        Object::read(Arc::clone(tree), 0, Some(origin), partial).into_iter().collect()
+        Object::from_tree(Arc::clone(tree), 0, Some(origin), partial).into_iter().collect()
     }
 
-    fn read(tree: Arc<Tree>, root: u32, origin: Option<Origin>, partial: bool) -> Option<Object> {
+    fn from_tree(tree: Arc<Tree>, root: u32, origin: Option<Origin>, partial: bool) -> Option<Object> {
         let node = Node::new(&tree, root);
         let api_version = node.get("apiVersion").text()?;
         let kind = node.get("kind").text()?;
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let metadata = node.get("metadata");
-        let text = |n: Node<'_>| n.quantity_text().map(|t| t.into_owned());
+        let text = |n: Node<'_>| n.string_or_number().map(|t| t.into_owned());
         let name =
             text(metadata.get("name")).or_else(|| text(metadata.get("generateName"))).unwrap_or_default();
         let id = ObjectId {
@@ -177,11 +179,11 @@ impl Object {
             namespace: text(metadata.get("namespace")).filter(|n| !n.is_empty()),
             name,
         };
-        let fragment = is_fragment(&id, &node);
+        let fragment = lacks_body(&id, &node);
         let template =
             origin.as_ref().is_some_and(|origin| is_pod_template(&id, &node, origin.source.path()));
-        let patch = metadata.get("$patch").exists() || node.get("$patch").exists();
-        Some(Object(Arc::new(Data {
+        let patch = metadata.get("$patch").is_set() || node.get("$patch").is_set();
+        Some(Object(Arc::new(Inner {
             workload: WORKLOADS.iter().find(|row| id.is(row.kind)),
             templates: OnceLock::new(),
             id,
@@ -189,10 +191,10 @@ impl Object {
             origin,
             partial: partial || patch || template,
             template,
-            fragment,
-            types: OnceLock::new(),
-            frame: Frame::of(&node),
-            capacity: OnceLock::new(),
+            incomplete: fragment,
+            instance_types: OnceLock::new(),
+            path_cache: PathCache::of(&node),
+            capacity_types: OnceLock::new(),
             purpose: OnceLock::new(),
             violations: OnceLock::new(),
             classified: OnceLock::new(),
@@ -209,14 +211,14 @@ impl Object {
     /// What a message calls it: its name, cut where it is long; where a placeholder stands for the
     /// name, that.
     #[must_use]
-    pub fn title(&self) -> Cow<'_, str> {
+    pub fn display_name(&self) -> Cow<'_, str> {
         if !self.name().is_empty() {
-            return shown(self.name());
+            return ellipsize(self.name());
         }
         let metadata = self.get("metadata");
-        let written = |key: &str| metadata.get(key).written().filter(|text| !text.is_empty());
+        let written = |key: &str| metadata.get(key).raw_text().filter(|text| !text.is_empty());
         let written = written("name").or_else(|| written("generateName"));
-        shown(written.unwrap_or("unnamed"))
+        ellipsize(written.unwrap_or("unnamed"))
     }
 
     /// Its name.
@@ -243,8 +245,8 @@ impl Object {
     }
 
     /// Where the object is in its document: the root, or an item of a list.
-    pub(crate) fn place_in_document(&self) -> Pointer {
-        Node::in_document(&self.0.tree, self.0.root).pointer()
+    pub(crate) fn document_pointer(&self) -> Pointer {
+        Node::from_document_slot(&self.0.tree, self.0.root).pointer()
     }
 
     /// Short for `root().get(name)`.
@@ -257,8 +259,8 @@ impl Object {
     #[must_use]
     pub fn path(&self, names: &[&str]) -> Node<'_> {
         let data = &self.0;
-        match data.frame.enter(names) {
-            Some((slot, rest)) => Node::within(&data.tree, data.root, slot).path(rest),
+        match data.path_cache.shortcut(names) {
+            Some((slot, rest)) => Node::from_slot(&data.tree, data.root, slot).path(rest),
             None => self.root().path(names),
         }
     }
@@ -278,20 +280,20 @@ impl Object {
     /// Whether what is absent means nothing here: a patch, or a fragment of documentation.
     #[must_use]
     pub fn is_partial(&self) -> bool {
-        self.0.partial || self.0.fragment
+        self.0.partial || self.0.incomplete
     }
 
     /// Whether a kustomization of the input patches it, so that what is absent may come from there.
     #[must_use]
-    pub fn awaits_patch(&self) -> bool {
+    pub fn is_patched_by_kustomize(&self) -> bool {
         let id = &self.0.id;
         self.origin().is_some_and(|o| o.source.is_patched(&id.kind, &id.name))
     }
 
     /// Whether the object is no patch, but lacks its very body.
     #[must_use]
-    pub fn is_fragment(&self) -> bool {
-        self.0.fragment
+    pub fn is_incomplete(&self) -> bool {
+        self.0.incomplete
     }
 
     /// Whether the object is written as a change to another one, so that absence means nothing
@@ -314,7 +316,7 @@ impl Object {
 
     /// What work it does, computed by whoever asks first.
     pub(crate) fn classified(&self) -> &Classified {
-        self.0.classified.get_or_init(|| Box::new(class::make(self)))
+        self.0.classified.get_or_init(|| Box::new(class::compute(self)))
     }
 
     /// The row of its kind among those that carry pod templates.
@@ -326,54 +328,54 @@ impl Object {
     pub(crate) fn templates<'a>(&'a self, find: impl FnOnce() -> Vec<Template<'a>>) -> Vec<Template<'a>> {
         let spots = self.0.templates.get_or_init(|| {
             let found = find().into_iter();
-            found.map(|t| (t.metadata.spot(), t.spec.spot())).collect()
+            found.map(|t| (t.metadata.id(), t.spec.id())).collect()
         });
-        let node = |spot| Node::at_spot(&self.0.tree, spot);
+        let node = |spot| Node::from_id(&self.0.tree, spot);
         spots.iter().map(|(metadata, spec)| Template { metadata: node(metadata), spec: node(spec) }).collect()
     }
 
     /// The object as an instance of its schema.
-    pub(crate) fn instance(&self) -> Cursor<'_> {
-        Cursor::new(&self.0.tree, self.0.root)
+    pub(crate) fn instance(&self) -> TreeNode<'_> {
+        TreeNode::new(&self.0.tree, self.0.root)
     }
 
     /// The instance types of a NodePool, computed by whoever asks first.
-    pub(crate) fn types(&self, compute: impl FnOnce() -> Option<TypeSet>) -> Option<TypeSet> {
-        self.0.types.get_or_init(|| compute().map(Box::new)).as_deref().copied()
+    pub(crate) fn instance_types(&self, compute: impl FnOnce() -> Option<TypeSet>) -> Option<TypeSet> {
+        self.0.instance_types.get_or_init(|| compute().map(Box::new)).as_deref().copied()
     }
 
     /// Which capacity types a NodePool allows, computed by whoever asks first.
-    pub(crate) fn capacity(&self, compute: impl FnOnce() -> Option<[bool; 3]>) -> Option<[bool; 3]> {
-        *self.0.capacity.get_or_init(compute)
+    pub(crate) fn capacity_types(&self, compute: impl FnOnce() -> Option<[bool; 3]>) -> Option<[bool; 3]> {
+        *self.0.capacity_types.get_or_init(compute)
     }
 
     /// What a NodePool says that it is for, computed by whoever asks first.
-    pub(crate) fn purpose(&self, compute: impl FnOnce() -> Option<Class>) -> Option<Class> {
+    pub(crate) fn purpose(&self, compute: impl FnOnce() -> Option<WorkloadClass>) -> Option<WorkloadClass> {
         *self.0.purpose.get_or_init(compute)
     }
 
     /// Where it stands among others of its kind: by namespace and name, those of one identity by
     /// their places in the files.
-    pub(crate) fn order(&self) -> impl Ord + '_ {
+    pub(crate) fn sort_key(&self) -> impl Ord + '_ {
         let id = &self.0.id;
         let place = self.origin().map(|o| (o.source.path(), o.document));
         (id.namespace_or_default(), id.name.as_str(), place, self.0.root)
     }
 
     /// Whether this is another handle of the very same object.
-    pub(crate) fn is_handle_of(&self, other: &Object) -> bool {
+    pub(crate) fn ptr_eq(&self, other: &Object) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// What tells it from every other object while it lives.
-    pub(crate) fn address(&self) -> usize {
+    pub(crate) fn ptr_id(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
 
     /// Whether two handles are one object. In a cluster, where nothing has a second object of one
     /// identity, an object under review and what is stored of it are the same.
     #[must_use]
-    pub fn same(&self, other: &Object) -> bool {
+    pub fn is_same_resource(&self, other: &Object) -> bool {
         let (a, b) = (&self.0, &other.0);
         let stored = a.origin.is_none() && b.origin.is_none();
         Arc::ptr_eq(a, b)
@@ -387,7 +389,7 @@ impl Object {
 }
 
 /// No `spec` in a kind that lives by it, or a NodePool without `spec.template`.
-fn is_fragment(id: &ObjectId, root: &Node<'_>) -> bool {
+fn lacks_body(id: &ObjectId, root: &Node<'_>) -> bool {
     let spec = root.get("spec");
     let lives_by_spec = id.is(Kind::NODE_POOL)
         || id.is(Kind::EC2_NODE_CLASS)

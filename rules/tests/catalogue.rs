@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use gpulint_rules::facts::date::Date;
 use gpulint_rules::file::File;
-use gpulint_rules::karpenter::budget::{Calendar, Reason, Week};
+use gpulint_rules::karpenter::budget::{Calendar, DisruptionReason, Week};
 use gpulint_rules::karpenter::drift::replaces_nodes;
 use gpulint_rules::karpenter::nodepool::NodePool;
 use gpulint_rules::lint::config::Config;
 use gpulint_rules::lint::engine::sort;
-use gpulint_rules::lint::fix::text::{edits, rewritten};
+use gpulint_rules::lint::fix::text::{apply_edits, edits};
 use gpulint_rules::lint::fix::value;
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Check, Engine, Finding, Index, Object, RULES, Refused, Rule, Safety, Settings};
+use gpulint_rules::{Check, Engine, Finding, FixError, Index, Object, RULES, Rule, Safety, Settings};
 
 use walk::{children, yaml_below};
 
@@ -85,7 +85,7 @@ fn week(text: &str) -> Option<String> {
     for object in objects {
         if let Some(pool) = NodePool::new(&object) {
             let budgets = pool.budgets()?;
-            let week = Week::of(&Calendar::new(&budgets), Reason::Drifted, None);
+            let week = Week::of(&Calendar::new(&budgets), DisruptionReason::Drifted, None);
             return Some(week.lines().iter().map(|l| format!("{l}\n")).collect());
         }
     }
@@ -93,7 +93,7 @@ fn week(text: &str) -> Option<String> {
 }
 
 fn line_of(finding: &Finding) -> usize {
-    let (source, _, span) = finding.place.locate().expect("examples come from text");
+    let (source, _, span) = finding.location.resolve_span().expect("examples come from text");
     source.lines().position(source.text(), span.start).line as usize
 }
 
@@ -144,7 +144,7 @@ fn every_example_is_what_its_manual_says() {
                         if rule.fix.is_none() {
                             wrong.push(format!("{place}: a fix, and none is declared"));
                         }
-                        let object = own[0].place.object().expect("a fix is of an object");
+                        let object = own[0].location.object().expect("a fix is of an object");
                         let mut value = object.root().to_json();
                         let patch: json_patch::Patch =
                             serde_json::from_value(serde_json::to_value(&fix.operations).unwrap()).unwrap();
@@ -241,7 +241,7 @@ fn every_manual_has_its_parts() {
                 wrong.push(format!("{}: parameter {} is not explained", rule.id, param.name));
             }
         }
-        if matches!(rule.check, Check::Reader) != rule.kinds.is_empty() && rule.id != "duplicate-object" {
+        if matches!(rule.check, Check::Builtin) != rule.kinds.is_empty() && rule.id != "duplicate-object" {
             wrong.push(format!("{}: kinds and check do not agree", rule.id));
         }
     }
@@ -294,7 +294,7 @@ fn fixtures_give_what_stands_beside_them() {
             let findings = lint(&text, Some(rule));
             let mut out = String::new();
             for finding in of(rule, &findings) {
-                let (source, _, span) = finding.place.locate().unwrap();
+                let (source, _, span) = finding.location.resolve_span().unwrap();
                 let at = source.lines().position(source.text(), span.start);
                 out.push_str(&format!(
                     "{}:{}: {}: {}\n",
@@ -334,7 +334,7 @@ fn fixtures_give_what_stands_beside_them() {
 
 /// A finding as far as it must not come again.
 fn name_of(finding: &Finding) -> (&'static str, String, String) {
-    let pointer = finding.place.pointer().map(ToString::to_string);
+    let pointer = finding.location.pointer().map(ToString::to_string);
     (finding.rule.id, pointer.unwrap_or_default(), finding.message.clone())
 }
 
@@ -355,7 +355,7 @@ fn wrong_fixes(place: &str, text: &str, rule: &Rule, tried: &mut usize) -> Vec<S
         if rule.fix.is_none() {
             say("a fix, and none is declared".to_owned());
         }
-        let object = finding.place.object().expect("a fix is of an object");
+        let object = finding.location.object().expect("a fix is of an object");
         let before = object.root().to_json();
         let patched = match value::apply(&before, fix) {
             Ok(patched) => patched,
@@ -365,19 +365,19 @@ fn wrong_fixes(place: &str, text: &str, rule: &Rule, tried: &mut usize) -> Vec<S
             }
         };
         // What is refused has no nodes.
-        if finding.refused_by.is_none() && replaces_nodes(&before, &patched) != fix.drifts {
-            let drifts = if fix.drifts { "" } else { "not " };
+        if finding.rejected_by.is_none() && replaces_nodes(&before, &patched) != fix.replaces_nodes {
+            let drifts = if fix.replaces_nodes { "" } else { "not " };
             say(format!("the fix is {drifts}marked as one that replaces nodes"));
         }
         let edits = match edits(object, fix) {
             Ok(edits) => edits,
-            Err(Refused::Alias(_) | Refused::Merge(_) | Refused::Anchor(_)) => continue,
+            Err(FixError::Alias(_) | FixError::Merge(_) | FixError::Anchor(_)) => continue,
             Err(refused) => {
                 say(format!("{refused}"));
                 continue;
             }
         };
-        let new = rewritten(text, &edits).expect("edits are in order");
+        let new = apply_edits(text, &edits).expect("edits are in order");
         let mut meant = values(text);
         let at = meant.iter().position(|v| *v == before).expect("it is one of them");
         meant[at] = patched;
@@ -386,7 +386,7 @@ fn wrong_fixes(place: &str, text: &str, rule: &Rule, tried: &mut usize) -> Vec<S
             meant.push(created.clone());
         }
         let is = values(&new);
-        if is.len() != meant.len() || !meant.iter().all(|m| is.iter().any(|i| value::same(i, m))) {
+        if is.len() != meant.len() || !meant.iter().all(|m| is.iter().any(|i| value::semantic_eq(i, m))) {
             say(format!("the edited text is not the patched value:\n{new}"));
         }
         let name = name_of(finding);
@@ -398,7 +398,7 @@ fn wrong_fixes(place: &str, text: &str, rule: &Rule, tried: &mut usize) -> Vec<S
         if fix.safety == Safety::Safe && own.len() == 1 {
             let id = object.id();
             for other in lint(&new, None) {
-                let same_object = other.place.object().is_some_and(|o| o.id() == id);
+                let same_object = other.location.object().is_some_and(|o| o.id() == id);
                 let advice = other.severity == gpulint_rules::Severity::Info;
                 if same_object && !advice && !all.contains(&name_of(&other)) {
                     say(format!("its fix brings {}: {}", other.rule.id, other.message));

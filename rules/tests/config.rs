@@ -215,7 +215,7 @@ fn the_schema_names_every_rule_and_parameter() {
         let own = &of["anyOf"][1]["properties"];
         assert_eq!(own["severity"]["default"], rule.severity.name());
         for param in rule.params {
-            assert_eq!(own[param.name]["description"], param.about, "{}", rule.id);
+            assert_eq!(own[param.name]["description"], param.description, "{}", rule.id);
         }
     }
     assert!(rules["manifest"].is_object());

@@ -102,15 +102,17 @@ impl Table {
     fn case(&mut self, name: &str, object: &Value, verdict: Verdict) {
         self.seen += 1;
         let findings = lint(object, self.platform.clone());
-        let by = |authority: Authority| findings.iter().filter(move |f| f.refused_by == Some(authority));
+        let by = |authority: Authority| findings.iter().filter(move |f| f.rejected_by == Some(authority));
         let own = by(Authority::Karpenter).any(|f| f.rule.id == self.rule);
         let fine = match verdict {
             Refused => own && by(Authority::ApiServer).count() == 0,
-            Taken => findings.iter().all(|f| f.refused_by.is_none()),
+            Taken => findings.iter().all(|f| f.rejected_by.is_none()),
         };
         if !fine {
-            let claims: Vec<String> =
-                findings.iter().map(|f| format!("{} {:?}: {}", f.rule.id, f.refused_by, f.message)).collect();
+            let claims: Vec<String> = findings
+                .iter()
+                .map(|f| format!("{} {:?}: {}", f.rule.id, f.rejected_by, f.message))
+                .collect();
             self.wrong.push(format!("{} {}: {name} should be {verdict:?}: {claims:?}", self.row, self.rule));
         }
     }

@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
-use gpulint_rules::lint::fix::text::{edits, rewritten};
+use gpulint_rules::lint::fix::text::{apply_edits, edits};
 use gpulint_rules::lint::fix::value;
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Fix, Object, Operation, Refused, Safety};
+use gpulint_rules::{Fix, FixError, Object, Operation, Safety};
 use serde_json::{Value, json};
 
 const HEAD: &str = "apiVersion: v1\nkind: Pod\n";
@@ -40,11 +40,11 @@ fn fix(operations: Value) -> Fix {
 }
 
 /// The text after operations on its object of this number; the law is checked.
-fn edited(path: &str, text: &str, number: usize, fix: &Fix) -> Result<String, Refused> {
+fn edited(path: &str, text: &str, number: usize, fix: &Fix) -> Result<String, FixError> {
     let before = objects(path, text);
     let object = &before[number];
     let edits = edits(object, fix)?;
-    let new = rewritten(text, &edits).expect("edits are in order");
+    let new = apply_edits(text, &edits).expect("edits are in order");
     let mut meant: Vec<Value> = before.iter().map(|o| o.root().to_json()).collect();
     meant[number] = value::apply(&meant[number], fix).expect("the editor applied it");
     let after = objects(path, &new);
@@ -53,7 +53,7 @@ fn edited(path: &str, text: &str, number: usize, fix: &Fix) -> Result<String, Re
         meant.insert(number + 1, created.clone());
     }
     assert!(
-        value::same(&Value::Array(after.clone()), &Value::Array(meant.clone())),
+        value::semantic_eq(&Value::Array(after.clone()), &Value::Array(meant.clone())),
         "the law is broken:\n{text}\n{:?}\n{new}\n{after:?}\n{meant:?}",
         fix.operations
     );
@@ -82,7 +82,7 @@ fn case(before: &str, operations: Value, after: &str) {
 }
 
 #[track_caller]
-fn refused(before: &str, operations: Value) -> Refused {
+fn refused(before: &str, operations: Value) -> FixError {
     let before = format!("{HEAD}{before}");
     let objects = objects("a.yaml", &before);
     edits(&objects[0], &fix(operations)).expect_err("it is refused")
@@ -386,10 +386,10 @@ fn json_stays_json() {
 fn what_something_else_reads_is_refused() {
     let text = "a: &x\n  b: 1\nc: *x\nd:\n  <<: *x\n  e: 1\n";
     let set = |path: &str| refused(text, json!([{"op": "replace", "path": path, "value": 2}]));
-    assert_eq!(set("/a/b"), Refused::Anchor("a.b".to_owned()));
-    assert_eq!(set("/c/b"), Refused::Alias("c.b".to_owned()));
-    assert_eq!(set("/d/b"), Refused::Merge("d.b".to_owned()));
-    assert!(matches!(refused(text, json!([{"op": "remove", "path": "/a"}])), Refused::Anchor(_)));
+    assert_eq!(set("/a/b"), FixError::Anchor("a.b".to_owned()));
+    assert_eq!(set("/c/b"), FixError::Alias("c.b".to_owned()));
+    assert_eq!(set("/d/b"), FixError::Merge("d.b".to_owned()));
+    assert!(matches!(refused(text, json!([{"op": "remove", "path": "/a"}])), FixError::Anchor(_)));
     // An alias itself is only a value, and what stands beside a merge as well.
     case(
         text,
@@ -402,13 +402,13 @@ fn what_something_else_reads_is_refused() {
         "a: &x\n  b: 1\nc: *x\nd:\n  <<: *x\n  e: 2\n",
     );
     let explicit = refused("? a\n: b\n", json!([{"op": "replace", "path": "/a", "value": 2}]));
-    assert_eq!(explicit, Refused::Layout("a".to_owned()));
+    assert_eq!(explicit, FixError::Layout("a".to_owned()));
     assert!(matches!(
         refused("a: 1\n", json!([{"op": "test", "path": "/a", "value": 2}])),
-        Refused::Patch(_)
+        FixError::Patch(_)
     ));
     let object = Object::from_json(&json!({"apiVersion": "v1", "kind": "Pod"})).unwrap();
-    assert_eq!(edits(&object, &fix(json!([]))), Err(Refused::NoText));
+    assert_eq!(edits(&object, &fix(json!([]))), Err(FixError::NoText));
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn an_item_that_ends_in_kept_lines_ends_there() {
     // Blank lines behind an item would become part of the text that is its last entry now.
     let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: A\n  a: |+\n    text\n  b: 1\n\n\n- apiVersion: v1\n  kind: B\n";
     let refused = edited("a.yaml", text, 0, &fix(json!([{"op": "remove", "path": "/b"}])));
-    assert_eq!(refused, Err(Refused::Reads));
+    assert_eq!(refused, Err(FixError::VerificationFailed));
 }
 
 #[test]
@@ -914,13 +914,13 @@ mod law {
         refused: BTreeMap<&'static str, usize>,
     }
 
-    fn reason(refused: &Refused) -> &'static str {
+    fn reason(refused: &FixError) -> &'static str {
         match refused {
-            Refused::Alias(_) | Refused::Merge(_) | Refused::Anchor(_) => "read elsewhere",
-            Refused::Layout(_) => "layout",
-            Refused::Reads => "would read differently",
-            Refused::Patch(_) => "does not apply",
-            Refused::NoText | Refused::Encoding => "no text",
+            FixError::Alias(_) | FixError::Merge(_) | FixError::Anchor(_) => "read elsewhere",
+            FixError::Layout(_) => "layout",
+            FixError::VerificationFailed => "would read differently",
+            FixError::Patch(_) => "does not apply",
+            FixError::NoText | FixError::Encoding => "no text",
         }
     }
 
@@ -929,7 +929,7 @@ mod law {
         let text = random_text(&mut dice);
         let found = objects("a.yaml", &text);
         let source = Source::from_text("a.yaml", &text);
-        let broken = read(&source).iter().any(|d| d.tree.is_none() || !d.problems.is_empty());
+        let broken = read(&source).iter().any(|d| d.tree.is_none() || !d.diagnostics.is_empty());
         if found.is_empty() || broken {
             counts.unreadable += 1;
             return;
@@ -948,10 +948,10 @@ mod law {
     }
 
     /// The law from outside: documents, not objects, because a patch may take `kind` away.
-    fn check(text: &str, found: &[Object], number: usize, fix: &Fix) -> Result<(), Refused> {
+    fn check(text: &str, found: &[Object], number: usize, fix: &Fix) -> Result<(), FixError> {
         let object = &found[number];
         let edits = edits(object, fix)?;
-        let new = rewritten(text, &edits).expect("edits are in order");
+        let new = apply_edits(text, &edits).expect("edits are in order");
         let values = |text: &str| -> Vec<Value> {
             let source = Source::from_text("a.yaml", text);
             read(&source).iter().map(|d| d.root().map_or(Value::Null, |r| r.to_json())).collect()
@@ -973,7 +973,7 @@ mod law {
         }
         let is = values(&new);
         assert!(
-            value::same(&Value::Array(is.clone()), &Value::Array(meant.clone())),
+            value::semantic_eq(&Value::Array(is.clone()), &Value::Array(meant.clone())),
             "the law is broken:\n{text}\n{:?}\n{new}\n{is:?}\n{meant:?}",
             fix.operations
         );

@@ -113,7 +113,7 @@ fn check(bytes: &[u8], settings: Settings) -> Vec<String> {
     findings
         .iter()
         .map(|f| {
-            let (source, document, span) = f.place.locate().expect("everything came from text");
+            let (source, document, span) = f.location.resolve_span().expect("everything came from text");
             assert!(span.start <= span.end && span.end as usize <= source.text().len());
             assert!(source.text().is_char_boundary(span.start as usize));
             assert!(source.disk_offset(span.end) >= u64::from(span.end - span.start));

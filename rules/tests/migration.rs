@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use gpulint_rules::file::File;
 use gpulint_rules::lint::engine::sort;
-use gpulint_rules::lint::fix::text::{edits, rewritten};
+use gpulint_rules::lint::fix::text::{apply_edits, edits};
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Finding, Group, Index, Object, RULES, Settings};
 
@@ -53,13 +53,13 @@ fn findings(files: &Files) -> Vec<Finding> {
 fn migrated(mut files: Files) -> Files {
     for _ in 0..200 {
         let found = findings(&files);
-        let Some((object, fix)) = found.iter().find_map(|f| Some((f.place.object()?, f.fix.as_ref()?)))
+        let Some((object, fix)) = found.iter().find_map(|f| Some((f.location.object()?, f.fix.as_ref()?)))
         else {
             return files;
         };
         let source = &object.origin().unwrap().source;
         let edits = edits(object, fix).unwrap_or_else(|e| panic!("{}: {e}", source.path()));
-        let text = rewritten(source.text(), &edits).expect("edits lie in the text");
+        let text = apply_edits(source.text(), &edits).expect("edits lie in the text");
         files.insert(source.path().to_owned(), text);
     }
     panic!("the fixes come to no end");
@@ -68,7 +68,7 @@ fn migrated(mut files: Files) -> Files {
 fn left(files: &Files) -> String {
     let mut out = String::new();
     for finding in findings(files) {
-        let (source, _, span) = finding.place.locate().unwrap();
+        let (source, _, span) = finding.location.resolve_span().unwrap();
         let at = source.lines().position(source.text(), span.start);
         let _ = writeln!(
             out,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use gpulint_rules::facts::date::Date;
 use gpulint_rules::file::File;
 use gpulint_rules::lint::engine::sort;
-use gpulint_rules::lint::fix::text::{edits, rewritten};
+use gpulint_rules::lint::fix::text::{apply_edits, edits};
 use gpulint_rules::lint::fix::value;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Check, Engine, Finding, Index, Object, Platform, Safety, Settings, Version};
@@ -72,8 +72,8 @@ fn lint(text: &str, engine: &Engine) -> Vec<Finding> {
 
 /// A finding without its place in the text.
 fn told(finding: &Finding) -> String {
-    let id = finding.place.object().map(|o| o.id().kind.clone());
-    let pointer = finding.place.pointer().map(ToString::to_string);
+    let id = finding.location.object().map(|o| o.id().kind.clone());
+    let pointer = finding.location.pointer().map(ToString::to_string);
     format!(
         "{} {} {} {}: {} / {}",
         id.unwrap_or_default(),
@@ -91,7 +91,7 @@ fn faults(finding: &Finding) -> Option<String> {
     if long(&finding.message) || finding.help.as_deref().is_some_and(long) {
         return Some("over 120 characters, or over a line".to_owned());
     }
-    let (source, _, span) = finding.place.locate()?;
+    let (source, _, span) = finding.location.resolve_span()?;
     if span.start > span.end || span.end as usize > source.text().len() {
         return Some(format!("{span:?} is not in the text"));
     }
@@ -101,7 +101,7 @@ fn faults(finding: &Finding) -> Option<String> {
 /// What is wrong with the fix of a finding: it has to do in text what it does to the value.
 fn wrong_fix(text: &str, finding: &Finding) -> Option<String> {
     let fix = finding.fix.as_ref()?;
-    let object = finding.place.object()?;
+    let object = finding.location.object()?;
     let before = object.root().to_json();
     let patched = match value::apply(&before, fix) {
         Ok(patched) => patched,
@@ -109,11 +109,11 @@ fn wrong_fix(text: &str, finding: &Finding) -> Option<String> {
     };
     // What the editor cannot write it refuses, and the finding stays.
     let edits = edits(object, fix).ok()?;
-    let Some(new) = rewritten(text, &edits) else {
+    let Some(new) = apply_edits(text, &edits) else {
         return Some("edits are out of order".to_owned());
     };
     let is: Vec<Value> = file_of(&new).objects.iter().map(|o| o.root().to_json()).collect();
-    let there = is.iter().any(|i| value::same(i, &patched));
+    let there = is.iter().any(|i| value::semantic_eq(i, &patched));
     (!there).then(|| format!("the text is not the patched value:\n{new}"))
 }
 
@@ -140,7 +140,7 @@ fn pools_of_all_sorts_are_judged() {
                 continue;
             };
             // The reader's findings, and those on comments, are the text's alone.
-            let of_objects = |f: &&Finding| !matches!(f.rule.check, Check::Reader);
+            let of_objects = |f: &&Finding| !matches!(f.rule.check, Check::Builtin);
             let from_text: BTreeSet<String> = findings.iter().filter(of_objects).map(told).collect();
             let objects: Vec<Object> = objects.iter().filter_map(Object::from_json).collect();
             let index = index_of(&objects, engine);

@@ -45,7 +45,7 @@ fn lint(object: &Value, region: Option<&str>, today: &str) -> Vec<String> {
         .check_object(&object, &index)
         .iter()
         .map(|f| {
-            let place = f.place.pointer().map(ToString::to_string);
+            let place = f.location.pointer().map(ToString::to_string);
             let place = place.unwrap_or_default();
             format!("{} {place}: {}", f.severity.name(), f.message)
         })

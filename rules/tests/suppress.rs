@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpulint_rules::facts::date::Date;
 use gpulint_rules::lint::settings::RuleSettings;
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Engine, File, Index, Object, Place, Settings};
+use gpulint_rules::{Engine, File, Index, Location, Object, Settings};
 
 fn run_with(settings: Settings, text: &str) -> (Vec<String>, usize) {
     let source = Arc::new(Source::from_text("a.yaml", text));
@@ -21,7 +21,7 @@ fn run_with(settings: Settings, text: &str) -> (Vec<String>, usize) {
     // Most texts here are too short to give reasons: their absence has tests of its own.
     let reasons = judged.findings.iter().filter(|f| f.rule.id != "suppression-without-reason");
     let lines = reasons.map(|f| {
-        let (source, _, span) = f.place.locate().expect("a place");
+        let (source, _, span) = f.location.resolve_span().expect("a place");
         let at = source.lines().position(source.text(), span.start);
         let word = &source.text()[span.start as usize..span.end as usize];
         let message = match f.rule.group.name() {
@@ -242,7 +242,7 @@ fn the_annotation_counts_in_a_review_too() {
     assert_eq!(judged.suppressed, 1);
     assert_eq!(judged.findings.len(), 1);
     assert_eq!(judged.findings[0].rule.id, "suppression-invalid");
-    let place: &Place = &judged.findings[0].place;
+    let place: &Location = &judged.findings[0].location;
     assert_eq!(place.pointer().unwrap().to_string(), "/metadata/annotations/gpulint.dev~1allow");
 }
 

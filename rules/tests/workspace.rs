@@ -14,8 +14,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gpulint_rules::file::File;
-use gpulint_rules::source::{Source, cut};
-use gpulint_rules::{Engine, Finding, Index, Judged, Place, Settings, Workspace};
+use gpulint_rules::source::{Source, split_documents};
+use gpulint_rules::{CheckReport, Engine, Finding, Index, Location, Settings, Workspace};
 
 /// Numbers that are the same in every run.
 struct Dice(u64);
@@ -40,7 +40,7 @@ fn documents() -> Vec<String> {
                 continue;
             };
             // A document that is past all bounds tells nothing more here.
-            let parts = cut(&text).into_iter().map(|part| text[part].to_owned());
+            let parts = split_documents(&text).into_iter().map(|part| text[part].to_owned());
             out.extend(parts.filter(|t| t.len() < 5000));
         }
     }
@@ -125,9 +125,9 @@ fn guard(dice: &mut Dice) -> String {
     }
 }
 
-fn place(place: &Place) -> String {
+fn place(place: &Location) -> String {
     let at = place
-        .locate()
+        .resolve_span()
         .map(|(source, document, span)| (source.path().to_owned(), document, span.start, span.end));
     let pointer = place.pointer().map(ToString::to_string);
     format!("{at:?} {pointer:?} {:?}", place.object().map(|o| o.id().clone()))
@@ -135,20 +135,20 @@ fn place(place: &Place) -> String {
 
 fn line(finding: &Finding) -> String {
     let related: Vec<String> =
-        finding.related.iter().map(|r| format!("{} {}", r.message, place(&r.place))).collect();
+        finding.related.iter().map(|r| format!("{} {}", r.message, place(&r.location))).collect();
     format!(
         "{} {:?} {:?} {} | {} | {:?} | {:?} | {related:?}",
         finding.rule.id,
         finding.severity,
-        finding.refused_by,
-        place(&finding.place),
+        finding.rejected_by,
+        place(&finding.location),
         finding.message,
         finding.help,
-        (&finding.fix, &finding.week)
+        (&finding.fix, &finding.schedule_grid)
     )
 }
 
-fn shown(judged: &Judged) -> Vec<String> {
+fn shown(judged: &CheckReport) -> Vec<String> {
     let mut lines: Vec<String> = judged.findings.iter().map(line).collect();
     lines.push(format!("{} suppressed", judged.suppressed));
     lines
@@ -171,7 +171,8 @@ fn afresh(texts: &BTreeMap<String, String>, engine: &Engine) -> BTreeMap<String,
 
 /// Another text in the place of one: documents swapped, lines lost, doubled, or taken from others.
 fn edited(text: &str, documents: &[String], dice: &mut Dice) -> String {
-    let mut parts: Vec<String> = cut(text).into_iter().map(|part| text[part].to_owned()).collect();
+    let mut parts: Vec<String> =
+        split_documents(text).into_iter().map(|part| text[part].to_owned()).collect();
     let at = dice.below(parts.len());
     match dice.below(8) {
         0 => parts.push(dice.one(documents).clone()),
@@ -232,7 +233,7 @@ fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
         let now = afresh(&texts, &engine);
         assert!(workspace.paths().eq(texts.keys().map(String::as_str)));
         for (path, expected) in &now {
-            let judged = shown(workspace.judged(path).unwrap());
+            let judged = shown(workspace.report(path).unwrap());
             assert_eq!(&judged, expected, "step {step}, seed {seed}: {path}");
         }
         let different: BTreeSet<&String> = now
@@ -280,7 +281,7 @@ fn of_the_pools_of_many_clusters_nobody_knows_who_goes_where() {
     let run = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: run, namespace: ml}\nspec:\n  template:\n    spec:\n      containers:\n        \
          - {name: main, image: example.com/a:1, command: [torchrun, train.py], resources: {limits: {nvidia.com/gpu: 1}}}\n";
     let on_spot = |workspace: &Workspace| {
-        let judged = workspace.judged("run.yaml").unwrap();
+        let judged = workspace.report("run.yaml").unwrap();
         judged.findings.iter().any(|f| f.rule.id == "training-on-spot")
     };
     let engine = Arc::new(Engine::new(Settings::default()));
@@ -300,7 +301,7 @@ fn files_come_and_go() {
     let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: a\nspec:\n  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n";
     let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: gpu\n";
     let missing = |workspace: &Workspace| {
-        let judged = workspace.judged("pool.yaml").unwrap();
+        let judged = workspace.report("pool.yaml").unwrap();
         judged.findings.iter().any(|f| f.rule.id == "node-class-missing")
     };
     let settings = Settings { complete: true, ..Settings::default() };

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use gpulint_rules::source::Target;
+use gpulint_rules::source::PatchTarget;
 
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
-use super::{Input, Reason};
+use super::{Input, SkipReason};
 
 /// Charts and patches around the inputs.
 #[derive(Debug, Default)]
@@ -20,12 +20,12 @@ pub(crate) struct Folders {
     /// Files that a kustomization names as patches.
     patches: HashSet<PathBuf>,
     /// What kustomizations change in a file.
-    targets: HashMap<PathBuf, Vec<Target>>,
+    targets: HashMap<PathBuf, Vec<PatchTarget>>,
 }
 
 impl Folders {
     /// Looks at every folder that an input is in or under.
-    pub(crate) fn around(inputs: &[Input]) -> Folders {
+    pub(crate) fn discover(inputs: &[Input]) -> Folders {
         let mut folders = Folders::default();
         let mut seen: HashSet<&Path> = HashSet::new();
         for input in inputs {
@@ -45,12 +45,12 @@ impl Folders {
             folders.resources.extend(kustomization.resources.clone());
             folders.patches.extend(kustomization.patches.clone());
         }
-        folders.aim();
+        folders.resolve_patch_targets();
         folders
     }
 
     /// What each kustomization changes in the files that it and those below it list.
-    fn aim(&mut self) {
+    fn resolve_patch_targets(&mut self) {
         for (folder, kustomization) in &self.kustomizations {
             let mut targets = kustomization.targets.clone();
             for component in &kustomization.components {
@@ -80,25 +80,25 @@ impl Folders {
     }
 
     /// Why a file is no manifest, where its name and its folders say so.
-    pub(crate) fn class(&self, input: &Input) -> Option<Reason> {
+    pub(crate) fn skip_reason(&self, input: &Input) -> Option<SkipReason> {
         let path = &input.absolute;
         let name = path.file_name()?.to_string_lossy();
         if name == "gpulint.yaml" {
-            return Some(Reason::Config);
+            return Some(SkipReason::Config);
         }
         if KUSTOMIZATIONS.contains(&&*name) {
-            return Some(Reason::Kustomization);
+            return Some(SkipReason::Kustomization);
         }
         let in_templates = path.ancestors().skip(1).any(|folder| {
             folder.file_name().is_some_and(|n| n == "templates")
                 && folder.parent().is_some_and(|p| self.charts.contains(p))
         });
         if in_templates {
-            return Some(Reason::HelmTemplate);
+            return Some(SkipReason::HelmTemplate);
         }
         let yaml = name.ends_with(".yaml") || name.ends_with(".yml");
         let beside_chart = path.parent().is_some_and(|p| self.charts.contains(p));
-        (name.starts_with("values") && yaml && beside_chart).then_some(Reason::HelmValues)
+        (name.starts_with("values") && yaml && beside_chart).then_some(SkipReason::HelmValues)
     }
 
     /// Whether a kustomization names the file as a patch, or its own name says so beside one: the
@@ -130,7 +130,7 @@ impl Folders {
     }
 
     /// What kustomizations change in a file.
-    pub(crate) fn targets(&self, input: &Input) -> &[Target] {
+    pub(crate) fn targets(&self, input: &Input) -> &[PatchTarget] {
         self.targets.get(&input.absolute).map_or(&[], Vec::as_slice)
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gpulint_rules::Node;
 use gpulint_rules::source;
-use gpulint_rules::source::{Source, Target};
+use gpulint_rules::source::{PatchTarget, Source};
 
 use super::absolute;
 
@@ -22,7 +22,7 @@ pub(super) struct Kustomization {
     /// Files that hold its patches.
     pub(super) patches: Vec<PathBuf>,
     /// What it changes of the objects that it lists.
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: Vec<PatchTarget>,
 }
 
 impl Kustomization {
@@ -60,12 +60,12 @@ impl Kustomization {
             for patch in root.get(field).items() {
                 let file = patch.get("path").text().map(path);
                 let target = patch.get("target");
-                if target.exists() {
-                    self.targets.push(selected(&target));
+                if target.is_set() {
+                    self.targets.push(target_of_selector(&target));
                 } else if let Some(text) = patch.get("patch").text() {
-                    self.targets.extend(named(Source::from_text("patch", text)));
+                    self.targets.extend(targets_of_patch(Source::from_text("patch", text)));
                 } else if let Some(file) = &file {
-                    self.targets.extend(named_in(file));
+                    self.targets.extend(targets_of_patch_file(file));
                 }
                 self.patches.extend(file);
             }
@@ -73,11 +73,11 @@ impl Kustomization {
         for patch in root.get("patchesStrategicMerge").items() {
             match patch.text() {
                 Some(text) if text.contains('\n') => {
-                    self.targets.extend(named(Source::from_text("patch", text)));
+                    self.targets.extend(targets_of_patch(Source::from_text("patch", text)));
                 }
                 Some(file) => {
                     let file = path(file);
-                    self.targets.extend(named_in(&file));
+                    self.targets.extend(targets_of_patch_file(&file));
                     self.patches.push(file);
                 }
                 None => {}
@@ -85,34 +85,37 @@ impl Kustomization {
         }
         for replacement in root.get("replacements").items() {
             let targets = replacement.get("targets").items();
-            self.targets.extend(targets.map(|target| selected(&target.get("select"))));
+            self.targets.extend(targets.map(|target| target_of_selector(&target.get("select"))));
         }
     }
 }
 
 /// What a selector chooses. Its texts are regular expressions; all but plain names choose anything.
-fn selected(target: &Node<'_>) -> Target {
+fn target_of_selector(target: &Node<'_>) -> PatchTarget {
     let plain = |field: &str| {
         let text = target.get(field).text()?;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
         (!text.is_empty() && text.chars().all(is_plain)).then(|| text.to_owned())
     };
-    Target { kind: plain("kind"), name: plain("name") }
+    PatchTarget { kind: plain("kind"), name: plain("name") }
 }
 
 /// The objects that patches of a file name.
-fn named_in(file: &Path) -> Vec<Target> {
+fn targets_of_patch_file(file: &Path) -> Vec<PatchTarget> {
     let bytes = fs::read(file).unwrap_or_default();
-    named(Source::new("patch", bytes))
+    targets_of_patch(Source::new("patch", bytes))
 }
 
 /// The objects that a patch names. Without a target, operations of RFC 6902 change nothing.
-fn named(source: Source) -> Vec<Target> {
+fn targets_of_patch(source: Source) -> Vec<PatchTarget> {
     let documents = source::read(&source);
     let roots = documents.iter().filter_map(|document| document.root());
     let targets = roots.filter_map(|root| {
         let text = |node: Node<'_>| node.text().map(str::to_owned);
-        Some(Target { kind: Some(text(root.get("kind"))?), name: text(root.path(&["metadata", "name"])) })
+        Some(PatchTarget {
+            kind: Some(text(root.get("kind"))?),
+            name: text(root.path(&["metadata", "name"])),
+        })
     });
     targets.collect()
 }

@@ -8,19 +8,19 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gpulint_rules::source;
-use gpulint_rules::source::{Document, MAX_BYTES, Problem, ProblemKind, Source};
+use gpulint_rules::source::{Document, MAX_BYTES, ParseDiagnostic, ParseDiagnosticKind, Source};
 use gpulint_rules::tree::Span;
 use gpulint_rules::{File, Kind, Object};
 use rayon::prelude::*;
 
-use super::{Folders, Input, Reason, Skipped};
+use super::{Folders, Input, SkipReason, Skipped};
 
 /// Text that one thread parses at a time.
-const GROUP: usize = 256 * 1024;
+const PARSE_CHUNK_BYTES: usize = 256 * 1024;
 
 /// What a file held.
 #[derive(Debug, Default)]
-pub(crate) struct Read {
+pub(crate) struct ReadOutcome {
     /// What is judged; absent where nothing is.
     pub(crate) file: Option<File>,
     /// Whether it counts as a manifest: a patch is judged, but is none.
@@ -34,8 +34,8 @@ pub(crate) struct Read {
 }
 
 /// Reads one file. `scope` is its path from the folder of its configuration.
-pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> Read {
-    if let Some(reason) = folders.class(input) {
+pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> ReadOutcome {
+    if let Some(reason) = folders.skip_reason(input) {
         // A file that cannot be opened is an error whatever its name.
         return match (!input.stdin).then(|| fs::File::open(&input.path)) {
             Some(Err(error)) => failed(input, &error),
@@ -50,38 +50,38 @@ pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> Read {
     let read = match content {
         Err(error) => failed(input, &error),
         Ok(None) => too_large(input, scope),
-        Ok(Some(bytes)) if is_binary(&bytes, input) => skip(input, Reason::NotText),
-        Ok(Some(bytes)) if is_other_json(&bytes, input) => skip(input, Reason::Foreign),
-        Ok(Some(bytes)) => reread(input, scope, folders, bytes),
+        Ok(Some(bytes)) if is_binary(&bytes, input) => skip(input, SkipReason::NotText),
+        Ok(Some(bytes)) if is_foreign_json(&bytes, input) => skip(input, SkipReason::Foreign),
+        Ok(Some(bytes)) => read_bytes(input, scope, folders, bytes),
     };
-    Read { stdin, ..read }
+    ReadOutcome { stdin, ..read }
 }
 
 /// Reads a file whose content is at hand already.
-pub(crate) fn reread(input: &Input, scope: &str, folders: &Folders, bytes: Vec<u8>) -> Read {
-    let source = Source::new(&input.shown, bytes).scoped(scope);
-    let source = source.kustomized(folders.is_kustomized(input)).patched(folders.targets(input));
+pub(crate) fn read_bytes(input: &Input, scope: &str, folders: &Folders, bytes: Vec<u8>) -> ReadOutcome {
+    let source = Source::new(&input.display_path, bytes).with_scope(scope);
+    let source = source.with_kustomized(folders.is_kustomized(input)).with_patches(folders.targets(input));
     let source = Arc::new(source);
     let documents = parse(&source);
-    sort_out(input, source, documents, folders.is_patch(input))
+    classify_documents(input, source, documents, folders.is_patch(input))
 }
 
 /// Whether text speaks of Kubernetes at all. A template of another tool that does not parse as YAML
 /// is not ours to judge; a manifest that is broken still names its kind somewhere.
-fn speaks_of_kubernetes(text: &str) -> bool {
+fn mentions_kubernetes(text: &str) -> bool {
     text.contains("apiVersion") || text.lines().any(|line| line.starts_with("kind:"))
 }
 
-fn failed(input: &Input, error: &io::Error) -> Read {
-    Read { error: Some(format!("{}: {error}", input.shown)), ..Read::default() }
+fn failed(input: &Input, error: &io::Error) -> ReadOutcome {
+    ReadOutcome { error: Some(format!("{}: {error}", input.display_path)), ..ReadOutcome::default() }
 }
 
-fn skip(input: &Input, reason: Reason) -> Read {
-    Read { skipped: vec![skipped(input, None, reason, false)], ..Read::default() }
+fn skip(input: &Input, reason: SkipReason) -> ReadOutcome {
+    ReadOutcome { skipped: vec![skipped(input, None, reason, false)], ..ReadOutcome::default() }
 }
 
-fn skipped(input: &Input, document: Option<u32>, reason: Reason, partial: bool) -> Skipped {
-    Skipped { file: input.shown.clone(), document, reason, partial }
+fn skipped(input: &Input, document: Option<u32>, reason: SkipReason, partial: bool) -> Skipped {
+    Skipped { file: input.display_path.clone(), document, reason, partial }
 }
 
 /// The content; `None` where it is past the limit.
@@ -102,29 +102,29 @@ fn bytes(input: &Input) -> io::Result<Option<Vec<u8>>> {
     Ok((bytes.len() as u64 <= MAX_BYTES).then_some(bytes))
 }
 
-fn too_large(input: &Input, scope: &str) -> Read {
+fn too_large(input: &Input, scope: &str) -> ReadOutcome {
     let span = Span::new(0, 0);
     let limit = MAX_BYTES / (1024 * 1024);
     let document = Document {
         number: 0,
         span,
         tree: None,
-        problems: vec![Problem {
-            kind: ProblemKind::Limit,
+        diagnostics: vec![ParseDiagnostic {
+            kind: ParseDiagnosticKind::Limit,
             span,
             message: format!("the file is larger than {limit} MiB"),
             other: None,
         }],
         comments: Vec::new(),
     };
-    Read {
+    ReadOutcome {
         file: Some(File {
-            source: Arc::new(Source::from_text(&input.shown, "").scoped(scope)),
+            source: Arc::new(Source::from_text(&input.display_path, "").with_scope(scope)),
             documents: vec![document],
             objects: Vec::new(),
         }),
         manifest: true,
-        ..Read::default()
+        ..ReadOutcome::default()
     }
 }
 
@@ -143,28 +143,28 @@ fn is_binary(bytes: &[u8], input: &Input) -> bool {
 }
 
 fn has_manifest_name(input: &Input) -> bool {
-    [".yaml", ".yml", ".json"].iter().any(|e| input.shown.ends_with(e))
+    [".yaml", ".yml", ".json"].iter().any(|e| input.display_path.ends_with(e))
 }
 
 /// Data and settings of other programs, often JSON with comments: not ours to judge, not even
 /// how it parses.
-fn is_other_json(bytes: &[u8], input: &Input) -> bool {
+fn is_foreign_json(bytes: &[u8], input: &Input) -> bool {
     const KEY: &[u8] = b"apiVersion";
     !input.named
-        && input.shown.ends_with(".json")
+        && input.display_path.ends_with(".json")
         && !bytes.starts_with(&[0xFF, 0xFE])
         && !bytes.starts_with(&[0xFE, 0xFF])
         && !bytes.windows(KEY.len()).any(|w| w == KEY)
 }
 
 fn parse(source: &Source) -> Vec<Document> {
-    if source.text().len() <= GROUP {
+    if source.text().len() <= PARSE_CHUNK_BYTES {
         return source::read(source);
     }
     let mut groups: Vec<Vec<Range<usize>>> = vec![Vec::new()];
     let mut size = 0;
-    for part in source::cut(source.text()) {
-        if size > GROUP {
+    for part in source::split_documents(source.text()) {
+        if size > PARSE_CHUNK_BYTES {
             groups.push(Vec::new());
             size = 0;
         }
@@ -177,39 +177,44 @@ fn parse(source: &Source) -> Vec<Document> {
         .into_par_iter()
         .map(|group| {
             let parts = group.into_iter();
-            parts.flat_map(|part| source::parse_part(source, part)).collect()
+            parts.flat_map(|part| source::parse_chunk(source, part)).collect()
         })
         .collect();
-    source::number(parsed.into_iter())
+    source::assign_numbers(parsed.into_iter())
 }
 
 /// Keeps what is ours, and says of the rest why it is not.
-fn sort_out(input: &Input, source: Arc<Source>, documents: Vec<Document>, patch: bool) -> Read {
+fn classify_documents(
+    input: &Input,
+    source: Arc<Source>,
+    documents: Vec<Document>,
+    patch: bool,
+) -> ReadOutcome {
     if documents.is_empty() {
-        return skip(input, Reason::Empty);
+        return skip(input, SkipReason::Empty);
     }
     // Asked only where something does not parse, and then once for the whole file.
-    let ours = LazyCell::new(|| input.named || speaks_of_kubernetes(source.text()));
-    let mut read = Read::default();
+    let ours = LazyCell::new(|| input.named || mentions_kubernetes(source.text()));
+    let mut read = ReadOutcome::default();
     let mut kept = Vec::with_capacity(documents.len());
     let mut objects = Vec::new();
     for document in documents {
         let number = Some(document.number);
-        match content(&source, &document, patch) {
-            Content::Other(reason) => {
+        match classify(&source, &document, patch) {
+            DocumentClass::Other(reason) => {
                 read.skipped.push(skipped(input, number, reason, false));
             }
-            Content::Broken if !*ours => {
-                read.skipped.push(skipped(input, number, Reason::Foreign, false));
+            DocumentClass::Broken if !*ours => {
+                read.skipped.push(skipped(input, number, SkipReason::Foreign, false));
             }
-            Content::Broken => {
+            DocumentClass::Broken => {
                 read.manifest = true;
                 kept.push(document);
             }
-            Content::Objects(found) => {
+            DocumentClass::Objects(found) => {
                 if patch || found.iter().any(is_patch) {
                     let template = !patch && found.iter().any(Object::is_pod_template);
-                    let reason = if template { Reason::PodTemplate } else { Reason::KustomizePatch };
+                    let reason = if template { SkipReason::PodTemplate } else { SkipReason::KustomizePatch };
                     read.skipped.push(skipped(input, number, reason, true));
                 } else {
                     read.manifest = true;
@@ -220,14 +225,14 @@ fn sort_out(input: &Input, source: Arc<Source>, documents: Vec<Document>, patch:
         }
     }
     if !read.manifest {
-        whole_file(&mut read.skipped);
+        collapse_to_file(&mut read.skipped);
     }
     read.file = (!kept.is_empty()).then_some(File { source, documents: kept, objects });
     read
 }
 
 /// One entry where every document of the file has the same.
-fn whole_file(skipped: &mut Vec<Skipped>) {
+fn collapse_to_file(skipped: &mut Vec<Skipped>) {
     let same = |a: &Skipped, b: &Skipped| (a.reason, a.partial) == (b.reason, b.partial);
     if skipped.windows(2).all(|w| same(&w[0], &w[1])) {
         skipped.truncate(1);
@@ -238,26 +243,26 @@ fn whole_file(skipped: &mut Vec<Skipped>) {
 }
 
 fn is_patch(object: &Object) -> bool {
-    object.is_partial() && !object.is_fragment()
+    object.is_partial() && !object.is_incomplete()
 }
 
-enum Content {
+enum DocumentClass {
     Objects(Vec<Object>),
     Broken,
-    Other(Reason),
+    Other(SkipReason),
 }
 
 const CRD: Kind = Kind::new("apiextensions.k8s.io", "CustomResourceDefinition");
 
-fn content(source: &Arc<Source>, document: &Document, patch: bool) -> Content {
+fn classify(source: &Arc<Source>, document: &Document, patch: bool) -> DocumentClass {
     let Some(root) = document.root() else {
         let span = document.span;
         let text = source.text().get(span.start as usize..span.end as usize);
-        let syntax = document.problems.iter().any(|p| p.kind == ProblemKind::Syntax);
+        let syntax = document.diagnostics.iter().any(|p| p.kind == ParseDiagnosticKind::Syntax);
         return if syntax && text.is_some_and(|t| t.contains("{{")) {
-            Content::Other(Reason::HelmTemplate)
+            DocumentClass::Other(SkipReason::HelmTemplate)
         } else {
-            Content::Broken
+            DocumentClass::Broken
         };
     };
     let mut objects = Object::from_document(source, document, patch);
@@ -267,10 +272,10 @@ fn content(source: &Arc<Source>, document: &Document, patch: bool) -> Content {
             && root.get("apiVersion").text().is_some()
             && root.get("kind").text().is_some_and(|k| k.ends_with("List"));
         return match (list, patch) {
-            (true, _) => Content::Objects(objects),
+            (true, _) => DocumentClass::Objects(objects),
             // Operations of RFC 6902.
-            (false, true) => Content::Other(Reason::KustomizePatch),
-            (false, false) => Content::Other(Reason::Foreign),
+            (false, true) => DocumentClass::Other(SkipReason::KustomizePatch),
+            (false, false) => DocumentClass::Other(SkipReason::Foreign),
         };
     }
     // `builtin` is how kustomize's own transformers and generators are named.
@@ -278,11 +283,11 @@ fn content(source: &Arc<Source>, document: &Document, patch: bool) -> Content {
         o.id().group == "kustomize.config.k8s.io" || o.id().group.is_empty() && o.id().version == "builtin"
     };
     if objects.iter().all(kustomize) {
-        return Content::Other(Reason::Kustomization);
+        return DocumentClass::Other(SkipReason::Kustomization);
     }
     objects.retain(|o| !o.is(CRD));
     if objects.is_empty() {
-        return Content::Other(Reason::Crd);
+        return DocumentClass::Other(SkipReason::Crd);
     }
-    Content::Objects(objects)
+    DocumentClass::Objects(objects)
 }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use ignore::WalkBuilder;
 
-use super::{Reason, Skipped, absolute, shown};
+use super::{SkipReason, Skipped, absolute, display_path};
 
 /// A file to read.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
     /// As it is reported.
-    pub(crate) shown: String,
+    pub(crate) display_path: String,
     /// Where it is.
     pub(crate) path: PathBuf,
     /// From the root.
@@ -25,7 +25,7 @@ pub(crate) struct Input {
 
 /// What was found under the paths.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundFiles {
     /// Sorted by the path that is reported.
     pub(crate) inputs: Vec<Input>,
     /// What is no file.
@@ -35,16 +35,16 @@ pub(crate) struct Found {
 }
 
 /// Folders that hold no manifests of the user.
-const NEVER: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
+const EXCLUDED_FOLDERS: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
 
 /// Finds the files under `paths`; `-` is standard input under the name `stdin`.
-pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> Found {
-    let mut found = Found::default();
+pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> FoundFiles {
+    let mut found = FoundFiles::default();
     let mut linked = paths.len() > 1;
     for path in paths {
         if path.as_os_str() == "-" {
             found.inputs.push(Input {
-                shown: shown(stdin),
+                display_path: display_path(stdin),
                 path: stdin.to_owned(),
                 absolute: absolute(stdin),
                 named: true,
@@ -56,35 +56,41 @@ pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> Found {
             Ok(data) if data.is_dir() => linked |= walk(path, &mut found),
             Ok(data) if data.is_file() => found.inputs.push(input(path, true)),
             Ok(_) => {
-                found.errors.push(format!("{}: not a file", shown(path)));
-                found.skip(path, Reason::NotAFile);
+                found.errors.push(format!("{}: not a file", display_path(path)));
+                found.skip(path, SkipReason::NotAFile);
             }
             Err(error) if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => {
-                found.errors.push(format!("{}: {}", shown(path), reason(&error)));
-                found.skip(path, Reason::DanglingLink);
+                found.errors.push(format!("{}: {}", display_path(path), reason(&error)));
+                found.skip(path, SkipReason::DanglingLink);
             }
-            Err(error) => found.errors.push(format!("{}: {error}", shown(path))),
+            Err(error) => found.errors.push(format!("{}: {error}", display_path(path))),
         }
     }
     if linked {
-        found.inputs = once(std::mem::take(&mut found.inputs));
+        found.inputs = deduplicate(std::mem::take(&mut found.inputs));
     }
-    found.inputs.sort_by(|a, b| a.shown.cmp(&b.shown));
+    found.inputs.sort_by(|a, b| a.display_path.cmp(&b.display_path));
     found
 }
 
-impl Found {
-    fn skip(&mut self, path: &Path, reason: Reason) {
-        self.skipped.push(Skipped { file: shown(path), document: None, reason, partial: false });
+impl FoundFiles {
+    fn skip(&mut self, path: &Path, reason: SkipReason) {
+        self.skipped.push(Skipped { file: display_path(path), document: None, reason, partial: false });
     }
 }
 
 fn input(path: &Path, named: bool) -> Input {
-    Input { shown: shown(path), path: path.to_owned(), absolute: absolute(path), named, stdin: false }
+    Input {
+        display_path: display_path(path),
+        path: path.to_owned(),
+        absolute: absolute(path),
+        named,
+        stdin: false,
+    }
 }
 
 /// Reads a folder; says whether there was a link to a file in it.
-fn walk(root: &Path, found: &mut Found) -> bool {
+fn walk(root: &Path, found: &mut FoundFiles) -> bool {
     let mut linked = false;
     let entries = WalkBuilder::new(root)
         .hidden(false)
@@ -94,7 +100,7 @@ fn walk(root: &Path, found: &mut Found) -> bool {
         .filter_entry(|entry| {
             entry.depth() == 0
                 || !entry.file_type().is_some_and(|t| t.is_dir())
-                || !NEVER.iter().any(|never| entry.file_name() == *never)
+                || !EXCLUDED_FOLDERS.iter().any(|never| entry.file_name() == *never)
         })
         .build();
     for entry in entries {
@@ -111,7 +117,7 @@ fn walk(root: &Path, found: &mut Found) -> bool {
         if kind.is_dir() || entry.depth() == 0 || !is_manifest_name(entry.path()) {
             continue;
         }
-        let path = plain(root, entry.path());
+        let path = strip_current_dir(root, entry.path());
         if kind.is_file() {
             found.inputs.push(input(path, false));
         } else if kind.is_symlink() {
@@ -122,18 +128,18 @@ fn walk(root: &Path, found: &mut Found) -> bool {
                 }
                 // A folder under another name: read where it stands, or where it is named.
                 Ok(data) if data.is_dir() => {}
-                Ok(_) => found.skip(path, Reason::NotAFile),
-                Err(_) => found.skip(path, Reason::DanglingLink),
+                Ok(_) => found.skip(path, SkipReason::NotAFile),
+                Err(_) => found.skip(path, SkipReason::DanglingLink),
             }
         } else {
-            found.skip(path, Reason::NotAFile);
+            found.skip(path, SkipReason::NotAFile);
         }
     }
     linked
 }
 
 /// Nobody types `./` before what stands in the current folder.
-fn plain<'a>(root: &Path, path: &'a Path) -> &'a Path {
+fn strip_current_dir<'a>(root: &Path, path: &'a Path) -> &'a Path {
     if root == Path::new(".") { path.strip_prefix(".").unwrap_or(path) } else { path }
 }
 
@@ -144,7 +150,7 @@ fn is_manifest_name(path: &Path) -> bool {
 }
 
 /// Each file once, however often it was given or linked to: under the name given, or the shortest.
-fn once(inputs: Vec<Input>) -> Vec<Input> {
+fn deduplicate(inputs: Vec<Input>) -> Vec<Input> {
     let mut by_file: BTreeMap<PathBuf, Input> = BTreeMap::new();
     let mut stdin = Vec::new();
     for input in inputs {
@@ -155,7 +161,7 @@ fn once(inputs: Vec<Input>) -> Vec<Input> {
             continue;
         }
         let real = fs::canonicalize(&input.path).unwrap_or_else(|_| input.absolute.clone());
-        let rank = |i: &Input| (!i.named, i.absolute != real, i.shown.len(), i.shown.clone());
+        let rank = |i: &Input| (!i.named, i.absolute != real, i.display_path.len(), i.display_path.clone());
         match by_file.get_mut(&real) {
             Some(known) if rank(known) <= rank(&input) => {}
             Some(known) => *known = input,

@@ -2,15 +2,15 @@
 
 use std::io::Write;
 
-use crate::failure::Failure;
+use crate::failure::CliError;
 use crate::terminal::printable;
 
 use super::Report;
 
 /// Writes the findings.
-pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), Failure> {
+pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
     for finding in &report.findings {
-        if let Some((source, _, span)) = finding.place.locate() {
+        if let Some((source, _, span)) = finding.location.resolve_span() {
             let at = source.lines().position(source.text(), span.start);
             let path = printable(source.path(), false);
             write!(out, "{path}:{}:{}: ", at.line, at.column)?;

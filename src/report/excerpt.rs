@@ -17,7 +17,7 @@ pub(crate) const CONTEXT: usize = 2;
 
 /// A place to label.
 #[derive(Clone, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct Annotation {
     /// Where, in the file.
     pub(crate) span: Span,
     /// What is there; nothing where the message above says it.
@@ -54,7 +54,7 @@ struct Label {
 
 impl Excerpt {
     /// The lines around `marks`, each cut at `width` characters.
-    pub(crate) fn new(source: &Source, marks: &[Mark], width: usize, unicode: bool) -> Excerpt {
+    pub(crate) fn new(source: &Source, marks: &[Annotation], width: usize, unicode: bool) -> Excerpt {
         let index = source.lines();
         // What follows the last line's end is no line.
         let ended = source.text().ends_with('\n');
@@ -67,13 +67,14 @@ impl Excerpt {
         let name = printable(source.path(), false).into_owned();
         let mut excerpt = Excerpt { name, text: String::new(), lines: Vec::new(), labels: Vec::new() };
         for number in numbers {
-            let here: Vec<&Mark> = marks.iter().filter(|m| index.line_of(m.span.start) == number).collect();
+            let here: Vec<&Annotation> =
+                marks.iter().filter(|m| index.line_of(m.span.start) == number).collect();
             excerpt.push(source, number, &here, width, unicode);
         }
         excerpt
     }
 
-    fn push(&mut self, source: &Source, number: usize, marks: &[&Mark], width: usize, unicode: bool) {
+    fn push(&mut self, source: &Source, number: usize, marks: &[&Annotation], width: usize, unicode: bool) {
         let text = source.text();
         let from = source.lines().start_of(number, text) as usize;
         let to = source.lines().start_of(number + 1, text) as usize;
@@ -208,10 +209,10 @@ mod tests {
     use gpulint_rules::tree::Span;
     use miette::SourceCode;
 
-    use super::{Excerpt, Mark, window};
+    use super::{Annotation, Excerpt, window};
 
-    fn mark(start: u32, end: u32) -> Mark {
-        Mark { span: Span::new(start, end), text: None, primary: true }
+    fn mark(start: u32, end: u32) -> Annotation {
+        Annotation { span: Span::new(start, end), text: None, primary: true }
     }
 
     #[test]

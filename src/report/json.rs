@@ -6,12 +6,12 @@ use std::io::Write;
 use gpulint_rules::lint::fix::text;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Finding, Operation, Place, Safety};
+use gpulint_rules::{Finding, Location, Operation, Safety};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::CliError;
 
 use super::Report;
 
@@ -134,7 +134,7 @@ struct Change<'a> {
 }
 
 /// Writes the report.
-pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), Failure> {
+pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
     let summary = &report.summary;
     let root = Root {
         version: 1,
@@ -166,8 +166,8 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), Failure>
 }
 
 fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
-    let place = finding.place.locate();
-    let file = file_of(&finding.place).unwrap_or_default();
+    let place = finding.location.resolve_span();
+    let file = file_of(&finding.location).unwrap_or_default();
     Diagnostic {
         rule: finding.rule.id,
         group: finding.rule.group.name(),
@@ -177,7 +177,7 @@ fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
         url: Some(finding.rule.url()),
         file,
         document: place.map_or(0, |(_, document, _)| document),
-        object: finding.place.object().map(|object| {
+        object: finding.location.object().map(|object| {
             let id = object.id();
             Identity {
                 api_version: id.api_version(),
@@ -186,20 +186,20 @@ fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
                 name: &id.name,
             }
         }),
-        pointer: finding.place.pointer().map(ToString::to_string),
+        pointer: finding.location.pointer().map(ToString::to_string),
         range: place.map(|(source, _, span)| range(source, span)),
         related: finding
             .related
             .iter()
             .map(|related| Related {
                 message: &related.message,
-                file: file_of(&related.place).unwrap_or(file),
-                range: related.place.locate().map(|(s, _, span)| range(s, span)),
+                file: file_of(&related.location).unwrap_or(file),
+                range: related.location.resolve_span().map(|(s, _, span)| range(s, span)),
             })
             .collect(),
         fingerprint: finding.fingerprint(),
         fix: finding.fix.as_ref().map(|fix| Fix {
-            title: fix.heading(),
+            title: fix.title_with_effect(),
             safety: match fix.safety {
                 Safety::Safe => "safe",
                 Safety::Unsafe => "unsafe",
@@ -207,7 +207,7 @@ fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
             edits: edits(finding, fix),
             patch: fix.operations.iter().map(change).collect(),
         }),
-        week: finding.week.as_deref().map(|week| Week {
+        week: finding.schedule_grid.as_deref().map(|week| Week {
             reasons: week.reasons.iter().map(|r| r.name()).collect(),
             days: week.hours.iter().map(|day| day.iter().map(|hour| hour.letter()).collect()).collect(),
             timezone: week.zone.as_ref().map(|zone| zone.name.as_str()),
@@ -217,7 +217,8 @@ fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
 
 /// The fix as edits of the file; none where it cannot be written so.
 fn edits(finding: &Finding, fix: &gpulint_rules::Fix) -> Vec<Edit> {
-    let Some((object, (source, _, _))) = finding.place.object().zip(finding.place.locate()) else {
+    let Some((object, (source, _, _))) = finding.location.object().zip(finding.location.resolve_span())
+    else {
         return Vec::new();
     };
     let edits = text::edits(object, fix).unwrap_or_default();
@@ -225,10 +226,10 @@ fn edits(finding: &Finding, fix: &gpulint_rules::Fix) -> Vec<Edit> {
     edits.into_iter().map(edit).collect()
 }
 
-fn file_of(place: &Place) -> Option<&str> {
+fn file_of(place: &Location) -> Option<&str> {
     match place {
-        Place::Text { source, .. } => Some(source.path()),
-        Place::Field { object, .. } => Some(object.origin()?.source.path()),
+        Location::Text { source, .. } => Some(source.path()),
+        Location::Field { object, .. } => Some(object.origin()?.source.path()),
     }
 }
 

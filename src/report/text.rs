@@ -5,56 +5,65 @@ use std::io::Write;
 use std::sync::Arc;
 
 use gpulint_rules::karpenter::budget::{DAYS, Week};
-use gpulint_rules::lint::fix::REPLACES;
+use gpulint_rules::lint::fix::REPLACES_NODES_NOTE;
 use gpulint_rules::source::Source;
 use gpulint_rules::{Finding, Safety, Severity};
 use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode, ThemeCharacters, ThemeStyles,
 };
 
-use crate::failure::Failure;
-use crate::files::Reason;
+use crate::failure::CliError;
+use crate::files::SkipReason;
 use crate::markdown::wrap;
-use crate::terminal::{Look, printable};
+use crate::terminal::{RenderOptions, printable};
 
-use super::excerpt::{CONTEXT, Excerpt, Mark};
+use super::excerpt::{Annotation, CONTEXT, Excerpt};
 use super::{Report, Summary};
 
 /// Columns that the line number and the frame take.
 const GUTTER: usize = 12;
 
 /// Writes the findings, and the summary where it is wanted.
-pub(crate) fn write(out: &mut dyn Write, report: &Report, look: Look, summary: bool) -> Result<(), Failure> {
-    let drawer = Drawer::new(look);
+pub(crate) fn write(
+    out: &mut dyn Write,
+    report: &Report,
+    look: RenderOptions,
+    summary: bool,
+) -> Result<(), CliError> {
+    let drawer = TextRenderer::new(look);
     let mut text = String::new();
     for (at, finding) in report.findings.iter().enumerate() {
         text.clear();
-        drawer.finding(&mut text, finding, report.refused.get(&at))?;
+        drawer.finding(&mut text, finding, report.unfixed.get(&at))?;
         out.write_all(text.as_bytes())?;
     }
     if summary {
-        writeln!(out, "{}", in_one_line(&report.summary))?;
+        writeln!(out, "{}", summary_line(&report.summary))?;
     }
     Ok(())
 }
 
-struct Drawer {
-    look: Look,
+struct TextRenderer {
+    options: RenderOptions,
     theme: GraphicalTheme,
 }
 
-impl Drawer {
-    fn new(look: Look) -> Drawer {
-        Drawer {
-            look,
+impl TextRenderer {
+    fn new(options: RenderOptions) -> TextRenderer {
+        TextRenderer {
+            options,
             theme: GraphicalTheme {
-                characters: if look.unicode { ThemeCharacters::unicode() } else { ThemeCharacters::ascii() },
-                styles: if look.color { ThemeStyles::ansi() } else { ThemeStyles::none() },
+                characters: if options.unicode {
+                    ThemeCharacters::unicode()
+                } else {
+                    ThemeCharacters::ascii()
+                },
+                styles: if options.color { ThemeStyles::ansi() } else { ThemeStyles::none() },
             },
         }
     }
 
-    fn finding(&self, out: &mut String, finding: &Finding, refused: Option<&String>) -> Result<(), Failure> {
+    fn finding(&self, out: &mut String, finding: &Finding, refused: Option<&String>) -> Result<(), CliError> {
         use fmt::Write as _;
         let styles = &self.theme.styles;
         let style = match finding.severity {
@@ -63,18 +72,18 @@ impl Drawer {
             Severity::Info => styles.advice,
         };
         let head = format!("{}[{}]", finding.severity.name(), finding.rule.id);
-        let bold = if self.look.color { style.bold() } else { style };
+        let bold = if self.options.color { style.bold() } else { style };
         let message = printable(&finding.message, false);
         writeln!(out, "{}: {message}", bold.style(head))?;
 
-        let mut others: Vec<(Arc<Source>, Vec<Mark>)> = Vec::new();
-        if let Some((source, _, span)) = finding.place.locate() {
-            let mut marks = vec![Mark { span, text: None, primary: true }];
+        let mut others: Vec<(Arc<Source>, Vec<Annotation>)> = Vec::new();
+        if let Some((source, _, span)) = finding.location.resolve_span() {
+            let mut marks = vec![Annotation { span, text: None, primary: true }];
             for related in &finding.related {
-                let Some((other, _, span)) = related.place.locate() else {
+                let Some((other, _, span)) = related.location.resolve_span() else {
                     continue;
                 };
-                let mark = Mark { span, text: Some(related.message.clone()), primary: false };
+                let mark = Annotation { span, text: Some(related.message.clone()), primary: false };
                 if Arc::ptr_eq(other, source) {
                     marks.push(mark);
                 } else if let Some((_, known)) = others.iter_mut().find(|(s, _)| Arc::ptr_eq(s, other)) {
@@ -91,7 +100,7 @@ impl Drawer {
         if let Some(help) = &finding.help {
             self.line(out, "help", help)?;
         }
-        if let Some(week) = &finding.week {
+        if let Some(week) = &finding.schedule_grid {
             self.week(out, week)?;
         }
         if let Some(fix) = &finding.fix {
@@ -99,7 +108,7 @@ impl Drawer {
                 Safety::Safe => "safe",
                 Safety::Unsafe => "unsafe",
             };
-            let nodes = if fix.drifts { format!(", {REPLACES}") } else { String::new() };
+            let nodes = if fix.replaces_nodes { format!(", {REPLACES_NODES_NOTE}") } else { String::new() };
             self.line(out, "fix", &format!("{} ({safety}{nodes})", fix.title))?;
         }
         if let Some(reason) = refused {
@@ -115,11 +124,11 @@ impl Drawer {
         &self,
         out: &mut String,
         source: &Source,
-        marks: &[Mark],
+        marks: &[Annotation],
         severity: Severity,
-    ) -> Result<(), Failure> {
-        let width = self.look.width.saturating_sub(GUTTER).max(20);
-        let excerpt = Excerpt::new(source, marks, width, self.look.unicode);
+    ) -> Result<(), CliError> {
+        let width = self.options.width.saturating_sub(GUTTER).max(20);
+        let excerpt = Excerpt::new(source, marks, width, self.options.unicode);
         let mut theme = self.theme.clone();
         let styles = &theme.styles;
         let primary = match severity {
@@ -133,7 +142,7 @@ impl Drawer {
         }
         theme.styles.highlights = highlights;
         let handler = GraphicalReportHandler::new_themed(theme)
-            .with_width(self.look.width)
+            .with_width(self.options.width)
             .with_context_lines(CONTEXT)
             .with_links(false)
             .tab_width(2)
@@ -151,7 +160,7 @@ impl Drawer {
         const NAME: &str = "  week: ";
         let lines = week.lines();
         let widest = lines.iter().map(String::len).max().unwrap_or_default();
-        if NAME.len() + widest > self.look.width {
+        if NAME.len() + widest > self.options.width {
             return Ok(());
         }
         let head = self.theme.styles.help.style("week:");
@@ -193,7 +202,7 @@ impl Drawer {
         use fmt::Write as _;
         let indent = " ".repeat(name.len() + 4);
         let text = printable(text, false);
-        let room = self.look.width.saturating_sub(indent.len()).max(20);
+        let room = self.options.width.saturating_sub(indent.len()).max(20);
         for (at, line) in wrap(&text, room).iter().enumerate() {
             if at == 0 {
                 let name = format!("{name}:");
@@ -229,7 +238,7 @@ impl Diagnostic for Snippet {
 }
 
 /// `3 errors, 1 warning in 2 files (5 objects); 1 skipped: see --format json`
-pub(crate) fn in_one_line(summary: &Summary) -> String {
+pub(crate) fn summary_line(summary: &Summary) -> String {
     let count = |n: usize, what: &str| {
         let s = if n == 1 { "" } else { "s" };
         format!("{n} {what}{s}")
@@ -258,7 +267,7 @@ pub(crate) fn in_one_line(summary: &Summary) -> String {
         line.push_str(&format!("; {} suppressed", summary.suppressed));
     }
     // Our own configuration is nothing that a reader would miss.
-    let missed = summary.skipped.iter().filter(|s| s.reason != Reason::Config);
+    let missed = summary.skipped.iter().filter(|s| s.reason != SkipReason::Config);
     let skipped = missed.count();
     if skipped > 0 {
         line.push_str(&format!("; {skipped} skipped: see --format json"));
@@ -268,15 +277,15 @@ pub(crate) fn in_one_line(summary: &Summary) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Summary, in_one_line};
+    use super::{Summary, summary_line};
 
     #[test]
     fn the_summary_counts_in_words() {
         let mut summary = Summary { files: 2, objects: 5, ..Summary::default() };
-        assert_eq!(in_one_line(&summary), "no findings in 2 files (5 objects)");
+        assert_eq!(summary_line(&summary), "no findings in 2 files (5 objects)");
         summary.errors = 3;
         summary.warnings = 1;
         summary.files = 1;
-        assert_eq!(in_one_line(&summary), "3 errors, 1 warning in 1 file (5 objects)");
+        assert_eq!(summary_line(&summary), "3 errors, 1 warning in 1 file (5 objects)");
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gpulint_rules::source::{Source, cut, read};
+use gpulint_rules::source::{Source, read, split_documents};
 use gpulint_rules::tree::placeholder::is_placeholder;
 use gpulint_rules::{Authority, Engine, Index, Node, Object, ObjectId, Settings, Severity};
 use serde_json::Value;
@@ -59,8 +59,8 @@ pub(crate) fn claims(engine: &Engine, case: &Case) -> Vec<Claim> {
         .map(|finding| Claim {
             rule: finding.rule.id,
             severity: finding.severity,
-            refused_by: finding.refused_by,
-            field: finding.place.pointer().map(Field::of),
+            refused_by: finding.rejected_by,
+            field: finding.location.pointer().map(Field::of),
             message: finding.message,
         })
         .collect()
@@ -103,7 +103,7 @@ fn read_file(root: &Path, path: &Path) -> Vec<Case> {
         return Vec::new();
     };
     let mut cases = Vec::new();
-    for (number, range) in cut(&text).into_iter().enumerate() {
+    for (number, range) in split_documents(&text).into_iter().enumerate() {
         let part = &text[range];
         let source = Arc::new(Source::from_text(&name, part));
         let documents = read(&source);

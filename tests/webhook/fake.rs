@@ -36,7 +36,7 @@ pub(crate) struct Fake {
 }
 
 fn rows() -> impl Iterator<Item = &'static Resource> {
-    kinds::read().iter().filter_map(|kind| kinds::resource(*kind))
+    kinds::watched().iter().filter_map(|kind| kinds::resource(*kind))
 }
 
 fn key(resource: &Resource) -> (String, String) {

@@ -97,9 +97,9 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
                 .findings
                 .iter()
                 .filter(|f| f.severity == Severity::Error)
-                .filter(|f| f.refused_by == Some(gpulint_rules::Authority::ApiServer) || f.awaits)
+                .filter(|f| f.rejected_by == Some(gpulint_rules::Authority::ApiServer) || f.may_be_transient)
                 .map(|f| {
-                    let field = f.place.pointer().map(Pointer::field).unwrap_or_default();
+                    let field = f.location.pointer().map(Pointer::field_path).unwrap_or_default();
                     format!("{field}: gpulint {}: {}", f.rule.id, f.message)
                 })
                 .collect();
@@ -141,7 +141,7 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
 fn field(pointer: &Value) -> String {
     let text = pointer.as_str().unwrap_or_default();
     let steps = text.split('/').skip(1);
-    Pointer::from_steps(steps.map(|s| s.replace("~1", "/").replace("~0", "~"))).field()
+    Pointer::from_steps(steps.map(|s| s.replace("~1", "/").replace("~0", "~"))).field_path()
 }
 
 /// As warnings are cut, so that the whole of a short one is compared.
@@ -156,7 +156,7 @@ fn is_judged(value: &Value) -> bool {
     let owners = value["metadata"]["ownerReferences"].as_array();
     let derived = owners.is_some_and(|o| o.iter().any(|o| o["controller"] == true));
     let going = !value["metadata"]["deletionTimestamp"].is_null();
-    kinds::is_judged(group, kind) && !derived && !going
+    kinds::is_checked(group, kind) && !derived && !going
 }
 
 /// Whether its metadata can be read, and it has a name.
@@ -253,7 +253,7 @@ async fn the_wire_says_what_the_command_line_says() {
 /// Waits until the server holds these objects.
 async fn settle(server: &Server, objects: &[Value]) {
     let mut expected: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
-    for kind in kinds::read() {
+    for kind in kinds::watched() {
         expected.entry((kind.group, kind.kind)).or_default();
     }
     for object in objects {

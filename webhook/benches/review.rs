@@ -10,7 +10,7 @@ mod objects;
 use std::time::{Duration, Instant};
 
 use gpulint_rules::{Engine, Index, Object, Settings};
-use gpulint_webhook::{Circumstances, answer, mutate};
+use gpulint_webhook::{ReviewContext, answer, mutate};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 2_000;
@@ -37,7 +37,7 @@ fn main() {
 
     let engine = Engine::new(Settings::default());
     let index = snapshot();
-    let asked = Circumstances { live: true, watched: true };
+    let asked = ReviewContext { from_api_server: true, index_is_fed: true };
     let cases = [
         ("NodePool", create(&pool("new"), "karpenter.sh")),
         ("NodePool without taints", create(&untainted(), "karpenter.sh")),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use gpulint_rules::{Authority, Engine, Index, Kind};
 
-use crate::judge::{Found, Identity, Judge, Judgement, Verdict};
+use crate::judge::{Evaluation, Evaluator, FindingSummary, Identity, Verdict};
 use crate::kinds;
 use crate::wire::{Cause, Details, Request, Response, ReviewIn, ReviewOut, Status};
 
 /// Longest warning that clients are sure to show, in characters (Kubernetes' own advice).
-const WARNING_LENGTH: usize = 120;
+const MAX_WARNING_CHARS: usize = 120;
 /// All warnings together, in bytes (the API server's limit).
-const WARNINGS_LENGTH: usize = 4096;
+const MAX_WARNINGS_BYTES: usize = 4096;
 
 /// What was read is no AdmissionReview.
 #[derive(Debug, thiserror::Error)]
@@ -75,19 +75,19 @@ impl Decision {
 /// Under what circumstances a review is answered. By default: by hand, before anybody else has
 /// judged the object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Circumstances {
+pub struct ReviewContext {
     /// The API server asks. It calls validating webhooks when its own validation has passed, so
     /// what it would refuse by our schemas it did not refuse by its own: ours are older, and such a
     /// finding warns instead of denying.
     /// What is missing may be the next to be applied, so it warns as well.
-    pub live: bool,
+    pub from_api_server: bool,
     /// Watches feed the index: a kind that it does not know is not listed yet.
-    pub watched: bool,
+    pub index_is_fed: bool,
 }
 
 /// An answer, and what a server counts of it.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ReviewOutcome {
     /// The AdmissionReview to send back.
     pub body: Vec<u8>,
     /// The operation: one of the four that exist, or `OTHER`.
@@ -110,7 +110,7 @@ pub struct Answer {
 /// # Errors
 /// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
 pub fn review(engine: &Engine, index: &Index, body: &[u8]) -> Result<Vec<u8>, ReviewError> {
-    answer(engine, index, Circumstances::default(), body).map(|answer| answer.body)
+    answer(engine, index, ReviewContext::default(), body).map(|answer| answer.body)
 }
 
 /// As [`review()`], under given circumstances and with what a server counts.
@@ -120,23 +120,23 @@ pub fn review(engine: &Engine, index: &Index, body: &[u8]) -> Result<Vec<u8>, Re
 pub fn answer(
     engine: &Engine,
     index: &Index,
-    circumstances: Circumstances,
+    circumstances: ReviewContext,
     body: &[u8],
-) -> Result<Answer, ReviewError> {
-    answer_by(Judge::new(engine, index), circumstances, body)
+) -> Result<ReviewOutcome, ReviewError> {
+    review_with(Evaluator::new(engine, index), circumstances, body)
 }
 
 /// As [`answer()`], by a judge who may remember.
-pub(crate) fn answer_by(
-    judge: Judge<'_>,
-    circumstances: Circumstances,
+pub(crate) fn review_with(
+    judge: Evaluator<'_>,
+    circumstances: ReviewContext,
     body: &[u8],
-) -> Result<Answer, ReviewError> {
-    let request = request(body)?;
-    let mut ruling = respond(judge, circumstances, &request);
+) -> Result<ReviewOutcome, ReviewError> {
+    let request = parse_request(body)?;
+    let mut ruling = decide(judge, circumstances, &request);
     ruling.response.uid.clone_from(&request.uid);
-    Ok(Answer {
-        body: sent(ruling.response)?,
+    Ok(ReviewOutcome {
+        body: encode(ruling.response)?,
         operation: operation(&request),
         kind: kind(&request),
         decision: ruling.decision,
@@ -149,16 +149,16 @@ pub(crate) fn answer_by(
 ///
 /// # Errors
 /// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
-pub(crate) fn unjudged(body: &[u8]) -> Result<Answer, ReviewError> {
-    let request = request(body)?;
+pub(crate) fn fail_open(body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
+    let request = parse_request(body)?;
     let response = Response {
         uid: request.uid.clone(),
         allowed: true,
         warnings: vec!["gpulint: judging this failed, which is a defect of gpulint".to_owned()],
         ..Response::default()
     };
-    Ok(Answer {
-        body: sent(response)?,
+    Ok(ReviewOutcome {
+        body: encode(response)?,
         operation: operation(&request),
         kind: kind(&request),
         decision: Decision::Failed,
@@ -168,7 +168,7 @@ pub(crate) fn unjudged(body: &[u8]) -> Result<Answer, ReviewError> {
 }
 
 /// Reads the request of an AdmissionReview v1.
-pub(crate) fn request(body: &[u8]) -> Result<Request<'_>, ReviewError> {
+pub(crate) fn parse_request(body: &[u8]) -> Result<Request<'_>, ReviewError> {
     let review: ReviewIn<'_> = serde_json::from_slice(body)?;
     if review.api_version != "admission.k8s.io/v1" || review.kind != "AdmissionReview" {
         return Err(ReviewError::Kind { version: review.api_version, kind: review.kind });
@@ -177,7 +177,7 @@ pub(crate) fn request(body: &[u8]) -> Result<Request<'_>, ReviewError> {
 }
 
 /// Writes the AdmissionReview of a response.
-pub(crate) fn sent(response: Response) -> Result<Vec<u8>, ReviewError> {
+pub(crate) fn encode(response: Response) -> Result<Vec<u8>, ReviewError> {
     Ok(serde_json::to_vec(&ReviewOut {
         api_version: "admission.k8s.io/v1",
         kind: "AdmissionReview",
@@ -195,7 +195,7 @@ pub(crate) fn operation(request: &Request<'_>) -> &'static str {
 
 /// The kind of the request, where a rule is asked about it.
 pub(crate) fn kind(request: &Request<'_>) -> Option<Kind> {
-    kinds::judged().iter().copied().find(|k| k.group == request.kind.group && k.kind == request.kind.kind)
+    kinds::checked().iter().copied().find(|k| k.group == request.kind.group && k.kind == request.kind.kind)
 }
 
 /// Whether the request is one that is never judged, whatever it holds.
@@ -218,17 +218,17 @@ fn is_karpenter(request: &Request<'_>) -> bool {
 }
 
 /// What is decided, before it is written.
-struct Ruling {
+struct Decided {
     response: Response,
     decision: Decision,
     rules: Vec<&'static str>,
     unsynced: bool,
 }
 
-impl Ruling {
+impl Decided {
     /// Allowed without being judged.
-    fn allowed(decision: Decision, warning: Option<String>) -> Ruling {
-        Ruling {
+    fn allowed(decision: Decision, warning: Option<String>) -> Decided {
+        Decided {
             response: Response {
                 allowed: true,
                 warnings: warning.into_iter().collect(),
@@ -241,39 +241,39 @@ impl Ruling {
     }
 }
 
-fn respond(judge: Judge<'_>, circumstances: Circumstances, request: &Request<'_>) -> Ruling {
+fn decide(judge: Evaluator<'_>, circumstances: ReviewContext, request: &Request<'_>) -> Decided {
     if is_exempt(judge.engine, request) {
-        return Ruling::allowed(Decision::Exempt, None);
+        return Decided::allowed(Decision::Exempt, None);
     }
-    let judgement = judge.judge(request.object, request);
+    let judgement = judge.evaluate(request.object, request);
     let findings = match &judgement.verdict {
         Verdict::NoObject => {
             let warning = "gpulint: this is no Kubernetes object with apiVersion and kind; not judged";
-            return Ruling::allowed(Decision::Unparsable, Some(warning.to_owned()));
+            return Decided::allowed(Decision::Unparsable, Some(warning.to_owned()));
         }
-        Verdict::Exempt => return Ruling::allowed(Decision::Exempt, None),
+        Verdict::Exempt => return Decided::allowed(Decision::Exempt, None),
         Verdict::UnknownKind => {
             let name = if judgement.group.is_empty() {
                 judgement.kind.clone()
             } else {
                 format!("{}.{}", judgement.kind, judgement.group)
             };
-            let warning = cut(&format!("gpulint: no rule knows the kind {name}; not judged"));
-            return Ruling::allowed(Decision::UnknownKind, Some(warning));
+            let warning = truncate(&format!("gpulint: no rule knows the kind {name}; not judged"));
+            return Decided::allowed(Decision::UnknownKind, Some(warning));
         }
-        Verdict::Found(findings) => findings,
+        Verdict::Findings(findings) => findings,
     };
     // What the old object had matters only to what would deny.
     let deny = judge.engine.settings().webhook.deny;
     let may_deny = deny.is_some_and(|least| findings.iter().any(|f| f.severity >= least));
     let before = match request.operation.as_str() {
-        "UPDATE" if may_deny => judge.judge(request.old_object, request),
+        "UPDATE" if may_deny => judge.evaluate(request.old_object, request),
         _ => Arc::default(),
     };
-    let mut old = counts(before.found());
+    let mut old = count_by_identity(before.findings());
     let engine = judge.engine;
     let webhook = &engine.settings().webhook;
-    let (mut denied, mut warned, mut passed) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut denied, mut warned, mut accepted_by_api_server) = (Vec::new(), Vec::new(), Vec::new());
     for finding in findings {
         // What the old object had already cannot deny: an update must not be held up by what it
         // does not make worse.
@@ -283,25 +283,26 @@ fn respond(judge: Judge<'_>, circumstances: Circumstances, request: &Request<'_>
             had
         });
         let denies = !had && webhook.deny.is_some_and(|least| finding.severity >= least);
-        let was_taken = circumstances.live && finding.refused_by == Some(Authority::ApiServer);
-        let may_come = circumstances.live && finding.awaits;
-        if denies && was_taken {
-            passed.push(finding);
+        let accepted_by_server =
+            circumstances.from_api_server && finding.rejected_by == Some(Authority::ApiServer);
+        let may_be_transient = circumstances.from_api_server && finding.may_be_transient;
+        if denies && accepted_by_server {
+            accepted_by_api_server.push(finding);
         }
-        if denies && !was_taken && !may_come {
+        if denies && !accepted_by_server && !may_be_transient {
             denied.push(finding);
         } else if webhook.warn.is_some_and(|least| finding.severity >= least) {
             warned.push(finding);
         }
     }
     let (group, kind) = (&judgement.group, &judgement.kind);
-    let unsynced = circumstances.watched && !kinds::knows_what_is_read(judge.index, group, kind);
+    let unsynced = circumstances.index_is_fed && !kinds::is_synced_for(judge.index, group, kind);
     let mut response =
         Response { allowed: denied.is_empty(), warnings: warnings(&warned, unsynced), ..Response::default() };
-    let lists = [("denied", &denied), ("warned", &warned), ("taken-by-api-server", &passed)];
+    let lists = [("denied", &denied), ("warned", &warned), ("taken-by-api-server", &accepted_by_api_server)];
     for (key, findings) in lists {
         if !findings.is_empty() {
-            response.audit_annotations.insert(key, ids(findings));
+            response.audit_annotations.insert(key, rule_ids(findings));
         }
     }
     let decision = match (denied.is_empty(), response.warnings.is_empty()) {
@@ -310,13 +311,13 @@ fn respond(judge: Judge<'_>, circumstances: Circumstances, request: &Request<'_>
         (true, true) => Decision::Allowed,
     };
     if decision == Decision::Denied {
-        response.status = Some(status(&judgement, request, &denied));
+        response.status = Some(denial_status(&judgement, request, &denied));
     }
-    Ruling { response, decision, rules: denied.iter().chain(&warned).map(|f| f.rule).collect(), unsynced }
+    Decided { response, decision, rules: denied.iter().chain(&warned).map(|f| f.rule).collect(), unsynced }
 }
 
 /// The rule ids, each once, in the order of the findings.
-fn ids(findings: &[&Found]) -> String {
+fn rule_ids(findings: &[&FindingSummary]) -> String {
     let mut ids: Vec<&str> = Vec::new();
     for finding in findings {
         if !ids.contains(&finding.rule) {
@@ -326,7 +327,7 @@ fn ids(findings: &[&Found]) -> String {
     ids.join(",")
 }
 
-fn counts(findings: &[Found]) -> BTreeMap<Identity<'_>, usize> {
+fn count_by_identity(findings: &[FindingSummary]) -> BTreeMap<Identity<'_>, usize> {
     let mut counts = BTreeMap::new();
     for finding in findings {
         *counts.entry(finding.identity()).or_insert(0) += 1;
@@ -335,13 +336,13 @@ fn counts(findings: &[Found]) -> BTreeMap<Identity<'_>, usize> {
 }
 
 /// The lines of a denial: as the API server's own validation prints them.
-fn status(judgement: &Judgement, request: &Request<'_>, denied: &[&Found]) -> Status {
+fn denial_status(judgement: &Evaluation, request: &Request<'_>, denied: &[&FindingSummary]) -> Status {
     let causes: Vec<Cause> = denied
         .iter()
         .map(|finding| Cause {
             reason: "FieldValueInvalid",
             field: finding.field.clone(),
-            message: cause(finding),
+            message: cause_message(finding),
         })
         .collect();
     let lines: Vec<String> = causes
@@ -367,7 +368,7 @@ fn status(judgement: &Judgement, request: &Request<'_>, denied: &[&Found]) -> St
     }
 }
 
-fn cause(finding: &Found) -> String {
+fn cause_message(finding: &FindingSummary) -> String {
     let mut text = format!("gpulint {}: {}", finding.rule, finding.message);
     if let Some(help) = &finding.help {
         text.push_str("; ");
@@ -380,14 +381,14 @@ fn cause(finding: &Found) -> String {
 const UNSYNCED: &str = "gpulint: the cluster's objects are not all known yet; rules about them kept silent";
 
 /// Warnings within Kubernetes' limits; what does not fit is counted in the last one.
-fn warnings(findings: &[&Found], unsynced: bool) -> Vec<String> {
+fn warnings(findings: &[&FindingSummary], unsynced: bool) -> Vec<String> {
     const TAIL: usize = 64;
     let mut out: Vec<String> = Vec::new();
     out.extend(unsynced.then(|| UNSYNCED.to_owned()));
     let mut length: usize = out.iter().map(String::len).sum();
     for (at, finding) in findings.iter().enumerate() {
-        let text = cut(&format!("gpulint {}: {}", finding.rule, finding.message));
-        if length + text.len() + TAIL > WARNINGS_LENGTH {
+        let text = truncate(&format!("gpulint {}: {}", finding.rule, finding.message));
+        if length + text.len() + TAIL > MAX_WARNINGS_BYTES {
             out.push(format!("gpulint: {} more findings", findings.len() - at));
             break;
         }
@@ -397,11 +398,11 @@ fn warnings(findings: &[&Found], unsynced: bool) -> Vec<String> {
     out
 }
 
-fn cut(text: &str) -> String {
-    if text.chars().count() <= WARNING_LENGTH {
+fn truncate(text: &str) -> String {
+    if text.chars().count() <= MAX_WARNING_CHARS {
         return text.to_owned();
     }
-    let mut short: String = text.chars().take(WARNING_LENGTH - 1).collect();
+    let mut short: String = text.chars().take(MAX_WARNING_CHARS - 1).collect();
     short.push('…');
     short
 }

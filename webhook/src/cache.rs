@@ -17,51 +17,51 @@ use gpulint_rules::{Index, Kind, Object};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::judge::is_derived;
+use crate::judge::has_checked_controller;
 use crate::kinds;
-use crate::memory::Numbered;
+use crate::memory::Versioned;
 use crate::metrics::Metrics;
 
-pub(crate) use feed::feed;
+pub(crate) use feed::run_watches;
 
 /// Shortest time between two snapshots.
-const PAUSE: Duration = Duration::from_millis(50);
+const MIN_SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);
 /// A kind that the API server has refused to list so often is not waited for: its conversion
 /// webhook may be broken, or a right missing, and neither must keep us from judging the rest.
-const PATIENCE: u32 = 3;
+const MAX_LIST_FAILURES: u32 = 3;
 /// Of the time, one part in so many goes into making snapshots, as long as they are not older than
 /// [`LONGEST_PAUSE`] for it.
-const SHARE: u32 = 20;
+const SNAPSHOT_DUTY_DIVISOR: u32 = 20;
 /// Longest time between two snapshots: judging by what was true long ago denies what is right now.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const MAX_SNAPSHOT_INTERVAL: Duration = Duration::from_secs(2);
 
-type Name = (String, String);
+type NamespacedName = (String, String);
 
 /// The objects of a kind.
 #[derive(Debug, Default)]
-struct Known {
-    objects: BTreeMap<Name, Kept>,
+struct KindState {
+    objects: BTreeMap<NamespacedName, CachedObject>,
     /// What a list that is not finished has brought so far.
-    listed: Option<BTreeMap<Name, Kept>>,
+    listed: Option<BTreeMap<NamespacedName, CachedObject>>,
     /// The list was finished once, or there is no such kind in the cluster.
     synced: bool,
     /// How often the API server has answered that it will not list them.
-    refusals: u32,
+    list_failures: u32,
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct CachedObject {
     object: Object,
     hash: u64,
 }
 
 /// The known objects, and the snapshot that requests read.
 pub(crate) struct Cache {
-    kinds: Mutex<BTreeMap<Kind, Known>>,
-    index: ArcSwap<Numbered<Index>>,
+    kinds: Mutex<BTreeMap<Kind, KindState>>,
+    index: ArcSwap<Versioned<Index>>,
     changed: Notify,
     metrics: Arc<Metrics>,
-    fed: bool,
+    has_cluster: bool,
 }
 
 impl std::fmt::Debug for Cache {
@@ -73,24 +73,24 @@ impl std::fmt::Debug for Cache {
 impl Cache {
     /// A cache that watches feed; without a cluster (`fed` is false) it stays empty, and what is
     /// not in it is unknown.
-    pub(crate) fn new(fed: bool, metrics: Arc<Metrics>) -> Cache {
-        let kinds = if fed { kinds::read() } else { &[] };
+    pub(crate) fn new(has_cluster: bool, metrics: Arc<Metrics>) -> Cache {
+        let kinds = if has_cluster { kinds::watched() } else { &[] };
         Cache {
-            kinds: Mutex::new(kinds.iter().map(|k| (*k, Known::default())).collect()),
-            index: ArcSwap::from_pointee(Numbered { number: 0, value: Index::new(false) }),
+            kinds: Mutex::new(kinds.iter().map(|k| (*k, KindState::default())).collect()),
+            index: ArcSwap::from_pointee(Versioned { version: 0, value: Index::new(false) }),
             changed: Notify::new(),
             metrics,
-            fed,
+            has_cluster,
         }
     }
 
     /// Whether there is a cluster behind it.
-    pub(crate) fn is_fed(&self) -> bool {
-        self.fed
+    pub(crate) fn has_cluster(&self) -> bool {
+        self.has_cluster
     }
 
     /// The snapshot, and which one it is.
-    pub(crate) fn index(&self) -> Arc<Numbered<Index>> {
+    pub(crate) fn index(&self) -> Arc<Versioned<Index>> {
         self.index.load_full()
     }
 
@@ -99,29 +99,29 @@ impl Cache {
     pub(crate) fn unsynced(&self) -> Vec<Kind> {
         let index = self.index.load();
         let kinds = self.lock();
-        let waiting = kinds.keys().filter(|kind| !index.value.knows(**kind));
+        let waiting = kinds.keys().filter(|kind| !index.value.is_complete_for(**kind));
         waiting.copied().collect()
     }
 
     /// Of those the ones that are worth waiting for.
-    pub(crate) fn awaited(&self) -> Vec<Kind> {
+    pub(crate) fn required_for_readiness(&self) -> Vec<Kind> {
         let mut kinds = self.unsynced();
         let known = self.lock();
-        let refused = |kind: &Kind| known.get(kind).is_some_and(|k| k.refusals >= PATIENCE);
+        let refused = |kind: &Kind| known.get(kind).is_some_and(|k| k.list_failures >= MAX_LIST_FAILURES);
         kinds.retain(|kind| !refused(kind));
         kinds
     }
 
     /// The API server does not list a kind.
-    fn refused(&self, kind: Kind) {
+    fn list_failed(&self, kind: Kind) {
         let mut kinds = self.lock();
         let Some(known) = kinds.get_mut(&kind) else {
             return;
         };
-        known.refusals = known.refusals.saturating_add(1);
-        let refusals = known.refusals;
+        known.list_failures = known.list_failures.saturating_add(1);
+        let refusals = known.list_failures;
         drop(kinds);
-        if refusals == PATIENCE {
+        if refusals == MAX_LIST_FAILURES {
             tracing::error!(%kind, "the API server does not list it; rules that read it are silent");
             // The metrics come with the next snapshot.
             self.changed.notify_one();
@@ -129,38 +129,38 @@ impl Cache {
     }
 
     /// A list begins: what it does not bring is gone at its end.
-    fn begin(&self, kind: Kind) {
+    fn begin_list(&self, kind: Kind) {
         if let Some(known) = self.lock().get_mut(&kind) {
             known.listed = Some(BTreeMap::new());
         }
     }
 
     /// The list is finished.
-    fn finish(&self, kind: Kind) {
+    fn finish_list(&self, kind: Kind) {
         if let Some(known) = self.lock().get_mut(&kind) {
             if let Some(listed) = known.listed.take() {
                 known.objects = listed;
             }
             known.synced = true;
-            known.refusals = 0;
+            known.list_failures = 0;
         }
         self.changed.notify_one();
     }
 
     /// The cluster has no such kind: none of its objects exists.
-    fn absent(&self, kind: Kind) {
+    fn mark_absent(&self, kind: Kind) {
         if let Some(known) = self.lock().get_mut(&kind) {
             if known.synced && known.objects.is_empty() {
                 return;
             }
-            *known = Known { synced: true, ..Known::default() };
+            *known = KindState { synced: true, ..KindState::default() };
         }
         self.changed.notify_one();
     }
 
     /// An object of a list that goes on.
-    fn list(&self, kind: Kind, value: &Value) {
-        let Some((name, kept)) = keep(value) else {
+    fn add_listed(&self, kind: Kind, value: &Value) {
+        let Some((name, kept)) = cached_object(value) else {
             return;
         };
         if let Some(known) = self.lock().get_mut(&kind) {
@@ -175,7 +175,7 @@ impl Cache {
 
     /// An object was made or changed.
     fn apply(&self, kind: Kind, value: &Value) {
-        let Some((name, kept)) = keep(value) else {
+        let Some((name, kept)) = cached_object(value) else {
             return self.delete(kind, value);
         };
         if let Some(known) = self.lock().get_mut(&kind) {
@@ -190,7 +190,7 @@ impl Cache {
     /// An object is gone.
     fn delete(&self, kind: Kind, value: &Value) {
         if let Some(known) = self.lock().get_mut(&kind)
-            && known.objects.remove(&name(value)).is_none()
+            && known.objects.remove(&namespaced_name(value)).is_none()
         {
             return;
         }
@@ -199,20 +199,23 @@ impl Cache {
 
     /// Makes snapshots for as long as it is polled: at once after a change, then not before what
     /// the last one cost has become a small share of the time.
-    pub(crate) async fn keep_snapshots(self: Arc<Self>) {
+    pub(crate) async fn run_snapshots(self: Arc<Self>) {
         loop {
             self.changed.notified().await;
             let cache = Arc::clone(&self);
             let began = Instant::now();
-            if tokio::task::spawn_blocking(move || cache.snapshot()).await.is_err() {
+            if tokio::task::spawn_blocking(move || cache.rebuild_snapshot()).await.is_err() {
                 tracing::error!("the index could not be made; the old one stays");
             }
-            tokio::time::sleep((began.elapsed() * SHARE).clamp(PAUSE, LONGEST_PAUSE)).await;
+            tokio::time::sleep(
+                (began.elapsed() * SNAPSHOT_DUTY_DIVISOR).clamp(MIN_SNAPSHOT_INTERVAL, MAX_SNAPSHOT_INTERVAL),
+            )
+            .await;
         }
     }
 
     /// Replaces the snapshot by one of what is known now.
-    fn snapshot(&self) {
+    fn rebuild_snapshot(&self) {
         let mut counts = Vec::new();
         let index = {
             let kinds = self.lock();
@@ -220,7 +223,7 @@ impl Cache {
             for (kind, known) in kinds.iter() {
                 counts.push((*kind, known.objects.len(), known.synced));
                 if known.synced {
-                    index.know(*kind);
+                    index.mark_complete(*kind);
                 }
                 for kept in known.objects.values() {
                     index.apply(kept.object.clone());
@@ -229,34 +232,34 @@ impl Cache {
             index
         };
         // Made here, so that no request waits for it.
-        index.views().make();
+        index.views().build_all();
         // Nobody else makes one at the same time.
-        let number = self.index.load().number + 1;
-        self.index.store(Arc::new(Numbered { number, value: index }));
+        let number = self.index.load().version + 1;
+        self.index.store(Arc::new(Versioned { version: number, value: index }));
         for (kind, objects, synced) in counts {
             self.metrics.cached(kind, objects, synced);
         }
-        self.metrics.rebuilt();
+        self.metrics.snapshot_built();
     }
 
     /// A panic elsewhere leaves the map whole: every change is one call.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Kind, Known>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Kind, KindState>> {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The object as it is kept; `None` where it is derived from another that rules know.
-fn keep(value: &Value) -> Option<(Name, Kept)> {
-    let object = Object::from_json(value).filter(|object| !is_derived(object))?;
-    let name = name(value);
+fn cached_object(value: &Value) -> Option<(NamespacedName, CachedObject)> {
+    let object = Object::from_json(value).filter(|object| !has_checked_controller(object))?;
+    let name = namespaced_name(value);
     let mut hasher = DefaultHasher::new();
     value.to_string().hash(&mut hasher);
     let hash = hasher.finish();
-    Some((name, Kept { object, hash }))
+    Some((name, CachedObject { object, hash }))
 }
 
 /// Namespace and name as the API server has them.
-fn name(value: &Value) -> Name {
+fn namespaced_name(value: &Value) -> NamespacedName {
     let metadata = &value["metadata"];
     let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
     (text("namespace"), text("name"))
@@ -278,7 +281,7 @@ mod tests {
     }
 
     fn find(cache: &Cache, name: &str) -> &'static str {
-        cache.snapshot();
+        cache.rebuild_snapshot();
         match cache.index().value.find(Kind::NODE_POOL, "default", name) {
             Lookup::Found(_) => "found",
             Lookup::Missing => "missing",
@@ -290,10 +293,10 @@ mod tests {
     fn what_is_not_listed_yet_is_unknown_and_then_missing() {
         let cache = cache();
         assert_eq!(find(&cache, "a"), "unknown");
-        cache.begin(Kind::NODE_POOL);
-        cache.list(Kind::NODE_POOL, &pool("a"));
+        cache.begin_list(Kind::NODE_POOL);
+        cache.add_listed(Kind::NODE_POOL, &pool("a"));
         assert_eq!(find(&cache, "a"), "unknown", "a list that goes on says nothing");
-        cache.finish(Kind::NODE_POOL);
+        cache.finish_list(Kind::NODE_POOL);
         assert!(
             cache.unsynced().contains(&Kind::NODE_POOL),
             "requests read a snapshot that does not have it yet"
@@ -307,17 +310,17 @@ mod tests {
     #[test]
     fn events_change_the_snapshot_and_a_new_list_replaces_everything() {
         let cache = cache();
-        cache.begin(Kind::NODE_POOL);
-        cache.finish(Kind::NODE_POOL);
+        cache.begin_list(Kind::NODE_POOL);
+        cache.finish_list(Kind::NODE_POOL);
         cache.apply(Kind::NODE_POOL, &pool("a"));
         assert_eq!(find(&cache, "a"), "found");
         cache.delete(Kind::NODE_POOL, &pool("a"));
         assert_eq!(find(&cache, "a"), "missing");
         cache.apply(Kind::NODE_POOL, &pool("a"));
-        cache.begin(Kind::NODE_POOL);
+        cache.begin_list(Kind::NODE_POOL);
         assert_eq!(find(&cache, "a"), "found", "the old list holds until the new one is whole");
-        cache.list(Kind::NODE_POOL, &pool("b"));
-        cache.finish(Kind::NODE_POOL);
+        cache.add_listed(Kind::NODE_POOL, &pool("b"));
+        cache.finish_list(Kind::NODE_POOL);
         assert_eq!(find(&cache, "a"), "missing");
         assert_eq!(find(&cache, "b"), "found");
     }
@@ -326,7 +329,7 @@ mod tests {
     fn a_kind_that_the_cluster_does_not_have_is_known_to_be_empty() {
         let cache = cache();
         for kind in cache.unsynced() {
-            cache.absent(kind);
+            cache.mark_absent(kind);
         }
         assert_eq!(find(&cache, "a"), "missing");
         assert!(cache.index().value.is_complete());
@@ -337,8 +340,8 @@ mod tests {
         let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "x",
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "controller": true}]},
             "spec": {"containers": []}});
-        assert!(keep(&pod).is_none());
+        assert!(cached_object(&pod).is_none());
         pod["metadata"]["ownerReferences"][0]["kind"] = "Widget".into();
-        assert!(keep(&pod).is_some());
+        assert!(cached_object(&pod).is_some());
     }
 }

@@ -9,25 +9,25 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::kinds;
-use crate::memory::{Generation, Memory};
+use crate::memory::{EvaluationCache, Generation};
 use crate::wire::Request;
 
 /// Of an object that is stored, what the API server keeps there itself. It says nothing about what
 /// somebody wants, and is different in every request.
-const SERVERS_OWN: [&str; 5] =
+const SERVER_MANAGED_FIELDS: [&str; 5] =
     ["managedFields", "resourceVersion", "generation", "creationTimestamp", "selfLink"];
 
 /// The rules in force and what is known of the cluster.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Judge<'a> {
+pub(crate) struct Evaluator<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) index: &'a Index,
-    memory: Option<(&'a Memory, Generation)>,
+    cache: Option<(&'a EvaluationCache, Generation)>,
 }
 
 /// What is said of an object.
 #[derive(Debug, Default)]
-pub(crate) struct Judgement {
+pub(crate) struct Evaluation {
     pub(crate) group: String,
     pub(crate) kind: String,
     pub(crate) name: String,
@@ -45,22 +45,22 @@ pub(crate) enum Verdict {
     /// No rule knows its kind.
     UnknownKind,
     /// What was found, in the order of the rules.
-    Found(Vec<Found>),
+    Findings(Vec<FindingSummary>),
 }
 
 /// A finding without its object.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FindingSummary {
     pub(crate) rule: &'static str,
     pub(crate) severity: Severity,
-    pub(crate) refused_by: Option<Authority>,
-    pub(crate) awaits: bool,
+    pub(crate) rejected_by: Option<Authority>,
+    pub(crate) may_be_transient: bool,
     /// There is a fix for it.
     pub(crate) fixable: bool,
     /// The field as the API server writes it; empty where it is the whole object.
     pub(crate) field: String,
     /// The field without the numbers of list items.
-    place: String,
+    pointer_without_indexes: String,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
 }
@@ -69,77 +69,77 @@ pub(crate) struct Found {
 /// number: an item that is put before others makes none of them worse.
 pub(crate) type Identity<'a> = (&'static str, &'a str, &'a str);
 
-impl<'a> Judge<'a> {
-    pub(crate) fn new(engine: &'a Engine, index: &'a Index) -> Judge<'a> {
-        Judge { engine, index, memory: None }
+impl<'a> Evaluator<'a> {
+    pub(crate) fn new(engine: &'a Engine, index: &'a Index) -> Evaluator<'a> {
+        Evaluator { engine, index, cache: None }
     }
 
     /// Asks the memory first. `generation` is that of the rules and the index.
-    pub(crate) fn remembering(self, memory: &'a Memory, generation: Generation) -> Judge<'a> {
-        Judge { memory: Some((memory, generation)), ..self }
+    pub(crate) fn with_cache(self, memory: &'a EvaluationCache, generation: Generation) -> Evaluator<'a> {
+        Evaluator { cache: Some((memory, generation)), ..self }
     }
 
     /// What is said of an object of a request.
-    pub(crate) fn judge(&self, raw: Option<&RawValue>, request: &Request<'_>) -> Arc<Judgement> {
+    pub(crate) fn evaluate(&self, raw: Option<&RawValue>, request: &Request<'_>) -> Arc<Evaluation> {
         let Some(raw) = raw else {
             return Arc::default();
         };
         // Most of what a cluster asks about is this, and each of it comes once.
-        if Head::read(raw).is_some_and(|head| head.is_derived()) {
-            return Arc::new(Judgement { verdict: Verdict::Exempt, ..Judgement::default() });
+        if PartialObjectMetadata::read(raw).is_some_and(|head| head.has_checked_controller()) {
+            return Arc::new(Evaluation { verdict: Verdict::Exempt, ..Evaluation::default() });
         }
-        let Some((memory, generation)) = self.memory else {
-            return match value(raw, request) {
-                Some(value) => self.ask(&value),
+        let Some((memory, generation)) = self.cache else {
+            return match normalized_value(raw, request) {
+                Some(value) => self.run_rules(&value),
                 None => Arc::default(),
             };
         };
-        let text = memory.name_of_text(request.namespace.as_deref(), raw.get());
-        if let Some(known) = memory.find(generation, text) {
-            memory.judged(true);
+        let text = memory.key_of_text(request.namespace.as_deref(), raw.get());
+        if let Some(known) = memory.get(generation, text) {
+            memory.record_lookup(true);
             return known;
         }
-        let Some(value) = value(raw, request) else {
+        let Some(value) = normalized_value(raw, request) else {
             return Arc::default();
         };
-        let name = memory.name_of_value(&value);
-        let known = memory.find(generation, name);
-        memory.judged(known.is_some());
+        let name = memory.key_of_value(&value);
+        let known = memory.get(generation, name);
+        memory.record_lookup(known.is_some());
         let judgement = known.unwrap_or_else(|| {
-            let judgement = self.ask(&value);
-            memory.keep(generation, name, &judgement);
+            let judgement = self.run_rules(&value);
+            memory.insert(generation, name, &judgement);
             judgement
         });
-        memory.keep(generation, text, &judgement);
+        memory.insert(generation, text, &judgement);
         judgement
     }
 
-    fn ask(&self, value: &Value) -> Arc<Judgement> {
+    fn run_rules(&self, value: &Value) -> Arc<Evaluation> {
         let object = Object::from_json(value);
-        let judgement = object.map(|object| Judgement::of(self.engine, self.index, &object));
+        let judgement = object.map(|object| Evaluation::of(self.engine, self.index, &object));
         Arc::new(judgement.unwrap_or_default())
     }
 }
 
-impl Judgement {
+impl Evaluation {
     /// What the rules say of an object.
-    pub(crate) fn of(engine: &Engine, index: &Index, object: &Object) -> Judgement {
+    pub(crate) fn of(engine: &Engine, index: &Index, object: &Object) -> Evaluation {
         let id = object.id();
-        let verdict = if is_derived(object) || is_going(object) {
+        let verdict = if has_checked_controller(object) || is_terminating(object) {
             Verdict::Exempt
-        } else if !kinds::is_judged(&id.group, &id.kind) {
+        } else if !kinds::is_checked(&id.group, &id.kind) {
             Verdict::UnknownKind
         } else {
             let findings = engine.review_object(object, index).findings;
-            Verdict::Found(findings.into_iter().map(Found::from).collect())
+            Verdict::Findings(findings.into_iter().map(FindingSummary::from).collect())
         };
-        Judgement { group: id.group.clone(), kind: id.kind.clone(), name: id.name.clone(), verdict }
+        Evaluation { group: id.group.clone(), kind: id.kind.clone(), name: id.name.clone(), verdict }
     }
 
     /// What was found; nothing where nothing was judged.
-    pub(crate) fn found(&self) -> &[Found] {
+    pub(crate) fn findings(&self) -> &[FindingSummary] {
         match &self.verdict {
-            Verdict::Found(found) => found,
+            Verdict::Findings(found) => found,
             _ => &[],
         }
     }
@@ -147,32 +147,32 @@ impl Judgement {
     /// Bytes of memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
         let id = self.group.len() + self.kind.len() + self.name.len();
-        let found = self.found().iter().map(|found| {
+        let found = self.findings().iter().map(|found| {
             let help = found.help.as_ref().map_or(0, String::len);
-            let texts = found.field.len() + found.place.len() + found.message.len() + help;
-            size_of::<Found>() + texts
+            let texts = found.field.len() + found.pointer_without_indexes.len() + found.message.len() + help;
+            size_of::<FindingSummary>() + texts
         });
-        size_of::<Judgement>() + id + found.sum::<usize>()
+        size_of::<Evaluation>() + id + found.sum::<usize>()
     }
 }
 
-impl Found {
+impl FindingSummary {
     pub(crate) fn identity(&self) -> Identity<'_> {
-        (self.rule, &self.place, &self.message)
+        (self.rule, &self.pointer_without_indexes, &self.message)
     }
 }
 
-impl From<Finding> for Found {
-    fn from(finding: Finding) -> Found {
-        let pointer = finding.place.pointer();
-        Found {
+impl From<Finding> for FindingSummary {
+    fn from(finding: Finding) -> FindingSummary {
+        let pointer = finding.location.pointer();
+        FindingSummary {
             rule: finding.rule.id,
             severity: finding.severity,
-            refused_by: finding.refused_by,
-            awaits: finding.awaits,
+            rejected_by: finding.rejected_by,
+            may_be_transient: finding.may_be_transient,
             fixable: finding.fix.is_some(),
-            field: pointer.map(Pointer::field).unwrap_or_default(),
-            place: place(&finding),
+            field: pointer.map(Pointer::field_path).unwrap_or_default(),
+            pointer_without_indexes: pointer_without_indexes(&finding),
             message: finding.message,
             help: finding.help,
         }
@@ -180,8 +180,8 @@ impl From<Finding> for Found {
 }
 
 /// The field of a finding without the numbers of list items.
-pub(crate) fn place(finding: &Finding) -> String {
-    let field = finding.place.pointer().map(ToString::to_string);
+pub(crate) fn pointer_without_indexes(finding: &Finding) -> String {
+    let field = finding.location.pointer().map(ToString::to_string);
     let field = field.unwrap_or_default();
     let is_number = |step: &&str| !step.is_empty() && step.bytes().all(|b| b.is_ascii_digit());
     let steps: Vec<&str> = field.split('/').filter(|step| !is_number(step)).collect();
@@ -190,12 +190,12 @@ pub(crate) fn place(finding: &Finding) -> String {
 
 /// An object of a request.
 pub(crate) fn object(raw: Option<&RawValue>, request: &Request<'_>) -> Option<Object> {
-    Object::from_json(&value(raw?, request)?)
+    Object::from_json(&normalized_value(raw?, request)?)
 }
 
 /// An object of a request as the rules see it: with the request's namespace where it does not say
 /// one itself, and where it is stored, without what the API server keeps there.
-fn value(raw: &RawValue, request: &Request<'_>) -> Option<Value> {
+fn normalized_value(raw: &RawValue, request: &Request<'_>) -> Option<Value> {
     let mut value: Value = serde_json::from_str(raw.get()).ok()?;
     if let Some(root) = value.as_object_mut() {
         let mut stored = false;
@@ -212,7 +212,7 @@ fn value(raw: &RawValue, request: &Request<'_>) -> Option<Value> {
                 // That there is one says where the object comes from.
                 *uid = Value::String("0".to_owned());
                 stored = true;
-                for key in SERVERS_OWN {
+                for key in SERVER_MANAGED_FIELDS {
                     metadata.remove(key);
                 }
             }
@@ -226,25 +226,25 @@ fn value(raw: &RawValue, request: &Request<'_>) -> Option<Value> {
 
 /// Whether a controller made the object from one that was judged itself. To deny a Pod would not
 /// stop its Deployment; it would only keep what runs already from being replaced.
-pub(crate) fn is_derived(object: &Object) -> bool {
+pub(crate) fn has_checked_controller(object: &Object) -> bool {
     let owners = object.path(&["metadata", "ownerReferences"]);
     owners.items().any(|owner| {
         let version = owner.get("apiVersion");
         let kind = owner.get("kind");
-        owner.get("controller").bool() == Some(true) && is_judged_owner(version.text(), kind.text())
+        owner.get("controller").bool() == Some(true) && is_checked_owner(version.text(), kind.text())
     })
 }
 
-fn is_judged_owner(api_version: Option<&str>, kind: Option<&str>) -> bool {
+fn is_checked_owner(api_version: Option<&str>, kind: Option<&str>) -> bool {
     let group = api_version.map(|v| v.split_once('/').map_or("", |(group, _)| group));
-    kinds::judged().iter().any(|k| Some(k.group) == group && Some(k.kind) == kind)
+    kinds::checked().iter().any(|k| Some(k.group) == group && Some(k.kind) == kind)
 }
 
 /// What tells that an object is not judged, read without the rest of it. Where anything in it is
 /// odd it cannot be read, and the whole object is looked at.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Head<'a> {
+struct PartialObjectMetadata<'a> {
     #[serde(borrow, rename = "apiVersion")]
     _version: Cow<'a, str>,
     #[serde(borrow, rename = "kind")]
@@ -257,12 +257,12 @@ struct Head<'a> {
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
     #[serde(borrow, default)]
-    owner_references: Vec<Owner<'a>>,
+    owner_references: Vec<OwnerReference<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Owner<'a> {
+struct OwnerReference<'a> {
     #[serde(borrow)]
     api_version: Cow<'a, str>,
     #[serde(borrow)]
@@ -271,21 +271,21 @@ struct Owner<'a> {
     controller: bool,
 }
 
-impl<'a> Head<'a> {
-    fn read(raw: &'a RawValue) -> Option<Head<'a>> {
+impl<'a> PartialObjectMetadata<'a> {
+    fn read(raw: &'a RawValue) -> Option<PartialObjectMetadata<'a>> {
         serde_json::from_str(raw.get()).ok()
     }
 
     /// As [`is_derived`].
-    fn is_derived(&self) -> bool {
+    fn has_checked_controller(&self) -> bool {
         let mut owners = self.metadata.owner_references.iter();
-        owners.any(|o| o.controller && is_judged_owner(Some(&o.api_version), Some(&o.kind)))
+        owners.any(|o| o.controller && is_checked_owner(Some(&o.api_version), Some(&o.kind)))
     }
 }
 
 /// Whether the object is being deleted: what is left is to let its finalizers go.
-fn is_going(object: &Object) -> bool {
-    object.path(&["metadata", "deletionTimestamp"]).exists()
+fn is_terminating(object: &Object) -> bool {
+    object.path(&["metadata", "deletionTimestamp"]).is_set()
 }
 
 #[cfg(test)]
@@ -294,9 +294,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::answer::{Circumstances, answer, answer_by};
+    use crate::answer::{ReviewContext, answer, review_with};
     use crate::metrics::Metrics;
-    use crate::mutate::{mutate, mutate_by};
+    use crate::mutate::{mutate, mutate_with};
 
     /// A GPU pool without a taint, as it is stored.
     fn pool() -> Value {
@@ -324,7 +324,7 @@ mod tests {
     struct Bench {
         engine: Engine,
         index: Index,
-        memory: Memory,
+        memory: EvaluationCache,
         metrics: Arc<Metrics>,
         generation: Generation,
     }
@@ -333,11 +333,11 @@ mod tests {
         fn new() -> Bench {
             let metrics = Arc::new(Metrics::new());
             let mut index = Index::new(false);
-            index.know(Kind::EC2_NODE_CLASS);
+            index.mark_complete(Kind::EC2_NODE_CLASS);
             Bench {
                 engine: Engine::new(Settings::default()),
                 index,
-                memory: Memory::new(Arc::clone(&metrics)),
+                memory: EvaluationCache::new(Arc::clone(&metrics)),
                 metrics,
                 generation: Generation::default(),
             }
@@ -346,10 +346,10 @@ mod tests {
         /// Answers, by both webhooks and as without a memory; says how often the rules were asked.
         fn ask(&self, body: &[u8]) -> (String, usize) {
             let before = self.by_rules();
-            let judge = Judge::new(&self.engine, &self.index).remembering(&self.memory, self.generation);
-            let circumstances = Circumstances::default();
-            let validated = answer_by(judge, circumstances, body).unwrap();
-            let patched = mutate_by(judge, body).unwrap();
+            let judge = Evaluator::new(&self.engine, &self.index).with_cache(&self.memory, self.generation);
+            let circumstances = ReviewContext::default();
+            let validated = review_with(judge, circumstances, body).unwrap();
+            let patched = mutate_with(judge, body).unwrap();
             let fresh = answer(&self.engine, &self.index, circumstances, body).unwrap();
             assert_eq!(validated.body, fresh.body);
             assert_eq!((validated.rules, validated.decision), (fresh.rules, fresh.decision));
@@ -408,7 +408,7 @@ mod tests {
         let mut settings = Settings::default();
         settings.webhook.deny = None;
         bench.engine = Engine::new(settings);
-        bench.generation.policy += 1;
+        bench.generation.config += 1;
         let (allowed, asked) = bench.ask(&body);
         assert_eq!(asked, 1);
         assert!(allowed.contains("\"allowed\":true"), "{allowed}");
@@ -423,7 +423,7 @@ mod tests {
                 today: gpulint_rules::facts::date::Date::parse(day),
                 ..Settings::default()
             });
-            bench.generation.policy += 1;
+            bench.generation.config += 1;
             let (answer, asked) = bench.ask(&body);
             assert_eq!(asked, 1);
             let said = answer.contains("gpulint gpu-pool-untainted: ");
@@ -465,8 +465,8 @@ mod tests {
         ];
         for (value, derived) in cases {
             let raw = serde_json::value::to_raw_value(&value).unwrap();
-            let head = Head::read(&raw).is_some_and(|head| head.is_derived());
-            let whole = Object::from_json(&value).is_some_and(|object| is_derived(&object));
+            let head = PartialObjectMetadata::read(&raw).is_some_and(|head| head.has_checked_controller());
+            let whole = Object::from_json(&value).is_some_and(|object| has_checked_controller(&object));
             assert_eq!((head, whole), (derived, derived), "{value}");
         }
     }

@@ -30,32 +30,32 @@ const fn row(
     Resource { kind: Kind::new(group, kind), version, plural, namespaced: true }
 }
 
-const fn wide(row: Resource) -> Resource {
+const fn cluster_scoped(row: Resource) -> Resource {
     Resource { namespaced: false, ..row }
 }
 
 /// Every kind that a rule may name. Kinds that no API server has any more (the Provisioner) have
 /// a row too: an old cluster serves them.
 static RESOURCES: &[Resource] = &[
-    wide(row("", "v1", "Namespace", "namespaces")),
-    wide(row("", "v1", "Node", "nodes")),
+    cluster_scoped(row("", "v1", "Namespace", "namespaces")),
+    cluster_scoped(row("", "v1", "Node", "nodes")),
     row("", "v1", "ConfigMap", "configmaps"),
     row("", "v1", "LimitRange", "limitranges"),
     row("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
     row("", "v1", "ResourceQuota", "resourcequotas"),
     row("", "v1", "ServiceAccount", "serviceaccounts"),
     row("networking.k8s.io", "v1", "Ingress", "ingresses"),
-    wide(row("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses")),
+    cluster_scoped(row("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses")),
     row("", "v1", "Pod", "pods"),
     row("", "v1", "ReplicationController", "replicationcontrollers"),
     row("", "v1", "Service", "services"),
-    wide(row(
+    cluster_scoped(row(
         "admissionregistration.k8s.io",
         "v1",
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
     )),
-    wide(row(
+    cluster_scoped(row(
         "admissionregistration.k8s.io",
         "v1",
         "ValidatingWebhookConfiguration",
@@ -73,25 +73,30 @@ static RESOURCES: &[Resource] = &[
     row("batch", "v1", "CronJob", "cronjobs"),
     row("batch", "v1", "Job", "jobs"),
     row("batch.volcano.sh", "v1alpha1", "Job", "jobs"),
-    wide(row("eks.amazonaws.com", "v1", "NodeClass", "nodeclasses")),
+    cluster_scoped(row("eks.amazonaws.com", "v1", "NodeClass", "nodeclasses")),
     row("extensions", "v1beta1", "DaemonSet", "daemonsets"),
     row("extensions", "v1beta1", "Deployment", "deployments"),
     row("extensions", "v1beta1", "ReplicaSet", "replicasets"),
-    wide(row("resource.k8s.io", "v1alpha2", "ResourceClass", "resourceclasses")),
+    cluster_scoped(row("resource.k8s.io", "v1alpha2", "ResourceClass", "resourceclasses")),
     row("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"),
-    wide(row("karpenter.k8s.aws", "v1", "EC2NodeClass", "ec2nodeclasses")),
-    wide(row("karpenter.k8s.aws", "v1alpha1", "AWSNodeTemplate", "awsnodetemplates")),
-    wide(row("karpenter.sh", "v1", "NodeClaim", "nodeclaims")),
-    wide(row("karpenter.sh", "v1alpha5", "Machine", "machines")),
-    wide(row("provisioner.karpenter.sh", "v1alpha1", "Provisioner", "provisioners")),
-    wide(row("provisioning.karpenter.sh", "v1alpha1", "Provisioner", "provisioners")),
+    cluster_scoped(row("karpenter.k8s.aws", "v1", "EC2NodeClass", "ec2nodeclasses")),
+    cluster_scoped(row("karpenter.k8s.aws", "v1alpha1", "AWSNodeTemplate", "awsnodetemplates")),
+    cluster_scoped(row("karpenter.sh", "v1", "NodeClaim", "nodeclaims")),
+    cluster_scoped(row("karpenter.sh", "v1alpha5", "Machine", "machines")),
+    cluster_scoped(row("provisioner.karpenter.sh", "v1alpha1", "Provisioner", "provisioners")),
+    cluster_scoped(row("provisioning.karpenter.sh", "v1alpha1", "Provisioner", "provisioners")),
     row("keda.k8s.io", "v1alpha1", "ScaledJob", "scaledjobs"),
     row("keda.k8s.io", "v1alpha1", "ScaledObject", "scaledobjects"),
     row("keda.k8s.io", "v1alpha1", "TriggerAuthentication", "triggerauthentications"),
-    wide(row("karpenter.sh", "v1", "NodePool", "nodepools")),
-    wide(row("karpenter.sh", "v1alpha1", "NodeOverlay", "nodeoverlays")),
-    wide(row("karpenter.sh", "v1alpha5", "Provisioner", "provisioners")),
-    wide(row("keda.sh", "v1alpha1", "ClusterTriggerAuthentication", "clustertriggerauthentications")),
+    cluster_scoped(row("karpenter.sh", "v1", "NodePool", "nodepools")),
+    cluster_scoped(row("karpenter.sh", "v1alpha1", "NodeOverlay", "nodeoverlays")),
+    cluster_scoped(row("karpenter.sh", "v1alpha5", "Provisioner", "provisioners")),
+    cluster_scoped(row(
+        "keda.sh",
+        "v1alpha1",
+        "ClusterTriggerAuthentication",
+        "clustertriggerauthentications",
+    )),
     row("keda.sh", "v1alpha1", "ScaledJob", "scaledjobs"),
     row("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects"),
     row("keda.sh", "v1alpha1", "TriggerAuthentication", "triggerauthentications"),
@@ -117,15 +122,20 @@ static RESOURCES: &[Resource] = &[
     row("ray.io", "v1", "RayCluster", "rayclusters"),
     row("ray.io", "v1", "RayJob", "rayjobs"),
     row("ray.io", "v1", "RayService", "rayservices"),
-    wide(row("resource.k8s.io", "v1", "DeviceClass", "deviceclasses")),
+    cluster_scoped(row("resource.k8s.io", "v1", "DeviceClass", "deviceclasses")),
     row("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims"),
     row("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates"),
-    wide(row("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses")),
+    cluster_scoped(row("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses")),
     row("serving.knative.dev", "v1", "Service", "services"),
     row("serving.kserve.io", "v1beta1", "InferenceService", "inferenceservices"),
     row("sparkoperator.k8s.io", "v1beta2", "SparkApplication", "sparkapplications"),
-    wide(row("storage.k8s.io", "v1", "StorageClass", "storageclasses")),
-    wide(row("trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime", "clustertrainingruntimes")),
+    cluster_scoped(row("storage.k8s.io", "v1", "StorageClass", "storageclasses")),
+    cluster_scoped(row(
+        "trainer.kubeflow.org",
+        "v1alpha1",
+        "ClusterTrainingRuntime",
+        "clustertrainingruntimes",
+    )),
     row("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs"),
     row("trainer.kubeflow.org", "v1alpha1", "TrainingRuntime", "trainingruntimes"),
 ];
@@ -138,22 +148,22 @@ pub fn resource(kind: Kind) -> Option<&'static Resource> {
 
 /// The kinds that rules are asked about, in order.
 #[must_use]
-pub fn judged() -> &'static [Kind] {
-    static JUDGED: OnceLock<Vec<Kind>> = OnceLock::new();
-    JUDGED.get_or_init(|| set(|rule| rule.kinds))
+pub fn checked() -> &'static [Kind] {
+    static CHECKED: OnceLock<Vec<Kind>> = OnceLock::new();
+    CHECKED.get_or_init(|| collect_kinds(|rule| rule.kinds))
 }
 
 /// The kinds that rules read from the index, in order: what is watched.
 #[must_use]
-pub fn read() -> &'static [Kind] {
-    static READ: OnceLock<Vec<Kind>> = OnceLock::new();
-    READ.get_or_init(|| set(|rule| rule.reads))
+pub fn watched() -> &'static [Kind] {
+    static WATCHED: OnceLock<Vec<Kind>> = OnceLock::new();
+    WATCHED.get_or_init(|| collect_kinds(|rule| rule.reads))
 }
 
 /// Whether a rule is asked about objects of this group and kind.
 #[must_use]
-pub fn is_judged(group: &str, kind: &str) -> bool {
-    judged().iter().any(|k| k.group == group && k.kind == kind)
+pub fn is_checked(group: &str, kind: &str) -> bool {
+    checked().iter().any(|k| k.group == group && k.kind == kind)
 }
 
 /// Whether a rule about the kind has a fix that could be sent as a patch.
@@ -164,16 +174,16 @@ pub fn is_mutated(kind: Kind) -> bool {
 
 /// Whether the index knows every kind that rules about this kind read.
 #[must_use]
-pub(crate) fn knows_what_is_read(index: &Index, group: &str, kind: &str) -> bool {
+pub(crate) fn is_synced_for(index: &Index, group: &str, kind: &str) -> bool {
     if index.is_complete() {
         return true;
     }
     let asked = |rule: &&&Rule| rule.kinds.iter().any(|k| k.group == group && k.kind == kind);
     let mut rules = RULES.iter().filter(asked);
-    rules.all(|rule| rule.reads.iter().all(|read| index.knows(*read)))
+    rules.all(|rule| rule.reads.iter().all(|read| index.is_complete_for(*read)))
 }
 
-fn set(of: impl Fn(&gpulint_rules::Rule) -> &'static [Kind]) -> Vec<Kind> {
+fn collect_kinds(of: impl Fn(&gpulint_rules::Rule) -> &'static [Kind]) -> Vec<Kind> {
     let kinds: BTreeSet<Kind> = RULES.iter().flat_map(|rule| of(rule)).copied().collect();
     kinds.into_iter().collect()
 }
@@ -184,7 +194,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_the_rule_table_has_a_resource() {
-        let kinds = judged().iter().chain(read());
+        let kinds = checked().iter().chain(watched());
         let missing: Vec<String> =
             kinds.filter(|kind| resource(**kind).is_none()).map(ToString::to_string).collect();
         assert!(missing.is_empty(), "no row for {}", missing.join(", "));

@@ -20,7 +20,7 @@ pub mod serve;
 mod tls;
 mod wire;
 
-pub use answer::{Answer, Circumstances, Decision, ReviewError, answer, review};
+pub use answer::{Decision, ReviewContext, ReviewError, ReviewOutcome, answer, review};
 pub use certificates::Lifetimes;
 pub use limits::Limits;
 pub use mutate::mutate;

@@ -16,65 +16,69 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::judge::Judgement;
+use crate::judge::Evaluation;
 use crate::metrics::Metrics;
 
 /// Bytes of judgements. There are two halves, of which the older one is dropped as a whole.
-const MOST: usize = 4 * 1024 * 1024;
+const CAPACITY_BYTES: usize = 4 * 1024 * 1024;
 /// What the maps take for each judgement, about.
-const PLACE: usize = 96;
+const ENTRY_OVERHEAD: usize = 96;
 
 /// What a judgement rests on besides its object. Each number grows with every change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Generation {
     /// Of the configuration and the day.
-    pub(crate) policy: u64,
+    pub(crate) config: u64,
     /// Of what is known of the cluster.
     pub(crate) snapshot: u64,
 }
 
 /// Something of a generation.
 #[derive(Debug)]
-pub(crate) struct Numbered<T> {
-    pub(crate) number: u64,
+pub(crate) struct Versioned<T> {
+    pub(crate) version: u64,
     pub(crate) value: T,
 }
 
 /// The name of an object in the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Name(u64, u64);
+pub(crate) struct CacheKey(u64, u64);
 
 /// Judgements of one generation, of as many objects as there is room for.
-pub(crate) struct Memory {
+pub(crate) struct EvaluationCache {
     /// Chosen at the start, so that nobody can make two objects that have the same name.
-    keys: [RandomState; 2],
-    kept: Mutex<Kept>,
+    hashers: [RandomState; 2],
+    state: Mutex<CacheState>,
     metrics: Arc<Metrics>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CacheState {
     generation: Generation,
-    young: HashMap<Name, Arc<Judgement>>,
-    old: HashMap<Name, Arc<Judgement>>,
+    current: HashMap<CacheKey, Arc<Evaluation>>,
+    previous: HashMap<CacheKey, Arc<Evaluation>>,
     /// Bytes of the young ones.
-    bytes: usize,
+    current_bytes: usize,
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for EvaluationCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").finish_non_exhaustive()
     }
 }
 
-impl Memory {
-    pub(crate) fn new(metrics: Arc<Metrics>) -> Memory {
-        Memory { keys: [RandomState::new(), RandomState::new()], kept: Mutex::default(), metrics }
+impl EvaluationCache {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> EvaluationCache {
+        EvaluationCache {
+            hashers: [RandomState::new(), RandomState::new()],
+            state: Mutex::default(),
+            metrics,
+        }
     }
 
     /// The name of an object as it was sent, in a namespace that the request says.
-    pub(crate) fn name_of_text(&self, namespace: Option<&str>, text: &str) -> Name {
-        self.name(|hasher| {
+    pub(crate) fn key_of_text(&self, namespace: Option<&str>, text: &str) -> CacheKey {
+        self.key(|hasher| {
             hasher.write_u8(0);
             namespace.hash(hasher);
             hasher.write(text.as_bytes());
@@ -82,74 +86,74 @@ impl Memory {
     }
 
     /// The name of an object as the rules see it.
-    pub(crate) fn name_of_value(&self, value: &Value) -> Name {
-        self.name(|hasher| {
+    pub(crate) fn key_of_value(&self, value: &Value) -> CacheKey {
+        self.key(|hasher| {
             hasher.write_u8(1);
             value.hash(hasher);
         })
     }
 
-    fn name(&self, write: impl Fn(&mut DefaultHasher)) -> Name {
-        let [first, second] = &self.keys;
+    fn key(&self, write: impl Fn(&mut DefaultHasher)) -> CacheKey {
+        let [first, second] = &self.hashers;
         let half = |key: &RandomState| {
             let mut hasher = key.build_hasher();
             write(&mut hasher);
             hasher.finish()
         };
-        Name(half(first), half(second))
+        CacheKey(half(first), half(second))
     }
 
     /// What was said of an object in this generation.
-    pub(crate) fn find(&self, of: Generation, name: Name) -> Option<Arc<Judgement>> {
+    pub(crate) fn get(&self, of: Generation, name: CacheKey) -> Option<Arc<Evaluation>> {
         let mut kept = self.lock();
         if kept.generation != of {
             return None;
         }
-        if let Some(found) = kept.young.get(&name) {
+        if let Some(found) = kept.current.get(&name) {
             return Some(Arc::clone(found));
         }
-        let found = kept.old.remove(&name)?;
-        kept.put(name, Arc::clone(&found));
+        let found = kept.previous.remove(&name)?;
+        kept.insert(name, Arc::clone(&found));
         Some(found)
     }
 
     /// Keeps what was said of an object in a generation, if that is not over.
-    pub(crate) fn keep(&self, of: Generation, name: Name, judgement: &Arc<Judgement>) {
+    pub(crate) fn insert(&self, of: Generation, name: CacheKey, judgement: &Arc<Evaluation>) {
         let mut kept = self.lock();
         if kept.generation != of {
             let now = kept.generation;
-            if of.policy < now.policy || of.snapshot < now.snapshot {
+            if of.config < now.config || of.snapshot < now.snapshot {
                 return;
             }
-            *kept = Kept { generation: of, ..Kept::default() };
+            *kept = CacheState { generation: of, ..CacheState::default() };
         }
-        kept.put(name, Arc::clone(judgement));
-        self.metrics.remembers(kept.young.len() + kept.old.len());
+        kept.insert(name, Arc::clone(judgement));
+        self.metrics.cache_size(kept.current.len() + kept.previous.len());
     }
 
     /// One more object was judged, by the rules or from here.
-    pub(crate) fn judged(&self, remembered: bool) {
-        self.metrics.judged(remembered);
+    pub(crate) fn record_lookup(&self, remembered: bool) {
+        self.metrics.evaluated(remembered);
     }
 
     /// Every change is one call, so a panic elsewhere leaves it whole.
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
-    fn put(&mut self, name: Name, judgement: Arc<Judgement>) {
-        let bytes = PLACE + judgement.bytes();
-        if bytes > MOST / 64 {
+impl CacheState {
+    fn insert(&mut self, name: CacheKey, judgement: Arc<Evaluation>) {
+        let bytes = ENTRY_OVERHEAD + judgement.bytes();
+        if bytes > CAPACITY_BYTES / 64 {
             return;
         }
-        if self.bytes + bytes > MOST / 2 {
-            self.old = std::mem::take(&mut self.young);
-            self.bytes = 0;
+        if self.current_bytes + bytes > CAPACITY_BYTES / 2 {
+            self.previous = std::mem::take(&mut self.current);
+            self.current_bytes = 0;
         }
-        self.bytes += bytes;
-        self.young.insert(name, judgement);
+        self.current_bytes += bytes;
+        self.current.insert(name, judgement);
     }
 }
 
@@ -160,67 +164,67 @@ mod tests {
 
     use super::*;
 
-    fn judgement(name: &str) -> Arc<Judgement> {
+    fn judgement(name: &str) -> Arc<Evaluation> {
         let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}});
         let object = Object::from_json(&object).unwrap();
         let engine = Engine::new(Settings::default());
-        Arc::new(Judgement::of(&engine, &Index::new(false), &object))
+        Arc::new(Evaluation::of(&engine, &Index::new(false), &object))
     }
 
-    fn memory() -> Memory {
-        Memory::new(Arc::new(Metrics::new()))
+    fn memory() -> EvaluationCache {
+        EvaluationCache::new(Arc::new(Metrics::new()))
     }
 
     fn generation(policy: u64, snapshot: u64) -> Generation {
-        Generation { policy, snapshot }
+        Generation { config: policy, snapshot }
     }
 
     #[test]
     fn a_generation_does_not_see_what_another_one_kept() {
         let memory = memory();
-        let name = memory.name_of_text(None, "{}");
-        memory.keep(generation(1, 5), name, &judgement("a"));
-        assert!(memory.find(generation(1, 5), name).is_some());
+        let name = memory.key_of_text(None, "{}");
+        memory.insert(generation(1, 5), name, &judgement("a"));
+        assert!(memory.get(generation(1, 5), name).is_some());
         for other in [generation(1, 6), generation(2, 5), generation(1, 4)] {
-            assert!(memory.find(other, name).is_none());
+            assert!(memory.get(other, name).is_none());
         }
         // Who began before the change ends after it.
-        memory.keep(generation(1, 6), name, &judgement("a"));
-        memory.keep(generation(1, 5), name, &judgement("b"));
-        memory.keep(generation(0, 7), name, &judgement("b"));
-        assert!(memory.find(generation(1, 5), name).is_none());
-        assert!(memory.find(generation(1, 6), name).is_some());
+        memory.insert(generation(1, 6), name, &judgement("a"));
+        memory.insert(generation(1, 5), name, &judgement("b"));
+        memory.insert(generation(0, 7), name, &judgement("b"));
+        assert!(memory.get(generation(1, 5), name).is_none());
+        assert!(memory.get(generation(1, 6), name).is_some());
     }
 
     #[test]
     fn what_is_kept_has_a_bound_and_what_is_used_stays() {
         let memory = memory();
         let now = Generation::default();
-        let often = memory.name_of_text(None, "often");
+        let often = memory.key_of_text(None, "often");
         let judgement = judgement("a");
-        memory.keep(now, often, &judgement);
+        memory.insert(now, often, &judgement);
         for number in 0..200_000 {
-            let name = memory.name_of_text(None, &number.to_string());
-            memory.keep(now, name, &judgement);
-            assert!(memory.find(now, often).is_some(), "{number}");
+            let name = memory.key_of_text(None, &number.to_string());
+            memory.insert(now, name, &judgement);
+            assert!(memory.get(now, often).is_some(), "{number}");
         }
         let kept = memory.lock();
-        let count = kept.young.len() + kept.old.len();
+        let count = kept.current.len() + kept.previous.len();
         assert!(count < 50_000 && count > 1_000, "{count}");
-        assert!(kept.bytes <= MOST / 2);
+        assert!(kept.current_bytes <= CAPACITY_BYTES / 2);
     }
 
     #[test]
     fn names_tell_texts_and_namespaces_apart() {
         let memory = memory();
         let names = [
-            memory.name_of_text(None, "{}"),
-            memory.name_of_text(Some(""), "{}"),
-            memory.name_of_text(Some("a"), "{}"),
-            memory.name_of_text(None, "{ }"),
-            memory.name_of_value(&json!({})),
-            memory.name_of_value(&json!({"a": 1})),
-            memory.name_of_value(&json!({"a": "1"})),
+            memory.key_of_text(None, "{}"),
+            memory.key_of_text(Some(""), "{}"),
+            memory.key_of_text(Some("a"), "{}"),
+            memory.key_of_text(None, "{ }"),
+            memory.key_of_value(&json!({})),
+            memory.key_of_value(&json!({"a": 1})),
+            memory.key_of_value(&json!({"a": "1"})),
         ];
         for (at, name) in names.iter().enumerate() {
             assert!(names[..at].iter().all(|other| other != name), "{at}");

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::answer::Answer;
+use crate::answer::ReviewOutcome;
 
 /// The content type of [`Metrics::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -21,7 +21,7 @@ const BUCKETS: [f64; 16] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Request {
+struct RequestLabels {
     webhook: &'static str,
     operation: &'static str,
     group: &'static str,
@@ -30,45 +30,45 @@ struct Request {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Failed {
+struct FailureLabels {
     webhook: &'static str,
     reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Webhook {
+struct WebhookLabel {
     webhook: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Task {
+struct TaskLabel {
     task: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct By {
+struct SourceLabel {
     by: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfRule {
+struct RuleLabel {
     rule: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfKind {
+struct KindLabel {
     group: &'static str,
     kind: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reloaded {
+struct ReloadLabels {
     what: &'static str,
     result: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Certificate {
+struct CertificateLabel {
     certificate: &'static str,
 }
 
@@ -103,21 +103,21 @@ impl Failure {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<Request, Counter>,
-    failures: Family<Failed, Counter>,
-    seconds: Family<Webhook, Histogram, fn() -> Histogram>,
+    requests: Family<RequestLabels, Counter>,
+    failures: Family<FailureLabels, Counter>,
+    seconds: Family<WebhookLabel, Histogram, fn() -> Histogram>,
     in_flight: Gauge,
     connections: Gauge,
-    findings: Family<OfRule, Counter>,
+    findings: Family<RuleLabel, Counter>,
     unsynced: Counter,
-    judgements: [Counter; 2],
-    remembered: Gauge,
-    objects: Family<OfKind, Gauge>,
-    synced: Family<OfKind, Gauge>,
+    evaluations: [Counter; 2],
+    cached_evaluations: Gauge,
+    objects: Family<KindLabel, Gauge>,
+    synced: Family<KindLabel, Gauge>,
     rebuilds: Counter,
-    panics: Family<Task, Counter>,
-    reloads: Family<Reloaded, Counter>,
-    expiry: Family<Certificate, Gauge>,
+    panics: Family<TaskLabel, Counter>,
+    reloads: Family<ReloadLabels, Counter>,
+    expiry: Family<CertificateLabel, Gauge>,
 }
 
 impl Metrics {
@@ -132,8 +132,8 @@ impl Metrics {
             connections: Gauge::default(),
             findings: Family::default(),
             unsynced: Counter::default(),
-            judgements: Default::default(),
-            remembered: Gauge::default(),
+            evaluations: Default::default(),
+            cached_evaluations: Gauge::default(),
             objects: Family::default(),
             synced: Family::default(),
             rebuilds: Counter::default(),
@@ -169,11 +169,15 @@ impl Metrics {
             "Reviews in which rules kept silent because the objects they read were not all known",
             metrics.unsynced.clone(),
         );
-        let judgements: Family<By, Counter> = Family::default();
+        let judgements: Family<SourceLabel, Counter> = Family::default();
         registry.register("judgements", "Objects judged, by the rules or from memory", judgements.clone());
-        let by = |by| judgements.get_or_create(&By { by }).clone();
-        let judgements = [by("rules"), by("memory")];
-        registry.register("judgements_remembered", "Judgements in the memory", metrics.remembered.clone());
+        let by = |by| judgements.get_or_create(&SourceLabel { by }).clone();
+        let evaluations = [by("rules"), by("memory")];
+        registry.register(
+            "judgements_remembered",
+            "Judgements in the memory",
+            metrics.cached_evaluations.clone(),
+        );
         registry.register("cache_objects", "Objects kept, by kind", metrics.objects.clone());
         registry.register("cache_synced", "1 where the kind's objects are known", metrics.synced.clone());
         registry.register("cache_rebuilds", "Times the index was rebuilt", metrics.rebuilds.clone());
@@ -195,10 +199,10 @@ impl Metrics {
         // From the start, so that the first refusal is an increase.
         for what in ["configuration", "certificate"] {
             for result in ["ok", "refused"] {
-                drop(metrics.reloads.get_or_create(&Reloaded { what, result }));
+                drop(metrics.reloads.get_or_create(&ReloadLabels { what, result }));
             }
         }
-        Metrics { registry, judgements, ..metrics }
+        Metrics { registry, evaluations, ..metrics }
     }
 
     /// The text that Prometheus reads.
@@ -209,8 +213,8 @@ impl Metrics {
         out
     }
 
-    pub(crate) fn answered(&self, webhook: &'static str, answer: &Answer) {
-        let labels = Request {
+    pub(crate) fn answered(&self, webhook: &'static str, answer: &ReviewOutcome) {
+        let labels = RequestLabels {
             webhook,
             operation: answer.operation,
             group: answer.kind.map_or("", |k| k.group),
@@ -222,76 +226,76 @@ impl Metrics {
             self.unsynced.inc();
         }
         for rule in &answer.rules {
-            self.findings.get_or_create(&OfRule { rule }).inc();
+            self.findings.get_or_create(&RuleLabel { rule }).inc();
         }
     }
 
     pub(crate) fn failed(&self, webhook: &'static str, failure: Failure) {
         let reason = failure.name();
-        let labels = Failed { webhook, reason };
+        let labels = FailureLabels { webhook, reason };
         self.failures.get_or_create(&labels).inc();
     }
 
-    pub(crate) fn took(&self, webhook: &'static str, seconds: f64) {
-        self.seconds.get_or_create(&Webhook { webhook }).observe(seconds);
+    pub(crate) fn observe_duration(&self, webhook: &'static str, seconds: f64) {
+        self.seconds.get_or_create(&WebhookLabel { webhook }).observe(seconds);
     }
 
-    pub(crate) fn in_flight(&self) -> Held {
-        Held::new(&self.in_flight)
+    pub(crate) fn in_flight(&self) -> InFlight {
+        InFlight::new(&self.in_flight)
     }
 
-    pub(crate) fn connection(&self) -> Held {
-        Held::new(&self.connections)
+    pub(crate) fn connection(&self) -> InFlight {
+        InFlight::new(&self.connections)
     }
 
     pub(crate) fn cached(&self, kind: gpulint_rules::Kind, objects: usize, synced: bool) {
-        let labels = OfKind { group: kind.group, kind: kind.kind };
+        let labels = KindLabel { group: kind.group, kind: kind.kind };
         let count = i64::try_from(objects).unwrap_or(i64::MAX);
         self.objects.get_or_create(&labels).set(count);
         self.synced.get_or_create(&labels).set(i64::from(synced));
     }
 
     /// An object was judged: by the rules, or from memory.
-    pub(crate) fn judged(&self, remembered: bool) {
-        self.judgements[usize::from(remembered)].inc();
+    pub(crate) fn evaluated(&self, remembered: bool) {
+        self.evaluations[usize::from(remembered)].inc();
     }
 
     /// So many judgements are remembered.
-    pub(crate) fn remembers(&self, count: usize) {
-        self.remembered.set(i64::try_from(count).unwrap_or(i64::MAX));
+    pub(crate) fn cache_size(&self, count: usize) {
+        self.cached_evaluations.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    pub(crate) fn rebuilt(&self) {
+    pub(crate) fn snapshot_built(&self) {
         self.rebuilds.inc();
     }
 
     pub(crate) fn panicked(&self, task: &'static str) {
-        self.panics.get_or_create(&Task { task }).inc();
+        self.panics.get_or_create(&TaskLabel { task }).inc();
     }
 
     /// `what` was read again: taken over, or refused.
     pub(crate) fn reloaded(&self, what: &'static str, taken: bool) {
         let result = if taken { "ok" } else { "refused" };
-        self.reloads.get_or_create(&Reloaded { what, result }).inc();
+        self.reloads.get_or_create(&ReloadLabels { what, result }).inc();
     }
 
     pub(crate) fn expires(&self, certificate: &'static str, unix_seconds: i64) {
-        self.expiry.get_or_create(&Certificate { certificate }).set(unix_seconds);
+        self.expiry.get_or_create(&CertificateLabel { certificate }).set(unix_seconds);
     }
 }
 
 /// One more of something, for as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Held(Gauge);
+pub(crate) struct InFlight(Gauge);
 
-impl Held {
-    fn new(gauge: &Gauge) -> Held {
+impl InFlight {
+    fn new(gauge: &Gauge) -> InFlight {
         gauge.inc();
-        Held(gauge.clone())
+        InFlight(gauge.clone())
     }
 }
 
-impl Drop for Held {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -13,33 +13,35 @@ use gpulint_rules::lint::fix::value;
 use gpulint_rules::{Engine, Finding, Fix, Index, Object, Operation, Safety};
 use serde_json::Value;
 
-use crate::answer::{Answer, Decision, ReviewError, is_exempt, kind, operation, request, sent};
-use crate::judge::{Judge, Verdict, object, place};
+use crate::answer::{
+    Decision, ReviewError, ReviewOutcome, encode, is_exempt, kind, operation, parse_request,
+};
+use crate::judge::{Evaluator, Verdict, object, pointer_without_indexes};
 use crate::wire::{Request, Response};
 
 /// More fixes than this on one object, and something goes in circles.
-const MOST_FIXES: usize = 64;
+const MAX_FIXES: usize = 64;
 
 /// Members that admission must leave as they are, or the API server refuses the patch.
-const FIXED: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"];
+const IMMUTABLE_MEMBERS: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"];
 
 /// Answers an AdmissionReview v1 with the JSON Patch that repairs its object. It never denies.
 ///
 /// # Errors
 /// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
-pub fn mutate(engine: &Engine, index: &Index, body: &[u8]) -> Result<Answer, ReviewError> {
-    mutate_by(Judge::new(engine, index), body)
+pub fn mutate(engine: &Engine, index: &Index, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
+    mutate_with(Evaluator::new(engine, index), body)
 }
 
 /// As [`mutate()`], by a judge who may remember.
-pub(crate) fn mutate_by(judge: Judge<'_>, body: &[u8]) -> Result<Answer, ReviewError> {
-    let request = request(body)?;
+pub(crate) fn mutate_with(judge: Evaluator<'_>, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
+    let request = parse_request(body)?;
     let mut response = Response { uid: request.uid.clone(), allowed: true, ..Response::default() };
     let mut decision = Decision::Allowed;
     let mut rules = Vec::new();
     if is_exempt(judge.engine, &request) {
         decision = Decision::Exempt;
-    } else if let Some(repair) = repair(judge, &request) {
+    } else if let Some(repair) = build_patch(judge, &request) {
         response.patch = Some(STANDARD.encode(serde_json::to_vec(&repair.operations)?));
         response.patch_type = Some("JSONPatch");
         decision = Decision::Patched;
@@ -48,8 +50,8 @@ pub(crate) fn mutate_by(judge: Judge<'_>, body: &[u8]) -> Result<Answer, ReviewE
         response.audit_annotations.insert("patched", ids.join(","));
         rules = repair.rules;
     }
-    Ok(Answer {
-        body: sent(response)?,
+    Ok(ReviewOutcome {
+        body: encode(response)?,
         operation: operation(&request),
         kind: kind(&request),
         decision,
@@ -58,26 +60,26 @@ pub(crate) fn mutate_by(judge: Judge<'_>, body: &[u8]) -> Result<Answer, ReviewE
     })
 }
 
-struct Repair {
+struct Patch {
     operations: Vec<Operation>,
     rules: Vec<&'static str>,
 }
 
-fn repair(judge: Judge<'_>, request: &Request<'_>) -> Option<Repair> {
+fn build_patch(judge: Evaluator<'_>, request: &Request<'_>) -> Option<Patch> {
     let (engine, index) = (judge.engine, judge.index);
     let webhook = &engine.settings().webhook;
     if !webhook.mutate && webhook.mutate_rules.is_empty() {
         return None;
     }
     // Nearly every object ends here, before it is held as a value to patch.
-    let judgement = judge.judge(request.object, request);
-    let is_judged = matches!(judgement.verdict, Verdict::Found(_));
-    if !is_judged || !judgement.found().iter().any(|found| found.fixable) {
+    let judgement = judge.evaluate(request.object, request);
+    let is_judged = matches!(judgement.verdict, Verdict::Findings(_));
+    if !is_judged || !judgement.findings().iter().any(|found| found.fixable) {
         return None;
     }
     let judge = |object: &Object| engine.review_object(object, index).findings;
     let mut findings = judge(&object(request.object, request)?);
-    if !findings.iter().any(|f| sendable(engine, request, f).is_some()) {
+    if !findings.iter().any(|f| applicable_fix(engine, request, f).is_some()) {
         return None;
     }
     let sent: Value = serde_json::from_str(request.object?.get()).ok()?;
@@ -87,23 +89,23 @@ fn repair(judge: Judge<'_>, request: &Request<'_>) -> Option<Repair> {
             .unwrap_or_default(),
         _ => BTreeSet::new(),
     };
-    let mut repair = Repair { operations: Vec::new(), rules: Vec::new() };
+    let mut repair = Patch { operations: Vec::new(), rules: Vec::new() };
     let mut patched = sent.clone();
     let mut seen: BTreeSet<String> = BTreeSet::from([patched.to_string()]);
     loop {
         let wanted = findings.iter().filter(|finding| !had.contains(&identity(finding)));
         let next = wanted.filter_map(|finding| {
-            let fix = sendable(engine, request, finding)?;
+            let fix = applicable_fix(engine, request, finding)?;
             let after = value::apply(&patched, fix).ok()?;
-            let allowed = !value::same(&after, &patched)
-                && FIXED.iter().all(|at| after.pointer(at) == sent.pointer(at));
+            let allowed = !value::semantic_eq(&after, &patched)
+                && IMMUTABLE_MEMBERS.iter().all(|at| after.pointer(at) == sent.pointer(at));
             allowed.then_some((finding, fix, after))
         });
         let Some((finding, fix, after)) = next.into_iter().next() else {
             break;
         };
         // Two rules that undo each other's work would patch for ever: leave it to a person.
-        if repair.rules.len() == MOST_FIXES || !seen.insert(after.to_string()) {
+        if repair.rules.len() == MAX_FIXES || !seen.insert(after.to_string()) {
             return None;
         }
         repair.operations.extend(fix.operations.iter().cloned());
@@ -117,19 +119,19 @@ fn repair(judge: Judge<'_>, request: &Request<'_>) -> Option<Repair> {
 
 /// The finding's fix, where it may be applied unseen or the configuration wants it. What replaces
 /// nodes is done to new pools alone, whatever the configuration names.
-fn sendable<'f>(engine: &Engine, request: &Request<'_>, finding: &'f Finding) -> Option<&'f Fix> {
+fn applicable_fix<'f>(engine: &Engine, request: &Request<'_>, finding: &'f Finding) -> Option<&'f Fix> {
     let webhook = &engine.settings().webhook;
     let fix = finding.fix.as_ref()?;
-    let safe = webhook.mutate && fix.safety == Safety::Safe && !fix.drifts;
+    let safe = webhook.mutate && fix.safety == Safety::Safe && !fix.replaces_nodes;
     let named = webhook.mutate_rules.iter().any(|id| id == finding.rule.id);
-    let replaces_nodes = fix.drifts && request.operation != "CREATE";
+    let replaces_nodes = fix.replaces_nodes && request.operation != "CREATE";
     // A webhook cannot make other objects.
     ((safe || named) && !replaces_nodes && fix.creates.is_empty()).then_some(fix)
 }
 
 /// What makes two findings the same one, as for the decision.
 fn identity(finding: &Finding) -> (&'static str, String, String) {
-    (finding.rule.id, place(finding), finding.message.clone())
+    (finding.rule.id, pointer_without_indexes(finding), finding.message.clone())
 }
 
 #[cfg(test)]
@@ -158,7 +160,12 @@ mod tests {
         pool
     }
 
-    fn ask(settings: Settings, operation: &str, object: &Value, old: &Value) -> (Answer, Option<Value>) {
+    fn ask(
+        settings: Settings,
+        operation: &str,
+        object: &Value,
+        old: &Value,
+    ) -> (ReviewOutcome, Option<Value>) {
         let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": "u-1", "name": "gpu", "operation": operation, "object": object, "oldObject": old}});
         let engine = Engine::new(settings);

@@ -51,7 +51,7 @@ impl Registrar {
     /// Puts `bundle` into every webhook of both configurations where another one is in it. Gives
     /// back whether it is in all of them now. Somebody who is faster is not overwritten: the next
     /// round looks again.
-    pub(crate) async fn announce(&self, bundle: &[u8]) -> Result<bool, RegisterError> {
+    pub(crate) async fn publish(&self, bundle: &[u8]) -> Result<bool, RegisterError> {
         let name = &self.registration.name;
         let error = |kind| move |source| RegisterError::Api { kind, name: name.clone(), source };
         let params = PostParams::default();
@@ -62,7 +62,7 @@ impl Registrar {
         match (found.map_err(error(VALIDATING))?, &self.registration.url) {
             (Some(mut found), _) => {
                 let webhooks = found.webhooks.iter_mut().flatten();
-                if put(webhooks.map(|w| &mut w.client_config), bundle) {
+                if set_bundle(webhooks.map(|w| &mut w.client_config), bundle) {
                     all &= is_written(self.validating.replace(name, &params, &found).await)
                         .map_err(error(VALIDATING))?;
                 }
@@ -70,7 +70,7 @@ impl Registrar {
             (None, Some(_)) => {
                 let mut new: ValidatingWebhookConfiguration = serde_json::from_value(validating)?;
                 let webhooks = new.webhooks.iter_mut().flatten();
-                put(webhooks.map(|w| &mut w.client_config), bundle);
+                set_bundle(webhooks.map(|w| &mut w.client_config), bundle);
                 all &= is_written(self.validating.create(&params, &new).await).map_err(error(VALIDATING))?;
             }
             (None, None) => return Err(missing(VALIDATING, name)),
@@ -80,7 +80,7 @@ impl Registrar {
         match (found.map_err(error(MUTATING))?, &self.registration.url) {
             (Some(mut found), _) => {
                 let webhooks = found.webhooks.iter_mut().flatten();
-                if put(webhooks.map(|w| &mut w.client_config), bundle) {
+                if set_bundle(webhooks.map(|w| &mut w.client_config), bundle) {
                     all &= is_written(self.mutating.replace(name, &params, &found).await)
                         .map_err(error(MUTATING))?;
                 }
@@ -88,7 +88,7 @@ impl Registrar {
             (None, Some(_)) => {
                 let mut new: MutatingWebhookConfiguration = serde_json::from_value(mutating)?;
                 let webhooks = new.webhooks.iter_mut().flatten();
-                put(webhooks.map(|w| &mut w.client_config), bundle);
+                set_bundle(webhooks.map(|w| &mut w.client_config), bundle);
                 all &= is_written(self.mutating.create(&params, &new).await).map_err(error(MUTATING))?;
             }
             (None, None) => return Err(missing(MUTATING, name)),
@@ -102,7 +102,7 @@ fn missing(kind: &'static str, name: &str) -> RegisterError {
 }
 
 /// Whether anything was changed.
-fn put<'a>(configs: impl Iterator<Item = &'a mut WebhookClientConfig>, bundle: &[u8]) -> bool {
+fn set_bundle<'a>(configs: impl Iterator<Item = &'a mut WebhookClientConfig>, bundle: &[u8]) -> bool {
     let mut changed = false;
     for config in configs {
         if config.ca_bundle.as_ref().map(|b| b.0.as_slice()) != Some(bundle) {

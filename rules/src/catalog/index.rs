@@ -7,7 +7,7 @@ use super::{INSTANCE_FAMILY, INSTANCE_TYPE, InstanceType, Label, TypeSet, all};
 
 /// Where the value of a label key comes from.
 #[derive(Clone, Copy)]
-pub(super) enum Source {
+pub(super) enum LabelSource {
     Family,
     Size,
     Category,
@@ -18,33 +18,33 @@ pub(super) enum Source {
 }
 
 /// Every key whose value the catalogue knows type by type, sorted.
-static SOURCES: [(&str, Source); 23] = [
-    ("karpenter.k8s.aws/instance-accelerator-count", Source::Column(18)),
-    ("karpenter.k8s.aws/instance-accelerator-manufacturer", Source::Column(17)),
-    ("karpenter.k8s.aws/instance-accelerator-name", Source::Column(16)),
-    ("karpenter.k8s.aws/instance-capability-flex", Source::Flex),
-    ("karpenter.k8s.aws/instance-category", Source::Category),
-    ("karpenter.k8s.aws/instance-cpu", Source::Column(2)),
-    ("karpenter.k8s.aws/instance-cpu-manufacturer", Source::Column(4)),
-    ("karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz", Source::Column(5)),
-    ("karpenter.k8s.aws/instance-ebs-bandwidth", Source::Column(10)),
-    ("karpenter.k8s.aws/instance-encryption-in-transit-supported", Source::Column(7)),
-    (INSTANCE_FAMILY, Source::Family),
-    ("karpenter.k8s.aws/instance-generation", Source::Generation),
-    ("karpenter.k8s.aws/instance-gpu-count", Source::Column(14)),
-    ("karpenter.k8s.aws/instance-gpu-manufacturer", Source::Column(13)),
-    ("karpenter.k8s.aws/instance-gpu-memory", Source::Column(15)),
-    ("karpenter.k8s.aws/instance-gpu-name", Source::Column(12)),
-    ("karpenter.k8s.aws/instance-hypervisor", Source::Column(6)),
-    ("karpenter.k8s.aws/instance-local-nvme", Source::Column(8)),
-    ("karpenter.k8s.aws/instance-memory", Source::Column(3)),
-    ("karpenter.k8s.aws/instance-network-bandwidth", Source::Column(11)),
-    ("karpenter.k8s.aws/instance-size", Source::Size),
-    ("kubernetes.io/arch", Source::Column(1)),
-    (INSTANCE_TYPE, Source::Column(0)),
+static SOURCES: [(&str, LabelSource); 23] = [
+    ("karpenter.k8s.aws/instance-accelerator-count", LabelSource::Column(18)),
+    ("karpenter.k8s.aws/instance-accelerator-manufacturer", LabelSource::Column(17)),
+    ("karpenter.k8s.aws/instance-accelerator-name", LabelSource::Column(16)),
+    ("karpenter.k8s.aws/instance-capability-flex", LabelSource::Flex),
+    ("karpenter.k8s.aws/instance-category", LabelSource::Category),
+    ("karpenter.k8s.aws/instance-cpu", LabelSource::Column(2)),
+    ("karpenter.k8s.aws/instance-cpu-manufacturer", LabelSource::Column(4)),
+    ("karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz", LabelSource::Column(5)),
+    ("karpenter.k8s.aws/instance-ebs-bandwidth", LabelSource::Column(10)),
+    ("karpenter.k8s.aws/instance-encryption-in-transit-supported", LabelSource::Column(7)),
+    (INSTANCE_FAMILY, LabelSource::Family),
+    ("karpenter.k8s.aws/instance-generation", LabelSource::Generation),
+    ("karpenter.k8s.aws/instance-gpu-count", LabelSource::Column(14)),
+    ("karpenter.k8s.aws/instance-gpu-manufacturer", LabelSource::Column(13)),
+    ("karpenter.k8s.aws/instance-gpu-memory", LabelSource::Column(15)),
+    ("karpenter.k8s.aws/instance-gpu-name", LabelSource::Column(12)),
+    ("karpenter.k8s.aws/instance-hypervisor", LabelSource::Column(6)),
+    ("karpenter.k8s.aws/instance-local-nvme", LabelSource::Column(8)),
+    ("karpenter.k8s.aws/instance-memory", LabelSource::Column(3)),
+    ("karpenter.k8s.aws/instance-network-bandwidth", LabelSource::Column(11)),
+    ("karpenter.k8s.aws/instance-size", LabelSource::Size),
+    ("kubernetes.io/arch", LabelSource::Column(1)),
+    (INSTANCE_TYPE, LabelSource::Column(0)),
 ];
 
-static INDICES: [OnceLock<Index>; SOURCES.len()] = [const { OnceLock::new() }; SOURCES.len()];
+static INDICES: [OnceLock<LabelValueIndex>; SOURCES.len()] = [const { OnceLock::new() }; SOURCES.len()];
 
 /// The label keys whose values are known type by type, sorted.
 pub fn keys() -> impl Iterator<Item = &'static str> {
@@ -52,20 +52,20 @@ pub fn keys() -> impl Iterator<Item = &'static str> {
 }
 
 /// Where the value of a key comes from.
-pub(super) fn source(key: &str) -> Option<Source> {
+pub(super) fn source(key: &str) -> Option<LabelSource> {
     position(key).map(|position| SOURCES[position].1)
 }
 
 /// The index of a key; [`None`] for keys that types do not have, or whose values are not known.
-pub fn index(key: &str) -> Option<&'static Index> {
-    position(key).map(|position| INDICES[position].get_or_init(|| Index::new(SOURCES[position].1)))
+pub fn index(key: &str) -> Option<&'static LabelValueIndex> {
+    position(key).map(|position| INDICES[position].get_or_init(|| LabelValueIndex::new(SOURCES[position].1)))
 }
 
 fn position(key: &str) -> Option<usize> {
     SOURCES.binary_search_by(|(known, _)| (*known).cmp(key)).ok()
 }
 
-impl Source {
+impl LabelSource {
     /// The value of one type.
     pub(super) fn of(self, instance: &InstanceType) -> Label {
         match self {
@@ -87,7 +87,7 @@ impl Source {
 
 /// Which types carry which value of one label key.
 #[derive(Debug)]
-pub struct Index {
+pub struct LabelValueIndex {
     types: BTreeMap<&'static str, TypeSet>,
     numbers: Vec<(i64, TypeSet)>,
     values: BTreeSet<&'static str>,
@@ -95,8 +95,8 @@ pub struct Index {
     unknown: TypeSet,
 }
 
-impl Index {
-    fn new(source: Source) -> Self {
+impl LabelValueIndex {
+    fn new(source: LabelSource) -> Self {
         let mut types: BTreeMap<&'static str, TypeSet> = BTreeMap::new();
         let mut absent = TypeSet::EMPTY;
         let mut unknown = TypeSet::EMPTY;

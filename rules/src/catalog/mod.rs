@@ -13,7 +13,7 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{LazyLock, OnceLock};
 
-pub use index::{Index, index, keys};
+pub use index::{LabelValueIndex, index, keys};
 pub use set::TypeSet;
 
 /// Label key of the type's name.
@@ -145,7 +145,7 @@ pub fn values(key: &str) -> Option<&'static BTreeSet<&'static str>> {
             (REGION, regions().iter().copied().collect()),
         ])
     });
-    index(key).map(Index::values).or_else(|| CONSTANT.get(key))
+    index(key).map(LabelValueIndex::values).or_else(|| CONSTANT.get(key))
 }
 
 impl InstanceType {

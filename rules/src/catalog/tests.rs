@@ -154,7 +154,7 @@ fn numbers_are_found_by_range() {
         count.between(None, Some(0)).iter().map(|t| t.family()).collect::<BTreeSet<_>>(),
         ["g6f", "gr6f"].into()
     );
-    assert_eq!(index("karpenter.k8s.aws/instance-size").and_then(Index::range), None);
+    assert_eq!(index("karpenter.k8s.aws/instance-size").and_then(LabelValueIndex::range), None);
 }
 
 #[test]

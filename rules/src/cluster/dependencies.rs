@@ -13,15 +13,15 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A question to the index, hashed.
-pub(crate) type Topic = u64;
+pub(crate) type DependencyKey = u64;
 
 thread_local! {
-    static LISTENING: Cell<bool> = const { Cell::new(false) };
-    static ASKED: RefCell<Vec<Topic>> = const { RefCell::new(Vec::new()) };
+    static TRACKING: Cell<bool> = const { Cell::new(false) };
+    static READS: RefCell<Vec<DependencyKey>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The topic of a question: of what is asked, and with which key.
-pub(crate) fn topic(about: &str, key: impl Hash) -> Topic {
+pub(crate) fn dependency_key(about: &str, key: impl Hash) -> DependencyKey {
     let mut hasher = DefaultHasher::new();
     about.hash(&mut hasher);
     key.hash(&mut hasher);
@@ -29,18 +29,18 @@ pub(crate) fn topic(about: &str, key: impl Hash) -> Topic {
 }
 
 /// Notes a question, if anybody listens.
-pub(crate) fn asked(topic: impl FnOnce() -> Topic) {
-    if LISTENING.get() {
+pub(crate) fn record_read(topic: impl FnOnce() -> DependencyKey) {
+    if TRACKING.get() {
         let topic = topic();
-        ASKED.with_borrow_mut(|asked| asked.push(topic));
+        READS.with_borrow_mut(|asked| asked.push(topic));
     }
 }
 
 /// Does something, and says what was asked meanwhile: each topic once, in order.
-pub(crate) fn record<T>(work: impl FnOnce() -> T) -> (T, Vec<Topic>) {
-    let outer = Outer::begin(true);
+pub(crate) fn track<T>(work: impl FnOnce() -> T) -> (T, Vec<DependencyKey>) {
+    let outer = TrackingGuard::begin(true);
     let value = work();
-    let mut topics = ASKED.take();
+    let mut topics = READS.take();
     drop(outer);
     topics.sort_unstable();
     topics.dedup();
@@ -48,51 +48,51 @@ pub(crate) fn record<T>(work: impl FnOnce() -> T) -> (T, Vec<Topic>) {
 }
 
 /// Does something of which nobody is to know.
-pub(crate) fn unheard<T>(work: impl FnOnce() -> T) -> T {
-    let _outer = Outer::begin(false);
+pub(crate) fn untracked<T>(work: impl FnOnce() -> T) -> T {
+    let _outer = TrackingGuard::begin(false);
     work()
 }
 
 /// What was heard before, put back when this ends, be it by a panic.
-struct Outer {
-    listening: bool,
-    asked: Vec<Topic>,
+struct TrackingGuard {
+    was_tracking: bool,
+    saved_reads: Vec<DependencyKey>,
 }
 
-impl Outer {
-    fn begin(listening: bool) -> Outer {
-        Outer { listening: LISTENING.replace(listening), asked: ASKED.take() }
+impl TrackingGuard {
+    fn begin(listening: bool) -> TrackingGuard {
+        TrackingGuard { was_tracking: TRACKING.replace(listening), saved_reads: READS.take() }
     }
 }
 
-impl Drop for Outer {
+impl Drop for TrackingGuard {
     fn drop(&mut self) {
-        LISTENING.set(self.listening);
-        ASKED.set(std::mem::take(&mut self.asked));
+        TRACKING.set(self.was_tracking);
+        READS.set(std::mem::take(&mut self.saved_reads));
     }
 }
 
 /// Who rests on which topics.
 #[derive(Debug)]
-pub(crate) struct Askers<T>(HashMap<Topic, Vec<T>>);
+pub(crate) struct Dependents<T>(HashMap<DependencyKey, Vec<T>>);
 
-impl<T> Default for Askers<T> {
+impl<T> Default for Dependents<T> {
     fn default() -> Self {
-        Askers(HashMap::new())
+        Dependents(HashMap::new())
     }
 }
 
-impl<T: Copy + Ord> Askers<T> {
-    pub(crate) fn note(&mut self, topics: &[Topic], who: T) {
+impl<T: Copy + Ord> Dependents<T> {
+    pub(crate) fn insert(&mut self, topics: &[DependencyKey], who: T) {
         for topic in topics {
             self.0.entry(*topic).or_default().push(who);
         }
     }
 
     /// Forgets that some rest on these.
-    pub(crate) fn forget<'t>(
+    pub(crate) fn remove<'t>(
         &mut self,
-        topics: impl IntoIterator<Item = &'t Topic>,
+        topics: impl IntoIterator<Item = &'t DependencyKey>,
         who: impl Fn(&T) -> bool,
     ) {
         for topic in topics {
@@ -106,7 +106,7 @@ impl<T: Copy + Ord> Askers<T> {
     }
 
     /// Those who rest on one of these: each once, in order.
-    pub(crate) fn of(&self, topics: &[Topic]) -> Vec<T> {
+    pub(crate) fn dependents_of(&self, topics: &[DependencyKey]) -> Vec<T> {
         let askers = topics.iter().filter_map(|topic| self.0.get(topic));
         let mut out: Vec<T> = askers.flatten().copied().collect();
         out.sort_unstable();
@@ -116,24 +116,24 @@ impl<T: Copy + Ord> Askers<T> {
 }
 
 /// Collects the topics that a change touches, if anybody wants them.
-pub(crate) struct Touched<'a>(Option<&'a mut Vec<Topic>>);
+pub(crate) struct Invalidations<'a>(Option<&'a mut Vec<DependencyKey>>);
 
-impl<'a> Touched<'a> {
+impl<'a> Invalidations<'a> {
     /// Collects into a list.
-    pub(crate) fn into(list: &'a mut Vec<Topic>) -> Touched<'a> {
-        Touched(Some(list))
+    pub(crate) fn collect_into(list: &'a mut Vec<DependencyKey>) -> Invalidations<'a> {
+        Invalidations(Some(list))
     }
 
     /// Collects nothing.
-    pub(crate) fn unwanted() -> Touched<'a> {
-        Touched(None)
+    pub(crate) fn disabled() -> Invalidations<'a> {
+        Invalidations(None)
     }
 
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub(crate) fn is_enabled(&self) -> bool {
         self.0.is_some()
     }
 
-    pub(crate) fn add(&mut self, topic: impl FnOnce() -> Topic) {
+    pub(crate) fn add(&mut self, topic: impl FnOnce() -> DependencyKey) {
         if let Some(list) = &mut self.0 {
             list.push(topic());
         }
@@ -146,30 +146,30 @@ mod tests {
 
     #[test]
     fn questions_are_heard_by_the_innermost_listener_alone() {
-        asked(|| 1);
-        let ((_, inner), outer) = record(|| {
-            asked(|| 3);
-            let inner = record(|| asked(|| 7));
-            unheard(|| asked(|| 8));
-            asked(|| 2);
-            asked(|| 3);
+        record_read(|| 1);
+        let ((_, inner), outer) = track(|| {
+            record_read(|| 3);
+            let inner = track(|| record_read(|| 7));
+            untracked(|| record_read(|| 8));
+            record_read(|| 2);
+            record_read(|| 3);
             inner
         });
         assert_eq!(inner, [7]);
         assert_eq!(outer, [2, 3]);
-        assert_eq!(record(|| ()).1, [] as [Topic; 0]);
+        assert_eq!(track(|| ()).1, [] as [DependencyKey; 0]);
     }
 
     #[test]
     fn a_panic_leaves_nobody_listening() {
-        let caught = std::panic::catch_unwind(|| record(|| panic!("as the test wants")));
+        let caught = std::panic::catch_unwind(|| track(|| panic!("as the test wants")));
         assert!(caught.is_err());
-        asked(|| unreachable!("nobody listens"));
+        record_read(|| unreachable!("nobody listens"));
     }
 
     #[test]
     fn topics_tell_keys_apart() {
-        assert_ne!(topic("a", ("b", "c")), topic("a", ("bc", "")));
-        assert_ne!(topic("a", "b"), topic("b", "a"));
+        assert_ne!(dependency_key("a", ("b", "c")), dependency_key("a", ("bc", "")));
+        assert_ne!(dependency_key("a", "b"), dependency_key("b", "a"));
     }
 }

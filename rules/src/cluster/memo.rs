@@ -2,44 +2,44 @@
 
 use std::collections::HashMap;
 
-use crate::cluster::dependencies::{Askers, Topic};
+use crate::cluster::dependencies::{DependencyKey, Dependents};
 
 /// Answers by the address of the object that they are about. Who keeps one keeps the object too, so
 /// that no other object gets its address.
 #[derive(Debug)]
-pub(crate) struct Woven<T> {
-    answers: HashMap<usize, (T, Vec<Topic>)>,
-    resting: Askers<usize>,
+pub(crate) struct DependencyMemo<T> {
+    entries: HashMap<usize, (T, Vec<DependencyKey>)>,
+    dependents: Dependents<usize>,
 }
 
-impl<T> Default for Woven<T> {
+impl<T> Default for DependencyMemo<T> {
     fn default() -> Self {
-        Woven { answers: HashMap::new(), resting: Askers::default() }
+        DependencyMemo { entries: HashMap::new(), dependents: Dependents::default() }
     }
 }
 
-impl<T> Woven<T> {
+impl<T> DependencyMemo<T> {
     pub(crate) fn get(&self, about: usize) -> Option<&T> {
-        self.answers.get(&about).map(|(answer, _)| answer)
+        self.entries.get(&about).map(|(answer, _)| answer)
     }
 
     /// Keeps an answer in the place of an earlier one.
-    pub(crate) fn put(&mut self, about: usize, answer: T, topics: Vec<Topic>) {
-        self.take(about);
-        self.resting.note(&topics, about);
-        self.answers.insert(about, (answer, topics));
+    pub(crate) fn insert(&mut self, about: usize, answer: T, topics: Vec<DependencyKey>) {
+        self.remove(about);
+        self.dependents.insert(&topics, about);
+        self.entries.insert(about, (answer, topics));
     }
 
     /// Forgets an answer.
-    pub(crate) fn take(&mut self, about: usize) -> Option<T> {
-        let (answer, topics) = self.answers.remove(&about)?;
-        self.resting.forget(&topics, |other| *other == about);
+    pub(crate) fn remove(&mut self, about: usize) -> Option<T> {
+        let (answer, topics) = self.entries.remove(&about)?;
+        self.dependents.remove(&topics, |other| *other == about);
         Some(answer)
     }
 
     /// What the answers are about that rest on one of these.
-    pub(crate) fn resting_on(&self, topics: &[Topic]) -> Vec<usize> {
-        self.resting.of(topics)
+    pub(crate) fn dependents_of(&self, topics: &[DependencyKey]) -> Vec<usize> {
+        self.dependents.dependents_of(topics)
     }
 }
 
@@ -49,16 +49,16 @@ mod tests {
 
     #[test]
     fn an_answer_is_found_by_what_it_rests_on_until_it_is_gone() {
-        let mut woven = Woven::default();
-        woven.put(1, "one", vec![10, 20]);
-        woven.put(2, "two", vec![20, 30]);
-        assert_eq!(woven.resting_on(&[20, 30]), [1, 2]);
-        woven.put(1, "other", vec![40]);
-        assert_eq!(woven.resting_on(&[10]), [] as [usize; 0]);
-        assert_eq!(woven.resting_on(&[20]), [2]);
+        let mut woven = DependencyMemo::default();
+        woven.insert(1, "one", vec![10, 20]);
+        woven.insert(2, "two", vec![20, 30]);
+        assert_eq!(woven.dependents_of(&[20, 30]), [1, 2]);
+        woven.insert(1, "other", vec![40]);
+        assert_eq!(woven.dependents_of(&[10]), [] as [usize; 0]);
+        assert_eq!(woven.dependents_of(&[20]), [2]);
         assert_eq!(woven.get(1), Some(&"other"));
-        assert_eq!(woven.take(2), Some("two"));
-        assert_eq!(woven.take(2), None);
-        assert_eq!(woven.resting_on(&[20, 30, 40]), [1]);
+        assert_eq!(woven.remove(2), Some("two"));
+        assert_eq!(woven.remove(2), None);
+        assert_eq!(woven.dependents_of(&[20, 30, 40]), [1]);
     }
 }

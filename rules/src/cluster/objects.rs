@@ -7,9 +7,9 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::dependencies;
-use crate::cluster::dependencies::{Topic, Touched, topic};
-use crate::cluster::relation::Change;
-use crate::cluster::views::{Parts, Views, Wholes};
+use crate::cluster::dependencies::{DependencyKey, Invalidations, dependency_key};
+use crate::cluster::relation::ObjectChange;
+use crate::cluster::views::{DerivedViews, ViewCells, Views};
 use crate::kind::Kind;
 use crate::object::Object;
 
@@ -25,43 +25,43 @@ pub enum Lookup<'a> {
 }
 
 /// Objects of one kind by namespace and name.
-type ByName = BTreeMap<String, BTreeMap<String, Same>>;
+type ByName = BTreeMap<String, BTreeMap<String, IndexEntry>>;
 
 /// Objects of one identity: nearly always one.
 #[derive(Debug)]
-enum Same {
+enum IndexEntry {
     One(Object),
-    Several(Vec<Object>),
+    Many(Vec<Object>),
 }
 
-impl Same {
+impl IndexEntry {
     fn as_slice(&self) -> &[Object] {
         match self {
-            Same::One(object) => std::slice::from_ref(object),
-            Same::Several(objects) => objects,
+            IndexEntry::One(object) => std::slice::from_ref(object),
+            IndexEntry::Many(objects) => objects,
         }
     }
 
     /// In the order of their files, so that it does not matter which one was read first.
-    fn push(&mut self, object: Object) {
+    fn insert_sorted(&mut self, object: Object) {
         match self {
-            Same::One(first) => {
-                *self = Same::Several(vec![first.clone()]);
-                self.push(object);
+            IndexEntry::One(first) => {
+                *self = IndexEntry::Many(vec![first.clone()]);
+                self.insert_sorted(object);
             }
-            Same::Several(objects) => {
-                let at = objects.partition_point(|other| other.order() <= object.order());
+            IndexEntry::Many(objects) => {
+                let at = objects.partition_point(|other| other.sort_key() <= object.sort_key());
                 objects.insert(at, object);
             }
         }
     }
 
     /// Whether none is left.
-    fn take(&mut self, object: &Object) -> bool {
+    fn remove(&mut self, object: &Object) -> bool {
         match self {
-            Same::One(one) => one.is_handle_of(object),
-            Same::Several(objects) => {
-                objects.retain(|other| !other.is_handle_of(object));
+            IndexEntry::One(one) => one.ptr_eq(object),
+            IndexEntry::Many(objects) => {
+                objects.retain(|other| !other.ptr_eq(object));
                 objects.is_empty()
             }
         }
@@ -76,9 +76,9 @@ pub struct Index {
     objects: Vec<Object>,
     complete: bool,
     /// Whether it is told of changes, so that views have to know what they rest on.
-    live: bool,
-    known: BTreeSet<Kind>,
-    views: Parts,
+    incremental: bool,
+    complete_kinds: BTreeSet<Kind>,
+    view_cells: ViewCells,
 }
 
 impl std::fmt::Debug for Index {
@@ -98,48 +98,48 @@ impl Index {
     }
 
     /// An empty index of which objects will be replaced.
-    pub(crate) fn live(complete: bool) -> Index {
-        Index { complete, live: true, ..Index::default() }
+    pub(crate) fn incremental(complete: bool) -> Index {
+        Index { complete, incremental: true, ..Index::default() }
     }
 
-    pub(crate) fn is_live(&self) -> bool {
-        self.live
+    pub(crate) fn is_incremental(&self) -> bool {
+        self.incremental
     }
 
     /// Says of one kind that what is not in it does not exist.
-    pub fn know(&mut self, kind: Kind) {
-        self.known.insert(kind);
+    pub fn mark_complete(&mut self, kind: Kind) {
+        self.complete_kinds.insert(kind);
     }
 
     /// Whether a missing object of this kind is known not to exist.
     #[must_use]
-    pub fn knows(&self, kind: Kind) -> bool {
-        self.complete || self.known.contains(&kind)
+    pub fn is_complete_for(&self, kind: Kind) -> bool {
+        self.complete || self.complete_kinds.contains(&kind)
     }
 
     /// Adds an object. Patches and fragments are kept, but no lookup finds them.
     pub fn apply(&mut self, object: Object) {
-        self.change(Change::Come, &object, &mut Touched::unwanted());
-        self.views.wholes = Wholes::default();
+        self.change(ObjectChange::Added, &object, &mut Invalidations::disabled());
+        self.view_cells.derived = DerivedViews::default();
         self.objects.push(object);
     }
 
     /// Puts objects in the place of others, and says which questions that touches.
-    pub(crate) fn replace(&mut self, old: &[Object], new: &[Object]) -> Vec<Topic> {
+    pub(crate) fn replace(&mut self, old: &[Object], new: &[Object]) -> Vec<DependencyKey> {
         let mut topics = Vec::new();
-        let mut touched = Touched::into(&mut topics);
+        let mut touched = Invalidations::collect_into(&mut topics);
         // The new ones first: what is still there afterwards was never gone.
         for object in new {
-            self.change(Change::Come, object, &mut touched);
+            self.change(ObjectChange::Added, object, &mut touched);
         }
         for object in old {
-            self.change(Change::Go, object, &mut touched);
+            self.change(ObjectChange::Removed, object, &mut touched);
         }
-        let mut gone: Vec<usize> = old.iter().map(Object::address).collect();
+        let mut gone: Vec<usize> = old.iter().map(Object::ptr_id).collect();
         gone.sort_unstable();
-        let is_gone = |object: &Object| gone.binary_search(&object.address()).is_ok();
+        let is_gone = |object: &Object| gone.binary_search(&object.ptr_id()).is_ok();
         let at = match old.first() {
-            Some(first) => self.objects.iter().position(|o| o.is_handle_of(first)),
+            Some(first) => self.objects.iter().position(|o| o.ptr_eq(first)),
             None => None,
         };
         if !gone.is_empty() {
@@ -149,69 +149,69 @@ impl Index {
         self.objects.splice(at..at, new.iter().cloned());
         topics.sort_unstable();
         topics.dedup();
-        let mut wholes = std::mem::take(&mut self.views.wholes);
-        wholes.renew(self, old, new, &mut topics);
-        self.views.wholes = wholes;
+        let mut wholes = std::mem::take(&mut self.view_cells.derived);
+        wholes.update(self, old, new, &mut topics);
+        self.view_cells.derived = wholes;
         topics.sort_unstable();
         topics.dedup();
         topics
     }
 
-    fn change(&mut self, change: Change, object: &Object, touched: &mut Touched<'_>) {
+    fn change(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
         let id = object.id();
         let kind = (id.group.as_str(), id.kind.as_str());
         let namespace = id.namespace_or_default();
-        touched.add(|| topic("everything", ()));
+        touched.add(|| dependency_key("everything", ()));
         if !object.is_partial() {
-            touched.add(|| topic("kind", kind));
-            touched.add(|| topic("namespace", (kind, namespace)));
-            touched.add(|| topic("name", (kind, namespace, id.name.as_str())));
-            let before = touched.is_wanted().then(|| self.presence(object));
+            touched.add(|| dependency_key("kind", kind));
+            touched.add(|| dependency_key("namespace", (kind, namespace)));
+            touched.add(|| dependency_key("name", (kind, namespace, id.name.as_str())));
+            let before = touched.is_enabled().then(|| self.existence(object));
             match change {
-                Change::Come => self.insert(object),
-                Change::Go => self.take(object),
+                ObjectChange::Added => self.insert(object),
+                ObjectChange::Removed => self.remove(object),
             }
             if let Some((any, has)) = before {
-                let (any_now, has_now) = self.presence(object);
+                let (any_now, has_now) = self.existence(object);
                 if any != any_now {
-                    touched.add(|| topic("any", kind));
+                    touched.add(|| dependency_key("any", kind));
                 }
                 if has != has_now {
-                    touched.add(|| topic("presence", (kind, namespace, id.name.as_str())));
+                    touched.add(|| dependency_key("presence", (kind, namespace, id.name.as_str())));
                 }
             }
         }
-        self.views.change(change, object, touched);
+        self.view_cells.apply(change, object, touched);
     }
 
     /// Whether there is any whole object of this one's kind, and whether one of its identity.
-    fn presence(&self, object: &Object) -> (bool, bool) {
+    fn existence(&self, object: &Object) -> (bool, bool) {
         let id = object.id();
         let namespace = id.namespace_or_default();
-        let has = self.same(&id.group, &id.kind, namespace, &id.name);
-        let any = !has.is_empty() || self.any(&id.group, &id.kind);
+        let has = self.all_untracked(&id.group, &id.kind, namespace, &id.name);
+        let any = !has.is_empty() || self.has_any_untracked(&id.group, &id.kind);
         (any, !has.is_empty())
     }
 
-    fn any(&self, group: &str, kind: &str) -> bool {
+    fn has_any_untracked(&self, group: &str, kind: &str) -> bool {
         let by_name = self.by_name(group, kind);
         by_name.is_some_and(|by_name| by_name.values().any(|names| !names.is_empty()))
     }
 
-    fn same(&self, group: &str, kind: &str, namespace: &str, name: &str) -> &[Object] {
+    fn all_untracked(&self, group: &str, kind: &str, namespace: &str, name: &str) -> &[Object] {
         self.by_name(group, kind)
             .and_then(|by_name| by_name.get(namespace)?.get(name))
-            .map_or(&[], Same::as_slice)
+            .map_or(&[], IndexEntry::as_slice)
     }
 
-    fn take(&mut self, object: &Object) {
+    fn remove(&mut self, object: &Object) {
         let id = object.id();
         let groups = self.kinds.get_mut(&id.kind).into_iter().flatten();
         for (_, by_name) in groups.filter(|(group, _)| *group == id.group) {
             let Some(names) = by_name.get_mut(id.namespace_or_default()) else {
                 continue;
             };
-            if names.get_mut(&id.name).is_some_and(|same| same.take(object)) {
+            if names.get_mut(&id.name).is_some_and(|same| same.remove(object)) {
                 names.remove(&id.name);
             }
         }
@@ -237,9 +237,9 @@ impl Index {
         }
         if let Some(names) = by_name.get_mut(namespace) {
             match names.entry(id.name.clone()) {
-                Entry::Occupied(mut same) => same.get_mut().push(object.clone()),
+                Entry::Occupied(mut same) => same.get_mut().insert_sorted(object.clone()),
                 Entry::Vacant(free) => {
-                    free.insert(Same::One(object.clone()));
+                    free.insert(IndexEntry::One(object.clone()));
                 }
             }
         }
@@ -253,7 +253,7 @@ impl Index {
     /// Every object, in the order it was applied.
     #[must_use]
     pub fn objects(&self) -> &[Object] {
-        dependencies::asked(|| topic("everything", ()));
+        dependencies::record_read(|| dependency_key("everything", ()));
         &self.objects
     }
 
@@ -265,12 +265,12 @@ impl Index {
 
     /// The whole objects of a kind, by namespace and name.
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Object> {
-        dependencies::asked(|| topic("kind", (kind.group, kind.kind)));
+        dependencies::record_read(|| dependency_key("kind", (kind.group, kind.kind)));
         self.by_name(kind.group, kind.kind)
             .into_iter()
             .flat_map(BTreeMap::values)
             .flat_map(BTreeMap::values)
-            .flat_map(Same::as_slice)
+            .flat_map(IndexEntry::as_slice)
     }
 
     /// The whole objects of a kind in a namespace, by name.
@@ -279,34 +279,34 @@ impl Index {
         kind: Kind,
         namespace: &str,
     ) -> impl Iterator<Item = &'a Object> + use<'a> {
-        dependencies::asked(|| topic("namespace", ((kind.group, kind.kind), namespace)));
+        dependencies::record_read(|| dependency_key("namespace", ((kind.group, kind.kind), namespace)));
         self.by_name(kind.group, kind.kind)
             .and_then(|by_name| by_name.get(namespace))
             .into_iter()
             .flat_map(BTreeMap::values)
-            .flat_map(Same::as_slice)
+            .flat_map(IndexEntry::as_slice)
     }
 
     /// Every object of one identity; more than one is a duplicate.
     #[must_use]
     pub fn all(&self, group: &str, kind: &str, namespace: &str, name: &str) -> &[Object] {
-        dependencies::asked(|| topic("name", ((group, kind), namespace, name)));
-        self.same(group, kind, namespace, name)
+        dependencies::record_read(|| dependency_key("name", ((group, kind), namespace, name)));
+        self.all_untracked(group, kind, namespace, name)
     }
 
     /// Whether there is an object of this identity. Who asks no more than that is not asked again
     /// for every new version of it.
     #[must_use]
     pub fn has(&self, kind: Kind, namespace: &str, name: &str) -> bool {
-        dependencies::asked(|| topic("presence", ((kind.group, kind.kind), namespace, name)));
-        !self.same(kind.group, kind.kind, namespace, name).is_empty()
+        dependencies::record_read(|| dependency_key("presence", ((kind.group, kind.kind), namespace, name)));
+        !self.all_untracked(kind.group, kind.kind, namespace, name).is_empty()
     }
 
     /// Whether there is any whole object of a kind.
     #[must_use]
     pub fn has_any(&self, kind: Kind) -> bool {
-        dependencies::asked(|| topic("any", (kind.group, kind.kind)));
-        self.any(kind.group, kind.kind)
+        dependencies::record_read(|| dependency_key("any", (kind.group, kind.kind)));
+        self.has_any_untracked(kind.group, kind.kind)
     }
 
     /// Looks an object up. For cluster-scoped kinds the namespace is `default`.
@@ -314,7 +314,7 @@ impl Index {
     pub fn find(&self, kind: Kind, namespace: &str, name: &str) -> Lookup<'_> {
         match self.all(kind.group, kind.kind, namespace, name).first() {
             Some(object) => Lookup::Found(object),
-            None if self.knows(kind) => Lookup::Missing,
+            None if self.is_complete_for(kind) => Lookup::Missing,
             None => Lookup::Unknown,
         }
     }
@@ -322,7 +322,7 @@ impl Index {
     /// The object of an identity, where there is just one: of several, from several examples, nobody
     /// knows which is meant.
     #[must_use]
-    pub fn only(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Object> {
+    pub fn unique(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Object> {
         match self.all(kind.group, kind.kind, namespace, name) {
             [one] => Some(one),
             _ => None,
@@ -336,7 +336,7 @@ impl Index {
         Views::new(self)
     }
 
-    pub(crate) fn parts(&self) -> &Parts {
-        &self.views
+    pub(crate) fn view_cells(&self) -> &ViewCells {
+        &self.view_cells
     }
 }

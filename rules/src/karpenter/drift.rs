@@ -14,7 +14,7 @@ use crate::karpenter::scheduling;
 
 const TEMPLATE: &[&str] = &["spec", "template"];
 /// Fields of it that are hashed.
-const HASHED: [&[&str]; 7] = [
+const HASHED_FIELDS: [&[&str]; 7] = [
     &["metadata", "labels"],
     &["metadata", "annotations"],
     &["spec", "taints"],
@@ -25,7 +25,7 @@ const HASHED: [&[&str]; 7] = [
 ];
 
 /// Fields of an EC2NodeClass that are not hashed: what they select is compared instead.
-const SELECTED: [&str; 6] = [
+const UNHASHED_FIELDS: [&str; 6] = [
     "amiFamily",
     "amiSelectorTerms",
     "subnetSelectorTerms",
@@ -46,41 +46,43 @@ pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
         return true;
     }
     match (group, text("kind")) {
-        ("karpenter.sh", "NodePool") => pool(&at(before, TEMPLATE), &at(after, TEMPLATE)),
+        ("karpenter.sh", "NodePool") => pool_drifts(&value_at(before, TEMPLATE), &value_at(after, TEMPLATE)),
         // Before version 1 a pool had no template around them.
         ("karpenter.sh", "Provisioner") => {
-            let spec = |object: &Value| at(object, &["spec"]);
+            let spec = |object: &Value| value_at(object, &["spec"]);
             let (old, new) = (spec(before), spec(after));
             let mut fields = ["labels", "annotations", "taints", "startupTaints"].iter();
-            fields.any(|name| plain(&at(&old, &[name])) != plain(&at(&new, &[name])))
+            fields.any(|name| normalized(&value_at(&old, &[name])) != normalized(&value_at(&new, &[name])))
         }
-        ("karpenter.k8s.aws", "EC2NodeClass") => class(before) != class(after),
+        ("karpenter.k8s.aws", "EC2NodeClass") => {
+            node_class_hash_input(before) != node_class_hash_input(after)
+        }
         _ => false,
     }
 }
 
-fn pool(old: &Value, new: &Value) -> bool {
-    let group = at(old, &["spec", "nodeClassRef", "group"]);
+fn pool_drifts(old: &Value, new: &Value) -> bool {
+    let group = value_at(old, &["spec", "nodeClassRef", "group"]);
     let auto_mode = group.as_str() == Some("eks.amazonaws.com");
-    let Some(had) = wanted(old, auto_mode) else {
+    let Some(had) = template_requirements(old, auto_mode) else {
         return false;
     };
-    let nodes = types(&had);
+    let nodes = admitted_types(&had);
     if nodes.is_empty() {
         return false;
     }
-    let hash = |template: &Value, path: &[&str]| hashed(path, &at(template, path));
-    if HASHED.iter().any(|path| hash(old, path) != hash(new, path)) {
+    let hash = |template: &Value, path: &[&str]| hash_input(path, &value_at(template, path));
+    if HASHED_FIELDS.iter().any(|path| hash(old, path) != hash(new, path)) {
         return true;
     }
-    let Some(wants) = wanted(new, auto_mode) else {
+    let Some(wants) = template_requirements(new, auto_mode) else {
         return true;
     };
     // What a type decides is asked of the types: a value that none of them has may go.
-    !nodes.is_subset(&types(&wants)) || !all_meet(&had, &wants)
+    !nodes.is_subset(&admitted_types(&wants)) || !old_implies_new(&had, &wants)
 }
 
-fn at(value: &Value, path: &[&str]) -> Value {
+fn value_at(value: &Value, path: &[&str]) -> Value {
     let mut value = value;
     for step in path {
         match value.get(step) {
@@ -91,18 +93,18 @@ fn at(value: &Value, path: &[&str]) -> Value {
     value.clone()
 }
 
-fn hashed(path: &[&str], value: &Value) -> Value {
+fn hash_input(path: &[&str], value: &Value) -> Value {
     match (path.last(), value) {
         (Some(&"expireAfter"), Value::Null) => Value::from("720h"),
-        _ => Some(plain(value)).filter(|v| !is_empty(v)).unwrap_or_default(),
+        _ => Some(normalized(value)).filter(|v| !is_empty(v)).unwrap_or_default(),
     }
 }
 
-fn class(object: &Value) -> Value {
-    let Value::Object(mut spec) = at(object, &["spec"]) else {
+fn node_class_hash_input(object: &Value) -> Value {
+    let Value::Object(mut spec) = value_at(object, &["spec"]) else {
         return Value::Null;
     };
-    spec.retain(|name, _| !SELECTED.contains(&name.as_str()));
+    spec.retain(|name, _| !UNHASHED_FIELDS.contains(&name.as_str()));
     let options = spec.remove("metadataOptions");
     let mut metadata = Map::new();
     metadata.insert("httpEndpoint".to_owned(), "enabled".into());
@@ -113,14 +115,14 @@ fn class(object: &Value) -> Value {
         metadata.extend(written);
     }
     spec.insert("metadataOptions".to_owned(), Value::Object(metadata));
-    plain(&Value::Object(spec))
+    normalized(&Value::Object(spec))
 }
 
 /// Without empty values, and with lists and maps in one order.
-fn plain(value: &Value) -> Value {
+fn normalized(value: &Value) -> Value {
     match value {
         Value::Array(items) => {
-            let mut items: Vec<Value> = items.iter().map(plain).collect();
+            let mut items: Vec<Value> = items.iter().map(normalized).collect();
             items.sort_by_key(Value::to_string);
             items.dedup();
             Value::Array(items)
@@ -128,7 +130,7 @@ fn plain(value: &Value) -> Value {
         Value::Object(entries) => {
             let mut entries: Vec<(String, Value)> = entries
                 .iter()
-                .map(|(name, value)| (name.clone(), plain(value)))
+                .map(|(name, value)| (name.clone(), normalized(value)))
                 .filter(|(_, value)| !is_empty(value))
                 .collect();
             entries.sort_by(|a, b| a.0.cmp(&b.0));
@@ -151,7 +153,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Requirements and labels of a template; `None` where no node can meet them.
-fn wanted(template: &Value, auto_mode: bool) -> Option<Requirements> {
+fn template_requirements(template: &Value, auto_mode: bool) -> Option<Requirements> {
     let mut all = Requirements::new();
     let mut add = |key: &str, requirement: Requirement| match key.strip_prefix("eks.amazonaws.com/instance-")
     {
@@ -162,7 +164,7 @@ fn wanted(template: &Value, auto_mode: bool) -> Option<Requirements> {
         None if auto_mode && key.starts_with("karpenter.k8s.aws/") => {}
         _ => all.add(key, requirement),
     };
-    let list = at(template, &["spec", "requirements"]);
+    let list = value_at(template, &["spec", "requirements"]);
     for item in list.as_array().into_iter().flatten() {
         let text = |name: &str| item.get(name).and_then(Value::as_str);
         let (Some(key), Some(Ok(operator))) = (text("key"), text("operator").map(str::parse::<Operator>))
@@ -175,17 +177,17 @@ fn wanted(template: &Value, auto_mode: bool) -> Option<Requirements> {
             .flatten()
             .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
             // No node has a label of a value that there is not.
-            .filter(|v| operator != Operator::In || may_be(key, v))
+            .filter(|v| operator != Operator::In || is_possible_value(key, v))
             .collect();
         if operator == Operator::In && values.is_empty() {
             return None;
         }
         add(key, Requirement::new(operator, &values, None));
     }
-    let labels = at(template, &["metadata", "labels"]);
+    let labels = value_at(template, &["metadata", "labels"]);
     for (key, value) in labels.as_object().into_iter().flatten() {
         let value = value.as_str()?;
-        if !may_be(key, value) {
+        if !is_possible_value(key, value) {
             return None;
         }
         add(key, Requirement::is(value));
@@ -194,18 +196,18 @@ fn wanted(template: &Value, auto_mode: bool) -> Option<Requirements> {
 }
 
 /// Whether a node may have the value: the catalogue knows it, or does not know the key.
-fn may_be(key: &str, value: &str) -> bool {
+fn is_possible_value(key: &str, value: &str) -> bool {
     catalog::values(normalise(key)).is_none_or(|values| values.contains(value))
 }
 
 /// The types that requirements leave; requirements that are not about types leave all.
-fn types(requirements: &Requirements) -> TypeSet {
+fn admitted_types(requirements: &Requirements) -> TypeSet {
     scheduling::admitted_without_class(requirements).types
 }
 
 /// Whether every node of the old requirements meets the new ones on the keys that no type
 /// decides: each asks no more than before.
-fn all_meet(old: &Requirements, new: &Requirements) -> bool {
+fn old_implies_new(old: &Requirements, new: &Requirements) -> bool {
     new.iter().filter(|(key, _)| catalog::index(key).is_none()).all(|(key, wanted)| match old.get(key) {
         None => wanted.allows_absence(),
         Some(had) => had == wanted || had.intersect(wanted) == *had,

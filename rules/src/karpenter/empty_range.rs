@@ -4,7 +4,7 @@ use crate::karpenter::requirement::{Operator, Requirement, is_restricted, is_wel
 use crate::tree::node::Node;
 
 /// A line of requirements or of an affinity term; `None` where it is not known, or refused.
-fn line<'a>(node: &Node<'a>) -> Option<(&'a str, Requirement)> {
+fn parse_requirement<'a>(node: &Node<'a>) -> Option<(&'a str, Requirement)> {
     if node.has_unknown() {
         return None;
     }
@@ -42,12 +42,13 @@ pub(crate) fn empty_ranges<'a>(lines: &[Node<'a>], fixed: &[&str]) -> Vec<(Node<
             continue;
         }
         let of_key = || lines.iter().filter(|l| l.get("key").text().map(normalise) == Some(key));
-        let parts: Option<Vec<Requirement>> = of_key().map(|l| Some(line(l)?.1)).collect();
+        let parts: Option<Vec<Requirement>> = of_key().map(|l| Some(parse_requirement(l)?.1)).collect();
         let whole = parts.and_then(|p| p.into_iter().reduce(|a, b| a.intersect(&b)));
         if !whole.is_some_and(|r| r.is_empty_range()) {
             continue;
         }
-        let culprit = of_key().find(|l| line(l).is_some_and(|(_, r)| r.is_empty_range())).unwrap_or(first);
+        let culprit =
+            of_key().find(|l| parse_requirement(l).is_some_and(|(_, r)| r.is_empty_range())).unwrap_or(first);
         out.push((culprit.get("values").index(0), key));
     }
     out

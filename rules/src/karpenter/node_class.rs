@@ -33,16 +33,16 @@ impl<'a> Ec2NodeClass<'a> {
     /// `None` where a placeholder or an absent field decides.
     pub(crate) fn family(&self) -> Option<AmiFamily> {
         let family = self.get("amiFamily");
-        if family.exists() {
+        if family.is_set() {
             return family.text().map(AmiFamily::parse);
         }
         let terms = self.get("amiSelectorTerms");
-        if terms.is_unknown() || !terms.exists() {
+        if terms.is_unknown() || !terms.is_set() {
             return None;
         }
         for term in terms.items() {
             let alias = term.get("alias");
-            if alias.exists() || term.is_unknown() {
+            if alias.is_set() || term.is_unknown() {
                 return alias.text().map(AmiFamily::parse);
             }
         }
@@ -60,7 +60,7 @@ impl<'a> Ec2NodeClass<'a> {
     /// known.
     pub(crate) fn raid0(&self) -> Option<bool> {
         let policy = self.get("instanceStorePolicy");
-        if policy.exists() { policy.text().map(|policy| policy == "RAID0") } else { Some(false) }
+        if policy.is_set() { policy.text().map(|policy| policy == "RAID0") } else { Some(false) }
     }
 
     /// The volume that holds images and pods where no local disk does.
@@ -71,7 +71,7 @@ impl<'a> Ec2NodeClass<'a> {
         };
         let mappings: Vec<Node<'a>> = self.block_devices().collect();
         if mappings.is_empty() {
-            return match (family, list.exists()) {
+            return match (family, list.is_set()) {
                 (AmiFamily::Custom, _) | (_, true) => PodVolume::Unknown,
                 (AmiFamily::Windows, _) => PodVolume::Default(50),
                 _ => PodVolume::Default(20),

@@ -5,16 +5,16 @@ use std::borrow::Cow;
 use crate::catalog::TypeSet;
 use crate::facts::cron::Schedule;
 use crate::facts::duration;
-use crate::facts::duration::{Field, Span};
+use crate::facts::duration::{DurationField, NillableDuration};
 use crate::facts::quantity::Quantity;
-use crate::karpenter::budget::{Budget, Nodes, Reason};
+use crate::karpenter::budget::{Budget, DisruptionReason, Nodes};
 use crate::karpenter::requirement::{Operator, Requirement, Requirements};
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{NodeClassRef, Pool, RequirementSpec, Taint};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::class::{Class, purpose};
+use crate::workload::class::{WorkloadClass, purpose};
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 /// The label of the capacity type.
@@ -34,7 +34,7 @@ pub enum Hardware {
     /// Some are.
     Mixed,
     /// None is.
-    Plain,
+    NoAccelerator,
     /// No type at all, or something unknown decides.
     Unknown,
 }
@@ -79,7 +79,7 @@ impl<'a> NodePool<'a> {
     /// Whether `spec.replicas` makes it a static pool.
     #[must_use]
     pub fn is_static(&self) -> bool {
-        self.object.path(&["spec", "replicas"]).exists()
+        self.object.path(&["spec", "replicas"]).is_set()
     }
 
     /// Whether the pool's class is EKS Auto Mode's.
@@ -90,7 +90,7 @@ impl<'a> NodePool<'a> {
 
     /// Whether the pool's class belongs to another provider than AWS: its labels are not ours.
     #[must_use]
-    pub fn is_foreign(&self) -> bool {
+    pub fn is_other_provider(&self) -> bool {
         match self.template_spec().path(&["nodeClassRef", "group"]).text() {
             Some(group) => {
                 let group = group.split('/').next().unwrap_or(group);
@@ -140,7 +140,7 @@ impl<'a> NodePool<'a> {
                 .entries()
                 .into_iter()
                 .filter_map(|(k, v)| {
-                    let quantity = Quantity::parse(&v.quantity_text()?).ok()?;
+                    let quantity = Quantity::parse(&v.string_or_number()?).ok()?;
                     Some((k.to_owned(), quantity.milli()))
                 })
                 .collect(),
@@ -155,7 +155,7 @@ impl<'a> NodePool<'a> {
 
     /// Requirements and template labels together, in Karpenter's algebra.
     #[must_use]
-    pub fn algebra(&self) -> Requirements {
+    pub fn requirement_set(&self) -> Requirements {
         scheduling::pool_requirements(&self.to_pool())
     }
 
@@ -163,19 +163,19 @@ impl<'a> NodePool<'a> {
     /// foreign provider decides. EKS Auto Mode's labels are read as Karpenter's of the same name.
     #[must_use]
     pub fn types(&self) -> Option<TypeSet> {
-        self.object.types(|| {
-            if self.is_foreign() || self.has_unknown_types() || self.object.is_partial() {
+        self.object.instance_types(|| {
+            if self.is_other_provider() || self.has_unknown_types() || self.object.is_partial() {
                 return None;
             }
-            let admitted = scheduling::admitted_without_class(&self.catalogue_requirements());
-            admitted.doubts.is_empty().then_some(admitted.types)
+            let admitted = scheduling::admitted_without_class(&self.normalized_requirements());
+            admitted.uncertainties.is_empty().then_some(admitted.types)
         })
     }
 
     /// The pool as the catalogue can judge it without the class: EKS Auto Mode's labels read as
     /// Karpenter's, and a wish for reserved capacity, which says nothing about types, left out.
     #[must_use]
-    pub fn catalogue_pool(&self) -> Pool {
+    pub fn normalized_pool(&self) -> Pool {
         let mut pool = self.to_pool();
         if self.is_auto_mode() {
             for requirement in &mut pool.requirements {
@@ -210,7 +210,7 @@ impl<'a> NodePool<'a> {
             (operator == Operator::In).then(|| (key, node.get("values")))
         });
         let values = requirements.flat_map(|(key, values)| {
-            let values = values.items().filter_map(|value| value.quantity_text());
+            let values = values.items().filter_map(|value| value.string_or_number());
             values.map(move |value| (key.clone(), value))
         });
         let labels = self.labels().entries().into_iter();
@@ -220,7 +220,7 @@ impl<'a> NodePool<'a> {
 
     /// The requirements of [`NodePool::catalogue_pool`] alone: what decides about types, without
     /// the labels that Karpenter adds.
-    fn catalogue_requirements(&self) -> Requirements {
+    fn normalized_requirements(&self) -> Requirements {
         let auto_mode = self.is_auto_mode();
         let mut all = Requirements::new();
         for node in self.requirements().items() {
@@ -274,12 +274,12 @@ impl<'a> NodePool<'a> {
     /// What the pool is for by its name, template labels and taints; `None` where they say
     /// nothing, or two things.
     #[must_use]
-    pub fn purpose(&self) -> Option<Class> {
-        self.object.purpose(|| self.said_purpose())
+    pub fn purpose(&self) -> Option<WorkloadClass> {
+        self.object.purpose(|| self.declared_purpose())
     }
 
-    fn said_purpose(&self) -> Option<Class> {
-        let mut found: Option<Class> = None;
+    fn declared_purpose(&self) -> Option<WorkloadClass> {
+        let mut found: Option<WorkloadClass> = None;
         let mut signs: Vec<&str> = vec![self.object.name()];
         let labels = self.labels().entries();
         signs.extend(labels.iter().filter_map(|(_, v)| v.text()));
@@ -305,7 +305,7 @@ impl<'a> NodePool<'a> {
     #[must_use]
     pub fn capacity_types(&self) -> Option<Vec<&'static str>> {
         const ALL: [&str; 3] = ["reserved", "spot", "on-demand"];
-        let allowed = self.object.capacity(|| {
+        let allowed = self.object.capacity_types(|| {
             // Only this key: several rules ask, and the whole algebra is much more work. What all
             // requirements together allow, each allows.
             let requirements = self.requirements().items().filter_map(|node| {
@@ -341,17 +341,17 @@ impl<'a> NodePool<'a> {
     #[must_use]
     pub fn consolidation_policy(&self) -> Option<&'a str> {
         let node = self.disruption().get("consolidationPolicy");
-        if node.exists() { node.text() } else { Some("WhenEmptyOrUnderutilized") }
+        if node.is_set() { node.text() } else { Some("WhenEmptyOrUnderutilized") }
     }
 
     /// `expireAfter`, with its default of 720h; `None` where it cannot be read.
     #[must_use]
-    pub fn expire_after(&self) -> Option<Span> {
+    pub fn expire_after(&self) -> Option<NillableDuration> {
         let node = self.template_spec().get("expireAfter");
-        if !node.exists() {
-            return Some(Span::Seconds(720 * 3600));
+        if !node.is_set() {
+            return Some(NillableDuration::Seconds(720 * 3600));
         }
-        duration::parse(Field::ExpireAfter, node.text()?).ok()
+        duration::parse(DurationField::ExpireAfter, node.text()?).ok()
     }
 
     /// The budgets that are written, with their list; `None` where none can be read, or where
@@ -366,7 +366,7 @@ impl<'a> NodePool<'a> {
     #[must_use]
     pub fn budgets(&self) -> Option<Vec<Budget>> {
         let list = self.disruption().get("budgets");
-        if !list.exists() {
+        if !list.is_set() {
             return Some(Budget::default_list());
         }
         if !list.is_sequence() {
@@ -386,7 +386,7 @@ pub fn hardware(types: &TypeSet) -> Hardware {
     if types.is_subset(accelerated) {
         Hardware::Accelerated
     } else if types.is_disjoint(accelerated) {
-        Hardware::Plain
+        Hardware::NoAccelerator
     } else {
         Hardware::Mixed
     }
@@ -409,7 +409,7 @@ fn requirement_spec(node: &Node<'_>) -> Option<RequirementSpec> {
         values: node
             .get("values")
             .items()
-            .filter_map(|v| v.quantity_text().map(|t| t.into_owned()))
+            .filter_map(|v| v.string_or_number().map(|t| t.into_owned()))
             .collect(),
         min_values: node.get("minValues").int().and_then(|n| u32::try_from(n).ok()),
     })
@@ -418,12 +418,12 @@ fn requirement_spec(node: &Node<'_>) -> Option<RequirementSpec> {
 /// One entry of `budgets`; `None` where something in it cannot be read.
 fn budget(node: &Node<'_>) -> Option<Budget> {
     let nodes = node.get("nodes");
-    let nodes = if nodes.exists() { Nodes::parse(&nodes.quantity_text()?)? } else { Nodes::Percent(10) };
+    let nodes = if nodes.is_set() { Nodes::parse(&nodes.string_or_number()?)? } else { Nodes::Percent(10) };
     let schedule = node.get("schedule");
-    let schedule = if schedule.exists() { Some(Schedule::parse(schedule.text()?)) } else { None };
+    let schedule = if schedule.is_set() { Some(Schedule::parse(schedule.text()?)) } else { None };
     let length = node.get("duration");
-    let length = if length.exists() {
-        match duration::parse(Field::BudgetDuration, length.text()?) {
+    let length = if length.is_set() {
+        match duration::parse(DurationField::BudgetDuration, length.text()?) {
             Ok(span) => span.seconds(),
             Err(_) => return None,
         }
@@ -431,8 +431,9 @@ fn budget(node: &Node<'_>) -> Option<Budget> {
         None
     };
     let reasons = node.get("reasons");
-    let reasons = if reasons.exists() {
-        let list: Option<Vec<Reason>> = reasons.items().map(|r| Reason::parse(r.text()?)).collect();
+    let reasons = if reasons.is_set() {
+        let list: Option<Vec<DisruptionReason>> =
+            reasons.items().map(|r| DisruptionReason::parse(r.text()?)).collect();
         Some(list?)
     } else {
         None

@@ -6,13 +6,13 @@
 use crate::facts::quantity::Quantity;
 use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
-    Amounts, Container, Doubt, HostPort, Pod, Preference, RequirementSpec, Term, Toleration,
+    Container, HostPort, Pod, Preference, RequirementSpec, ResourceList, Term, Toleration, Uncertainty,
 };
 use crate::tree::node::Node;
 use crate::workload::template::Template;
 
 /// The topology keys of which every cluster knows the domains.
-const TOPOLOGY: [&str; 3] =
+const KNOWN_TOPOLOGY_KEYS: [&str; 3] =
     ["topology.kubernetes.io/zone", "kubernetes.io/hostname", "karpenter.sh/capacity-type"];
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -20,7 +20,7 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// The pods of a template; `None` where a placeholder, or what cannot be read, decides.
 #[must_use]
-pub fn pod(template: &Template<'_>) -> Option<Pod> {
+pub fn to_scheduling_pod(template: &Template<'_>) -> Option<Pod> {
     let spec = &template.spec;
     let unknown = ["nodeSelector", "affinity", "tolerations", "overhead", "resources"]
         .iter()
@@ -52,38 +52,38 @@ pub fn pod(template: &Template<'_>) -> Option<Pod> {
         init_containers: containers("initContainers")?,
         requests: amounts(&spec.path(&["resources", "requests"]))?,
         overhead: amounts(&spec.get("overhead"))?,
-        resource_claims: is_filled(spec, "resourceClaims"),
-        preferred_pod_affinity: is_filled(&around, PREFERRED),
-        doubts: doubts(spec, &around),
+        resource_claims: has_items(spec, "resourceClaims"),
+        preferred_pod_affinity: has_items(&around, PREFERRED),
+        uncertainties: uncertainties(spec, &around),
     })
 }
 
-fn is_filled(node: &Node<'_>, list: &str) -> bool {
+fn has_items(node: &Node<'_>, list: &str) -> bool {
     node.items_at(&[list]).next().is_some()
 }
 
 /// What only the cluster knows and what may keep the pods away.
-fn doubts(spec: &Node<'_>, around: &Node<'_>) -> Vec<Doubt> {
+fn uncertainties(spec: &Node<'_>, around: &Node<'_>) -> Vec<Uncertainty> {
     let mut out = Vec::new();
-    let claims = |v: Node<'_>| v.get("persistentVolumeClaim").exists();
+    let claims = |v: Node<'_>| v.get("persistentVolumeClaim").is_set();
     if spec.get("volumes").items().any(claims) {
-        out.push(Doubt::Volumes);
+        out.push(Uncertainty::Volumes);
     }
-    if is_filled(around, REQUIRED) {
-        out.push(Doubt::PodAffinity);
+    if has_items(around, REQUIRED) {
+        out.push(Uncertainty::PodAffinity);
     }
     let custom = |c: Node<'_>| {
         c.get("whenUnsatisfiable").text() != Some("ScheduleAnyway")
-            && c.get("topologyKey").text().is_none_or(|key| !TOPOLOGY.contains(&key))
+            && c.get("topologyKey").text().is_none_or(|key| !KNOWN_TOPOLOGY_KEYS.contains(&key))
     };
     if spec.get("topologySpreadConstraints").items().any(custom) {
-        out.push(Doubt::TopologySpread);
+        out.push(Uncertainty::TopologySpread);
     }
     out
 }
 
 fn term(node: &Node<'_>) -> Option<Term> {
-    let mut term = Term { match_fields: is_filled(node, "matchFields"), ..Term::default() };
+    let mut term = Term { match_fields: has_items(node, "matchFields"), ..Term::default() };
     for expression in node.get("matchExpressions").items() {
         let Ok(op) = expression.get("operator").text()?.parse::<Operator>() else {
             term.unreadable = true;
@@ -111,7 +111,7 @@ pub(crate) fn toleration(node: &Node<'_>) -> Toleration {
 
 fn container(node: &Node<'_>) -> Option<Container> {
     let ports = node.get("ports");
-    let host_ports = ports.items().filter(|p| p.get("hostPort").exists());
+    let host_ports = ports.items().filter(|p| p.get("hostPort").is_set());
     Some(Container {
         requests: amounts(&node.path(&["resources", "requests"]))?,
         limits: amounts(&node.path(&["resources", "limits"]))?,
@@ -130,13 +130,13 @@ fn host_port(node: &Node<'_>) -> Option<HostPort> {
 }
 
 /// Named quantities in thousandths.
-fn amounts(node: &Node<'_>) -> Option<Amounts> {
+fn amounts(node: &Node<'_>) -> Option<ResourceList> {
     if node.is_unknown() {
         return None;
     }
-    let mut out = Amounts::new();
+    let mut out = ResourceList::new();
     for (name, amount) in node.entries() {
-        let quantity = Quantity::parse(&amount.quantity_text()?).ok()?;
+        let quantity = Quantity::parse(&amount.string_or_number()?).ok()?;
         out.insert(name.to_owned(), quantity.milli());
     }
     Some(out)
@@ -146,8 +146,8 @@ fn amounts(node: &Node<'_>) -> Option<Amounts> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::pod;
-    use crate::karpenter::scheduling::Doubt;
+    use super::to_scheduling_pod;
+    use crate::karpenter::scheduling::Uncertainty;
     use crate::object::Object;
     use crate::workload::template::templates;
 
@@ -156,7 +156,7 @@ mod tests {
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec,
         }))
         .expect("it is an object");
-        pod(&templates(&object)[0])
+        to_scheduling_pod(&templates(&object)[0])
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(pod.containers[0].limits["nvidia.com/gpu"], 2000);
         assert_eq!(pod.containers[0].host_ports[0].port, 80);
         assert!(pod.init_containers[0].sidecar);
-        assert_eq!(pod.doubts, [Doubt::Volumes]);
+        assert_eq!(pod.uncertainties, [Uncertainty::Volumes]);
     }
 
     #[test]

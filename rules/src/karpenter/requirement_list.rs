@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::karpenter::labels::key::Place;
+use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::requirement::{Operator, normalise};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -24,7 +24,7 @@ pub(crate) enum Provider {
     /// EKS Auto Mode.
     AutoMode,
     /// Another cloud.
-    Foreign,
+    Other,
 }
 
 impl Provider {
@@ -42,13 +42,13 @@ impl Provider {
         match group.text().and_then(|g| g.split('/').next()) {
             None | Some("" | "karpenter.k8s.aws") => Provider::Aws,
             Some("eks.amazonaws.com") => Provider::AutoMode,
-            Some(_) => Provider::Foreign,
+            Some(_) => Provider::Other,
         }
     }
 
     /// The key under which the catalogue knows a label: old spellings made new, and EKS Auto
     /// Mode's instance labels as Karpenter's of the same name.
-    pub(crate) fn label(self, key: &str) -> Cow<'_, str> {
+    pub(crate) fn catalogue_key(self, key: &str) -> Cow<'_, str> {
         match key.strip_prefix("eks.amazonaws.com/instance-") {
             Some(rest) if self == Provider::AutoMode => {
                 Cow::Owned(format!("karpenter.k8s.aws/instance-{rest}"))
@@ -58,7 +58,7 @@ impl Provider {
     }
 
     /// The key that a person writes for one of Karpenter's instance labels.
-    pub(crate) fn spelling(self, key: &str) -> Cow<'_, str> {
+    pub(crate) fn provider_key(self, key: &str) -> Cow<'_, str> {
         match key.strip_prefix("karpenter.k8s.aws/instance-") {
             Some(rest) if self == Provider::AutoMode => {
                 Cow::Owned(format!("eks.amazonaws.com/instance-{rest}"))
@@ -71,10 +71,10 @@ impl Provider {
 impl Provider {
     /// The version of Karpenter whose rules hold: the platform's is that of AWS' own provider.
     /// EKS Auto Mode and other clouds count by themselves, so the newest is taken for theirs.
-    pub(crate) fn karpenter(self, platform: &Platform) -> Version {
+    pub(crate) fn karpenter_version(self, platform: &Platform) -> Version {
         match self {
             Provider::Aws => platform.karpenter,
-            Provider::AutoMode | Provider::Foreign => platform.karpenter.max(Platform::default().karpenter),
+            Provider::AutoMode | Provider::Other => platform.karpenter.max(Platform::default().karpenter),
         }
     }
 }
@@ -83,7 +83,7 @@ impl Provider {
 #[derive(Clone, Debug)]
 pub(crate) struct RequirementList<'a> {
     /// Where it stands.
-    pub place: Place,
+    pub location: KeyLocation,
     /// The list itself.
     pub list: Node<'a>,
     /// Whose labels count.
@@ -96,32 +96,32 @@ impl<'a> RequirementList<'a> {
         let version = object.id().version.as_str();
         let spec = object.get("spec");
         let (place, spec) = if object.is(Kind::NODE_POOL) && version == "v1" {
-            (Place::Pool, object.path(&["spec", "template", "spec"]))
+            (KeyLocation::Pool, object.path(&["spec", "template", "spec"]))
         } else if object.is(Kind::NODE_CLAIM) && version == "v1" {
-            (Place::Claim, spec)
+            (KeyLocation::Claim, spec)
         } else if object.is(Kind::NODE_OVERLAY) && version == "v1alpha1" {
-            (Place::Overlay, spec)
+            (KeyLocation::Overlay, spec)
         } else {
             return None;
         };
         Some(RequirementList {
-            place,
+            location: place,
             provider: Provider::of_group(&spec.path(&["nodeClassRef", "group"])),
             list: spec.get("requirements"),
         })
     }
 
     /// The items that are mappings.
-    pub(crate) fn items(&self) -> impl Iterator<Item = Item<'a>> + use<'a> {
-        self.list.items().filter(Node::is_mapping).map(Item)
+    pub(crate) fn items(&self) -> impl Iterator<Item = RequirementItem<'a>> + use<'a> {
+        self.list.items().filter(Node::is_mapping).map(RequirementItem)
     }
 }
 
 /// One requirement.
 #[derive(Clone, Debug)]
-pub(crate) struct Item<'a>(pub Node<'a>);
+pub(crate) struct RequirementItem<'a>(pub Node<'a>);
 
-impl<'a> Item<'a> {
+impl<'a> RequirementItem<'a> {
     /// `key`.
     pub(crate) fn key(&self) -> Option<&'a str> {
         self.0.get("key").text()
@@ -141,7 +141,7 @@ impl<'a> Item<'a> {
     /// finds them to be of the wrong type.
     pub(crate) fn count(&self) -> Option<usize> {
         let values = self.values();
-        if !values.exists() {
+        if !values.is_set() {
             return Some(0);
         }
         if !values.is_sequence() {
@@ -153,7 +153,7 @@ impl<'a> Item<'a> {
     /// The values; `None` where one is no known text.
     pub(crate) fn texts(&self) -> Option<Vec<&'a str>> {
         let values = self.values();
-        if !values.exists() {
+        if !values.is_set() {
             return Some(Vec::new());
         }
         values.is_sequence().then(|| values.items().map(|v| v.text()).collect())?

@@ -5,7 +5,7 @@
 //! lower case, and a price may have more digits than a float. Each row here was stored by kube-apiserver 1.34 and then failed in
 //! Karpenter 1.14's own types and functions. Durations are `model::duration`'s.
 
-use crate::facts::date::{is_go_moment, is_stored_moment};
+use crate::facts::date::{is_crd_date_time, is_go_rfc3339};
 use crate::facts::quantity::Quantity;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -14,48 +14,48 @@ use crate::tree::node::Node;
 
 /// Why Karpenter fails over a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum DecodeError {
     /// The number does not fit into 32 bits, so no list with the object decodes.
-    Wide,
+    Int32Overflow,
     /// Go reads no quantity here, so no list with the object decodes.
-    NoQuantity,
+    InvalidQuantity,
     /// Go reads no moment here, so no list with the object decodes.
-    NoMoment,
+    InvalidTime,
     /// Go reads no quantity here, and Karpenter panics where it works with it.
     Panics,
     /// The exponent is so large that arithmetic with it does not end in useful time.
-    Endless,
+    NonTerminating,
     /// The number is larger than a float, and Karpenter panics over it.
     Infinite,
 }
 
 /// A value that Karpenter fails over.
 #[derive(Clone, Debug)]
-pub(crate) struct Unreadable<'a> {
+pub(crate) struct Undecodable<'a> {
     /// Where it stands.
     pub node: Node<'a>,
     /// Why.
-    pub fault: Fault,
+    pub error: DecodeError,
 }
 
 /// From this exponent on one comparison takes a tenth of a second, and Karpenter makes one for
 /// each instance type and pod; with the largest ones a single one does not end.
-const LARGEST: u32 = 1_000_000;
+const SLOW_POSITIVE_EXPONENT: u32 = 1_000_000;
 
 /// Below this one the text itself takes seconds to read.
-const SMALLEST: u32 = 10_000_000;
+const SLOW_NEGATIVE_EXPONENT: u32 = 10_000_000;
 
 /// What Karpenter of a version cannot read in an object of one of its kinds.
-pub(crate) fn unreadable(object: &Object, karpenter: Version) -> Vec<Unreadable<'_>> {
+pub(crate) fn undecodable(object: &Object, karpenter: Version) -> Vec<Undecodable<'_>> {
     let mut out = Vec::new();
     let spec = object.get("spec");
     let version = object.id().version.as_str();
     if object.is(Kind::NODE_POOL) && version == "v1" {
         quantities(&spec.get("limits"), &mut out);
-        moments(&spec.path(&["template", "spec"]), &mut out);
+        taint_times(&spec.path(&["template", "spec"]), &mut out);
     } else if object.is(Kind::NODE_CLAIM) && version == "v1" {
         quantities(&spec.path(&["resources", "requests"]), &mut out);
-        moments(&spec, &mut out);
+        taint_times(&spec, &mut out);
     } else if object.is(Kind::NODE_OVERLAY) && version == "v1alpha1" {
         quantities(&spec.get("capacity"), &mut out);
         for field in ["price", "priceAdjustment"] {
@@ -67,15 +67,15 @@ pub(crate) fn unreadable(object: &Object, karpenter: Version) -> Vec<Unreadable<
     out
 }
 
-fn node_class<'a>(spec: &Node<'a>, karpenter: Version, out: &mut Vec<Unreadable<'a>>) {
+fn node_class<'a>(spec: &Node<'a>, karpenter: Version, out: &mut Vec<Undecodable<'a>>) {
     // What a version does not know yet is dropped before it is stored.
     if karpenter >= Version::new(1, 8) {
-        wide(spec.get("ipPrefixCount"), out);
+        int32(spec.get("ipPrefixCount"), out);
     }
     if karpenter >= Version::new(1, 11) {
         for interface in spec.get("networkInterfaces").items() {
-            wide(interface.get("networkCardIndex"), out);
-            wide(interface.get("deviceIndex"), out);
+            int32(interface.get("networkCardIndex"), out);
+            int32(interface.get("deviceIndex"), out);
         }
     }
     // From 1.15 on the kubelet's fields are no longer typed.
@@ -84,50 +84,50 @@ fn node_class<'a>(spec: &Node<'a>, karpenter: Version, out: &mut Vec<Unreadable<
     }
     let kubelet = spec.get("kubelet");
     for field in ["maxPods", "podsPerCore", "evictionMaxPodGracePeriod"] {
-        wide(kubelet.get(field), out);
+        int32(kubelet.get(field), out);
     }
     for field in ["kubeReserved", "systemReserved"] {
         for (_, node) in kubelet.get(field).entries() {
-            amount(node, Fault::Panics, out);
+            quantity(node, DecodeError::Panics, out);
         }
     }
     // Only these two thresholds count against what a node has.
     for signal in ["memory.available", "nodefs.available"] {
         let node = kubelet.path(&["evictionHard", signal]);
         if node.text() == Some("") {
-            out.push(Unreadable { node, fault: Fault::Panics });
+            out.push(Undecodable { node, error: DecodeError::Panics });
         } else {
-            amount(node, Fault::Panics, out);
+            quantity(node, DecodeError::Panics, out);
         }
     }
 }
 
-fn wide<'a>(node: Node<'a>, out: &mut Vec<Unreadable<'a>>) {
+fn int32<'a>(node: Node<'a>, out: &mut Vec<Undecodable<'a>>) {
     if node.int().is_some_and(|n| i32::try_from(n).is_err()) {
-        out.push(Unreadable { node, fault: Fault::Wide });
+        out.push(Undecodable { node, error: DecodeError::Int32Overflow });
     }
 }
 
-fn quantities<'a>(map: &Node<'a>, out: &mut Vec<Unreadable<'a>>) {
+fn quantities<'a>(map: &Node<'a>, out: &mut Vec<Undecodable<'a>>) {
     for (_, node) in map.entries() {
-        amount(node, Fault::NoQuantity, out);
+        quantity(node, DecodeError::InvalidQuantity, out);
     }
 }
 
 /// The times of taints.
-fn moments<'a>(spec: &Node<'a>, out: &mut Vec<Unreadable<'a>>) {
+fn taint_times<'a>(spec: &Node<'a>, out: &mut Vec<Undecodable<'a>>) {
     for list in ["taints", "startupTaints"] {
         for taint in spec.get(list).items() {
             let node = taint.get("timeAdded");
-            if node.text().is_some_and(|text| is_stored_moment(text) && !is_go_moment(text)) {
-                out.push(Unreadable { node, fault: Fault::NoMoment });
+            if node.text().is_some_and(|text| is_crd_date_time(text) && !is_go_rfc3339(text)) {
+                out.push(Undecodable { node, error: DecodeError::InvalidTime });
             }
         }
     }
 }
 
 /// A quantity that the CRD's pattern takes. What the pattern refuses is the API server's to say.
-fn amount<'a>(node: Node<'a>, unread: Fault, out: &mut Vec<Unreadable<'a>>) {
+fn quantity<'a>(node: Node<'a>, unread: DecodeError, out: &mut Vec<Undecodable<'a>>) {
     let Some(exponent) = node.text().and_then(exponent) else {
         return;
     };
@@ -136,17 +136,19 @@ fn amount<'a>(node: Node<'a>, unread: Fault, out: &mut Vec<Unreadable<'a>>) {
         // Go keeps the low 32 bits.
         #[allow(clippy::cast_possible_truncation)]
         Ok(n) => match n as i32 {
-            n if n > 0 && n.unsigned_abs() >= LARGEST => Fault::Endless,
-            n if n < 0 && n.unsigned_abs() >= SMALLEST => Fault::Endless,
+            n if n > 0 && n.unsigned_abs() >= SLOW_POSITIVE_EXPONENT => DecodeError::NonTerminating,
+            n if n < 0 && n.unsigned_abs() >= SLOW_NEGATIVE_EXPONENT => DecodeError::NonTerminating,
             _ => return,
         },
     };
-    debug_assert!(fault == Fault::Endless || node.text().is_some_and(|t| Quantity::parse(t).is_err()));
-    out.push(Unreadable { node, fault });
+    debug_assert!(
+        fault == DecodeError::NonTerminating || node.text().is_some_and(|t| Quantity::parse(t).is_err())
+    );
+    out.push(Undecodable { node, error: fault });
 }
 
 /// Whether the published pattern takes a quantity that Go does not read.
-pub(crate) fn is_misread(text: &str) -> bool {
+pub(crate) fn is_undecodable_quantity(text: &str) -> bool {
     exponent(text).is_some_and(|exponent| exponent.parse::<i64>().is_err())
 }
 
@@ -166,14 +168,14 @@ fn is_number(text: &str) -> bool {
     all(whole) && all(fraction) && !(whole.is_empty() && fraction.is_empty())
 }
 
-fn price<'a>(node: Node<'a>, out: &mut Vec<Unreadable<'a>>) {
+fn price<'a>(node: Node<'a>, out: &mut Vec<Undecodable<'a>>) {
     let Some(text) = node.text() else {
         return;
     };
     let number = text.strip_suffix('%').unwrap_or(text);
     // A word such as `inf` is refused by the pattern.
     if is_number(number) && number.parse::<f64>().is_ok_and(f64::is_infinite) {
-        out.push(Unreadable { node, fault: Fault::Infinite });
+        out.push(Undecodable { node, error: DecodeError::Infinite });
     }
 }
 
@@ -181,16 +183,16 @@ fn price<'a>(node: Node<'a>, out: &mut Vec<Unreadable<'a>>) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Fault, unreadable};
+    use super::{DecodeError, undecodable};
     use crate::object::Object;
     use crate::platform::Version;
 
-    fn faults(object: &Value, version: Version) -> Vec<(String, Fault)> {
+    fn faults(object: &Value, version: Version) -> Vec<(String, DecodeError)> {
         let object = Object::from_json(object).expect("an object");
-        unreadable(&object, version).into_iter().map(|u| (u.node.pointer().to_string(), u.fault)).collect()
+        undecodable(&object, version).into_iter().map(|u| (u.node.pointer().to_string(), u.error)).collect()
     }
 
-    fn limit(value: &Value) -> Option<Fault> {
+    fn limit(value: &Value) -> Option<DecodeError> {
         let pool = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"},
             "spec": {"limits": {"cpu": value}},
@@ -203,16 +205,16 @@ mod tests {
     #[test]
     fn quantities_that_are_stored_and_not_read() {
         for (text, fault) in [
-            ("1e1.5", Some(Fault::NoQuantity)),
-            ("1e.5", Some(Fault::NoQuantity)),
-            ("1E1.", Some(Fault::NoQuantity)),
-            ("1e9999999999999999999", Some(Fault::NoQuantity)),
-            ("1e9999999", Some(Fault::Endless)),
-            ("1e100000000", Some(Fault::Endless)),
-            ("0e9999999", Some(Fault::Endless)),
-            ("1e2147483647", Some(Fault::Endless)),
-            ("1e2147483648", Some(Fault::Endless)),
-            ("1e-2147483648", Some(Fault::Endless)),
+            ("1e1.5", Some(DecodeError::InvalidQuantity)),
+            ("1e.5", Some(DecodeError::InvalidQuantity)),
+            ("1E1.", Some(DecodeError::InvalidQuantity)),
+            ("1e9999999999999999999", Some(DecodeError::InvalidQuantity)),
+            ("1e9999999", Some(DecodeError::NonTerminating)),
+            ("1e100000000", Some(DecodeError::NonTerminating)),
+            ("0e9999999", Some(DecodeError::NonTerminating)),
+            ("1e2147483647", Some(DecodeError::NonTerminating)),
+            ("1e2147483648", Some(DecodeError::NonTerminating)),
+            ("1e-2147483648", Some(DecodeError::NonTerminating)),
             // The low 32 bits of this exponent are 0.
             ("1e4294967296", None),
             ("1e-1000", None),

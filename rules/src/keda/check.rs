@@ -2,15 +2,15 @@
 //! does not go together. Whatever comes from an environment variable, a TriggerAuthentication or
 //! a placeholder is unknown, and nothing is said about it.
 
-use super::scalers::{From, Key, Rule, Scaler};
-use super::value::{Type, boolean, number, plain_number};
-use super::{Trigger, brief, with_article};
+use super::scalers::{KeyConstraint, KeySource, Scaler, ScalerKey};
+use super::value::{KeyType, boolean, number, plain_number};
+use super::{Trigger, ellipsize, with_article};
 use crate::facts::cron;
 use crate::tree::node::Node;
 
 /// Something that a scaler does not take.
 #[derive(Debug)]
-pub struct Problem<'a> {
+pub struct TriggerProblem<'a> {
     /// Where.
     pub node: Node<'a>,
     /// What is wrong.
@@ -20,13 +20,13 @@ pub struct Problem<'a> {
 }
 
 /// What is known of a key.
-enum Given<'a> {
+enum KeyValue<'a> {
     Absent,
     Unknown,
     Text(Node<'a>, &'a str),
 }
 
-struct Asked<'a> {
+struct TriggerContext<'a> {
     metadata: Node<'a>,
     /// Whether it names a TriggerAuthentication, or may.
     authenticated: bool,
@@ -44,93 +44,94 @@ pub fn problems<'a>(
     trigger: Trigger<'a>,
     scaler: &'static Scaler,
     modifiers: Option<bool>,
-) -> Vec<Problem<'a>> {
+) -> Vec<TriggerProblem<'a>> {
     let metadata = trigger.metadata();
-    if metadata.is_unknown() || (metadata.exists() && !metadata.is_mapping()) {
+    if metadata.is_unknown() || (metadata.is_set() && !metadata.is_mapping()) {
         return Vec::new();
     }
     let from_env = (metadata.entries().iter()).any(|(key, _)| key.ends_with("FromEnv"));
-    let asked = Asked { authenticated: trigger.has_authentication(), metadata, from_env, scaler, modifiers };
+    let asked =
+        TriggerContext { authenticated: trigger.has_authentication(), metadata, from_env, scaler, modifiers };
     let mut out = Vec::new();
     for key in &scaler.keys {
-        asked.key(key, &mut out);
+        asked.check_key(key, &mut out);
     }
-    for rule in &scaler.rules {
-        asked.rule(rule, &mut out);
+    for rule in &scaler.constraints {
+        asked.check_constraint(rule, &mut out);
     }
     out
 }
 
-impl<'a> Asked<'a> {
-    fn given(&self, key: &Key) -> Given<'a> {
+impl<'a> TriggerContext<'a> {
+    fn resolve(&self, key: &ScalerKey) -> KeyValue<'a> {
         let metadata = &self.metadata;
-        for from in &key.from {
+        for from in &key.sources {
             match from {
-                From::Authentication if self.authenticated => return Given::Unknown,
-                From::Authentication => {}
-                From::Env => {
-                    let exists = |name: &str| metadata.get(&format!("{name}FromEnv")).exists();
+                KeySource::Authentication if self.authenticated => return KeyValue::Unknown,
+                KeySource::Authentication => {}
+                KeySource::Env => {
+                    let exists = |name: &str| metadata.get(&format!("{name}FromEnv")).is_set();
                     if self.from_env && key.names().any(exists) {
-                        return Given::Unknown;
+                        return KeyValue::Unknown;
                     }
                 }
-                From::Metadata => {
+                KeySource::Metadata => {
                     for name in key.names() {
                         let node = metadata.get(name);
-                        if !node.exists() && !node.is_unknown() {
+                        if !node.is_set() && !node.is_unknown() {
                             continue;
                         }
                         match node.text() {
                             Some(text) if text.trim().is_empty() => {}
-                            Some(text) => return Given::Text(node, text.trim()),
+                            Some(text) => return KeyValue::Text(node, text.trim()),
                             // No text: said elsewhere, and nothing follows from it here.
-                            None => return Given::Unknown,
+                            None => return KeyValue::Unknown,
                         }
                     }
                 }
             }
         }
-        Given::Absent
+        KeyValue::Absent
     }
 
-    fn named(&self, name: &str) -> Option<&'static Key> {
+    fn find_key(&self, name: &str) -> Option<&'static ScalerKey> {
         self.scaler.keys.iter().find(|key| key.names().any(|n| n == name))
     }
 
-    fn look(&self, name: &str) -> Given<'a> {
-        self.named(name).map_or(Given::Unknown, |key| self.given(key))
+    fn resolve_by_name(&self, name: &str) -> KeyValue<'a> {
+        self.find_key(name).map_or(KeyValue::Unknown, |key| self.resolve(key))
     }
 
     /// The value, the default where nothing is written; `None` where it is not known or absent.
     fn effective(&self, name: &str) -> Option<&'a str> {
-        match self.look(name) {
-            Given::Text(_, text) => Some(text),
-            Given::Absent => self.named(name)?.default,
-            Given::Unknown => None,
+        match self.resolve_by_name(name) {
+            KeyValue::Text(_, text) => Some(text),
+            KeyValue::Absent => self.find_key(name)?.default,
+            KeyValue::Unknown => None,
         }
     }
 
-    fn key(&self, key: &Key, out: &mut Vec<Problem<'a>>) {
-        match self.given(key) {
-            Given::Unknown => {}
-            Given::Absent => {
+    fn check_key(&self, key: &ScalerKey, out: &mut Vec<TriggerProblem<'a>>) {
+        match self.resolve(key) {
+            KeyValue::Unknown => {}
+            KeyValue::Absent => {
                 if key.required && key.default.is_none() {
-                    self.missing(key.name, out);
+                    self.report_missing(key.name, out);
                 }
             }
             // A key that a version refuses is said to be so, whatever its value.
-            Given::Text(..) if key.gone.is_some() => {}
-            Given::Text(node, text) => {
-                if let Some(wanted) = key.kind.refuses(text, key.separator, key.ranges) {
+            KeyValue::Text(..) if key.rejected_since.is_some() => {}
+            KeyValue::Text(node, text) => {
+                if let Some(wanted) = key.kind.rejects(text, key.separator, key.ranges) {
                     let help = match key.kind {
-                        Type::Int | Type::Uint | Type::Float => {
-                            plain_number(text).filter(|plain| key.kind.refuses(plain, ',', false).is_none())
+                        KeyType::Int | KeyType::Uint | KeyType::Float => {
+                            plain_number(text).filter(|plain| key.kind.rejects(plain, ',', false).is_none())
                         }
                         _ => None,
                     };
-                    out.push(Problem {
+                    out.push(TriggerProblem {
                         node,
-                        message: format!("`{}` is `{}`, not {wanted}", key.name, brief(text)),
+                        message: format!("`{}` is `{}`, not {wanted}", key.name, ellipsize(text)),
                         help: match help {
                             Some(plain) => format!("write \"{plain}\""),
                             None => format!("write {wanted}"),
@@ -138,34 +139,41 @@ impl<'a> Asked<'a> {
                     });
                     return;
                 }
-                if key.values.is_empty() && key.one.is_empty() {
+                if key.values.is_empty() && key.exclusive_values.is_empty() {
                     return;
                 }
                 let items: Vec<&str> = match key.kind {
-                    Type::List => text.split(key.separator).map(str::trim).collect(),
+                    KeyType::List => text.split(key.separator).map(str::trim).collect(),
                     _ => vec![text],
                 };
                 let odd = items.iter().find(|i| !key.values.is_empty() && !key.values.contains(i));
                 if let Some(odd) = odd {
-                    out.push(self.no_such(node.clone(), key.name, odd, &key.values));
+                    out.push(self.unsupported_value(node.clone(), key.name, odd, &key.values));
                 }
-                let exclusive: Vec<&str> = items.into_iter().filter(|i| key.one.contains(i)).collect();
+                let exclusive: Vec<&str> =
+                    items.into_iter().filter(|i| key.exclusive_values.contains(i)).collect();
                 if let [first, second, ..] = exclusive.as_slice() {
-                    out.push(Problem {
+                    out.push(TriggerProblem {
                         node,
                         message: format!("`{}` holds both `{first}` and `{second}`", key.name),
-                        help: format!("keep one of `{}`", key.one.join("`, `")),
+                        help: format!("keep one of `{}`", key.exclusive_values.join("`, `")),
                     });
                 }
             }
         }
     }
 
-    fn no_such(&self, node: Node<'a>, key: &str, text: &str, values: &[&str]) -> Problem<'a> {
+    fn unsupported_value(
+        &self,
+        node: Node<'a>,
+        key: &str,
+        text: &str,
+        values: &[&str],
+    ) -> TriggerProblem<'a> {
         let near = crate::facts::suggest::nearest(text, values.iter().copied());
-        Problem {
+        TriggerProblem {
             node,
-            message: format!("`{key}` has no value `{}`", brief(text)),
+            message: format!("`{key}` has no value `{}`", ellipsize(text)),
             help: match near {
                 Some(near) => format!("write `{near}`"),
                 None if values.iter().map(|v| v.len() + 4).sum::<usize>() < 100 => {
@@ -176,20 +184,20 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn missing(&self, name: &str, out: &mut Vec<Problem<'a>>) {
-        let Some(key) = self.named(name) else {
+    fn report_missing(&self, name: &str, out: &mut Vec<TriggerProblem<'a>>) {
+        let Some(key) = self.find_key(name) else {
             return;
         };
         let metadata = &self.metadata;
-        let written = key.names().map(|n| metadata.get(n)).find(Node::exists);
-        let in_metadata = key.reads(From::Metadata);
+        let written = key.names().map(|n| metadata.get(n)).find(Node::is_set);
+        let in_metadata = key.reads(KeySource::Metadata);
         let message = match &written {
             Some(_) if in_metadata => format!("`{}` is blank, which counts as absent", key.name),
             _ => format!("{} trigger needs `{}`", with_article(self.scaler.name), key.name),
         };
         let help = if in_metadata {
             "without it KEDA cannot build the scaler, and nothing scales".to_owned()
-        } else if key.reads(From::Env) {
+        } else if key.reads(KeySource::Env) {
             format!("give it as `{}FromEnv` or in a TriggerAuthentication", key.name)
         } else {
             "give it in a TriggerAuthentication that `authenticationRef` names".to_owned()
@@ -198,13 +206,13 @@ impl<'a> Asked<'a> {
             Some(node) if in_metadata => node,
             _ => metadata.get(key.name),
         };
-        out.push(Problem { node: place, message, help });
+        out.push(TriggerProblem { node: place, message, help });
     }
 
     /// Whether a condition holds; `None` where it is not known.
-    fn holds(&self, atom: &str) -> Option<bool> {
+    fn evaluate(&self, atom: &str) -> Option<bool> {
         if let Some(inner) = atom.strip_prefix('!') {
-            return self.holds(inner).map(|b| !b);
+            return self.evaluate(inner).map(|b| !b);
         }
         if atom == "modifiers" {
             return self.modifiers;
@@ -214,8 +222,8 @@ impl<'a> Asked<'a> {
             return (!self.authenticated).then_some(provider == "none");
         }
         if let Some((key, values)) = atom.split_once('=') {
-            return match self.look(key) {
-                Given::Unknown => None,
+            return match self.resolve_by_name(key) {
+                KeyValue::Unknown => None,
                 _ => Some(self.effective(key).is_some_and(|text| {
                     values.split('|').any(|v| match boolean(v) {
                         Some(flag) => boolean(text) == Some(flag),
@@ -225,76 +233,76 @@ impl<'a> Asked<'a> {
             };
         }
         if let Some((key, item)) = atom.split_once('~') {
-            let separator = self.named(key)?.separator;
-            return match self.look(key) {
-                Given::Unknown => None,
-                Given::Absent => Some(false),
-                Given::Text(_, text) => Some(text.split(separator).any(|i| i.trim() == item)),
+            let separator = self.find_key(key)?.separator;
+            return match self.resolve_by_name(key) {
+                KeyValue::Unknown => None,
+                KeyValue::Absent => Some(false),
+                KeyValue::Text(_, text) => Some(text.split(separator).any(|i| i.trim() == item)),
             };
         }
-        self.present(atom)
+        self.is_present(atom)
     }
 
-    fn present(&self, key: &str) -> Option<bool> {
+    fn is_present(&self, key: &str) -> Option<bool> {
         if let Some((_, _)) = key.split_once('=') {
-            return self.holds(key);
+            return self.evaluate(key);
         }
         if key.contains('+') {
-            let all: Option<Vec<bool>> = key.split('+').map(|k| self.present(k)).collect();
+            let all: Option<Vec<bool>> = key.split('+').map(|k| self.is_present(k)).collect();
             return match all {
                 Some(all) => Some(all.iter().all(|b| *b)),
-                None if key.split('+').any(|k| self.present(k) == Some(false)) => Some(false),
+                None if key.split('+').any(|k| self.is_present(k) == Some(false)) => Some(false),
                 None => None,
             };
         }
-        match self.look(key) {
-            Given::Unknown => None,
-            Given::Absent => Some(false),
-            Given::Text(..) => Some(true),
+        match self.resolve_by_name(key) {
+            KeyValue::Unknown => None,
+            KeyValue::Absent => Some(false),
+            KeyValue::Text(..) => Some(true),
         }
     }
 
-    fn rule(&self, rule: &Rule, out: &mut Vec<Problem<'a>>) {
-        if !rule.when.iter().all(|atom| self.holds(atom) == Some(true)) {
+    fn check_constraint(&self, rule: &KeyConstraint, out: &mut Vec<TriggerProblem<'a>>) {
+        if !rule.when.iter().all(|atom| self.evaluate(atom) == Some(true)) {
             return;
         }
-        let written = |key: &str| match self.look(key.split('=').next().unwrap_or(key)) {
-            Given::Text(node, text) => Some((node, text)),
+        let written = |key: &str| match self.resolve_by_name(key.split('=').next().unwrap_or(key)) {
+            KeyValue::Text(node, text) => Some((node, text)),
             _ => None,
         };
         let metadata = &self.metadata;
         let args = rule.args.as_slice();
-        let mut say = |node: Node<'a>, message: String, help: String| {
-            out.push(Problem { node, message, help });
+        let mut report = |node: Node<'a>, message: String, help: String| {
+            out.push(TriggerProblem { node, message, help });
         };
         match (rule.name, args) {
             ("need", keys) => {
                 for key in keys {
                     if key.contains('=') {
-                        if self.holds(key) == Some(false) {
+                        if self.evaluate(key) == Some(false) {
                             let (name, value) = key.split_once('=').unwrap_or((key, ""));
                             let because = rule.when.join(", ");
-                            say(
+                            report(
                                 metadata.get(name),
                                 format!("`{name}` must be `{value}` with `{because}`"),
                                 format!("write `{name}: {value}`"),
                             );
                         }
-                    } else if self.present(key) == Some(false)
-                        && self.named(key).is_some_and(|k| k.default.is_none())
+                    } else if self.is_present(key) == Some(false)
+                        && self.find_key(key).is_some_and(|k| k.default.is_none())
                     {
                         let mut found = Vec::new();
-                        self.missing(key, &mut found);
+                        self.report_missing(key, &mut found);
                         for problem in found {
-                            say(problem.node, problem.message, problem.help);
+                            report(problem.node, problem.message, problem.help);
                         }
                     }
                 }
             }
             ("any_of" | "one_of", keys) => {
-                if keys.iter().all(|k| self.present(k) == Some(false)) {
+                if keys.iter().all(|k| self.is_present(k) == Some(false)) {
                     let names = keys.join("`, `").replace('+', "` with `");
-                    say(
+                    report(
                         metadata.clone(),
                         format!("{} trigger needs one of `{names}`", with_article(self.scaler.name)),
                         "without it KEDA cannot build the scaler, and nothing scales".to_owned(),
@@ -304,7 +312,7 @@ impl<'a> Asked<'a> {
                 if rule.name == "one_of"
                     && let [(first, _), (second, (node, _)), ..] = both.as_slice()
                 {
-                    say(
+                    report(
                         node.clone(),
                         format!("`{second}` excludes `{first}`"),
                         "keep one of the two".to_owned(),
@@ -312,18 +320,18 @@ impl<'a> Asked<'a> {
                 }
             }
             ("not_both", [first, second]) => {
-                if self.present(first) == Some(true)
-                    && self.present(second) == Some(true)
+                if self.is_present(first) == Some(true)
+                    && self.is_present(second) == Some(true)
                     && let Some((node, _)) = written(second)
                 {
-                    say(node, format!("`{second}` excludes `{first}`"), "keep one of the two".to_owned());
+                    report(node, format!("`{second}` excludes `{first}`"), "keep one of the two".to_owned());
                 }
             }
             ("together", keys) => {
                 let some = keys.iter().find_map(|k| Some((k, written(k)?.0)));
-                let lacking = keys.iter().find(|k| self.present(k) == Some(false));
+                let lacking = keys.iter().find(|k| self.is_present(k) == Some(false));
                 if let (Some((key, node)), Some(lacking)) = (some, lacking) {
-                    say(
+                    report(
                         node,
                         format!("`{key}` needs `{lacking}` beside it"),
                         "write both, or neither".to_owned(),
@@ -333,7 +341,7 @@ impl<'a> Asked<'a> {
             ("forbid", [key]) => {
                 if let Some((node, _)) = written(key) {
                     let because = rule.when.join(", ");
-                    say(
+                    report(
                         node,
                         format!("`{key}` is refused with `{because}`"),
                         "keep one of the two".to_owned(),
@@ -350,7 +358,7 @@ impl<'a> Asked<'a> {
                         _ => (n == 0.0, "a number other than 0"),
                     };
                     if bad {
-                        say(node, format!("`{key}` is {}", brief(text)), format!("write {wanted}"));
+                        report(node, format!("`{key}` is {}", ellipsize(text)), format!("write {wanted}"));
                     }
                 }
             }
@@ -359,9 +367,9 @@ impl<'a> Asked<'a> {
                     && let (Some(n), Some(from), Some(to)) = (number(text), number(from), number(to))
                     && !(from..=to).contains(&n)
                 {
-                    say(
+                    report(
                         node,
-                        format!("`{key}` is {}, outside {from} to {to}", brief(text)),
+                        format!("`{key}` is {}, outside {from} to {to}", ellipsize(text)),
                         format!("write a number from {from} to {to}"),
                     );
                 }
@@ -372,8 +380,8 @@ impl<'a> Asked<'a> {
                     let known =
                         values.iter().any(|v| *v == text || (any_case && v.eq_ignore_ascii_case(text)));
                     if !known {
-                        let problem = self.no_such(node, key, text, values);
-                        say(problem.node, problem.message, problem.help);
+                        let problem = self.unsupported_value(node, key, text, values);
+                        report(problem.node, problem.message, problem.help);
                     }
                 }
             }
@@ -381,7 +389,7 @@ impl<'a> Asked<'a> {
                 if let (Some((_, a)), Some((node, b))) = (written(first), written(second))
                     && a == b
                 {
-                    say(
+                    report(
                         node,
                         format!("`{second}` is the same as `{first}`"),
                         "write two different times".to_owned(),
@@ -390,10 +398,10 @@ impl<'a> Asked<'a> {
             }
             ("same_length", [first, second]) => {
                 if let (Some((_, a)), Some((node, b))) = (written(first), written(second)) {
-                    let separator = self.named(first).map_or(',', |k| k.separator);
+                    let separator = self.find_key(first).map_or(',', |k| k.separator);
                     let (a, b) = (a.split(separator).count(), b.split(separator).count());
                     if a != b {
-                        say(
+                        report(
                             node,
                             format!("`{second}` has {b} items, `{first}` has {a}"),
                             "write as many items in both".to_owned(),
@@ -408,7 +416,7 @@ impl<'a> Asked<'a> {
                     let fields = text.split_whitespace().count();
                     let bad = fields != 5 || cron::Schedule::parse(text).is_err();
                     if bad && !zoned {
-                        say(
+                        report(
                             node,
                             format!("`{key}` is no cron schedule of five fields"),
                             "write minute, hour, day of month, month and weekday".to_owned(),
@@ -418,15 +426,16 @@ impl<'a> Asked<'a> {
             }
             ("aws_credentials", _) => {
                 // The owner is the pod unless another word is written.
-                let owner = match self.look("identityOwner") {
-                    Given::Unknown => return,
-                    Given::Absent => true,
-                    Given::Text(_, text) => text == "pod",
+                let owner = match self.resolve_by_name("identityOwner") {
+                    KeyValue::Unknown => return,
+                    KeyValue::Absent => true,
+                    KeyValue::Text(_, text) => text == "pod",
                 };
-                let keys =
-                    ["awsAccessKeyID", "awsSecretAccessKey"].iter().all(|k| self.present(k) != Some(false));
+                let keys = ["awsAccessKeyID", "awsSecretAccessKey"]
+                    .iter()
+                    .all(|k| self.is_present(k) != Some(false));
                 if owner && !keys && !self.authenticated {
-                    say(
+                    report(
                         metadata.clone(),
                         format!("{} trigger has no AWS credentials", with_article(self.scaler.name)),
                         "write `identityOwner: operator`, or name a TriggerAuthentication".to_owned(),
@@ -436,9 +445,9 @@ impl<'a> Asked<'a> {
             ("gcp_credentials", _) => {
                 let given = ["credentialsFromEnv", "credentialsFromEnvFile"]
                     .iter()
-                    .any(|k| self.present(k) != Some(false));
+                    .any(|k| self.is_present(k) != Some(false));
                 if !given && !self.authenticated {
-                    say(
+                    report(
                         metadata.clone(),
                         format!("{} trigger has no Google credentials", with_article(self.scaler.name)),
                         "write `credentialsFromEnv`, or name a TriggerAuthentication".to_owned(),

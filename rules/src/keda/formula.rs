@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// Why a formula is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum FormulaError {
     /// A name that is neither a trigger's nor the language's.
     UnknownName(String),
     /// The result is a boolean.
@@ -25,11 +25,11 @@ pub enum Refusal {
 /// Why KEDA refuses `formula`, `names` being the named triggers that are no resource metrics;
 /// `None` where it takes it, or where that is not known.
 #[must_use]
-pub fn refusal(formula: &str, names: &BTreeSet<&str>) -> Option<Refusal> {
-    let tokens = tokens(formula)?;
+pub fn formula_error(formula: &str, names: &BTreeSet<&str>) -> Option<FormulaError> {
+    let tokens = tokenize(formula)?;
     let mut parser = Parser {
         tokens: &tokens,
-        at: 0,
+        position: 0,
         names,
         bound: Vec::new(),
         unknown: None,
@@ -37,18 +37,18 @@ pub fn refusal(formula: &str, names: &BTreeSet<&str>) -> Option<Refusal> {
         depth: 0,
     };
     match parser.program() {
-        Ok(_) if parser.unknown.is_some() => parser.unknown.map(Refusal::UnknownName),
-        Ok(_) if parser.condition => Some(Refusal::Condition),
-        Ok(Kind::Bool) => Some(Refusal::Boolean),
-        Ok(Kind::Text) => Some(Refusal::Text),
+        Ok(_) if parser.unknown.is_some() => parser.unknown.map(FormulaError::UnknownName),
+        Ok(_) if parser.condition => Some(FormulaError::Condition),
+        Ok(ExprType::Bool) => Some(FormulaError::Boolean),
+        Ok(ExprType::Text) => Some(FormulaError::Text),
         Ok(_) => None,
-        Err(Stop::Syntax) => Some(Refusal::Syntax),
-        Err(Stop::Beyond) => None,
+        Err(ParseFailure::Syntax) => Some(FormulaError::Syntax),
+        Err(ParseFailure::Unsupported) => None,
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ExprType {
     Number,
     Bool,
     /// A text that Go reads as no number.
@@ -56,11 +56,11 @@ enum Kind {
     Other,
 }
 
-enum Stop {
+enum ParseFailure {
     /// It cannot be right.
     Syntax,
     /// It is more of the language than is read here.
-    Beyond,
+    Unsupported,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,16 +68,16 @@ enum Token<'a> {
     Number,
     Text(&'a str),
     Name(&'a str),
-    Sign(&'a str),
+    Punctuation(&'a str),
 }
 
-const SIGNS: &[&str] = &[
+const PUNCTUATION: &[&str] = &[
     "**", "==", "!=", "<=", ">=", "&&", "||", "??", "+", "-", "*", "/", "%", "^", "<", ">", "!", "?", ":",
     "(", ")", ",", ";", "=",
 ];
 
 /// The words; `None` where there is something that is not read here.
-fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
+fn tokenize(text: &str) -> Option<Vec<Token<'_>>> {
     let mut out = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -106,8 +106,8 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
             out.push(Token::Text(&rest[1..=end]));
             end + 2
         } else {
-            let sign = SIGNS.iter().find(|s| rest.starts_with(**s))?;
-            out.push(Token::Sign(sign));
+            let sign = PUNCTUATION.iter().find(|s| rest.starts_with(**s))?;
+            out.push(Token::Punctuation(sign));
             sign.len()
         };
         rest = rest[length..].trim_start();
@@ -115,11 +115,11 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
     Some(out)
 }
 
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 struct Parser<'t, 'a> {
     tokens: &'t [Token<'a>],
-    at: usize,
+    position: usize,
     names: &'t BTreeSet<&'t str>,
     bound: Vec<&'a str>,
     unknown: Option<String>,
@@ -129,67 +129,67 @@ struct Parser<'t, 'a> {
 
 impl<'a> Parser<'_, 'a> {
     fn peek(&self) -> Option<&Token<'a>> {
-        self.tokens.get(self.at)
+        self.tokens.get(self.position)
     }
 
-    fn is(&self, sign: &str) -> bool {
-        matches!(self.peek(), Some(Token::Sign(s) | Token::Name(s)) if *s == sign)
+    fn is_at(&self, sign: &str) -> bool {
+        matches!(self.peek(), Some(Token::Punctuation(s) | Token::Name(s)) if *s == sign)
     }
 
-    fn take(&mut self, sign: &str) -> bool {
-        let found = self.is(sign);
-        self.at += usize::from(found);
+    fn accept(&mut self, sign: &str) -> bool {
+        let found = self.is_at(sign);
+        self.position += usize::from(found);
         found
     }
 
-    fn program(&mut self) -> Result<Kind, Stop> {
-        if self.take("let") {
+    fn program(&mut self) -> Result<ExprType, ParseFailure> {
+        if self.accept("let") {
             let Some(Token::Name(name)) = self.peek().cloned() else {
-                return Err(Stop::Beyond);
+                return Err(ParseFailure::Unsupported);
             };
-            self.at += 1;
-            if !self.take("=") {
-                return Err(Stop::Beyond);
+            self.position += 1;
+            if !self.accept("=") {
+                return Err(ParseFailure::Unsupported);
             }
             self.ternary()?;
             self.bound.push(name);
-            if !self.take(";") {
-                return Err(Stop::Beyond);
+            if !self.accept(";") {
+                return Err(ParseFailure::Unsupported);
             }
             return self.program();
         }
         let kind = self.ternary()?;
-        if self.at < self.tokens.len() {
+        if self.position < self.tokens.len() {
             // Two values side by side, or a bracket too many.
             return Err(match self.peek() {
-                Some(Token::Number | Token::Text(_) | Token::Sign(")" | ",")) => Stop::Syntax,
-                _ => Stop::Beyond,
+                Some(Token::Number | Token::Text(_) | Token::Punctuation(")" | ",")) => ParseFailure::Syntax,
+                _ => ParseFailure::Unsupported,
             });
         }
         Ok(kind)
     }
 
-    fn ternary(&mut self) -> Result<Kind, Stop> {
+    fn ternary(&mut self) -> Result<ExprType, ParseFailure> {
         self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(Stop::Beyond);
+        if self.depth > MAX_DEPTH {
+            return Err(ParseFailure::Unsupported);
         }
         let mut kind = self.binary(0)?;
-        if self.take("?") {
-            self.condition |= kind == Kind::Number;
+        if self.accept("?") {
+            self.condition |= kind == ExprType::Number;
             let yes = self.ternary()?;
-            if !self.take(":") {
-                return Err(Stop::Beyond);
+            if !self.accept(":") {
+                return Err(ParseFailure::Unsupported);
             }
             let no = self.ternary()?;
-            kind = if yes == no { yes } else { Kind::Other };
+            kind = if yes == no { yes } else { ExprType::Other };
         }
         self.depth -= 1;
         Ok(kind)
     }
 
     /// Operators from the loosest; each level is left-associative, which is enough for kinds.
-    fn binary(&mut self, level: usize) -> Result<Kind, Stop> {
+    fn binary(&mut self, level: usize) -> Result<ExprType, ParseFailure> {
         const LEVELS: &[&[&str]] = &[
             &["||", "or"],
             &["&&", "and"],
@@ -203,34 +203,38 @@ impl<'a> Parser<'_, 'a> {
             return self.unary();
         };
         let mut kind = self.binary(level + 1)?;
-        while let Some(sign) = signs.iter().find(|s| self.is(s)) {
-            self.at += 1;
+        while let Some(sign) = signs.iter().find(|s| self.is_at(s)) {
+            self.position += 1;
             let right = self.binary(level + 1)?;
             kind = match *sign {
-                "||" | "or" | "&&" | "and" | "==" | "!=" | "<" | ">" | "<=" | ">=" => Kind::Bool,
-                "??" => Kind::Other,
-                _ if kind == Kind::Number && right == Kind::Number => Kind::Number,
-                _ => Kind::Other,
+                "||" | "or" | "&&" | "and" | "==" | "!=" | "<" | ">" | "<=" | ">=" => ExprType::Bool,
+                "??" => ExprType::Other,
+                _ if kind == ExprType::Number && right == ExprType::Number => ExprType::Number,
+                _ => ExprType::Other,
             };
         }
         if level == 0
             && let Some(Token::Name(name)) = self.peek()
         {
             const OPERATORS: &[&str] = &["in", "not", "matches", "contains", "startsWith", "endsWith"];
-            return Err(if OPERATORS.contains(name) { Stop::Beyond } else { Stop::Syntax });
+            return Err(if OPERATORS.contains(name) {
+                ParseFailure::Unsupported
+            } else {
+                ParseFailure::Syntax
+            });
         }
         Ok(kind)
     }
 
-    fn unary(&mut self) -> Result<Kind, Stop> {
+    fn unary(&mut self) -> Result<ExprType, ParseFailure> {
         self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(Stop::Beyond);
+        if self.depth > MAX_DEPTH {
+            return Err(ParseFailure::Unsupported);
         }
-        let kind = if self.take("-") || self.take("+") {
+        let kind = if self.accept("-") || self.accept("+") {
             self.unary()
-        } else if self.take("!") || self.take("not") {
-            self.unary().map(|_| Kind::Bool)
+        } else if self.accept("!") || self.accept("not") {
+            self.unary().map(|_| ExprType::Bool)
         } else {
             self.value()
         };
@@ -238,57 +242,57 @@ impl<'a> Parser<'_, 'a> {
         kind
     }
 
-    fn value(&mut self) -> Result<Kind, Stop> {
+    fn value(&mut self) -> Result<ExprType, ParseFailure> {
         let Some(token) = self.peek().cloned() else {
-            return Err(Stop::Syntax);
+            return Err(ParseFailure::Syntax);
         };
-        self.at += 1;
+        self.position += 1;
         match token {
-            Token::Number => Ok(Kind::Number),
+            Token::Number => Ok(ExprType::Number),
             // What may be a number in another spelling is not judged.
             Token::Text(text) if text.starts_with(|c: char| c.is_alphabetic()) => {
                 let word = text.to_ascii_lowercase();
                 let number = ["inf", "infinity", "nan"].contains(&word.as_str());
-                Ok(if number { Kind::Other } else { Kind::Text })
+                Ok(if number { ExprType::Other } else { ExprType::Text })
             }
-            Token::Text(_) => Ok(Kind::Other),
-            Token::Sign("(") => {
+            Token::Text(_) => Ok(ExprType::Other),
+            Token::Punctuation("(") => {
                 let kind = self.ternary()?;
-                if self.take(")") {
+                if self.accept(")") {
                     return Ok(kind);
                 }
                 Err(match self.peek() {
-                    None => Stop::Syntax,
-                    Some(_) => Stop::Beyond,
+                    None => ParseFailure::Syntax,
+                    Some(_) => ParseFailure::Unsupported,
                 })
             }
-            Token::Sign(")" | "*" | "/" | ",") => Err(Stop::Syntax),
-            Token::Sign(_) => Err(Stop::Beyond),
-            Token::Name(name) if self.is("(") => {
-                self.at += 1;
-                while !self.take(")") {
+            Token::Punctuation(")" | "*" | "/" | ",") => Err(ParseFailure::Syntax),
+            Token::Punctuation(_) => Err(ParseFailure::Unsupported),
+            Token::Name(name) if self.is_at("(") => {
+                self.position += 1;
+                while !self.accept(")") {
                     self.ternary()?;
-                    if !self.take(",") && !self.is(")") {
-                        return Err(Stop::Beyond);
+                    if !self.accept(",") && !self.is_at(")") {
+                        return Err(ParseFailure::Unsupported);
                     }
                 }
                 Ok(match name {
-                    "abs" | "ceil" | "floor" | "round" | "float" | "int" => Kind::Number,
-                    _ => Kind::Other,
+                    "abs" | "ceil" | "floor" | "round" | "float" | "int" => ExprType::Number,
+                    _ => ExprType::Other,
                 })
             }
-            Token::Name("true" | "false") => Ok(Kind::Bool),
-            Token::Name("nil") => Ok(Kind::Other),
+            Token::Name("true" | "false") => Ok(ExprType::Bool),
+            Token::Name("nil") => Ok(ExprType::Other),
             // `$env` holds every value.
-            Token::Name(name) if name.starts_with('$') => Err(Stop::Beyond),
+            Token::Name(name) if name.starts_with('$') => Err(ParseFailure::Unsupported),
             Token::Name(name) => {
                 if self.bound.contains(&name) {
-                    return Ok(Kind::Other);
+                    return Ok(ExprType::Other);
                 }
                 if !self.names.contains(name) && self.unknown.is_none() {
                     self.unknown = Some(name.to_owned());
                 }
-                Ok(Kind::Number)
+                Ok(ExprType::Number)
             }
         }
     }

@@ -81,18 +81,18 @@ impl<'a> Trigger<'a> {
     #[must_use]
     pub fn has_authentication(&self) -> bool {
         let reference = self.node.get("authenticationRef");
-        reference.exists() || reference.is_unknown()
+        reference.is_set() || reference.is_unknown()
     }
 }
 
 /// A trigger type with its article: "an `aws-sqs-queue`".
 pub(crate) fn with_article(kind: &str) -> String {
     let vowel = kind.starts_with(['a', 'e', 'i', 'o', 'u']);
-    format!("{} `{}`", if vowel { "an" } else { "a" }, brief(kind))
+    format!("{} `{}`", if vowel { "an" } else { "a" }, ellipsize(kind))
 }
 
 /// Text short enough to stand in a message.
-pub(crate) fn brief(text: &str) -> String {
+pub(crate) fn ellipsize(text: &str) -> String {
     const LONGEST: usize = 32;
     let line = text.split(['\n', '\r']).next().unwrap_or_default();
     if line.chars().count() <= LONGEST && line.len() == text.len() {

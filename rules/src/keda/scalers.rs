@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::value::Type;
+use super::value::KeyType;
 use crate::platform::Version;
 
 /// The version of KEDA that the table was taken from.
-pub const TAKEN_FROM: Version = Version::new(2, 20);
+pub const TABLE_VERSION: Version = Version::new(2, 20);
 
 /// Trigger types that a later version of KEDA brings, with that version.
-pub const LATER: &[(&str, Version)] =
+pub const LATER_TYPES: &[(&str, Version)] =
     &[("clickhouse", Version::new(2, 21)), ("gcp-spanner", Version::new(2, 21))];
 
 /// A trigger type.
@@ -19,9 +19,9 @@ pub struct Scaler {
     /// What `type` says.
     pub name: &'static str,
     /// The keys that it reads.
-    pub keys: Vec<Key>,
+    pub keys: Vec<ScalerKey>,
     /// What it asks of several keys together.
-    pub rules: Vec<Rule>,
+    pub constraints: Vec<KeyConstraint>,
     /// Whether any other key is legal too.
     pub open: bool,
 }
@@ -29,87 +29,91 @@ pub struct Scaler {
 impl Scaler {
     /// What becomes of a key that stands in the metadata.
     #[must_use]
-    pub fn reading(&self, written: &str) -> Reading<'_> {
+    pub fn key_status(&self, written: &str) -> KeyStatus<'_> {
         let named = |name: &str| self.keys.iter().find(|k| k.names().any(|n| n == name));
         if let Some(key) = named(written) {
-            return match key.gone {
-                Some((version, instead)) => Reading::Gone(version, instead),
-                None if key.reads(From::Metadata) => Reading::Read,
-                None => Reading::Elsewhere(key),
+            return match key.rejected_since {
+                Some((version, instead)) => KeyStatus::Rejected(version, instead),
+                None if key.reads(KeySource::Metadata) => KeyStatus::Read,
+                None => KeyStatus::NotInMetadata(key),
             };
         }
         if let Some(key) = written.strip_suffix("FromEnv").and_then(named) {
-            return if key.reads(From::Env) { Reading::Read } else { Reading::NoEnv(key) };
+            return if key.reads(KeySource::Env) {
+                KeyStatus::Read
+            } else {
+                KeyStatus::NotInEnvironment(key)
+            };
         }
-        let listed = |key: &Key| {
+        let listed = |key: &ScalerKey| {
             let prefix = key.name.strip_suffix('*');
             prefix.is_some_and(|p| written.starts_with(p))
         };
         if self.open || self.keys.iter().any(listed) {
-            return Reading::Read;
+            return KeyStatus::Read;
         }
-        Reading::Unknown
+        KeyStatus::Unknown
     }
 }
 
 /// What becomes of a key that is written in the metadata of a trigger.
 #[derive(Debug)]
-pub enum Reading<'a> {
+pub enum KeyStatus<'a> {
     /// It is read.
     Read,
     /// It is read, but not from the metadata.
-    Elsewhere(&'a Key),
+    NotInMetadata(&'a ScalerKey),
     /// It is `<key>FromEnv` of a key that is not read from the environment.
-    NoEnv(&'a Key),
+    NotInEnvironment(&'a ScalerKey),
     /// A version refuses it.
-    Gone(Version, &'static str),
+    Rejected(Version, &'static str),
     /// Nobody reads it.
     Unknown,
 }
 
 /// A key of the metadata.
 #[derive(Debug)]
-pub struct Key {
+pub struct ScalerKey {
     /// Its name.
     pub name: &'static str,
     /// Whether it is always needed.
     pub required: bool,
     /// What it is read as.
-    pub kind: Type,
+    pub kind: KeyType,
     /// Where it is looked for, in order.
-    pub from: Vec<From>,
+    pub sources: Vec<KeySource>,
     /// Another spelling.
-    pub aka: Option<&'static str>,
+    pub alias: Option<&'static str>,
     /// What an absent key counts as.
     pub default: Option<&'static str>,
     /// The only values there are, for a list those of its items.
     pub values: Vec<&'static str>,
     /// Values of a list of which there may be one.
-    pub one: Vec<&'static str>,
+    pub exclusive_values: Vec<&'static str>,
     /// What stands between items.
     pub separator: char,
     /// Whether an item may be a range.
     pub ranges: bool,
     /// The version that refuses the key in metadata, and what to write instead.
-    pub gone: Option<(Version, &'static str)>,
+    pub rejected_since: Option<(Version, &'static str)>,
 }
 
-impl Key {
+impl ScalerKey {
     /// Whether the key is looked for there.
     #[must_use]
-    pub fn reads(&self, from: From) -> bool {
-        self.from.contains(&from)
+    pub fn reads(&self, from: KeySource) -> bool {
+        self.sources.contains(&from)
     }
 
     /// The name, then the other spelling.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        std::iter::once(self.name).chain(self.aka)
+        std::iter::once(self.name).chain(self.alias)
     }
 }
 
 /// Where a key is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum KeySource {
     /// The metadata itself.
     Metadata,
     /// An environment variable of the target that `<key>FromEnv` names.
@@ -120,7 +124,7 @@ pub enum From {
 
 /// A rule over several keys.
 #[derive(Debug)]
-pub struct Rule {
+pub struct KeyConstraint {
     /// What it says.
     pub name: &'static str,
     /// About what.
@@ -130,7 +134,7 @@ pub struct Rule {
 }
 
 static SCALERS: LazyLock<BTreeMap<&'static str, Scaler>> =
-    LazyLock::new(|| read(include_str!("scalers.txt")).0);
+    LazyLock::new(|| parse_table(include_str!("scalers.txt")).0);
 
 /// A trigger type by its name.
 #[must_use]
@@ -144,7 +148,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The table, and how many of its lines make no sense.
-fn read(text: &'static str) -> (BTreeMap<&'static str, Scaler>, usize) {
+fn parse_table(text: &'static str) -> (BTreeMap<&'static str, Scaler>, usize) {
     let mut scalers: BTreeMap<&'static str, Scaler> = BTreeMap::new();
     let mut name = "";
     let mut bad = 0;
@@ -154,7 +158,7 @@ fn read(text: &'static str) -> (BTreeMap<&'static str, Scaler>, usize) {
         }
         if let Some(header) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
             name = header;
-            let empty = Scaler { name, keys: Vec::new(), rules: Vec::new(), open: false };
+            let empty = Scaler { name, keys: Vec::new(), constraints: Vec::new(), open: false };
             bad += usize::from(scalers.insert(name, empty).is_some());
             continue;
         }
@@ -163,12 +167,12 @@ fn read(text: &'static str) -> (BTreeMap<&'static str, Scaler>, usize) {
             continue;
         };
         if let Some(rule) = line.strip_prefix("? ") {
-            match read_rule(rule) {
+            match parse_constraint(rule) {
                 Some(rule) if rule.name == "open" => scaler.open = true,
-                Some(rule) => scaler.rules.push(rule),
+                Some(rule) => scaler.constraints.push(rule),
                 None => bad += 1,
             }
-        } else if let Some(key) = read_key(line) {
+        } else if let Some(key) = parse_key(line) {
             scaler.keys.push(key);
         } else {
             bad += 1;
@@ -177,17 +181,17 @@ fn read(text: &'static str) -> (BTreeMap<&'static str, Scaler>, usize) {
     (scalers, bad)
 }
 
-fn read_rule(text: &'static str) -> Option<Rule> {
+fn parse_constraint(text: &'static str) -> Option<KeyConstraint> {
     let (head, when) = match text.split_once(" if ") {
         Some((head, when)) => (head, when.split(" & ").collect()),
         None => (text, Vec::new()),
     };
     let (name, args) = head.strip_suffix(')')?.split_once('(')?;
     let args = args.split(',').filter(|a| !a.is_empty()).collect();
-    Some(Rule { name, args, when })
+    Some(KeyConstraint { name, args, when })
 }
 
-fn read_key(text: &'static str) -> Option<Key> {
+fn parse_key(text: &'static str) -> Option<ScalerKey> {
     let (text, gone) = match text.split_once(" gone=") {
         Some((text, gone)) => {
             let (version, instead) = gone.split_once(':')?;
@@ -196,38 +200,38 @@ fn read_key(text: &'static str) -> Option<Key> {
         None => (text, None),
     };
     let mut words = text.split(' ');
-    let mut key = Key {
+    let mut key = ScalerKey {
         name: words.next()?,
         required: match words.next()? {
             "!" => true,
             "-" => false,
             _ => return None,
         },
-        kind: Type::named(words.next()?)?,
-        from: words
+        kind: KeyType::named(words.next()?)?,
+        sources: words
             .next()?
             .chars()
             .map(|c| match c {
-                'm' => Some(From::Metadata),
-                'e' => Some(From::Env),
-                'a' => Some(From::Authentication),
+                'm' => Some(KeySource::Metadata),
+                'e' => Some(KeySource::Env),
+                'a' => Some(KeySource::Authentication),
                 _ => None,
             })
-            .collect::<Option<Vec<From>>>()?,
-        aka: None,
+            .collect::<Option<Vec<KeySource>>>()?,
+        alias: None,
         default: None,
         values: Vec::new(),
-        one: Vec::new(),
+        exclusive_values: Vec::new(),
         separator: ',',
         ranges: false,
-        gone,
+        rejected_since: gone,
     };
     for word in words {
         match word.split_once('=') {
-            Some(("aka", other)) => key.aka = Some(other),
+            Some(("aka", other)) => key.alias = Some(other),
             Some(("default", value)) => key.default = Some(value),
             Some(("values", list)) => key.values = list.split('|').collect(),
-            Some(("one", list)) => key.one = list.split('|').collect(),
+            Some(("one", list)) => key.exclusive_values = list.split('|').collect(),
             Some(("sep", separator)) => key.separator = separator.chars().next()?,
             None if word == "ranges" => key.ranges = true,
             _ => return None,
@@ -238,11 +242,11 @@ fn read_key(text: &'static str) -> Option<Key> {
 
 #[cfg(test)]
 mod tests {
-    use super::{From, read, scaler};
+    use super::{KeySource, parse_table, scaler};
 
     #[test]
     fn every_line_of_the_table_is_read() {
-        let (scalers, bad) = read(include_str!("scalers.txt"));
+        let (scalers, bad) = parse_table(include_str!("scalers.txt"));
         assert_eq!(bad, 0);
         assert_eq!(scalers.len(), 77);
         let keys: usize = scalers.values().map(|s| s.keys.len()).sum();
@@ -251,10 +255,10 @@ mod tests {
 
     #[test]
     fn rules_speak_of_keys_that_are_there() {
-        let (scalers, _) = read(include_str!("scalers.txt"));
+        let (scalers, _) = parse_table(include_str!("scalers.txt"));
         for scaler in scalers.values() {
             let known = |k: &str| scaler.keys.iter().any(|key| key.names().any(|n| n == k));
-            for rule in &scaler.rules {
+            for rule in &scaler.constraints {
                 let args: &[&str] = match rule.name {
                     "enum" | "enum_any_case" | "range" => &rule.args[..1],
                     _ => &rule.args,
@@ -277,7 +281,7 @@ mod tests {
         let prometheus = scaler("prometheus").unwrap();
         let threshold = prometheus.keys.iter().find(|k| k.name == "threshold");
         let threshold = threshold.unwrap();
-        assert!(threshold.required && threshold.reads(From::Metadata));
-        assert!(!threshold.reads(From::Env) && !threshold.reads(From::Authentication));
+        assert!(threshold.required && threshold.reads(KeySource::Metadata));
+        assert!(!threshold.reads(KeySource::Env) && !threshold.reads(KeySource::Authentication));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::formula::{Refusal, refusal};
-use super::value::{Type, boolean, number, plain_number, whole};
-use super::{brief, check, scalers, triggers};
+use super::formula::{FormulaError, formula_error};
+use super::value::{KeyType, boolean, number, plain_number, whole};
+use super::{check, ellipsize, scalers, triggers};
 use crate::object::Object;
 
 #[test]
@@ -29,20 +29,20 @@ fn numbers_follow_json() {
 fn booleans_and_durations_follow_go() {
     assert_eq!(boolean("True"), Some(true));
     assert_eq!(boolean("yes"), None);
-    let fine = |text: &str| Type::Duration.refuses(text, ',', false).is_none();
+    let fine = |text: &str| KeyType::Duration.rejects(text, ',', false).is_none();
     assert!(fine("30s") && fine("1m30s") && fine("5000") && fine("0"));
     assert!(!fine("-5s") && !fine("-5") && !fine("5 s") && !fine("1d"));
-    assert!(Type::Map.refuses("a=b,c=d", ',', false).is_none());
-    assert!(Type::Map.refuses("a=b=c", ',', false).is_some());
-    assert!(Type::Ints.refuses("1,2-4", ',', true).is_none());
-    assert!(Type::Ints.refuses("1,x", ',', true).is_some());
+    assert!(KeyType::Map.rejects("a=b,c=d", ',', false).is_none());
+    assert!(KeyType::Map.rejects("a=b=c", ',', false).is_some());
+    assert!(KeyType::Ints.rejects("1,2-4", ',', true).is_none());
+    assert!(KeyType::Ints.rejects("1,x", ',', true).is_some());
 }
 
 #[test]
 fn long_text_is_cut_for_messages() {
-    assert_eq!(brief("70%"), "70%");
-    assert_eq!(brief(&"x".repeat(50)).chars().count(), 32);
-    assert_eq!(brief("a\nb"), "a…");
+    assert_eq!(ellipsize("70%"), "70%");
+    assert_eq!(ellipsize(&"x".repeat(50)).chars().count(), 32);
+    assert_eq!(ellipsize("a\nb"), "a…");
 }
 
 fn problems(trigger: serde_json::Value) -> Vec<String> {
@@ -173,26 +173,26 @@ fn formulas_are_refused_where_that_is_certain() {
         "\"5\"",
         "\"inf\"",
     ] {
-        assert_eq!(refusal(fine, &names), None, "{fine}");
+        assert_eq!(formula_error(fine, &names), None, "{fine}");
     }
-    let unknown = |n: &str| Some(Refusal::UnknownName(n.to_owned()));
+    let unknown = |n: &str| Some(FormulaError::UnknownName(n.to_owned()));
     for (formula, why) in [
         ("queue-length + gpu", unknown("length")),
         ("cpu + gpu", unknown("cpu")),
-        ("queue > 5", Some(Refusal::Boolean)),
-        ("queue > 5 or gpu > 5", Some(Refusal::Boolean)),
-        ("!(queue > 5)", Some(Refusal::Boolean)),
-        ("queue ? 1 : 2", Some(Refusal::Condition)),
-        ("queue +", Some(Refusal::Syntax)),
-        ("(queue + gpu", Some(Refusal::Syntax)),
-        ("queue + gpu)", Some(Refusal::Syntax)),
-        ("queue 5", Some(Refusal::Syntax)),
-        ("Not a Name!", Some(Refusal::Syntax)),
-        ("\"text\"", Some(Refusal::Text)),
+        ("queue > 5", Some(FormulaError::Boolean)),
+        ("queue > 5 or gpu > 5", Some(FormulaError::Boolean)),
+        ("!(queue > 5)", Some(FormulaError::Boolean)),
+        ("queue ? 1 : 2", Some(FormulaError::Condition)),
+        ("queue +", Some(FormulaError::Syntax)),
+        ("(queue + gpu", Some(FormulaError::Syntax)),
+        ("queue + gpu)", Some(FormulaError::Syntax)),
+        ("queue 5", Some(FormulaError::Syntax)),
+        ("Not a Name!", Some(FormulaError::Syntax)),
+        ("\"text\"", Some(FormulaError::Text)),
     ] {
-        assert_eq!(refusal(formula, &names), why, "{formula}");
+        assert_eq!(formula_error(formula, &names), why, "{formula}");
     }
     // Depth is bounded.
-    assert_eq!(refusal(&"(".repeat(100_000), &names), None);
-    assert_eq!(refusal(&"-".repeat(100_000), &names), None);
+    assert_eq!(formula_error(&"(".repeat(100_000), &names), None);
+    assert_eq!(formula_error(&"-".repeat(100_000), &names), None);
 }

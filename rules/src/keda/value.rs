@@ -4,7 +4,7 @@ use crate::facts::duration::GoDuration;
 
 /// What a key's text is read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
+pub enum KeyType {
     /// Any text.
     String,
     /// A whole number.
@@ -27,56 +27,56 @@ pub enum Type {
     Params,
 }
 
-impl Type {
+impl KeyType {
     /// The type of a name in the table.
     #[must_use]
-    pub fn named(name: &str) -> Option<Type> {
+    pub fn named(name: &str) -> Option<KeyType> {
         Some(match name {
-            "string" => Type::String,
-            "int" => Type::Int,
-            "uint" => Type::Uint,
-            "float" => Type::Float,
-            "bool" => Type::Bool,
-            "duration" => Type::Duration,
-            "list" => Type::List,
-            "ints" => Type::Ints,
-            "map" => Type::Map,
-            "params" => Type::Params,
+            "string" => KeyType::String,
+            "int" => KeyType::Int,
+            "uint" => KeyType::Uint,
+            "float" => KeyType::Float,
+            "bool" => KeyType::Bool,
+            "duration" => KeyType::Duration,
+            "list" => KeyType::List,
+            "ints" => KeyType::Ints,
+            "map" => KeyType::Map,
+            "params" => KeyType::Params,
             _ => return None,
         })
     }
 
     /// What a value should have been, where `text` cannot be read; `None` where it can.
     #[must_use]
-    pub fn refuses(self, text: &str, separator: char, ranges: bool) -> Option<&'static str> {
+    pub fn rejects(self, text: &str, separator: char, ranges: bool) -> Option<&'static str> {
         let fine = match self {
-            Type::String | Type::List | Type::Params => true,
+            KeyType::String | KeyType::List | KeyType::Params => true,
             // JSON's null leaves the number as it was.
-            Type::Int | Type::Uint | Type::Float if text == "null" => true,
-            Type::Int => whole(text).is_some(),
-            Type::Uint => whole(text).is_some_and(|n| n >= 0),
-            Type::Float => number(text).is_some(),
-            Type::Bool => boolean(text).is_some(),
-            Type::Duration => GoDuration::parse(text)
+            KeyType::Int | KeyType::Uint | KeyType::Float if text == "null" => true,
+            KeyType::Int => whole(text).is_some(),
+            KeyType::Uint => whole(text).is_some_and(|n| n >= 0),
+            KeyType::Float => number(text).is_some(),
+            KeyType::Bool => boolean(text).is_some(),
+            KeyType::Duration => GoDuration::parse(text)
                 .map_or_else(|_| text.parse::<i64>().is_ok_and(|ms| ms >= 0), |d| d.nanoseconds() >= 0),
-            Type::Ints => text.split(separator).map(str::trim).all(|item| match item.split_once('-') {
+            KeyType::Ints => text.split(separator).map(str::trim).all(|item| match item.split_once('-') {
                 Some((from, to)) if ranges => whole(from).is_some() && whole(to).is_some(),
                 _ => whole(item).is_some(),
             }),
-            Type::Map => text.split(separator).all(|item| item.matches('=').count() == 1),
+            KeyType::Map => text.split(separator).all(|item| item.matches('=').count() == 1),
         };
         if fine {
             return None;
         }
         Some(match self {
-            Type::Int => "a whole number",
-            Type::Uint => "a whole number from 0 up",
-            Type::Float => "a plain number",
-            Type::Bool => "`true` or `false`",
-            Type::Duration => "a duration such as `30s`, or milliseconds",
-            Type::Ints => "a list of whole numbers",
-            Type::Map => "a list of `key=value` with one `=` each",
-            Type::String | Type::List | Type::Params => "text",
+            KeyType::Int => "a whole number",
+            KeyType::Uint => "a whole number from 0 up",
+            KeyType::Float => "a plain number",
+            KeyType::Bool => "`true` or `false`",
+            KeyType::Duration => "a duration such as `30s`, or milliseconds",
+            KeyType::Ints => "a list of whole numbers",
+            KeyType::Map => "a list of `key=value` with one `=` each",
+            KeyType::String | KeyType::List | KeyType::Params => "text",
         })
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::karpenter::budget::Week;
 use crate::lint::fix::Fix;
-use crate::lint::message::fitted;
+use crate::lint::message::fit_to_limit;
 use crate::lint::rule::{Authority, Rule};
 use crate::object::Object;
 use crate::source::Source;
@@ -40,7 +40,7 @@ impl Severity {
 
 /// Where something is.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum Location {
     /// A field of an object.
     Field {
         /// The object.
@@ -63,19 +63,19 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl Location {
     /// The place of a node.
     #[must_use]
-    pub fn of(object: &Object, node: &Node<'_>) -> Place {
-        Place::Field { object: object.clone(), pointer: node.pointer(), key: false }
+    pub fn of(object: &Object, node: &Node<'_>) -> Location {
+        Location::Field { object: object.clone(), pointer: node.pointer(), key: false }
     }
 
     /// The object, if there is one.
     #[must_use]
     pub fn object(&self) -> Option<&Object> {
         match self {
-            Place::Field { object, .. } => Some(object),
-            Place::Text { object, .. } => object.as_ref(),
+            Location::Field { object, .. } => Some(object),
+            Location::Text { object, .. } => object.as_ref(),
         }
     }
 
@@ -83,27 +83,27 @@ impl Place {
     #[must_use]
     pub fn pointer(&self) -> Option<&Pointer> {
         match self {
-            Place::Field { pointer, .. } => Some(pointer),
-            Place::Text { .. } => None,
+            Location::Field { pointer, .. } => Some(pointer),
+            Location::Text { .. } => None,
         }
     }
 
     /// File, number of the document and bytes, where the object came from a file. A scalar is its
     /// value, a collection its key, and what is absent its nearest written ancestor.
     #[must_use]
-    pub fn locate(&self) -> Option<(&Arc<Source>, u32, Span)> {
+    pub fn resolve_span(&self) -> Option<(&Arc<Source>, u32, Span)> {
         match self {
-            Place::Text { source, document, span, .. } => Some((source, *document, *span)),
-            Place::Field { object, pointer, key } => {
+            Location::Text { source, document, span, .. } => Some((source, *document, *span)),
+            Location::Field { object, pointer, key } => {
                 let origin = object.origin()?;
-                let span = locate(object, pointer, *key)?;
+                let span = field_span(object, pointer, *key)?;
                 Some((&origin.source, origin.document, span))
             }
         }
     }
 }
 
-fn locate(object: &Object, pointer: &Pointer, key: bool) -> Option<Span> {
+fn field_span(object: &Object, pointer: &Pointer, key: bool) -> Option<Span> {
     let mut node = object.root();
     let mut exact = true;
     for step in pointer.steps() {
@@ -147,14 +147,14 @@ fn locate(object: &Object, pointer: &Pointer, key: bool) -> Option<Span> {
     Some(span)
 }
 
-impl Place {
+impl Location {
     /// Whether two places are one to who reads of them.
-    fn reads_as(&self, other: &Place) -> bool {
-        if self.is_handle_of(other) {
+    fn renders_equal(&self, other: &Location) -> bool {
+        if self.ptr_eq(other) {
             return true;
         }
-        let bytes = |place: &Place| {
-            let (source, document, span) = place.locate()?;
+        let bytes = |place: &Location| {
+            let (source, document, span) = place.resolve_span()?;
             Some((source.path().to_owned(), document, span))
         };
         self.pointer() == other.pointer()
@@ -163,12 +163,12 @@ impl Place {
     }
 
     /// Whether two places are the same field of the very same object.
-    fn is_handle_of(&self, other: &Place) -> bool {
+    fn ptr_eq(&self, other: &Location) -> bool {
         match (self, other) {
             (
-                Place::Field { object, pointer, key },
-                Place::Field { object: other, pointer: way, key: named },
-            ) => object.is_handle_of(other) && pointer == way && key == named,
+                Location::Field { object, pointer, key },
+                Location::Field { object: other, pointer: way, key: named },
+            ) => object.ptr_eq(other) && pointer == way && key == named,
             _ => false,
         }
     }
@@ -178,7 +178,7 @@ impl Place {
 #[derive(Clone, Debug)]
 pub struct Related {
     /// Where.
-    pub place: Place,
+    pub location: Location,
     /// What is there.
     pub message: String,
 }
@@ -191,11 +191,11 @@ pub struct Finding {
     /// After configuration.
     pub severity: Severity,
     /// Who refuses the object for this, if anybody does.
-    pub refused_by: Option<Authority>,
+    pub rejected_by: Option<Authority>,
     /// Whether it holds only until another object is made, which may be applied a moment later.
-    pub awaits: bool,
+    pub may_be_transient: bool,
     /// Where.
-    pub place: Place,
+    pub location: Location,
     /// What is wrong.
     pub message: String,
     /// What to do.
@@ -205,13 +205,13 @@ pub struct Finding {
     /// The repair.
     pub fix: Option<Fix>,
     /// What the budgets that it speaks of allow in a week.
-    pub week: Option<Box<Week>>,
+    pub schedule_grid: Option<Box<Week>>,
 }
 
 impl Finding {
     /// Sets the help line.
     pub fn help(&mut self, text: impl Into<String>) -> &mut Finding {
-        self.help = Some(fitted(text.into()));
+        self.help = Some(fit_to_limit(text.into()));
         self
     }
 
@@ -219,27 +219,27 @@ impl Finding {
     pub fn severity(&mut self, severity: Severity) -> &mut Finding {
         self.severity = severity;
         if severity < Severity::Error {
-            self.refused_by = None;
+            self.rejected_by = None;
         }
         self
     }
 
     /// Says who refuses the object for this: one of the rule's own list, or nobody.
-    pub fn refused_by(&mut self, authority: Option<Authority>) -> &mut Finding {
-        debug_assert!(authority.is_none_or(|a| self.rule.refused_by.contains(&a)));
-        self.refused_by = authority;
+    pub fn rejected_by(&mut self, authority: Option<Authority>) -> &mut Finding {
+        debug_assert!(authority.is_none_or(|a| self.rule.rejected_by.contains(&a)));
+        self.rejected_by = authority;
         self
     }
 
     /// Says that it holds only until another object is made.
-    pub fn awaiting(&mut self) -> &mut Finding {
-        self.awaits = true;
+    pub fn may_be_transient(&mut self) -> &mut Finding {
+        self.may_be_transient = true;
         self
     }
 
     /// Points at the key rather than the value.
     pub fn at_key(&mut self) -> &mut Finding {
-        if let Place::Field { key, .. } = &mut self.place {
+        if let Location::Field { key, .. } = &mut self.location {
             *key = true;
         }
         self
@@ -247,7 +247,7 @@ impl Finding {
 
     /// Adds another place.
     pub fn related(&mut self, object: &Object, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
-        self.related.push(Related { place: Place::of(object, node), message: message.into() });
+        self.related.push(Related { location: Location::of(object, node), message: message.into() });
         self
     }
 
@@ -258,33 +258,34 @@ impl Finding {
     }
 
     /// Sets the week that reports draw.
-    pub fn week(&mut self, week: Week) -> &mut Finding {
-        self.week = Some(Box::new(week));
+    pub fn schedule_grid(&mut self, week: Week) -> &mut Finding {
+        self.schedule_grid = Some(Box::new(week));
         self
     }
 
     /// Whether two findings are one to who reads them: the same words of the same places.
     #[must_use]
-    pub fn reads_as(&self, other: &Finding) -> bool {
-        let related = |(a, b): (&Related, &Related)| a.message == b.message && a.place.reads_as(&b.place);
+    pub fn renders_equal(&self, other: &Finding) -> bool {
+        let related =
+            |(a, b): (&Related, &Related)| a.message == b.message && a.location.renders_equal(&b.location);
         self.rule.id == other.rule.id
             && self.severity == other.severity
-            && self.refused_by == other.refused_by
+            && self.rejected_by == other.rejected_by
             && self.message == other.message
             && self.help == other.help
             && self.fix == other.fix
-            && self.week == other.week
-            && self.place.reads_as(&other.place)
+            && self.schedule_grid == other.schedule_grid
+            && self.location.renders_equal(&other.location)
             && self.related.len() == other.related.len()
             && self.related.iter().zip(&other.related).all(related)
     }
 
     /// Whether the places of two findings that read the same are in the very same objects, so that
     /// one is as good as the other.
-    pub(crate) fn is_as_good_as(&self, other: &Finding) -> bool {
-        self.place.is_handle_of(&other.place)
+    pub(crate) fn locations_ptr_eq(&self, other: &Finding) -> bool {
+        self.location.ptr_eq(&other.location)
             && self.related.len() == other.related.len()
-            && (self.related.iter().zip(&other.related)).all(|(a, b)| a.place.is_handle_of(&b.place))
+            && (self.related.iter().zip(&other.related)).all(|(a, b)| a.location.ptr_eq(&b.location))
     }
 
     /// A name for the finding that survives edits elsewhere in the file: 16 hexadecimal digits
@@ -293,8 +294,8 @@ impl Finding {
     pub fn fingerprint(&self) -> String {
         let mut hash = Fnv::new();
         hash.write(self.rule.id);
-        match &self.place {
-            Place::Field { object, pointer, .. } => {
+        match &self.location {
+            Location::Field { object, pointer, .. } => {
                 let id = object.id();
                 hash.write(&id.group);
                 hash.write(&id.kind);
@@ -307,7 +308,7 @@ impl Finding {
                             node = node.index(index);
                             let name = ["name", "key", "containerPort", "type"]
                                 .iter()
-                                .find_map(|k| node.get(k).quantity_text());
+                                .find_map(|k| node.get(k).string_or_number());
                             match name {
                                 Some(name) => hash.write(&name),
                                 None => hash.write(step),
@@ -321,7 +322,7 @@ impl Finding {
                 }
                 hash.write(&node.to_json().to_string());
             }
-            Place::Text { source, span, .. } => {
+            Location::Text { source, span, .. } => {
                 hash.write(source.path());
                 let text = source.text();
                 hash.write(text.get(span.start as usize..span.end as usize).unwrap_or_default());
@@ -349,14 +350,14 @@ impl Fnv {
 }
 
 /// A text as messages show it: cut where it is long, so that the message stays one.
-pub(crate) fn shown(text: &str) -> std::borrow::Cow<'_, str> {
-    const LONGEST: usize = 44;
+pub(crate) fn ellipsize(text: &str) -> std::borrow::Cow<'_, str> {
+    const MAX_CHARS: usize = 44;
     let one_line = !text.contains(['\n', '\r', '\t']);
-    if one_line && text.chars().count() <= LONGEST {
+    if one_line && text.chars().count() <= MAX_CHARS {
         return text.into();
     }
     let mut short: String =
-        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST - 1).collect();
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_CHARS - 1).collect();
     short.push('…');
     short.into()
 }

@@ -2,13 +2,13 @@
 //! warnings there. What is quoted in backticks is shortened until the sentence around it fits.
 
 /// The most characters of a message or a help.
-pub(crate) const LINE: usize = 120;
+pub(crate) const MAX_MESSAGE_CHARS: usize = 120;
 /// Below this many characters a name tells nothing.
-const SHORTEST: usize = 8;
+const MIN_QUOTE_CHARS: usize = 8;
 
 /// The text as a line: as it is where it is short, else with its longest quotes cut.
-pub(crate) fn fitted(text: String) -> String {
-    if text.chars().count() <= LINE {
+pub(crate) fn fit_to_limit(text: String) -> String {
+    if text.chars().count() <= MAX_MESSAGE_CHARS {
         return text;
     }
     // What stands at odd places is quoted. An odd number of backticks quotes nothing for sure.
@@ -22,8 +22,8 @@ pub(crate) fn fitted(text: String) -> String {
         };
         lengths.iter().enumerate().map(length).sum::<usize>() + parts.len() - 1
     };
-    let most = (SHORTEST..LINE).rev().find(|most| total(*most) <= LINE);
-    let most = most.unwrap_or(SHORTEST);
+    let most = (MIN_QUOTE_CHARS..MAX_MESSAGE_CHARS).rev().find(|most| total(*most) <= MAX_MESSAGE_CHARS);
+    let most = most.unwrap_or(MIN_QUOTE_CHARS);
     let mut out: Vec<String> = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         if quoted(at) && lengths[at] > most {
@@ -33,15 +33,15 @@ pub(crate) fn fitted(text: String) -> String {
             out.push((*part).to_owned());
         }
     }
-    cut(out.join("`"))
+    truncate(out.join("`"))
 }
 
 /// Without its end where it is still too long.
-fn cut(text: String) -> String {
-    if text.chars().count() <= LINE {
+fn truncate(text: String) -> String {
+    if text.chars().count() <= MAX_MESSAGE_CHARS {
         return text;
     }
-    let mut out: String = text.chars().take(LINE - 1).collect();
+    let mut out: String = text.chars().take(MAX_MESSAGE_CHARS - 1).collect();
     // Half a name in backticks would be taken for a whole one.
     if out.matches('`').count() % 2 == 1
         && let Some(at) = out.rfind('`')
@@ -53,10 +53,10 @@ fn cut(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{LINE, fitted};
+    use super::{MAX_MESSAGE_CHARS, fit_to_limit};
 
     fn fit(text: &str) -> String {
-        fitted(text.to_owned())
+        fit_to_limit(text.to_owned())
     }
 
     #[test]
@@ -64,7 +64,7 @@ mod tests {
         let (a, b) = ("a".repeat(70), "b".repeat(40));
         let text = format!("pool `{a}` has no taint for `{b}`, and takes `gpu` pods");
         let line = fit(&text);
-        assert!((LINE - 1..=LINE).contains(&line.chars().count()), "{line}");
+        assert!((MAX_MESSAGE_CHARS - 1..=MAX_MESSAGE_CHARS).contains(&line.chars().count()), "{line}");
         assert!(line.starts_with("pool `aaaa"), "{line}");
         assert!(line.ends_with("b…`, and takes `gpu` pods"), "{line}");
         assert_eq!(fit(&line), line);
@@ -79,7 +79,7 @@ mod tests {
         let text = format!("{} `{}`", "a".repeat(112), "b".repeat(60));
         assert_eq!(fit(&text), format!("{}…", "a".repeat(112)));
         for text in ["`".repeat(300), "x".repeat(300), format!("`{}", "x".repeat(300))] {
-            assert!(fit(&text).chars().count() <= LINE, "{text}");
+            assert!(fit(&text).chars().count() <= MAX_MESSAGE_CHARS, "{text}");
         }
     }
 }

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::cluster::objects::Index;
 use crate::kind::Kind;
-use crate::lint::finding::{Finding, Place, Severity};
+use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::fix::Safety;
-use crate::lint::message::fitted;
+use crate::lint::message::fit_to_limit;
 use crate::lint::settings::{RuleSettings, Settings, find_rule};
 use crate::object::Object;
 use crate::platform::Platform;
@@ -91,7 +91,7 @@ impl Group {
 impl Group {
     /// What its rules are about, in a line.
     #[must_use]
-    pub fn about(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Group::Manifest => "reading: YAML, fields and values of each kind, by API version",
             Group::Migration => "APIs, labels and metrics of older Karpenter, KEDA and Kubernetes",
@@ -116,7 +116,7 @@ pub struct Param {
     /// The key beside `severity`.
     pub name: &'static str,
     /// What it does, with its unit.
-    pub about: &'static str,
+    pub description: &'static str,
     /// Its type and default.
     pub default: ParamDefault,
 }
@@ -162,7 +162,7 @@ impl Authority {
 
     /// The name that people read.
     #[must_use]
-    pub fn title(self) -> &'static str {
+    pub fn display_name(self) -> &'static str {
         match self {
             Authority::ApiServer => "the API server",
             Authority::KedaAdmission => "KEDA's admission webhook",
@@ -177,18 +177,18 @@ pub enum Check {
     /// Asked about every object of the rule's kinds.
     Object(fn(&Object, &mut Context<'_>)),
     /// Asked likewise, after all the others: it reports what no rule of its own name has reported.
-    Residual(fn(&Object, &mut Context<'_>)),
+    CatchAll(fn(&Object, &mut Context<'_>)),
     /// The reader itself, or the suppressions, report it.
-    Reader,
+    Builtin,
 }
 
 impl Check {
     /// The function that is asked about an object.
     #[must_use]
-    pub fn of_objects(self) -> Option<fn(&Object, &mut Context<'_>)> {
+    pub fn object_check(self) -> Option<fn(&Object, &mut Context<'_>)> {
         match self {
-            Check::Object(check) | Check::Residual(check) => Some(check),
-            Check::Reader => None,
+            Check::Object(check) | Check::CatchAll(check) => Some(check),
+            Check::Builtin => None,
         }
     }
 }
@@ -212,7 +212,7 @@ pub struct Rule {
     /// Who refuses what the rule finds; empty where everybody takes it. With exactly one entry
     /// each of its errors claims that refusal; with several a finding says whose
     /// ([`Finding::refused_by`]).
-    pub refused_by: &'static [Authority],
+    pub rejected_by: &'static [Authority],
     /// The safety of the fix it may offer.
     pub fix: Option<Safety>,
     /// The manual: the head of the rule's own file.
@@ -264,8 +264,8 @@ impl Rule {
     }
 
     /// The authority whose refusal every error of the rule claims.
-    pub(crate) fn only_authority(&self) -> Option<Authority> {
-        match self.refused_by {
+    pub(crate) fn sole_authority(&self) -> Option<Authority> {
+        match self.rejected_by {
             [one] if self.severity == Severity::Error => Some(*one),
             _ => None,
         }
@@ -286,8 +286,8 @@ pub struct Context<'a> {
     rule_settings: &'a RuleSettings,
     index: &'a Index,
     findings: &'a mut Vec<Finding>,
-    discarded: Option<Finding>,
-    leans: Cell<bool>,
+    dropped: Option<Finding>,
+    reads_earlier_findings: Cell<bool>,
 }
 
 impl<'a> Context<'a> {
@@ -306,8 +306,8 @@ impl<'a> Context<'a> {
             rule_settings,
             index,
             findings,
-            discarded: None,
-            leans: Cell::new(false),
+            dropped: None,
+            reads_earlier_findings: Cell::new(false),
         }
     }
 
@@ -317,17 +317,17 @@ impl<'a> Context<'a> {
         let finding = Finding {
             rule: self.rule,
             severity: self.rule.severity,
-            refused_by: self.rule.only_authority(),
-            awaits: false,
-            place: Place::of(self.object, node),
-            message: fitted(message.into()),
+            rejected_by: self.rule.sole_authority(),
+            may_be_transient: false,
+            location: Location::of(self.object, node),
+            message: fit_to_limit(message.into()),
             help: None,
             related: Vec::new(),
             fix: None,
-            week: None,
+            schedule_grid: None,
         };
-        if node.is_absent() && (self.object.is_partial() || self.object.awaits_patch()) {
-            return self.discarded.insert(finding);
+        if node.is_absent() && (self.object.is_partial() || self.object.is_patched_by_kustomize()) {
+            return self.dropped.insert(finding);
         }
         self.findings.push(finding);
         self.findings.last_mut().expect("a finding was pushed just now")
@@ -335,32 +335,32 @@ impl<'a> Context<'a> {
 
     /// Whether another rule judges this object.
     #[must_use]
-    pub(crate) fn is_on(&self, id: &str) -> bool {
+    pub(crate) fn is_rule_enabled(&self, id: &str) -> bool {
         let path = self.object.origin().map(|o| o.source.scope());
         find_rule(id)
             .is_some_and(|rule| self.settings.rule(rule, path, Some(self.object)).enabled != Some(false))
     }
 
     /// Where earlier rules, or one of them, have claimed that somebody refuses this object.
-    pub(crate) fn refusals(&self, id: Option<&str>) -> impl Iterator<Item = &Pointer> {
-        self.leans.set(true);
+    pub(crate) fn earlier_rejections(&self, id: Option<&str>) -> impl Iterator<Item = &Pointer> {
+        self.reads_earlier_findings.set(true);
         self.findings
             .iter()
-            .filter(move |f| f.refused_by.is_some() && id.is_none_or(|id| f.rule.id == id))
-            .filter_map(|f| f.place.pointer())
+            .filter(move |f| f.rejected_by.is_some() && id.is_none_or(|id| f.rule.id == id))
+            .filter_map(|f| f.location.pointer())
     }
 
     /// Whether the rule has looked at what others found.
-    pub(crate) fn leans(&self) -> bool {
-        self.leans.get()
+    pub(crate) fn reads_earlier_findings(&self) -> bool {
+        self.reads_earlier_findings.get()
     }
 
     /// Where an earlier rule has claimed that the API server refuses this object.
-    pub(crate) fn server_refusals(&self, id: &str) -> impl Iterator<Item = &Pointer> {
+    pub(crate) fn earlier_server_rejections(&self, id: &str) -> impl Iterator<Item = &Pointer> {
         self.findings
             .iter()
-            .filter(move |f| f.refused_by == Some(Authority::ApiServer) && f.rule.id == id)
-            .filter_map(|f| f.place.pointer())
+            .filter(move |f| f.rejected_by == Some(Authority::ApiServer) && f.rule.id == id)
+            .filter_map(|f| f.location.pointer())
     }
 
     /// The other objects.

@@ -34,7 +34,7 @@ pub struct RuleSettings {
 impl RuleSettings {
     /// What is set here, and from `below` where nothing is.
     #[must_use]
-    pub fn over(&self, below: &RuleSettings) -> RuleSettings {
+    pub fn merged_over(&self, below: &RuleSettings) -> RuleSettings {
         let mut params = below.params.clone();
         params.extend(self.params.iter().map(|(k, v)| (k.clone(), v.clone())));
         RuleSettings {
@@ -75,20 +75,20 @@ impl RuleSettings {
 #[derive(Clone, Debug, Default)]
 pub struct Override {
     /// Globs of paths as they are reported.
-    pub paths: Patterns,
+    pub paths: Globs,
     /// Globs of namespaces.
-    pub namespaces: Patterns,
+    pub namespaces: Globs,
     /// Kinds, exact.
     pub kinds: Vec<String>,
     /// Globs of names.
-    pub names: Patterns,
+    pub names: Globs,
     /// What is set, by rule id.
     pub rules: BTreeMap<String, RuleSettings>,
 }
 
 impl Override {
     fn matches(&self, path: Option<&str>, object: Option<&Object>) -> bool {
-        let field = |patterns: &Patterns, value: Option<&str>| {
+        let field = |patterns: &Globs, value: Option<&str>| {
             patterns.is_empty() || value.is_some_and(|v| patterns.matches(v))
         };
         let id = object.map(Object::id);
@@ -101,25 +101,25 @@ impl Override {
 
 /// A list of globs.
 #[derive(Clone, Debug, Default)]
-pub struct Patterns {
+pub struct Globs {
     set: Option<GlobSet>,
 }
 
-impl Patterns {
+impl Globs {
     /// Compiles globs; the error names the first one that is none.
     ///
     /// # Errors
     /// The glob and what is wrong with it.
-    pub fn new(globs: &[String]) -> Result<Patterns, String> {
+    pub fn new(globs: &[String]) -> Result<Globs, String> {
         if globs.is_empty() {
-            return Ok(Patterns::default());
+            return Ok(Globs::default());
         }
         let mut builder = GlobSetBuilder::new();
         for glob in globs {
             builder.add(Glob::new(glob).map_err(|e| e.to_string())?);
         }
         let set = builder.build().map_err(|e| e.to_string())?;
-        Ok(Patterns { set: Some(set) })
+        Ok(Globs { set: Some(set) })
     }
 
     /// Whether there is no glob.
@@ -182,7 +182,7 @@ pub struct Settings {
     /// Not these rules or groups.
     pub ignore_rules: Vec<String>,
     /// Paths that are not read.
-    pub ignore_paths: Patterns,
+    pub ignore_paths: Globs,
     /// The input is everything there is.
     pub complete: bool,
     /// Whether suppressions count.
@@ -202,7 +202,7 @@ impl Default for Settings {
             overrides: Vec::new(),
             select: Vec::new(),
             ignore_rules: Vec::new(),
-            ignore_paths: Patterns::default(),
+            ignore_paths: Globs::default(),
             complete: false,
             suppressions: true,
             today: None,
@@ -220,7 +220,7 @@ impl Settings {
             if let Some(set) = over.rules.get(rule.id)
                 && over.matches(path, object)
             {
-                settings = set.over(&settings);
+                settings = set.merged_over(&settings);
             }
         }
         let named =

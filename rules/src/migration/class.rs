@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::draft::Draft;
+use super::draft::PatchBuilder;
 use super::selector::terms;
-use super::{Reason, kubelet, name_is_free};
+use super::{ConversionError, kubelet, name_is_free};
 use crate::cluster::objects::Index;
 use crate::kind::Kind;
 use crate::lint::fix::Fix;
@@ -16,19 +16,19 @@ const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
 const UBUNTU: &str = "Ubuntu is no AMI family any more: choose `amiSelectorTerms` and a block device by hand";
 
 /// An AWSNodeTemplate.
-pub(super) fn node_template(object: &Object, index: &Index) -> Result<Fix, Reason> {
+pub(super) fn node_template(object: &Object, index: &Index) -> Result<Fix, ConversionError> {
     name_is_free(object, Kind::EC2_NODE_CLASS, index)?;
-    let mut draft = Draft::new(object)?;
+    let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.k8s.aws/v1"))?;
     draft.set(&["kind"], json!("EC2NodeClass"))?;
     settings(&mut draft)?;
-    take_kubelet(&mut draft, object, index)?;
-    Ok(draft.finish("convert it to an EC2NodeClass; check its role, AMI and metadata options"))
+    adopt_kubelet(&mut draft, object, index)?;
+    Ok(draft.into_fix("convert it to an EC2NodeClass; check its role, AMI and metadata options"))
 }
 
 /// An EC2NodeClass of v1beta1.
-pub(super) fn node_class(object: &Object, index: &Index) -> Result<Fix, Reason> {
-    let mut draft = Draft::new(object)?;
+pub(super) fn node_class(object: &Object, index: &Index) -> Result<Fix, ConversionError> {
+    let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.k8s.aws/v1"))?;
     let family = draft.text(&["spec", "amiFamily"]).map(str::to_owned);
     if family.as_deref() == Some("Ubuntu") {
@@ -48,12 +48,16 @@ pub(super) fn node_class(object: &Object, index: &Index) -> Result<Fix, Reason> 
     if draft.get(hops).is_none() {
         draft.set(hops, json!(2))?;
     }
-    take_kubelet(&mut draft, object, index)?;
-    Ok(draft.finish("convert it to v1; check its AMI and metadata options"))
+    adopt_kubelet(&mut draft, object, index)?;
+    Ok(draft.into_fix("convert it to v1; check its AMI and metadata options"))
 }
 
 /// The class of what a Provisioner wrote inline under `spec.provider`.
-pub(super) fn inline(name: &str, provider: &Value, kubelet: &Map<String, Value>) -> Result<Value, Reason> {
+pub(super) fn inline(
+    name: &str,
+    provider: &Value,
+    kubelet: &Map<String, Value>,
+) -> Result<Value, ConversionError> {
     let mut spec = provider.as_object().cloned().unwrap_or_default();
     spec.remove("apiVersion");
     spec.remove("kind");
@@ -66,7 +70,7 @@ pub(super) fn inline(name: &str, provider: &Value, kubelet: &Map<String, Value>)
     let Some(object) = Object::from_json(&object) else {
         return Err("`spec.provider` cannot be read".into());
     };
-    let mut draft = Draft::new(&object)?;
+    let mut draft = PatchBuilder::new(&object)?;
     settings(&mut draft)?;
     if !kubelet.is_empty() {
         draft.set(&["spec", "kubelet"], Value::Object(kubelet.clone()))?;
@@ -75,7 +79,7 @@ pub(super) fn inline(name: &str, provider: &Value, kubelet: &Map<String, Value>)
 }
 
 /// What AWSNodeTemplate and `spec.provider` have in common.
-fn settings(draft: &mut Draft) -> Result<(), Reason> {
+fn settings(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     for field in ["launchTemplate", "launchTemplateName"] {
         if draft.get(&["spec", field]).is_some() {
             return Err(format!(
@@ -101,7 +105,7 @@ fn settings(draft: &mut Draft) -> Result<(), Reason> {
     Ok(())
 }
 
-fn amis(draft: &mut Draft) -> Result<(), Reason> {
+fn amis(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     let family = draft.text(&["spec", "amiFamily"]).unwrap_or("AL2");
     let family = family.to_owned();
     if family == "Ubuntu" {
@@ -127,12 +131,12 @@ fn amis(draft: &mut Draft) -> Result<(), Reason> {
 
 /// Gives a field of the `spec` another name and value. As a move it keeps its place in the file,
 /// and the comment above it.
-fn rewrite(draft: &mut Draft, old: &str, new: &str, value: Value) -> Result<(), Reason> {
+fn rewrite(draft: &mut PatchBuilder, old: &str, new: &str, value: Value) -> Result<(), ConversionError> {
     let (from, to) = (&["spec", old], &["spec", new]);
     if draft.get(to).is_some() {
         return Err(format!("`spec.{old}` and `spec.{new}` are both written: keep one"));
     }
-    draft.relocate(from, to)?;
+    draft.move_to(from, to)?;
     draft.set(to, value)
 }
 
@@ -143,13 +147,13 @@ fn alias(family: &str, version: &str) -> Option<String> {
 }
 
 /// Takes in the kubelet settings that all pools of the class agree on.
-fn take_kubelet(draft: &mut Draft, object: &Object, index: &Index) -> Result<(), Reason> {
+fn adopt_kubelet(draft: &mut PatchBuilder, object: &Object, index: &Index) -> Result<(), ConversionError> {
     let path = &["spec", "kubelet"];
-    let Some(wish) = index.views().kubelets().of(object.name()) else {
+    let Some(wish) = index.views().kubelets().agreed(object.name()) else {
         return Ok(());
     };
     match draft.get(path) {
-        Some(own) if kubelet::wish_of(own) != *wish => {
+        Some(own) if kubelet::kubelet_settings(own) != *wish => {
             Err("`spec.kubelet` differs from what its pools say: keep one of them".into())
         }
         Some(_) => Ok(()),

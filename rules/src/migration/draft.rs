@@ -5,50 +5,50 @@
 
 use serde_json::{Map, Value};
 
-use super::Reason;
+use super::ConversionError;
 use crate::lint::fix::{Fix, Operation, Safety};
 use crate::object::Object;
 use crate::tree::pointer::Pointer;
 
 /// A path from the object's root.
-pub(super) type Path<'a> = &'a [&'a str];
+pub(super) type FieldPath<'a> = &'a [&'a str];
 
 /// The conversion of one object.
-pub(super) struct Draft {
+pub(super) struct PatchBuilder {
     value: Value,
     operations: Vec<Operation>,
 }
 
-fn pointer(path: Path<'_>) -> String {
+fn pointer(path: FieldPath<'_>) -> String {
     Pointer::from_steps(path.iter().copied()).to_string()
 }
 
-impl Draft {
+impl PatchBuilder {
     /// Opens a draft. Everything that conversions read is guarded: the type and the `spec`.
-    pub(super) fn new(object: &Object) -> Result<Draft, Reason> {
+    pub(super) fn new(object: &Object) -> Result<PatchBuilder, ConversionError> {
         let value = object.root().to_json();
         if !value.get("spec").is_some_and(Value::is_object) {
             return Err("it has no `spec` to convert".into());
         }
         let guard = |name: &str| Operation::Test { path: pointer(&[name]), value: value[name].clone() };
-        Ok(Draft { operations: vec![guard("apiVersion"), guard("kind"), guard("spec")], value })
+        Ok(PatchBuilder { operations: vec![guard("apiVersion"), guard("kind"), guard("spec")], value })
     }
 
     /// What stands at a path now; null counts as nothing.
-    pub(super) fn get(&self, path: Path<'_>) -> Option<&Value> {
+    pub(super) fn get(&self, path: FieldPath<'_>) -> Option<&Value> {
         path.iter().try_fold(&self.value, |at, step| at.get(step)).filter(|v| !v.is_null())
     }
 
     /// The text that stands at a path now.
-    pub(super) fn text(&self, path: Path<'_>) -> Option<&str> {
+    pub(super) fn text(&self, path: FieldPath<'_>) -> Option<&str> {
         self.get(path).and_then(Value::as_str)
     }
 
     /// Writes a value, whatever was there.
-    pub(super) fn set(&mut self, path: Path<'_>, value: Value) -> Result<(), Reason> {
-        let step = self.parent(path)?;
+    pub(super) fn set(&mut self, path: FieldPath<'_>, value: Value) -> Result<(), ConversionError> {
+        let step = self.ensure_parent(path)?;
         let Some(map) = self.map_mut(&path[..path.len() - 1]) else {
-            return Err(no_map(path));
+            return Err(not_a_map(path));
         };
         let old = map.insert(step.to_owned(), value.clone());
         if old.as_ref() == Some(&value) {
@@ -63,7 +63,7 @@ impl Draft {
     }
 
     /// Takes away what stands at a path, null as well.
-    pub(super) fn remove(&mut self, path: Path<'_>) {
+    pub(super) fn remove(&mut self, path: FieldPath<'_>) {
         let Some((step, parent)) = path.split_last() else {
             return;
         };
@@ -74,7 +74,7 @@ impl Draft {
 
     /// Moves what stands at a path. Nothing there: nothing happens. Something at the target: the
     /// object was converted by halves, and a person has to say which value is meant.
-    pub(super) fn relocate(&mut self, from: Path<'_>, to: Path<'_>) -> Result<(), Reason> {
+    pub(super) fn move_to(&mut self, from: FieldPath<'_>, to: FieldPath<'_>) -> Result<(), ConversionError> {
         if self.get(from).is_none() {
             self.remove(from);
             return Ok(());
@@ -83,7 +83,7 @@ impl Draft {
             return Err(format!("`{}` and `{}` are both written: keep one", from.join("."), to.join(".")));
         }
         self.remove(to);
-        self.parent(to)?;
+        self.ensure_parent(to)?;
         let Some((step, parent)) = from.split_last() else {
             return Ok(());
         };
@@ -100,7 +100,7 @@ impl Draft {
     }
 
     /// Appends an item to a list that is there.
-    pub(super) fn push(&mut self, list: Path<'_>, item: Value) {
+    pub(super) fn push(&mut self, list: FieldPath<'_>, item: Value) {
         let items = self.value.pointer_mut(&pointer(list)).and_then(Value::as_array_mut);
         if let Some(items) = items {
             items.push(item.clone());
@@ -109,14 +109,14 @@ impl Draft {
     }
 
     /// Makes the maps above a path that are missing, with one operation, and gives the last step.
-    fn parent<'p>(&mut self, path: Path<'p>) -> Result<&'p str, Reason> {
+    fn ensure_parent<'p>(&mut self, path: FieldPath<'p>) -> Result<&'p str, ConversionError> {
         let Some((last, parents)) = path.split_last() else {
-            return Err(no_map(path));
+            return Err(not_a_map(path));
         };
         let written =
             (0..=parents.len()).rev().find(|n| self.get(&parents[..*n]).is_some()).unwrap_or_default();
         if self.get(&parents[..written]).is_some_and(|v| !v.is_object()) {
-            return Err(no_map(path));
+            return Err(not_a_map(path));
         }
         if written < parents.len() {
             let mut value = Value::Object(Map::new());
@@ -136,7 +136,7 @@ impl Draft {
         Ok(last)
     }
 
-    fn map_mut(&mut self, path: Path<'_>) -> Option<&mut Map<String, Value>> {
+    fn map_mut(&mut self, path: FieldPath<'_>) -> Option<&mut Map<String, Value>> {
         path.iter().try_fold(&mut self.value, |at, step| at.get_mut(step)).and_then(Value::as_object_mut)
     }
 
@@ -146,13 +146,13 @@ impl Draft {
     }
 
     /// The fix: what moves between APIs is never applied unseen.
-    pub(super) fn finish(self, title: impl Into<String>) -> Fix {
+    pub(super) fn into_fix(self, title: impl Into<String>) -> Fix {
         let mut fix = Fix::new(title, Safety::Unsafe);
         fix.operations = self.operations;
         fix
     }
 }
 
-fn no_map(path: Path<'_>) -> Reason {
+fn not_a_map(path: FieldPath<'_>) -> ConversionError {
     format!("`{}` cannot be written here", path.join("."))
 }

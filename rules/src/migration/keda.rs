@@ -2,22 +2,22 @@
 
 use serde_json::json;
 
-use super::Reason;
-use super::draft::Draft;
+use super::ConversionError;
+use super::draft::PatchBuilder;
 use crate::lint::fix::Fix;
 use crate::object::Object;
 
 const API_VERSION: &str = "keda.sh/v1alpha1";
 
 /// The fix that makes a KEDA 2 object. One with `scaleType: job` becomes a ScaledJob.
-pub(crate) fn convert(object: &Object) -> Result<Fix, Reason> {
+pub(crate) fn convert(object: &Object) -> Result<Fix, ConversionError> {
     if object.is_partial() {
         return Err("convert the base first, then write the patch against its new paths".into());
     }
-    let mut draft = Draft::new(object)?;
+    let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!(API_VERSION))?;
     if object.id().kind != "ScaledObject" {
-        return Ok(draft.finish("move it to `keda.sh`"));
+        return Ok(draft.into_fix("move it to `keda.sh`"));
     }
     let scale_type = draft.text(&["spec", "scaleType"]).map(str::to_owned);
     match scale_type.as_deref() {
@@ -30,7 +30,7 @@ pub(crate) fn convert(object: &Object) -> Result<Fix, Reason> {
             for field in ["scaleType", "cooldownPeriod", "minReplicaCount"] {
                 draft.remove(&["spec", field]);
             }
-            Ok(draft.finish("make it a ScaledJob; check each trigger's keys against KEDA 2"))
+            Ok(draft.into_fix("make it a ScaledJob; check each trigger's keys against KEDA 2"))
         }
         None if draft.get(&["spec", "scaleType"]).is_some() => {
             Err("a placeholder hides `spec.scaleType`".into())
@@ -38,9 +38,9 @@ pub(crate) fn convert(object: &Object) -> Result<Fix, Reason> {
         Some("deployment") | None => {
             draft.remove(&["spec", "scaleType"]);
             for (old, new) in [("deploymentName", "name"), ("containerName", "envSourceContainerName")] {
-                draft.relocate(&["spec", "scaleTargetRef", old], &["spec", "scaleTargetRef", new])?;
+                draft.move_to(&["spec", "scaleTargetRef", old], &["spec", "scaleTargetRef", new])?;
             }
-            Ok(draft.finish("move it to `keda.sh`; check each trigger's keys against KEDA 2"))
+            Ok(draft.into_fix("move it to `keda.sh`; check each trigger's keys against KEDA 2"))
         }
         Some(other) => Err(format!("KEDA 1 knew no `scaleType: {other}`")),
     }

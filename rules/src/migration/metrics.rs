@@ -11,13 +11,13 @@ use crate::platform::Version;
 
 /// What became of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum MetricChange {
     /// Another name, the same labels.
     Renamed(&'static str),
     /// Another name, and other labels.
     Replaced(&'static str),
     /// Gone; the text says what comes near.
-    Gone(&'static str),
+    Removed(&'static str),
 }
 
 /// The two kinds that hold rules for Prometheus.
@@ -32,116 +32,128 @@ const NOTHING: &str = "nothing stands in for it";
 const V1: Version = Version::new(1, 0);
 
 /// By name, for the binary search: name, first version without it, what became of it.
-const METRICS: &[(&str, Version, Fate)] = &[
+const METRICS: &[(&str, Version, MetricChange)] = &[
     (
         "karpenter_cloudprovider_instance_type_price_estimate",
         V1,
-        Fate::Replaced("karpenter_cloudprovider_instance_type_offering_price_estimate"),
+        MetricChange::Replaced("karpenter_cloudprovider_instance_type_offering_price_estimate"),
     ),
-    ("karpenter_consistency_errors", V1, Fate::Gone(NOTHING)),
+    ("karpenter_consistency_errors", V1, MetricChange::Removed(NOTHING)),
     (
         "karpenter_disruption_actions_performed_total",
         V1,
-        Fate::Replaced("karpenter_voluntary_disruption_decisions_total"),
+        MetricChange::Replaced("karpenter_voluntary_disruption_decisions_total"),
     ),
     (
         "karpenter_disruption_budgets_allowed_disruptions",
         V1,
-        Fate::Replaced("karpenter_nodepools_allowed_disruptions"),
+        MetricChange::Replaced("karpenter_nodepools_allowed_disruptions"),
     ),
     (
         "karpenter_disruption_consolidation_timeouts_total",
         V1,
-        Fate::Replaced("karpenter_voluntary_disruption_consolidation_timeouts_total"),
+        MetricChange::Replaced("karpenter_voluntary_disruption_consolidation_timeouts_total"),
     ),
     (
         "karpenter_disruption_eligible_nodes",
         V1,
-        Fate::Replaced("karpenter_voluntary_disruption_eligible_nodes"),
+        MetricChange::Replaced("karpenter_voluntary_disruption_eligible_nodes"),
     ),
     (
         "karpenter_disruption_evaluation_duration_seconds",
         V1,
-        Fate::Replaced("karpenter_voluntary_disruption_decision_evaluation_duration_seconds"),
+        MetricChange::Replaced("karpenter_voluntary_disruption_decision_evaluation_duration_seconds"),
     ),
-    ("karpenter_disruption_pods_disrupted_total", V1, Fate::Gone(NOTHING)),
-    ("karpenter_disruption_queue_depth", V1, Fate::Gone(NOTHING)),
+    ("karpenter_disruption_pods_disrupted_total", V1, MetricChange::Removed(NOTHING)),
+    ("karpenter_disruption_queue_depth", V1, MetricChange::Removed(NOTHING)),
     (
         "karpenter_disruption_replacement_nodeclaim_failures_total",
         V1,
-        Fate::Replaced("karpenter_voluntary_disruption_queue_failures_total"),
+        MetricChange::Replaced("karpenter_voluntary_disruption_queue_failures_total"),
     ),
-    ("karpenter_disruption_replacement_nodeclaim_initialized_seconds", V1, Fate::Gone(NOTHING)),
-    ("karpenter_interruption_actions_performed", V1, Fate::Gone(NOTHING)),
+    ("karpenter_disruption_replacement_nodeclaim_initialized_seconds", V1, MetricChange::Removed(NOTHING)),
+    ("karpenter_interruption_actions_performed", V1, MetricChange::Removed(NOTHING)),
     (
         "karpenter_interruption_deleted_messages",
         V1,
-        Fate::Renamed("karpenter_interruption_deleted_messages_total"),
+        MetricChange::Renamed("karpenter_interruption_deleted_messages_total"),
     ),
     (
         "karpenter_interruption_message_latency_time_seconds",
         V1,
-        Fate::Renamed("karpenter_interruption_message_queue_duration_seconds"),
+        MetricChange::Renamed("karpenter_interruption_message_queue_duration_seconds"),
     ),
     (
         "karpenter_interruption_received_messages",
         V1,
-        Fate::Renamed("karpenter_interruption_received_messages_total"),
+        MetricChange::Renamed("karpenter_interruption_received_messages_total"),
     ),
-    ("karpenter_nodeclaims_created", V1, Fate::Renamed("karpenter_nodeclaims_created_total")),
-    ("karpenter_nodeclaims_disrupted", V1, Fate::Renamed("karpenter_nodeclaims_disrupted_total")),
-    ("karpenter_nodeclaims_drifted", V1, Fate::Gone(LIFE)),
-    ("karpenter_nodeclaims_drifted_total", V1, Fate::Gone(LIFE)),
-    ("karpenter_nodeclaims_initialized", V1, Fate::Gone(LIFE)),
-    ("karpenter_nodeclaims_initialized_total", V1, Fate::Gone(LIFE)),
-    ("karpenter_nodeclaims_launched", V1, Fate::Gone(LIFE)),
-    ("karpenter_nodeclaims_launched_total", V1, Fate::Gone(LIFE)),
-    ("karpenter_nodeclaims_registered", V1, Fate::Gone(LIFE)),
-    ("karpenter_nodeclaims_registered_total", V1, Fate::Gone(LIFE)),
-    ("karpenter_nodeclaims_terminated", V1, Fate::Renamed("karpenter_nodeclaims_terminated_total")),
-    ("karpenter_nodepool_limit", V1, Fate::Renamed("karpenter_nodepools_limit")),
-    ("karpenter_nodepool_usage", V1, Fate::Renamed("karpenter_nodepools_usage")),
-    ("karpenter_nodes_created", V1, Fate::Renamed("karpenter_nodes_created_total")),
-    ("karpenter_nodes_leases_deleted", V1, Fate::Renamed("karpenter_nodes_leases_deleted_total")),
-    ("karpenter_nodes_terminated", V1, Fate::Renamed("karpenter_nodes_terminated_total")),
+    ("karpenter_nodeclaims_created", V1, MetricChange::Renamed("karpenter_nodeclaims_created_total")),
+    ("karpenter_nodeclaims_disrupted", V1, MetricChange::Renamed("karpenter_nodeclaims_disrupted_total")),
+    ("karpenter_nodeclaims_drifted", V1, MetricChange::Removed(LIFE)),
+    ("karpenter_nodeclaims_drifted_total", V1, MetricChange::Removed(LIFE)),
+    ("karpenter_nodeclaims_initialized", V1, MetricChange::Removed(LIFE)),
+    ("karpenter_nodeclaims_initialized_total", V1, MetricChange::Removed(LIFE)),
+    ("karpenter_nodeclaims_launched", V1, MetricChange::Removed(LIFE)),
+    ("karpenter_nodeclaims_launched_total", V1, MetricChange::Removed(LIFE)),
+    ("karpenter_nodeclaims_registered", V1, MetricChange::Removed(LIFE)),
+    ("karpenter_nodeclaims_registered_total", V1, MetricChange::Removed(LIFE)),
+    ("karpenter_nodeclaims_terminated", V1, MetricChange::Renamed("karpenter_nodeclaims_terminated_total")),
+    ("karpenter_nodepool_limit", V1, MetricChange::Renamed("karpenter_nodepools_limit")),
+    ("karpenter_nodepool_usage", V1, MetricChange::Renamed("karpenter_nodepools_usage")),
+    ("karpenter_nodes_created", V1, MetricChange::Renamed("karpenter_nodes_created_total")),
+    ("karpenter_nodes_leases_deleted", V1, MetricChange::Renamed("karpenter_nodes_leases_deleted_total")),
+    ("karpenter_nodes_terminated", V1, MetricChange::Renamed("karpenter_nodes_terminated_total")),
     (
         "karpenter_nodes_termination_time_seconds",
         V1,
-        Fate::Renamed("karpenter_nodes_termination_duration_seconds"),
+        MetricChange::Renamed("karpenter_nodes_termination_duration_seconds"),
     ),
-    ("karpenter_pods_pods_drained_total", Version::new(1, 7), Fate::Renamed("karpenter_pods_drained_total")),
-    ("karpenter_pods_startup_time_seconds", V1, Fate::Renamed("karpenter_pods_startup_duration_seconds")),
+    (
+        "karpenter_pods_pods_drained_total",
+        Version::new(1, 7),
+        MetricChange::Renamed("karpenter_pods_drained_total"),
+    ),
+    (
+        "karpenter_pods_startup_time_seconds",
+        V1,
+        MetricChange::Renamed("karpenter_pods_startup_duration_seconds"),
+    ),
     (
         "karpenter_provisioner_scheduling_duration_seconds",
         V1,
-        Fate::Replaced("karpenter_scheduler_scheduling_duration_seconds"),
+        MetricChange::Replaced("karpenter_scheduler_scheduling_duration_seconds"),
     ),
-    ("karpenter_provisioner_scheduling_queue_depth", V1, Fate::Renamed("karpenter_scheduler_queue_depth")),
+    (
+        "karpenter_provisioner_scheduling_queue_depth",
+        V1,
+        MetricChange::Renamed("karpenter_scheduler_queue_depth"),
+    ),
     (
         "karpenter_provisioner_scheduling_simulation_duration_seconds",
         V1,
-        Fate::Renamed("karpenter_scheduler_scheduling_duration_seconds"),
+        MetricChange::Renamed("karpenter_scheduler_scheduling_duration_seconds"),
     ),
 ];
 
 /// A stale name in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stale<'a> {
+pub(crate) struct ObsoleteMetric<'a> {
     /// The name without a histogram's suffix.
     pub name: &'a str,
     /// What became of it.
-    pub fate: Fate,
+    pub change: MetricChange,
 }
 
 /// The stale names in a text, each once, in the order of the text. Whole identifiers alone count.
-pub(crate) fn stale(text: &str, karpenter: Version) -> Vec<Stale<'_>> {
-    let mut out: Vec<Stale<'_>> = Vec::new();
-    for (_, word) in words(text) {
-        let name = base(word);
-        if let Some(fate) = fate(name, karpenter)
+pub(crate) fn obsolete_metrics(text: &str, karpenter: Version) -> Vec<ObsoleteMetric<'_>> {
+    let mut out: Vec<ObsoleteMetric<'_>> = Vec::new();
+    for (_, word) in metric_identifiers(text) {
+        let name = without_histogram_suffix(word);
+        if let Some(fate) = metric_change(name, karpenter)
             && out.iter().all(|s| s.name != name)
         {
-            out.push(Stale { name, fate });
+            out.push(ObsoleteMetric { name, change: fate });
         }
     }
     out
@@ -151,8 +163,8 @@ pub(crate) fn stale(text: &str, karpenter: Version) -> Vec<Stale<'_>> {
 pub(crate) fn rename(text: &str, old: &str, new: &str) -> String {
     let mut out = String::with_capacity(text.len() + new.len());
     let mut done = 0;
-    for (at, word) in words(text) {
-        if base(word) == old {
+    for (at, word) in metric_identifiers(text) {
+        if without_histogram_suffix(word) == old {
             out.push_str(&text[done..at]);
             out.push_str(new);
             done = at + old.len();
@@ -163,12 +175,12 @@ pub(crate) fn rename(text: &str, old: &str, new: &str) -> String {
 }
 
 /// The names that recording rules of the index make: whoever records an old name keeps it alive.
-pub(crate) fn recorded(index: &Index) -> BTreeSet<String> {
-    RULE_KINDS.iter().flat_map(|kind| index.of(*kind)).flat_map(records).collect()
+pub(crate) fn recorded_names(index: &Index) -> BTreeSet<String> {
+    RULE_KINDS.iter().flat_map(|kind| index.of(*kind)).flat_map(recording_rule_names).collect()
 }
 
 /// The names that the recording rules of one object make.
-pub(crate) fn records(object: &Object) -> Vec<String> {
+pub(crate) fn recording_rule_names(object: &Object) -> Vec<String> {
     object
         .path(&["spec", "groups"])
         .items()
@@ -177,18 +189,18 @@ pub(crate) fn records(object: &Object) -> Vec<String> {
         .collect()
 }
 
-fn fate(name: &str, karpenter: Version) -> Option<Fate> {
+fn metric_change(name: &str, karpenter: Version) -> Option<MetricChange> {
     let at = METRICS.binary_search_by_key(&name, |m| m.0).ok()?;
     let (_, since, fate) = METRICS[at];
     (karpenter >= since).then_some(fate)
 }
 
-fn base(word: &str) -> &str {
+fn without_histogram_suffix(word: &str) -> &str {
     ["_bucket", "_sum", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix)).unwrap_or(word)
 }
 
 /// The identifiers of Karpenter's metrics, with their places.
-fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+fn metric_identifiers(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let part = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b':';
     text.match_indices("karpenter_")
         .filter(move |(at, _)| !text.as_bytes()[..*at].last().is_some_and(|b| part(*b)))
@@ -201,19 +213,19 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{METRICS, base, rename, stale};
+    use super::{METRICS, obsolete_metrics, rename, without_histogram_suffix};
     use crate::platform::Version;
 
     #[test]
     fn the_table_is_sorted_for_the_search() {
         assert!(METRICS.windows(2).all(|m| m[0].0 < m[1].0));
-        assert!(METRICS.iter().all(|m| base(m.0) == m.0));
+        assert!(METRICS.iter().all(|m| without_histogram_suffix(m.0) == m.0));
     }
 
     #[test]
     fn whole_identifiers_count() {
         let names = |text| -> Vec<String> {
-            let found = stale(text, Version::new(1, 14));
+            let found = obsolete_metrics(text, Version::new(1, 14));
             found.iter().map(|s| s.name.to_owned()).collect()
         };
         assert_eq!(
@@ -227,7 +239,7 @@ mod tests {
             names("karpenter_pods_startup_time_seconds_bucket"),
             ["karpenter_pods_startup_time_seconds"]
         );
-        assert!(stale("karpenter_pods_pods_drained_total", Version::new(1, 6)).is_empty());
+        assert!(obsolete_metrics("karpenter_pods_pods_drained_total", Version::new(1, 6)).is_empty());
     }
 
     #[test]

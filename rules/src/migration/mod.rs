@@ -17,7 +17,7 @@ mod selector;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use kubelet::Kubelets;
+pub(crate) use kubelet::KubeletsByClass;
 
 use crate::cluster::objects::Index;
 use crate::kind::Kind;
@@ -25,10 +25,10 @@ use crate::lint::fix::Fix;
 use crate::object::Object;
 
 /// Why an object cannot be converted without a person, as a line of help.
-type Reason = String;
+type ConversionError = String;
 
 /// The fix that makes the current object of an old Karpenter object.
-pub(crate) fn convert(object: &Object, index: &Index) -> Result<Fix, Reason> {
+pub(crate) fn convert(object: &Object, index: &Index) -> Result<Fix, ConversionError> {
     let id = object.id();
     if object.is_partial() {
         // What a patch leaves out stands in its base: no default may be written out here.
@@ -44,11 +44,11 @@ pub(crate) fn convert(object: &Object, index: &Index) -> Result<Fix, Reason> {
         _ => Err("write it anew: the API is too old for a field by field conversion".into()),
     }?;
     // Nodes of a live pool do not outlive its conversion.
-    Ok(fix.drifting())
+    Ok(fix.replaces_nodes())
 }
 
 /// Whether the successor's name is still free, so that a conversion makes no duplicate.
-fn name_is_free(object: &Object, successor: Kind, index: &Index) -> Result<(), Reason> {
+fn name_is_free(object: &Object, successor: Kind, index: &Index) -> Result<(), ConversionError> {
     let name = object.name();
     if index.all(successor.group, successor.kind, "default", name).is_empty() {
         Ok(())

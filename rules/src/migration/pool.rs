@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::draft::{Draft, Path};
-use super::{Reason, class, kubelet, name_is_free};
+use super::draft::{FieldPath, PatchBuilder};
+use super::{ConversionError, class, kubelet, name_is_free};
 use crate::cluster::objects::Index;
 use crate::karpenter::requirement::normalise;
 use crate::kind::Kind;
@@ -11,19 +11,19 @@ use crate::lint::fix::Fix;
 use crate::object::Object;
 
 const CLASS_GROUP: &str = "karpenter.k8s.aws";
-const REFERENCE: Path<'_> = &["spec", "template", "spec", "nodeClassRef"];
-const REQUIREMENTS: Path<'_> = &["spec", "template", "spec", "requirements"];
-const EXPIRE_AFTER: Path<'_> = &["spec", "template", "spec", "expireAfter"];
-const CONSOLIDATE_AFTER: Path<'_> = &["spec", "disruption", "consolidateAfter"];
-const POLICY: Path<'_> = &["spec", "disruption", "consolidationPolicy"];
+const REFERENCE: FieldPath<'_> = &["spec", "template", "spec", "nodeClassRef"];
+const REQUIREMENTS: FieldPath<'_> = &["spec", "template", "spec", "requirements"];
+const EXPIRE_AFTER: FieldPath<'_> = &["spec", "template", "spec", "expireAfter"];
+const CONSOLIDATE_AFTER: FieldPath<'_> = &["spec", "disruption", "consolidateAfter"];
+const POLICY: FieldPath<'_> = &["spec", "disruption", "consolidationPolicy"];
 
 /// More seconds than this are more than Go's durations hold, and stop Karpenter.
-const MOST_SECONDS: u64 = 2_562_047 * 3600;
+const MAX_SECONDS: u64 = 2_562_047 * 3600;
 
 /// A Provisioner.
-pub(super) fn provisioner(object: &Object, index: &Index) -> Result<Fix, Reason> {
+pub(super) fn provisioner(object: &Object, index: &Index) -> Result<Fix, ConversionError> {
     name_is_free(object, Kind::NODE_POOL, index)?;
-    let mut draft = Draft::new(object)?;
+    let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;
     draft.set(&["kind"], json!("NodePool"))?;
 
@@ -35,12 +35,12 @@ pub(super) fn provisioner(object: &Object, index: &Index) -> Result<Fix, Reason>
         ("labels", &["spec", "template", "metadata", "labels"]),
         ("annotations", &["spec", "template", "metadata", "annotations"]),
     ] {
-        draft.relocate(&["spec", old], new)?;
+        draft.move_to(&["spec", old], new)?;
     }
     // Absent meant never; absent means 720h now.
     match seconds(&draft, "ttlSecondsUntilExpired")? {
         Some(text) => {
-            draft.relocate(&["spec", "ttlSecondsUntilExpired"], EXPIRE_AFTER)?;
+            draft.move_to(&["spec", "ttlSecondsUntilExpired"], EXPIRE_AFTER)?;
             draft.set(EXPIRE_AFTER, json!(text))?;
         }
         None => {
@@ -51,19 +51,19 @@ pub(super) fn provisioner(object: &Object, index: &Index) -> Result<Fix, Reason>
     limits(&mut draft)?;
     consolidation(&mut draft)?;
 
-    let mut fix = draft.finish("convert it to a NodePool; check requirements, expiry and budgets");
+    let mut fix = draft.into_fix("convert it to a NodePool; check requirements, expiry and budgets");
     fix.creates.extend(created);
     Ok(fix)
 }
 
 /// A NodePool of v1beta1.
-pub(super) fn node_pool(object: &Object, index: &Index) -> Result<Fix, Reason> {
-    let mut draft = Draft::new(object)?;
+pub(super) fn node_pool(object: &Object, index: &Index) -> Result<Fix, ConversionError> {
+    let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;
     reference(&mut draft, REFERENCE)?;
     let class = draft.text(&[REFERENCE, &["name"]].concat());
     let class = class.map(str::to_owned);
-    kubelet::let_go(&mut draft, &["spec", "template", "spec", "kubelet"], class.as_deref(), index)?;
+    kubelet::drop_from_pool(&mut draft, &["spec", "template", "spec", "kubelet"], class.as_deref(), index)?;
     draft.remove(&["spec", "template", "spec", "resources"]);
     if draft.get(&["spec", "disruption"]).is_some() {
         let policy = draft.text(POLICY).map(str::to_owned);
@@ -78,34 +78,38 @@ pub(super) fn node_pool(object: &Object, index: &Index) -> Result<Fix, Reason> {
         if policy.as_deref() != Some("WhenEmpty") && draft.get(CONSOLIDATE_AFTER).is_none() {
             draft.set(CONSOLIDATE_AFTER, json!("0s"))?;
         }
-        draft.relocate(&["spec", "disruption", "expireAfter"], EXPIRE_AFTER)?;
+        draft.move_to(&["spec", "disruption", "expireAfter"], EXPIRE_AFTER)?;
     }
-    Ok(draft.finish("convert it to v1; expiry no longer waits for budgets: check `expireAfter`"))
+    Ok(draft.into_fix("convert it to v1; expiry no longer waits for budgets: check `expireAfter`"))
 }
 
 /// A NodeClaim of v1beta1 that somebody wrote by hand: nothing expired it.
-pub(super) fn node_claim(object: &Object, index: &Index) -> Result<Fix, Reason> {
-    let mut draft = Draft::new(object)?;
+pub(super) fn node_claim(object: &Object, index: &Index) -> Result<Fix, ConversionError> {
+    let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;
     reference(&mut draft, &["spec", "nodeClassRef"])?;
     let class = draft.text(&["spec", "nodeClassRef", "name"]);
     let class = class.map(str::to_owned);
-    kubelet::let_go(&mut draft, &["spec", "kubelet"], class.as_deref(), index)?;
+    kubelet::drop_from_pool(&mut draft, &["spec", "kubelet"], class.as_deref(), index)?;
     if draft.get(&["spec", "expireAfter"]).is_none() {
         draft.set(&["spec", "expireAfter"], json!("Never"))?;
     }
-    Ok(draft.finish("convert it to v1; Karpenter makes its own NodeClaims, so ask who needs it"))
+    Ok(draft.into_fix("convert it to v1; Karpenter makes its own NodeClaims, so ask who needs it"))
 }
 
 /// The class of a Provisioner: the one it names, or a new one of what it wrote inline.
-fn node_class(draft: &mut Draft, object: &Object, index: &Index) -> Result<Option<Value>, Reason> {
+fn node_class(
+    draft: &mut PatchBuilder,
+    object: &Object,
+    index: &Index,
+) -> Result<Option<Value>, ConversionError> {
     let inline = draft.get(&["spec", "provider"]).cloned();
     let path = &["spec", "kubeletConfiguration"];
     let name = &[REFERENCE, &["name"]].concat();
     match inline {
         None => {
             draft.remove(&["spec", "provider"]);
-            draft.relocate(&["spec", "providerRef"], REFERENCE)?;
+            draft.move_to(&["spec", "providerRef"], REFERENCE)?;
             if draft.get(REFERENCE).is_some() {
                 if draft.text(&[REFERENCE, &["kind"]].concat()) == Some("AWSNodeTemplate") {
                     draft.set(&[REFERENCE, &["kind"]].concat(), json!("EC2NodeClass"))?;
@@ -113,7 +117,7 @@ fn node_class(draft: &mut Draft, object: &Object, index: &Index) -> Result<Optio
                 reference(draft, REFERENCE)?;
             }
             let class = draft.text(name).map(str::to_owned);
-            kubelet::let_go(draft, path, class.as_deref(), index)?;
+            kubelet::drop_from_pool(draft, path, class.as_deref(), index)?;
             Ok(None)
         }
         Some(_) if draft.get(&["spec", "providerRef"]).is_some() => {
@@ -130,7 +134,7 @@ fn node_class(draft: &mut Draft, object: &Object, index: &Index) -> Result<Optio
                 Some(kubelet) if !kubelet.is_object() => {
                     return Err("a placeholder hides `spec.kubeletConfiguration`".into());
                 }
-                kubelet => kubelet::wish_of(kubelet.unwrap_or(&Value::Null)),
+                kubelet => kubelet::kubelet_settings(kubelet.unwrap_or(&Value::Null)),
             };
             let created = class::inline(own, &provider, &wish)?;
             let names = json!({ "group": CLASS_GROUP, "kind": "EC2NodeClass", "name": own });
@@ -143,7 +147,7 @@ fn node_class(draft: &mut Draft, object: &Object, index: &Index) -> Result<Optio
 }
 
 /// `apiVersion` of a class reference becomes `group`; the kind must be said.
-fn reference(draft: &mut Draft, path: Path<'_>) -> Result<(), Reason> {
+fn reference(draft: &mut PatchBuilder, path: FieldPath<'_>) -> Result<(), ConversionError> {
     if draft.get(path).is_none_or(|r| !r.is_object()) {
         return Ok(());
     }
@@ -160,7 +164,7 @@ fn reference(draft: &mut Draft, path: Path<'_>) -> Result<(), Reason> {
     if draft.get(&group).is_some() {
         draft.remove(&api_version);
     } else {
-        draft.relocate(&api_version, &group)?;
+        draft.move_to(&api_version, &group)?;
         draft.set(&group, json!(value))?;
     }
     if named.is_none() {
@@ -173,8 +177,8 @@ fn reference(draft: &mut Draft, path: Path<'_>) -> Result<(), Reason> {
 }
 
 /// The requirements, with those that the old webhook added by itself written out.
-fn requirements(draft: &mut Draft) -> Result<(), Reason> {
-    draft.relocate(&["spec", "requirements"], REQUIREMENTS)?;
+fn requirements(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
+    draft.move_to(&["spec", "requirements"], REQUIREMENTS)?;
     let written = match draft.get(REQUIREMENTS) {
         None => Vec::new(),
         Some(Value::Array(items)) => items.clone(),
@@ -220,7 +224,7 @@ fn requirements(draft: &mut Draft) -> Result<(), Reason> {
 }
 
 /// `spec.limits.resources.X` becomes `spec.limits.X`.
-fn limits(draft: &mut Draft) -> Result<(), Reason> {
+fn limits(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     let old = &["spec", "limits", "resources"];
     let names: Vec<String> = match draft.get(old) {
         None => Vec::new(),
@@ -228,7 +232,7 @@ fn limits(draft: &mut Draft) -> Result<(), Reason> {
         Some(_) => return Err("`spec.limits.resources` is no map".into()),
     };
     for name in &names {
-        draft.relocate(&["spec", "limits", "resources", name], &["spec", "limits", name])?;
+        draft.move_to(&["spec", "limits", "resources", name], &["spec", "limits", name])?;
     }
     draft.remove(old);
     let empty = |v: &Value| v.as_object().is_some_and(serde_json::Map::is_empty);
@@ -239,7 +243,7 @@ fn limits(draft: &mut Draft) -> Result<(), Reason> {
 }
 
 /// When nodes go: empty ones, underused ones, or none, as the old fields said.
-fn consolidation(draft: &mut Draft) -> Result<(), Reason> {
+fn consolidation(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     let enabled = match draft.get(&["spec", "consolidation", "enabled"]) {
         None => false,
         Some(Value::Bool(enabled)) => *enabled,
@@ -251,7 +255,7 @@ fn consolidation(draft: &mut Draft) -> Result<(), Reason> {
         }
         (Some(text), false) => {
             draft.set(POLICY, json!("WhenEmpty"))?;
-            draft.relocate(&["spec", "ttlSecondsAfterEmpty"], CONSOLIDATE_AFTER)?;
+            draft.move_to(&["spec", "ttlSecondsAfterEmpty"], CONSOLIDATE_AFTER)?;
             draft.set(CONSOLIDATE_AFTER, json!(text))?;
         }
         (None, true) => {
@@ -270,12 +274,12 @@ fn consolidation(draft: &mut Draft) -> Result<(), Reason> {
 }
 
 /// A number of seconds as a duration in its largest whole unit.
-fn seconds(draft: &Draft, field: &str) -> Result<Option<String>, Reason> {
+fn seconds(draft: &PatchBuilder, field: &str) -> Result<Option<String>, ConversionError> {
     let Some(value) = draft.get(&["spec", field]) else {
         return Ok(None);
     };
     match value.as_u64() {
-        Some(n) if n > MOST_SECONDS => Err(format!("`spec.{field}` is longer than any duration")),
+        Some(n) if n > MAX_SECONDS => Err(format!("`spec.{field}` is longer than any duration")),
         Some(n) if n > 0 && n % 3600 == 0 => Ok(Some(format!("{}h", n / 3600))),
         Some(n) if n > 0 && n % 60 == 0 => Ok(Some(format!("{}m", n / 60))),
         Some(n) => Ok(Some(format!("{n}s"))),

@@ -5,14 +5,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Reason;
+use super::ConversionError;
 use crate::tree::placeholder::is_placeholder;
 
 /// No list of terms holds more.
-const MOST_TERMS: usize = 30;
+const MAX_TERMS: usize = 30;
 
 /// The terms of a selector. `amis` allows for names and owners.
-pub(super) fn terms(field: &str, selector: &Value, amis: bool) -> Result<Vec<Value>, Reason> {
+pub(super) fn terms(field: &str, selector: &Value, amis: bool) -> Result<Vec<Value>, ConversionError> {
     let Some(entries) = selector.as_object().filter(|e| !e.is_empty()) else {
         return Err(format!("`spec.{field}` selects nothing that can be read"));
     };
@@ -41,8 +41,8 @@ pub(super) fn terms(field: &str, selector: &Value, amis: bool) -> Result<Vec<Val
             "aws::owners" if amis => Some("owner"),
             _ => None,
         };
-        if out.len() * values.len() > MOST_TERMS {
-            return Err(format!("`spec.{field}` needs more than {MOST_TERMS} terms"));
+        if out.len() * values.len() > MAX_TERMS {
+            return Err(format!("`spec.{field}` needs more than {MAX_TERMS} terms"));
         }
         out = out
             .iter()
@@ -62,10 +62,10 @@ pub(super) fn terms(field: &str, selector: &Value, amis: bool) -> Result<Vec<Val
             .collect();
     }
     match (ids.is_empty(), others) {
-        (false, false) if ids.len() <= MOST_TERMS => {
+        (false, false) if ids.len() <= MAX_TERMS => {
             Ok(ids.into_iter().map(|id| json!({ "id": id })).collect())
         }
-        (false, false) => Err(format!("`spec.{field}` needs more than {MOST_TERMS} terms")),
+        (false, false) => Err(format!("`spec.{field}` needs more than {MAX_TERMS} terms")),
         (false, true) => {
             Err(format!("`spec.{field}` asks for ids and for tags at once: a term takes one or the other"))
         }

@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::kind::Kind;
 use crate::lint::rule::Context;
 use crate::object::Object;
-use crate::schema::{Problem, Violation};
+use crate::schema::{Violation, ViolationKind};
 use crate::tree::pointer::Pointer;
 
 /// What a rule owns of a field.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Of {
+pub(crate) enum Aspect {
     /// What is written or missing, in it and beside it: the rule has one finding for all.
     Whole,
     /// That it is missing.
@@ -28,17 +28,22 @@ pub(crate) enum Of {
 }
 
 /// A rule and the field it owns.
-pub(crate) struct Owner {
+pub(crate) struct PrecedenceEntry {
     /// The kinds; all where there are none.
     kinds: &'static [Kind],
     /// The path: `*` is one step, `**` any number of them.
     path: &'static str,
-    of: Of,
+    aspect: Aspect,
     rule: &'static str,
 }
 
-const fn owner(kinds: &'static [Kind], path: &'static str, of: Of, rule: &'static str) -> Owner {
-    Owner { kinds, path, of, rule }
+const fn entry(
+    kinds: &'static [Kind],
+    path: &'static str,
+    of: Aspect,
+    rule: &'static str,
+) -> PrecedenceEntry {
+    PrecedenceEntry { kinds, path, aspect: of, rule }
 }
 
 const POOL: &[Kind] = &[Kind::NODE_POOL];
@@ -47,88 +52,95 @@ const CLASS: &[Kind] = &[Kind::EC2_NODE_CLASS];
 const SCALED: &[Kind] = &[Kind::SCALED_OBJECT, Kind::SCALED_JOB];
 
 /// By kind, then by path.
-pub(crate) static OWNERS: &[Owner] = &[
-    owner(POOL, "spec/disruption/consolidateAfter", Of::Missing, "consolidate-after-missing"),
-    owner(POOL, "spec/disruption/budgets/*/schedule", Of::Value, "budget-schedule-invalid"),
-    owner(POOL_OR_CLAIM, "**/nodeClassRef/**", Of::Whole, "node-class-ref-incomplete"),
-    owner(POOL_OR_CLAIM, "**/nodeClassRef/apiVersion", Of::Unknown, "node-class-ref-incomplete"),
-    owner(CLASS, "spec/amiSelectorTerms", Of::Value, "node-class-ami-terms"),
-    owner(SCALED, "spec/minReplicaCount", Of::Value, "keda-replica-bounds"),
-    owner(SCALED, "spec/maxReplicaCount", Of::Value, "keda-replica-bounds"),
-    owner(SCALED, "spec/triggers/*/metadata/*", Of::Value, "keda-trigger-invalid"),
-    owner(&[], "**/annotations/karpenter.sh~1do-not-disrupt", Of::Value, "do-not-disrupt-invalid-value"),
-    owner(&[], "**/resources/*/*", Of::Value, "gpu-limit-mismatch"),
+pub(crate) static PRECEDENCE: &[PrecedenceEntry] = &[
+    entry(POOL, "spec/disruption/consolidateAfter", Aspect::Missing, "consolidate-after-missing"),
+    entry(POOL, "spec/disruption/budgets/*/schedule", Aspect::Value, "budget-schedule-invalid"),
+    entry(POOL_OR_CLAIM, "**/nodeClassRef/**", Aspect::Whole, "node-class-ref-incomplete"),
+    entry(POOL_OR_CLAIM, "**/nodeClassRef/apiVersion", Aspect::Unknown, "node-class-ref-incomplete"),
+    entry(CLASS, "spec/amiSelectorTerms", Aspect::Value, "node-class-ami-terms"),
+    entry(SCALED, "spec/minReplicaCount", Aspect::Value, "keda-replica-bounds"),
+    entry(SCALED, "spec/maxReplicaCount", Aspect::Value, "keda-replica-bounds"),
+    entry(SCALED, "spec/triggers/*/metadata/*", Aspect::Value, "keda-trigger-invalid"),
+    entry(&[], "**/annotations/karpenter.sh~1do-not-disrupt", Aspect::Value, "do-not-disrupt-invalid-value"),
+    entry(&[], "**/resources/*/*", Aspect::Value, "gpu-limit-mismatch"),
 ];
 
 /// What earlier rules have said of an object.
-pub(crate) struct Owned<'o> {
+pub(crate) struct EarlierReports<'o> {
     object: &'o Object,
     /// Where any rule has claimed a refusal.
-    refused: BTreeSet<Pointer>,
+    rejected: BTreeSet<Pointer>,
     /// Those of the rules that own something, by rule.
-    by_owner: BTreeMap<&'static str, Vec<Pointer>>,
+    reported_by: BTreeMap<&'static str, Vec<Pointer>>,
     /// The owners that do not judge this object.
-    silent: BTreeSet<&'static str>,
+    disabled: BTreeSet<&'static str>,
 }
 
-impl<'o> Owned<'o> {
+impl<'o> EarlierReports<'o> {
     /// Collects it; for an object without violations there is nothing to ask.
-    pub(crate) fn of(object: &'o Object, ctx: &Context<'_>) -> Owned<'o> {
-        let mut owned =
-            Owned { object, refused: BTreeSet::new(), by_owner: BTreeMap::new(), silent: BTreeSet::new() };
+    pub(crate) fn of(object: &'o Object, ctx: &Context<'_>) -> EarlierReports<'o> {
+        let mut owned = EarlierReports {
+            object,
+            rejected: BTreeSet::new(),
+            reported_by: BTreeMap::new(),
+            disabled: BTreeSet::new(),
+        };
         if object.violations().is_empty() {
             return owned;
         }
-        owned.refused.extend(ctx.refusals(None).cloned());
-        for owner in OWNERS.iter().filter(|o| o.is_of(object)) {
-            if !ctx.is_on(owner.rule) {
-                owned.silent.insert(owner.rule);
+        owned.rejected.extend(ctx.earlier_rejections(None).cloned());
+        for owner in PRECEDENCE.iter().filter(|o| o.applies_to(object)) {
+            if !ctx.is_rule_enabled(owner.rule) {
+                owned.disabled.insert(owner.rule);
             }
-            let said: Vec<Pointer> = if owner.of == Of::Whole {
+            let said: Vec<Pointer> = if owner.aspect == Aspect::Whole {
                 // What Karpenter alone makes of one field says nothing about its siblings.
-                ctx.server_refusals(owner.rule).cloned().collect()
+                ctx.earlier_server_rejections(owner.rule).cloned().collect()
             } else {
-                ctx.refusals(Some(owner.rule)).cloned().collect()
+                ctx.earlier_rejections(Some(owner.rule)).cloned().collect()
             };
-            owned.by_owner.entry(owner.rule).or_insert(said);
+            owned.reported_by.entry(owner.rule).or_insert(said);
         }
         owned
     }
 
     /// Whether another rule has spoken of a violation, or is kept from speaking of it.
-    pub(crate) fn has(&self, violation: &Violation) -> bool {
-        if self.refused.contains(&violation.pointer) {
+    pub(crate) fn covers(&self, violation: &Violation) -> bool {
+        if self.rejected.contains(&violation.pointer) {
             return true;
         }
         let steps = violation.pointer.steps();
         let above = Pointer::from_steps(steps.iter().take(steps.len().saturating_sub(1)).cloned());
-        let part = match violation.problem {
-            Problem::Missing => Of::Missing,
-            Problem::Unknown => Of::Unknown,
-            _ => Of::Value,
+        let part = match violation.kind {
+            ViolationKind::Missing => Aspect::Missing,
+            ViolationKind::Unknown => Aspect::Unknown,
+            _ => Aspect::Value,
         };
-        OWNERS
+        PRECEDENCE
             .iter()
-            .filter(|o| o.is_of(self.object) && (o.of == part || o.of == Of::Whole && part != Of::Unknown))
+            .filter(|o| {
+                o.applies_to(self.object)
+                    && (o.aspect == part || o.aspect == Aspect::Whole && part != Aspect::Unknown)
+            })
             .filter(|o| matches(o.path, steps))
             .any(|o| {
                 // One finding of a rule that owns the whole speaks of the siblings too.
-                let part = if o.of == Of::Whole { &above } else { &violation.pointer };
-                let said = self.by_owner.get(o.rule);
-                self.silent.contains(o.rule)
-                    || said.is_some_and(|all| all.iter().any(|at| on_one_line(at, part)))
+                let part = if o.aspect == Aspect::Whole { &above } else { &violation.pointer };
+                let said = self.reported_by.get(o.rule);
+                self.disabled.contains(o.rule)
+                    || said.is_some_and(|all| all.iter().any(|at| is_ancestor_or_descendant(at, part)))
             })
     }
 }
 
-impl Owner {
-    fn is_of(&self, object: &Object) -> bool {
+impl PrecedenceEntry {
+    fn applies_to(&self, object: &Object) -> bool {
         self.kinds.is_empty() || self.kinds.iter().any(|kind| object.is(*kind))
     }
 }
 
 /// Whether one of two places is the other, or stands above it.
-fn on_one_line(a: &Pointer, b: &Pointer) -> bool {
+fn is_ancestor_or_descendant(a: &Pointer, b: &Pointer) -> bool {
     a.steps().iter().zip(b.steps()).all(|(a, b)| a == b)
 }
 
@@ -150,7 +162,7 @@ fn matches_parts(parts: &[&str], steps: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{OWNERS, matches};
+    use super::{PRECEDENCE, matches};
     use crate::cluster::objects::Index;
     use crate::lint::engine::Engine;
     use crate::lint::settings::{Settings, find_rule};
@@ -158,7 +170,7 @@ mod tests {
 
     #[test]
     fn owners_are_rules() {
-        for owner in OWNERS {
+        for owner in PRECEDENCE {
             assert!(find_rule(owner.rule).is_some(), "{}", owner.rule);
         }
     }
@@ -177,7 +189,7 @@ mod tests {
             let place = format!("/spec/template/spec/nodeClassRef/{name}");
             findings
                 .iter()
-                .any(|f| f.rule.id == rule && f.place.pointer().is_some_and(|p| p.to_string() == place))
+                .any(|f| f.rule.id == rule && f.location.pointer().is_some_and(|p| p.to_string() == place))
         };
         assert!(at("kind", "node-class-ref-incomplete"));
         assert!(at("name", "invalid-value"));

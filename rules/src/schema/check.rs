@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::facts::date;
 use crate::facts::duration::GoDuration;
 use crate::facts::quantity::Quantity;
-use crate::karpenter::undecodable::is_misread;
+use crate::karpenter::undecodable::is_undecodable_quantity;
 use crate::kind::Kind;
 use crate::object::{Object, ObjectId};
 use crate::platform::{Platform, Version};
@@ -18,19 +18,19 @@ use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 
-use super::instance::{Arena, Cursor, whole};
-use super::structural::{READ_QUANTITY, STORED_MOMENT};
+use super::instance::{TreeJson, TreeNode, to_json_value};
+use super::structural::{CRD_DATE_TIME, GO_QUANTITY};
 use super::table;
-use super::table::Entry;
-use super::violation::{Counted, Problem, Violation};
+use super::table::SchemaEntry;
+use super::violation::{LengthUnit, Violation, ViolationKind};
 use super::{core, metadata, validation};
 
 /// Our own keyword: items differ, wholly or in some fields.
-pub(super) const DISTINCT: &str = "gpulint-distinct";
+pub(super) const LIST_TYPE_KEYWORD: &str = "gpulint-distinct";
 
 /// The most violations that are told of one object. Who has more has another problem, and each
 /// costs a way through the tree.
-const MOST: usize = 256;
+const MAX_VIOLATIONS: usize = 256;
 
 /// The kinds that have a schema in some version.
 pub(crate) const KINDS: &[Kind] = &[
@@ -68,7 +68,7 @@ pub(crate) fn check(object: &Object) -> Vec<Violation> {
     };
     let mut out = Vec::new();
     let (tree, root) = object.tree();
-    if !entry.quick().is_some_and(|quick| quick.is_sure(tree, root))
+    if !entry.fast_accept().is_some_and(|quick| quick.accepts(tree, root))
         && let Some(validator) = entry.validator()
     {
         for error in validator.iter_errors(object.instance()) {
@@ -79,51 +79,51 @@ pub(crate) fn check(object: &Object) -> Vec<Violation> {
     let root = object.root();
     let from = out.len();
     validation::validate(object, &mut out);
-    for violation in out.iter_mut().skip(from).take(MOST) {
+    for violation in out.iter_mut().skip(from).take(MAX_VIOLATIONS) {
         // Like the schema, validation may say that a part of the frame is missing.
-        if is_frame(&violation.pointer) && root.at(&violation.pointer).is_absent() {
-            violation.problem = Problem::Missing;
+        if is_envelope(&violation.pointer) && root.at(&violation.pointer).is_absent() {
+            violation.kind = ViolationKind::Missing;
         }
     }
-    out.truncate(MOST);
+    out.truncate(MAX_VIOLATIONS);
     let kustomized = object.origin().is_some_and(|o| o.source.is_kustomized());
     out.retain(|violation| {
-        is_told(&root, violation, object.is_patch())
-            && !(kustomized && is_kustomizes(&root, &violation.pointer))
+        is_reportable(&root, violation, object.is_patch())
+            && !(kustomized && may_be_set_by_kustomize(&root, &violation.pointer))
     });
     // A part that is missing is told by the field in it that is missed, where one is.
     let missing: BTreeSet<Pointer> =
-        out.iter().filter(|v| v.problem == Problem::Missing).map(|v| v.pointer.clone()).collect();
+        out.iter().filter(|v| v.kind == ViolationKind::Missing).map(|v| v.pointer.clone()).collect();
     // In their order what stands below a pointer follows it.
     let inner = |at: &Pointer| {
         let next = missing.range(at.clone()..).nth(1);
         next.is_some_and(|next| next.steps().starts_with(at.steps()))
     };
-    out.retain(|v| v.problem != Problem::Missing || !inner(&v.pointer));
+    out.retain(|v| v.kind != ViolationKind::Missing || !inner(&v.pointer));
     let mut seen = BTreeSet::new();
     out.retain(|violation| seen.insert(violation.pointer.clone()));
     out
 }
 
 /// The parts of an object that hold everything else.
-const FRAME: &[&str] = &["spec", "template", "jobTemplate", "jobTargetRef", "metadata"];
+const ENVELOPE_FIELDS: &[&str] = &["spec", "template", "jobTemplate", "jobTargetRef", "metadata"];
 
 /// Whether a place belongs to the frame of an object: a part, or a field right below one.
-pub(crate) fn is_frame(pointer: &Pointer) -> bool {
+pub(crate) fn is_envelope(pointer: &Pointer) -> bool {
     let above = pointer.steps().split_last().map_or(&[][..], |(_, above)| above);
-    above.iter().all(|step| FRAME.contains(&step.as_str()))
+    above.iter().all(|step| ENVELOPE_FIELDS.contains(&step.as_str()))
 }
 
 /// Whether kustomize may write what is absent here: its transformers know namespaces, labels and
 /// the selectors that follow from labels.
-fn is_kustomizes(root: &Node<'_>, pointer: &Pointer) -> bool {
+fn may_be_set_by_kustomize(root: &Node<'_>, pointer: &Pointer) -> bool {
     let last = pointer.steps().last().map_or("", String::as_str);
     matches!(last, "namespace" | "selector" | "labels") && root.at(pointer).is_absent()
 }
 
 /// Whether the input really says so: what a placeholder hides is not known, and a patch only
 /// writes what it changes.
-fn is_told(root: &Node<'_>, violation: &Violation, patch: bool) -> bool {
+fn is_reportable(root: &Node<'_>, violation: &Violation, patch: bool) -> bool {
     let steps = violation.pointer.steps();
     let last = steps.last().map_or("", String::as_str);
     // A patch with a target may have any name.
@@ -131,10 +131,10 @@ fn is_told(root: &Node<'_>, violation: &Violation, patch: bool) -> bool {
         return false;
     }
     let parent = root.at(&Pointer::from_steps(steps.iter().take(steps.len().saturating_sub(1)).cloned()));
-    match violation.problem {
-        Problem::Missing => !patch && !parent.has_unknown_key(),
-        Problem::Unknown => !(is_placeholder(last) || patch && last.starts_with('$')),
-        Problem::Count { .. } => {
+    match violation.kind {
+        ViolationKind::Missing => !patch && !parent.has_unknown_key(),
+        ViolationKind::Unknown => !(is_placeholder(last) || patch && last.starts_with('$')),
+        ViolationKind::Count { .. } => {
             let node = root.at(&violation.pointer);
             !(node.is_unknown() || patch && node.is_mapping())
         }
@@ -146,41 +146,41 @@ fn translate(error: &ValidationError<'_>, out: &mut Vec<Violation>) {
     let Some(pointer) = Pointer::parse(error.instance_path().as_str()) else {
         return;
     };
-    let range = |limit: &Value, lower: bool, exclusive: bool| Problem::Range {
+    let range = |limit: &Value, lower: bool, exclusive: bool| ViolationKind::Range {
         limit: limit.to_string(),
         lower,
         exclusive,
     };
-    let count = |of: Counted, limit: u64, lower: bool| Problem::Count { of, limit, lower };
+    let count = |of: LengthUnit, limit: u64, lower: bool| ViolationKind::Count { of, limit, lower };
     let problem = match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             out.extend(
                 unexpected
                     .iter()
-                    .map(|name| Violation { pointer: pointer.join(name), problem: Problem::Unknown }),
+                    .map(|name| Violation { pointer: pointer.join(name), kind: ViolationKind::Unknown }),
             );
             return;
         }
         ValidationErrorKind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
-            out.push(Violation { pointer: pointer.join(name), problem: Problem::Missing });
+            out.push(Violation { pointer: pointer.join(name), kind: ViolationKind::Missing });
             return;
         }
-        ValidationErrorKind::Custom { keyword, message } if keyword == DISTINCT => {
+        ValidationErrorKind::Custom { keyword, message } if keyword == LIST_TYPE_KEYWORD => {
             let (index, keys) = message.split_once(' ').unwrap_or((message, ""));
             out.push(Violation {
                 pointer: pointer.join(index),
-                problem: Problem::Duplicate { keys: keys.split_whitespace().map(str::to_owned).collect() },
+                kind: ViolationKind::Duplicate { keys: keys.split_whitespace().map(str::to_owned).collect() },
             });
             return;
         }
-        ValidationErrorKind::Type { kind } => Problem::Type {
+        ValidationErrorKind::Type { kind } => ViolationKind::Type {
             expected: match kind {
                 TypeKind::Single(one) => vec![type_name(*one)],
                 TypeKind::Multiple(set) => set.iter().map(type_name).collect(),
             },
         },
-        ValidationErrorKind::Enum { options } => Problem::Enum {
+        ValidationErrorKind::Enum { options } => ViolationKind::Enum {
             allowed: options
                 .as_array()
                 .into_iter()
@@ -189,27 +189,27 @@ fn translate(error: &ValidationError<'_>, out: &mut Vec<Violation>) {
                 .filter(|v| !v.is_empty())
                 .collect(),
         },
-        ValidationErrorKind::Pattern { pattern } => Problem::Pattern { pattern: pattern.clone() },
-        ValidationErrorKind::Format { format } => Problem::Format { format: format.clone() },
+        ValidationErrorKind::Pattern { pattern } => ViolationKind::Pattern { pattern: pattern.clone() },
+        ValidationErrorKind::Format { format } => ViolationKind::Format { format: format.clone() },
         ValidationErrorKind::Minimum { limit } => range(limit, true, false),
         ValidationErrorKind::Maximum { limit } => range(limit, false, false),
         ValidationErrorKind::ExclusiveMinimum { limit } => range(limit, true, true),
         ValidationErrorKind::ExclusiveMaximum { limit } => range(limit, false, true),
-        ValidationErrorKind::MinLength { limit } => count(Counted::Characters, *limit, true),
-        ValidationErrorKind::MaxLength { limit } => count(Counted::Characters, *limit, false),
-        ValidationErrorKind::MinItems { limit } => count(Counted::Items, *limit, true),
-        ValidationErrorKind::MaxItems { limit } => count(Counted::Items, *limit, false),
-        ValidationErrorKind::MinProperties { limit } => count(Counted::Entries, *limit, true),
-        ValidationErrorKind::MaxProperties { limit } => count(Counted::Entries, *limit, false),
-        ValidationErrorKind::UniqueItems => Problem::Duplicate { keys: Vec::new() },
+        ValidationErrorKind::MinLength { limit } => count(LengthUnit::Characters, *limit, true),
+        ValidationErrorKind::MaxLength { limit } => count(LengthUnit::Characters, *limit, false),
+        ValidationErrorKind::MinItems { limit } => count(LengthUnit::Items, *limit, true),
+        ValidationErrorKind::MaxItems { limit } => count(LengthUnit::Items, *limit, false),
+        ValidationErrorKind::MinProperties { limit } => count(LengthUnit::Entries, *limit, true),
+        ValidationErrorKind::MaxProperties { limit } => count(LengthUnit::Entries, *limit, false),
+        ValidationErrorKind::UniqueItems => ViolationKind::Duplicate { keys: Vec::new() },
         // What is left combines schemas; our own data has none of it.
-        _ => Problem::Invalid {
+        _ => ViolationKind::Invalid {
             message: "the value has none of the forms that the schema allows".to_owned(),
             help: None,
             fix: None,
         },
     };
-    out.push(Violation { pointer, problem });
+    out.push(Violation { pointer, kind: problem });
 }
 
 fn type_name(of: JsonType) -> &'static str {
@@ -225,30 +225,30 @@ fn type_name(of: JsonType) -> &'static str {
 }
 
 /// A validator of a JSON Schema on our trees. `None` where the schema does not build.
-pub(super) fn validator(schema: &Value) -> Option<Validator<Arena>> {
-    jsonschema::options_for::<Arena>()
+pub(super) fn validator(schema: &Value) -> Option<Validator<TreeJson>> {
+    jsonschema::options_for::<TreeJson>()
         .with_draft(Draft::Draft202012)
         .offline()
         .with_pattern_options(PatternOptions::regex())
         .should_validate_formats(true)
-        .with_format("quantity", |text: &str| is_format("quantity", text))
-        .with_format(READ_QUANTITY, |text: &str| is_format(READ_QUANTITY, text))
-        .with_format("date-time", |text: &str| is_format("date-time", text))
-        .with_format(STORED_MOMENT, |text: &str| is_format(STORED_MOMENT, text))
-        .with_format("duration", |text: &str| is_format("duration", text))
-        .with_format("byte", |text: &str| is_format("byte", text))
-        .with_keyword(DISTINCT, distinct)
+        .with_format("quantity", |text: &str| matches_format("quantity", text))
+        .with_format(GO_QUANTITY, |text: &str| matches_format(GO_QUANTITY, text))
+        .with_format("date-time", |text: &str| matches_format("date-time", text))
+        .with_format(CRD_DATE_TIME, |text: &str| matches_format(CRD_DATE_TIME, text))
+        .with_format("duration", |text: &str| matches_format("duration", text))
+        .with_format("byte", |text: &str| matches_format("byte", text))
+        .with_keyword(LIST_TYPE_KEYWORD, list_type_keyword)
         .build(schema)
         .ok()
 }
 
 /// Whether a text has a format of the structural schemas.
-pub(super) fn is_format(name: &str, text: &str) -> bool {
+pub(super) fn matches_format(name: &str, text: &str) -> bool {
     match name {
         "quantity" => Quantity::parse(text).is_ok(),
-        READ_QUANTITY => !is_misread(text),
-        "date-time" => date::is_go_moment(text),
-        STORED_MOMENT => date::is_stored_moment(text),
+        GO_QUANTITY => !is_undecodable_quantity(text),
+        "date-time" => date::is_go_rfc3339(text),
+        CRD_DATE_TIME => date::is_crd_date_time(text),
         "duration" => GoDuration::parse(text).is_ok(),
         "byte" => is_base64(text),
         _ => false,
@@ -267,14 +267,14 @@ fn is_base64(text: &str) -> bool {
 
 /// The list types of structural schemas.
 #[derive(Debug)]
-pub(super) struct Distinct {
+pub(super) struct ListType {
     /// Empty where whole items must differ.
     keys: Vec<(Box<str>, Value)>,
 }
 
-impl Distinct {
+impl ListType {
     /// From the value of the keyword.
-    pub(super) fn new(value: &Value) -> Distinct {
+    pub(super) fn new(value: &Value) -> ListType {
         let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
         let mut defaults = list("defaults").into_iter();
         let keys = list("keys")
@@ -282,21 +282,21 @@ impl Distinct {
             .filter_map(Value::as_str)
             .map(|name| (Box::from(name), defaults.next().unwrap_or_default()))
             .collect();
-        Distinct { keys }
+        ListType { keys }
     }
 
     /// The first item that repeats an earlier one. Items that hold a placeholder are not known.
-    pub(super) fn repeated(&self, list: Cursor<'_>) -> Option<usize> {
+    pub(super) fn first_duplicate(&self, list: TreeNode<'_>) -> Option<usize> {
         let mut seen = BTreeSet::new();
         for (at, item) in list.as_array()?.elements().enumerate() {
             let value = if self.keys.is_empty() {
-                whole(item)
+                to_json_value(item)
             } else {
                 let Some(map) = item.as_object() else {
                     continue;
                 };
                 let key = |(name, default): &(Box<str>, Value)| {
-                    map.get(name).map_or_else(|| default.clone(), whole)
+                    map.get(name).map_or_else(|| default.clone(), to_json_value)
                 };
                 Value::Array(self.keys.iter().map(key).collect())
             };
@@ -309,9 +309,9 @@ impl Distinct {
     }
 }
 
-impl<'i> Keyword<'i, Arena> for Distinct {
-    fn validate(&self, instance: Cursor<'i>) -> Result<(), ValidationError<'i>> {
-        match self.repeated(instance) {
+impl<'i> Keyword<'i, TreeJson> for ListType {
+    fn validate(&self, instance: TreeNode<'i>) -> Result<(), ValidationError<'i>> {
+        match self.first_duplicate(instance) {
             None => Ok(()),
             Some(at) => {
                 let names: Vec<&str> = self.keys.iter().map(|(name, _)| name.as_ref()).collect();
@@ -321,27 +321,27 @@ impl<'i> Keyword<'i, Arena> for Distinct {
         }
     }
 
-    fn is_valid(&self, instance: Cursor<'i>) -> bool {
-        self.repeated(instance).is_none()
+    fn is_valid(&self, instance: TreeNode<'i>) -> bool {
+        self.first_duplicate(instance).is_none()
     }
 }
 
-fn distinct<'a>(
+fn list_type_keyword<'a>(
     _parent: &'a Map<String, Value>,
     value: &'a Value,
     _path: jsonschema::paths::Location,
-) -> Result<Box<dyn for<'i> Keyword<'i, Arena>>, ValidationError<'a>> {
-    Ok(Box::new(Distinct::new(value)))
+) -> Result<Box<dyn for<'i> Keyword<'i, TreeJson>>, ValidationError<'a>> {
+    Ok(Box::new(ListType::new(value)))
 }
 
 /// Whether a kind has a schema in this version.
-pub(crate) fn is_known(id: &ObjectId) -> bool {
+pub(crate) fn has_schema(id: &ObjectId) -> bool {
     table::find(id).is_some()
 }
 
 /// Whether the cluster runs a newer version than the schemas are of, so that it may know more
 /// fields and values than they do.
-pub(crate) fn is_outgrown(object: &Object, platform: &Platform) -> bool {
+pub(crate) fn cluster_is_newer(object: &Object, platform: &Platform) -> bool {
     match object.id().group.as_str() {
         "karpenter.sh" | "karpenter.k8s.aws" => platform.karpenter > Version::new(1, 14),
         "eks.amazonaws.com" => false,
@@ -359,7 +359,7 @@ pub(crate) fn fields_at(object: &Object, pointer: &Pointer) -> Vec<String> {
     fields(entry, pointer)
 }
 
-fn fields(entry: &'static Entry, pointer: &Pointer) -> Vec<String> {
+fn fields(entry: &'static SchemaEntry, pointer: &Pointer) -> Vec<String> {
     let steps = pointer.steps();
     let (mut schema, steps) = match steps.split_first() {
         Some((first, rest)) if first == "metadata" => {

@@ -10,9 +10,9 @@ use super::structural::read_yaml;
 /// Written by `tests/schemas.rs`.
 const GENERATED: &str = include_str!("../../schemas/core/v1.34.json");
 /// What the server checks in code rather than by schema; written by hand.
-const STRICT: &str = include_str!("../../schemas/core/strict.yaml");
+const STRICT_YAML: &str = include_str!("../../schemas/core/strict.yaml");
 /// What a core type inside a CRD has beside its generated form; written by hand.
-const EMBEDDED: &str = include_str!("../../schemas/core/embedded.yaml");
+const EMBEDDED_YAML: &str = include_str!("../../schemas/core/embedded.yaml");
 
 struct Definition {
     text: &'static str,
@@ -32,8 +32,8 @@ static DEFINITIONS: LazyLock<BTreeMap<&'static str, Definition>> = LazyLock::new
         .collect()
 });
 
-static OVERLAY: LazyLock<Value> = LazyLock::new(|| read_yaml(STRICT));
-static INSIDE: LazyLock<Value> = LazyLock::new(|| read_yaml(EMBEDDED));
+static STRICT_OVERLAY: LazyLock<Value> = LazyLock::new(|| read_yaml(STRICT_YAML));
+static EMBEDDED_OVERLAY: LazyLock<Value> = LazyLock::new(|| read_yaml(EMBEDDED_YAML));
 
 /// A type as it was generated.
 pub(super) fn definition(name: &str) -> Option<&'static Value> {
@@ -43,15 +43,15 @@ pub(super) fn definition(name: &str) -> Option<&'static Value> {
 
 /// A type with what the server checks in code.
 pub(super) fn strict(name: &str) -> Option<Value> {
-    overlaid(name, &OVERLAY)
+    apply_overlay(name, &STRICT_OVERLAY)
 }
 
 /// A type as a CRD embeds it.
 pub(super) fn embedded(name: &str) -> Option<Value> {
-    overlaid(name, &INSIDE)
+    apply_overlay(name, &EMBEDDED_OVERLAY)
 }
 
-fn overlaid(name: &str, overlay: &Value) -> Option<Value> {
+fn apply_overlay(name: &str, overlay: &Value) -> Option<Value> {
     let mut schema = definition(name)?.clone();
     let (Some(map), Some(more)) = (schema.as_object_mut(), overlay.get(name)) else {
         return Some(schema);
@@ -75,7 +75,7 @@ fn overlaid(name: &str, overlay: &Value) -> Option<Value> {
         for (name, keywords) in extra {
             let property = properties.entry(name.clone()).or_insert_with(|| Value::Object(Map::new()));
             if let (Value::Object(property), Value::Object(keywords)) = (property, keywords) {
-                add(property, keywords);
+                merge_keywords(property, keywords);
             }
         }
     }
@@ -83,10 +83,10 @@ fn overlaid(name: &str, overlay: &Value) -> Option<Value> {
 }
 
 /// Keywords of the overlay, those of `items` into the items.
-fn add(property: &mut Map<String, Value>, keywords: &Map<String, Value>) {
+fn merge_keywords(property: &mut Map<String, Value>, keywords: &Map<String, Value>) {
     for (keyword, value) in keywords {
         match (property.get_mut(keyword), value) {
-            (Some(Value::Object(inner)), Value::Object(more)) => add(inner, more),
+            (Some(Value::Object(inner)), Value::Object(more)) => merge_keywords(inner, more),
             _ => {
                 property.insert(keyword.clone(), value.clone());
             }
@@ -96,7 +96,7 @@ fn add(property: &mut Map<String, Value>, keywords: &Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEFINITIONS, INSIDE, OVERLAY, definition, embedded, strict};
+    use super::{DEFINITIONS, EMBEDDED_OVERLAY, STRICT_OVERLAY, definition, embedded, strict};
 
     #[test]
     fn each_line_is_a_type() {
@@ -108,14 +108,14 @@ mod tests {
 
     #[test]
     fn the_inner_overlay_speaks_of_types_that_are_there() {
-        for name in INSIDE.as_object().expect("a map").keys() {
+        for name in EMBEDDED_OVERLAY.as_object().expect("a map").keys() {
             assert!(embedded(name).is_some(), "{name}");
         }
     }
 
     #[test]
     fn the_overlay_speaks_of_what_is_there() {
-        for (name, more) in OVERLAY.as_object().expect("a map") {
+        for (name, more) in STRICT_OVERLAY.as_object().expect("a map") {
             let schema = definition(name).unwrap_or_else(|| panic!("no type {name}"));
             let known = &schema["properties"];
             for key in ["required", "optional"] {

@@ -13,46 +13,46 @@ use serde_json::Value;
 use crate::tree::scalar::Scalar;
 use crate::tree::{SlotKind, Tree};
 
-use super::check::{Distinct, is_format};
-use super::instance::Cursor;
+use super::check::{ListType, matches_format};
+use super::instance::TreeNode;
 
 /// A schema as a table; the first row is the root.
 #[derive(Debug)]
-pub(super) struct Quick(Vec<Row>);
+pub(super) struct FastAccept(Vec<SchemaNode>);
 
-type At = usize;
+type SchemaId = usize;
 
 /// What one subschema asks.
 #[derive(Debug, Default)]
-struct Row {
+struct SchemaNode {
     /// The types that it takes, as bits; none where it takes any.
     types: u8,
     /// By length and text of their names.
-    properties: Vec<(Box<str>, At)>,
+    properties: Vec<(Box<str>, SchemaId)>,
     required: Vec<Box<str>>,
-    others: Others,
-    items: Option<At>,
-    texts: Option<Vec<Box<str>>>,
+    additional_properties: AdditionalProperties,
+    items: Option<SchemaId>,
+    enum_values: Option<Vec<Box<str>>>,
     pattern: Option<Regex>,
     format: Option<Box<str>>,
     minimum: Option<i64>,
     maximum: Option<i64>,
     /// Bounds of characters, of items, of entries.
     lengths: [(usize, usize); 3],
-    distinct: Option<Distinct>,
-    all: Vec<At>,
-    any: Option<Vec<At>>,
+    list_type: Option<ListType>,
+    all_of: Vec<SchemaId>,
+    any_of: Option<Vec<SchemaId>>,
     /// It asks what only the validator understands.
-    unsure: bool,
+    unsupported: bool,
 }
 
 /// What fields may be there that are not named.
 #[derive(Clone, Copy, Debug, Default)]
-enum Others {
+enum AdditionalProperties {
     #[default]
     Any,
-    None,
-    Like(At),
+    Forbidden,
+    Schema(SchemaId),
 }
 
 const CHARACTERS: usize = 0;
@@ -67,51 +67,52 @@ const STRING: u8 = 16;
 const ARRAY: u8 = 32;
 const OBJECT: u8 = 64;
 
-impl Quick {
-    pub(super) fn new(schema: &Value) -> Quick {
-        let mut making = Making { rows: Vec::new(), named: HashMap::new(), root: schema };
-        making.row(schema);
-        Quick(making.rows)
+impl FastAccept {
+    pub(super) fn new(schema: &Value) -> FastAccept {
+        let mut making = FastAcceptCompiler { nodes: Vec::new(), definitions: HashMap::new(), root: schema };
+        making.compile(schema);
+        FastAccept(making.nodes)
     }
 
     /// Whether the instance is valid for sure.
-    pub(super) fn is_sure(&self, tree: &Tree, slot: u32) -> bool {
-        self.holds(0, tree, slot)
+    pub(super) fn accepts(&self, tree: &Tree, slot: u32) -> bool {
+        self.accepts_node(0, tree, slot)
     }
 
-    fn holds(&self, at: At, tree: &Tree, slot: u32) -> bool {
+    fn accepts_node(&self, at: SchemaId, tree: &Tree, slot: u32) -> bool {
         let row = &self.0[at];
-        if row.unsure {
+        if row.unsupported {
             return false;
         }
         let slot = tree.resolve(slot);
         let of_kind = match tree.slot(slot).kind {
-            SlotKind::Mapping | SlotKind::FlowMapping => self.is_map(row, tree, slot),
-            SlotKind::Sequence | SlotKind::FlowSequence => self.is_list(row, tree, slot),
-            _ => tree.scalar(slot).is_some_and(|scalar| is_scalar(row, scalar)),
+            SlotKind::Mapping | SlotKind::FlowMapping => self.accepts_mapping(row, tree, slot),
+            SlotKind::Sequence | SlotKind::FlowSequence => self.accepts_sequence(row, tree, slot),
+            _ => tree.scalar(slot).is_some_and(|scalar| accepts_scalar(row, scalar)),
         };
         of_kind
-            && row.all.iter().all(|one| self.holds(*one, tree, slot))
-            && (row.any.as_ref()).is_none_or(|any| any.iter().any(|one| self.holds(*one, tree, slot)))
+            && row.all_of.iter().all(|one| self.accepts_node(*one, tree, slot))
+            && (row.any_of.as_ref())
+                .is_none_or(|any| any.iter().any(|one| self.accepts_node(*one, tree, slot)))
     }
 
-    fn is_map(&self, row: &Row, tree: &Tree, slot: u32) -> bool {
-        if !row.takes(OBJECT) || row.texts.is_some() {
+    fn accepts_mapping(&self, row: &SchemaNode, tree: &Tree, slot: u32) -> bool {
+        if !row.allows_type(OBJECT) || row.enum_values.is_some() {
             return false;
         }
         let field = |name: &str, child: u32| {
             if is_null(tree, child) {
                 return true;
             }
-            let known = row.properties.binary_search_by(|(known, _)| order(known, name));
-            match (known, row.others) {
-                (Ok(found), _) => self.holds(row.properties[found].1, tree, child),
-                (Err(_), Others::Any) => true,
-                (Err(_), Others::None) => false,
-                (Err(_), Others::Like(at)) => self.holds(at, tree, child),
+            let known = row.properties.binary_search_by(|(known, _)| compare_keys(known, name));
+            match (known, row.additional_properties) {
+                (Ok(found), _) => self.accepts_node(row.properties[found].1, tree, child),
+                (Err(_), AdditionalProperties::Any) => true,
+                (Err(_), AdditionalProperties::Forbidden) => false,
+                (Err(_), AdditionalProperties::Schema(at)) => self.accepts_node(at, tree, child),
             }
         };
-        let count = if tree.slot(slot).merges() {
+        let count = if tree.slot(slot).has_merge_key() {
             let entries = tree.entries(slot);
             if !entries.iter().all(|(name, child, _)| field(name, *child)) {
                 return false;
@@ -139,27 +140,28 @@ impl Quick {
         row.required.iter().all(|name| there(name)) && count >= least && count <= most && !nulls
     }
 
-    fn is_list(&self, row: &Row, tree: &Tree, slot: u32) -> bool {
-        if !row.takes(ARRAY) || row.texts.is_some() {
+    fn accepts_sequence(&self, row: &SchemaNode, tree: &Tree, slot: u32) -> bool {
+        if !row.allows_type(ARRAY) || row.enum_values.is_some() {
             return false;
         }
         let mut count = 0;
         for child in tree.children(slot) {
             count += 1;
-            if row.items.is_some_and(|items| !self.holds(items, tree, child)) {
+            if row.items.is_some_and(|items| !self.accepts_node(items, tree, child)) {
                 return false;
             }
         }
         let (least, most) = row.lengths[ITEMS];
         count >= least
             && count <= most
-            && (row.distinct.as_ref())
-                .is_none_or(|distinct| count < 2 || distinct.repeated(Cursor::new(tree, slot)).is_none())
+            && (row.list_type.as_ref()).is_none_or(|distinct| {
+                count < 2 || distinct.first_duplicate(TreeNode::new(tree, slot)).is_none()
+            })
     }
 }
 
-impl Row {
-    fn takes(&self, of: u8) -> bool {
+impl SchemaNode {
+    fn allows_type(&self, of: u8) -> bool {
         self.types == 0 || self.types & of != 0
     }
 }
@@ -168,83 +170,86 @@ fn is_null(tree: &Tree, slot: u32) -> bool {
     tree.is_null(tree.resolve(slot))
 }
 
-fn order(a: &str, b: &str) -> std::cmp::Ordering {
+fn compare_keys(a: &str, b: &str) -> std::cmp::Ordering {
     a.len().cmp(&b.len()).then_with(|| a.cmp(b))
 }
 
-fn is_scalar(row: &Row, scalar: Scalar<'_>) -> bool {
+fn accepts_scalar(row: &SchemaNode, scalar: Scalar<'_>) -> bool {
     match scalar {
-        Scalar::Null => row.takes(NULL) && row.texts.is_none(),
-        Scalar::Bool(_) => row.takes(BOOLEAN) && row.texts.is_none(),
+        Scalar::Null => row.allows_type(NULL) && row.enum_values.is_none(),
+        Scalar::Bool(_) => row.allows_type(BOOLEAN) && row.enum_values.is_none(),
         Scalar::Int(n) => {
-            row.takes(INTEGER | NUMBER)
-                && row.texts.is_none()
+            row.allows_type(INTEGER | NUMBER)
+                && row.enum_values.is_none()
                 && row.minimum.is_none_or(|least| n >= least)
                 && row.maximum.is_none_or(|most| n <= most)
         }
         Scalar::UInt(_) | Scalar::Float(_) => {
-            row.takes(NUMBER) && row.texts.is_none() && row.minimum.is_none() && row.maximum.is_none()
+            row.allows_type(NUMBER)
+                && row.enum_values.is_none()
+                && row.minimum.is_none()
+                && row.maximum.is_none()
         }
         Scalar::Str(text) => {
             let (least, most) = row.lengths[CHARACTERS];
             let bounded = least > 0 || most < usize::MAX;
             let length = if bounded { text.chars().count() } else { 0 };
-            row.takes(STRING)
-                && (row.texts.as_ref()).is_none_or(|texts| texts.iter().any(|t| **t == *text))
+            row.allows_type(STRING)
+                && (row.enum_values.as_ref()).is_none_or(|texts| texts.iter().any(|t| **t == *text))
                 && length >= least
                 && length <= most
                 && row.pattern.as_ref().is_none_or(|p| p.is_match(text))
-                && row.format.as_ref().is_none_or(|f| is_format(f, text))
+                && row.format.as_ref().is_none_or(|f| matches_format(f, text))
         }
     }
 }
 
 /// A table under construction.
-struct Making<'s> {
-    rows: Vec<Row>,
+struct FastAcceptCompiler<'s> {
+    nodes: Vec<SchemaNode>,
     /// Rows of definitions, by their names.
-    named: HashMap<&'s str, At>,
+    definitions: HashMap<&'s str, SchemaId>,
     root: &'s Value,
 }
 
-impl<'s> Making<'s> {
-    fn row(&mut self, schema: &'s Value) -> At {
+impl<'s> FastAcceptCompiler<'s> {
+    fn compile(&mut self, schema: &'s Value) -> SchemaId {
         // What is nothing but a reference is what it refers to.
         if let Some(map) = schema.as_object().filter(|map| map.len() == 1)
             && let Some(name) = map.get("$ref").and_then(Value::as_str)
-            && let Some(target) = self.reference(name)
+            && let Some(target) = self.compile_reference(name)
         {
             return target;
         }
-        let at = self.rows.len();
-        self.rows.push(Row::default());
-        self.fill(at, schema);
+        let at = self.nodes.len();
+        self.nodes.push(SchemaNode::default());
+        self.compile_into(at, schema);
         at
     }
 
-    fn fill(&mut self, at: At, schema: &'s Value) {
-        let mut row = Row { lengths: [(0, usize::MAX); 3], ..Row::default() };
+    fn compile_into(&mut self, at: SchemaId, schema: &'s Value) {
+        let mut row = SchemaNode { lengths: [(0, usize::MAX); 3], ..SchemaNode::default() };
         match schema {
             Value::Bool(true) => {}
             Value::Object(map) => {
                 for (key, value) in map {
                     let understood = self.keyword(&mut row, key, value);
-                    row.unsure |= understood.is_none();
+                    row.unsupported |= understood.is_none();
                 }
             }
-            _ => row.unsure = true,
+            _ => row.unsupported = true,
         }
-        self.rows[at] = row;
+        self.nodes[at] = row;
     }
 
     /// Reads one keyword into a row; `None` where it is not understood.
-    fn keyword(&mut self, row: &mut Row, key: &str, value: &'s Value) -> Option<()> {
+    fn keyword(&mut self, row: &mut SchemaNode, key: &str, value: &'s Value) -> Option<()> {
         let length = |value: &Value| usize::try_from(value.as_u64()?).ok();
         match key {
             "$defs" => {}
             "$ref" => {
-                let target = self.reference(value.as_str()?)?;
-                row.all.push(target);
+                let target = self.compile_reference(value.as_str()?)?;
+                row.all_of.push(target);
             }
             "type" => {
                 let one = std::slice::from_ref(value);
@@ -255,10 +260,10 @@ impl<'s> Making<'s> {
             }
             "properties" => {
                 for (name, schema) in value.as_object()? {
-                    let field = self.row(schema);
+                    let field = self.compile(schema);
                     row.properties.push((Box::from(name.as_str()), field));
                 }
-                row.properties.sort_by(|a, b| order(&a.0, &b.0));
+                row.properties.sort_by(|a, b| compare_keys(&a.0, &b.0));
             }
             "required" => {
                 for name in value.as_array()? {
@@ -266,16 +271,16 @@ impl<'s> Making<'s> {
                 }
             }
             "additionalProperties" => {
-                row.others = match value {
-                    Value::Bool(false) => Others::None,
-                    Value::Bool(true) => Others::Any,
-                    schema => Others::Like(self.row(schema)),
+                row.additional_properties = match value {
+                    Value::Bool(false) => AdditionalProperties::Forbidden,
+                    Value::Bool(true) => AdditionalProperties::Any,
+                    schema => AdditionalProperties::Schema(self.compile(schema)),
                 };
             }
-            "items" => row.items = Some(self.row(value)),
+            "items" => row.items = Some(self.compile(value)),
             "enum" => {
                 let texts = value.as_array()?.iter();
-                row.texts = Some(texts.filter_map(Value::as_str).map(Box::from).collect());
+                row.enum_values = Some(texts.filter_map(Value::as_str).map(Box::from).collect());
             }
             "pattern" => row.pattern = Some(Regex::new(value.as_str()?).ok()?),
             "format" => row.format = Some(Box::from(value.as_str()?)),
@@ -289,15 +294,15 @@ impl<'s> Making<'s> {
             "maxProperties" => row.lengths[ENTRIES].1 = length(value)?,
             "allOf" => {
                 for schema in value.as_array()? {
-                    let one = self.row(schema);
-                    row.all.push(one);
+                    let one = self.compile(schema);
+                    row.all_of.push(one);
                 }
             }
             "anyOf" => {
                 let any = value.as_array()?.iter();
-                row.any = Some(any.map(|schema| self.row(schema)).collect());
+                row.any_of = Some(any.map(|schema| self.compile(schema)).collect());
             }
-            super::check::DISTINCT => row.distinct = Some(Distinct::new(value)),
+            super::check::LIST_TYPE_KEYWORD => row.list_type = Some(ListType::new(value)),
             _ => return None,
         }
         Some(())
@@ -305,16 +310,16 @@ impl<'s> Making<'s> {
 
     /// The row of a definition: made once, before it is filled, because definitions may refer to
     /// themselves.
-    fn reference(&mut self, name: &'s str) -> Option<At> {
+    fn compile_reference(&mut self, name: &'s str) -> Option<SchemaId> {
         let name = name.strip_prefix("#/$defs/")?;
-        if let Some(at) = self.named.get(name) {
+        if let Some(at) = self.definitions.get(name) {
             return Some(*at);
         }
         let schema = self.root.get("$defs")?.get(name)?;
-        let at = self.rows.len();
-        self.rows.push(Row::default());
-        self.named.insert(name, at);
-        self.fill(at, schema);
+        let at = self.nodes.len();
+        self.nodes.push(SchemaNode::default());
+        self.definitions.insert(name, at);
+        self.compile_into(at, schema);
         Some(at)
     }
 }

@@ -14,24 +14,24 @@ use crate::tree::scalar::Scalar;
 use crate::tree::{SlotKind, Tree};
 
 /// The representation.
-pub(crate) struct Arena;
+pub(crate) struct TreeJson;
 
 /// A node of a tree, its alias resolved; or a text that stands in no tree.
 #[derive(Clone, Copy)]
-pub(crate) enum Cursor<'a> {
+pub(crate) enum TreeNode<'a> {
     Slot(&'a Tree, u32),
     Text(&'a str),
 }
 
-impl<'a> Cursor<'a> {
-    pub(crate) fn new(tree: &'a Tree, slot: u32) -> Cursor<'a> {
-        Cursor::Slot(tree, tree.resolve(slot))
+impl<'a> TreeNode<'a> {
+    pub(crate) fn new(tree: &'a Tree, slot: u32) -> TreeNode<'a> {
+        TreeNode::Slot(tree, tree.resolve(slot))
     }
 
     fn scalar(self) -> Option<Scalar<'a>> {
         match self {
-            Cursor::Slot(tree, at) => tree.scalar(at),
-            Cursor::Text(text) => Some(Scalar::Str(text)),
+            TreeNode::Slot(tree, at) => tree.scalar(at),
+            TreeNode::Text(text) => Some(Scalar::Str(text)),
         }
     }
 
@@ -40,8 +40,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-impl Json for Arena {
-    type Node<'a> = Cursor<'a>;
+impl Json for TreeJson {
+    type Node<'a> = TreeNode<'a>;
     type PreparedKey = Box<str>;
     type StringBuffer = ();
 
@@ -52,26 +52,26 @@ impl Json for Arena {
         Box::from(key)
     }
 
-    fn with_string_node<T>((): &mut (), string: &str, f: impl FnOnce(Cursor<'_>) -> T) -> T {
-        f(Cursor::Text(string))
+    fn with_string_node<T>((): &mut (), string: &str, f: impl FnOnce(TreeNode<'_>) -> T) -> T {
+        f(TreeNode::Text(string))
     }
 }
 
-impl<'a> Node<'a, Arena> for Cursor<'a> {
+impl<'a> Node<'a, TreeJson> for TreeNode<'a> {
     type Object = Mapping<'a>;
     type Array = Sequence<'a>;
     type Number = Number;
 
     fn as_object(&self) -> Option<Mapping<'a>> {
         match *self {
-            Cursor::Slot(tree, at) if tree.slot(at).kind.is_mapping() => Some(Mapping { tree, at }),
+            TreeNode::Slot(tree, at) if tree.slot(at).kind.is_mapping() => Some(Mapping { tree, at }),
             _ => None,
         }
     }
 
     fn as_array(&self) -> Option<Sequence<'a>> {
         match *self {
-            Cursor::Slot(tree, at) if self.json_type() == JsonType::Array => Some(Sequence { tree, at }),
+            TreeNode::Slot(tree, at) if self.json_type() == JsonType::Array => Some(Sequence { tree, at }),
             _ => None,
         }
     }
@@ -106,7 +106,7 @@ impl<'a> Node<'a, Arena> for Cursor<'a> {
     }
 
     fn json_type(&self) -> JsonType {
-        if let Cursor::Slot(tree, at) = *self {
+        if let TreeNode::Slot(tree, at) = *self {
             match tree.slot(at).kind {
                 SlotKind::Mapping | SlotKind::FlowMapping => return JsonType::Object,
                 SlotKind::Sequence | SlotKind::FlowSequence => return JsonType::Array,
@@ -126,7 +126,7 @@ impl<'a> Node<'a, Arena> for Cursor<'a> {
             (Some(Scalar::Str(text)), Value::String(value)) => text == value,
             (Some(Scalar::Str(_)), _) => false,
             (Some(_), _) => jsonschema::json::cmp::equal(&self.to_value(), expected),
-            (None, _) => jsonschema::json::cmp::equal(&whole(*self), expected),
+            (None, _) => jsonschema::json::cmp::equal(&to_json_value(*self), expected),
         }
     }
 
@@ -142,21 +142,23 @@ impl<'a> Node<'a, Arena> for Cursor<'a> {
 
     fn identity(&self) -> Option<NodeIdentity> {
         match *self {
-            Cursor::Slot(tree, at) => {
+            TreeNode::Slot(tree, at) => {
                 Some(NodeIdentity::tagged(std::ptr::from_ref::<Tree>(tree) as usize, at))
             }
-            Cursor::Text(_) => None,
+            TreeNode::Text(_) => None,
         }
     }
 }
 
 /// The value with everything below it.
-pub(crate) fn whole(cursor: Cursor<'_>) -> Value {
+pub(crate) fn to_json_value(cursor: TreeNode<'_>) -> Value {
     if let Some(map) = cursor.as_object() {
-        return Value::Object(map.members().map(|(name, node)| (name.to_owned(), whole(node))).collect());
+        return Value::Object(
+            map.members().map(|(name, node)| (name.to_owned(), to_json_value(node))).collect(),
+        );
     }
     if let Some(list) = cursor.as_array() {
-        return Value::Array(list.elements().map(whole).collect());
+        return Value::Array(list.elements().map(to_json_value).collect());
     }
     cursor.to_value().into_owned()
 }
@@ -167,10 +169,10 @@ pub(crate) struct Mapping<'a> {
     at: u32,
 }
 
-impl<'a> Object<'a, Arena> for Mapping<'a> {
-    type Node = Cursor<'a>;
+impl<'a> Object<'a, TreeJson> for Mapping<'a> {
+    type Node = TreeNode<'a>;
     type MemberName = &'a str;
-    type MembersIter = std::vec::IntoIter<(&'a str, Cursor<'a>)>;
+    type MembersIter = std::vec::IntoIter<(&'a str, TreeNode<'a>)>;
 
     fn len(&self) -> usize {
         self.members().len()
@@ -180,17 +182,17 @@ impl<'a> Object<'a, Arena> for Mapping<'a> {
         self.members().next().is_none()
     }
 
-    fn get(&self, key: &Box<str>) -> Option<Cursor<'a>> {
+    fn get(&self, key: &Box<str>) -> Option<TreeNode<'a>> {
         let (child, _) = self.tree.entry(self.at, key)?;
-        (!Cursor::is_null_slot(self.tree, child)).then(|| Cursor::new(self.tree, child))
+        (!TreeNode::is_null_slot(self.tree, child)).then(|| TreeNode::new(self.tree, child))
     }
 
     fn members(&self) -> Self::MembersIter {
         self.tree
             .entries(self.at)
             .into_iter()
-            .filter(|(_, child, _)| !Cursor::is_null_slot(self.tree, *child))
-            .map(|(name, child, _)| (name, Cursor::new(self.tree, child)))
+            .filter(|(_, child, _)| !TreeNode::is_null_slot(self.tree, *child))
+            .map(|(name, child, _)| (name, TreeNode::new(self.tree, child)))
             .collect::<Vec<_>>()
             .into_iter()
     }
@@ -202,20 +204,24 @@ pub(crate) struct Sequence<'a> {
     at: u32,
 }
 
-impl<'a> Array<'a, Arena> for Sequence<'a> {
-    type Node = Cursor<'a>;
-    type ElementsIter = std::vec::IntoIter<Cursor<'a>>;
+impl<'a> Array<'a, TreeJson> for Sequence<'a> {
+    type Node = TreeNode<'a>;
+    type ElementsIter = std::vec::IntoIter<TreeNode<'a>>;
 
     fn len(&self) -> usize {
         self.tree.children(self.at).count()
     }
 
     fn elements(&self) -> Self::ElementsIter {
-        self.tree.children(self.at).map(|child| Cursor::new(self.tree, child)).collect::<Vec<_>>().into_iter()
+        self.tree
+            .children(self.at)
+            .map(|child| TreeNode::new(self.tree, child))
+            .collect::<Vec<_>>()
+            .into_iter()
     }
 
     fn is_unique(&self) -> bool {
-        let values: Vec<Value> = self.elements().map(whole).collect();
+        let values: Vec<Value> = self.elements().map(to_json_value).collect();
         jsonschema::json::unique::is_unique(&values)
     }
 }

@@ -11,11 +11,11 @@ use crate::tree::placeholder::is_placeholder;
 use super::violation::Violation;
 
 /// The most bytes that the annotations of one object may have together.
-const ANNOTATION_BYTES: usize = 256 * 1024;
+const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
 
 pub(super) fn check(object: &Object, out: &mut Vec<Violation>) {
     let metadata = object.get("metadata");
-    if metadata.exists() && !metadata.is_mapping() {
+    if metadata.is_set() && !metadata.is_mapping() {
         return;
     }
     name(object, &metadata, out);
@@ -38,7 +38,7 @@ pub(super) fn check(object: &Object, out: &mut Vec<Violation>) {
             out.push(Violation::invalid(&finalizer, "a finalizer is a name after a domain and `/`"));
         }
     }
-    controllers(&metadata.get("ownerReferences"), out);
+    at_most_one_controller(&metadata.get("ownerReferences"), out);
     for owner in metadata.get("ownerReferences").items() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             let node = owner.get(field);
@@ -50,7 +50,7 @@ pub(super) fn check(object: &Object, out: &mut Vec<Violation>) {
 }
 
 /// One owner may control an object.
-fn controllers(owners: &Node<'_>, out: &mut Vec<Violation>) {
+fn at_most_one_controller(owners: &Node<'_>, out: &mut Vec<Violation>) {
     let mut controlling = owners
         .items()
         .map(|owner| owner.get("controller"))
@@ -65,21 +65,21 @@ fn controllers(owners: &Node<'_>, out: &mut Vec<Violation>) {
 
 fn name(object: &Object, metadata: &Node<'_>, out: &mut Vec<Violation>) {
     let (name, prefix) = (metadata.get("name"), metadata.get("generateName"));
-    let written = |node: &Node<'_>| node.exists() && node.text() != Some("");
+    let written = |node: &Node<'_>| node.is_set() && node.text() != Some("");
     if !written(&name) {
         if !written(&prefix) {
             out.push(Violation::missing(&name));
         } else if let Some(text) = prefix.text() {
             // The server cuts a long prefix and adds five letters and digits.
             let whole = format!("{}xxxxx", text.get(..text.len().min(58)).unwrap_or(text));
-            syntax(object, &prefix, &whole, out);
+            name_syntax(object, &prefix, &whole, out);
         }
     } else if let Some(text) = name.text() {
-        syntax(object, &name, text, out);
+        name_syntax(object, &name, text, out);
     }
 }
 
-fn syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Violation>) {
+fn name_syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Violation>) {
     let violation = if object.is(Kind::SERVICE) {
         (!is_dns_1035_label(text)).then(|| {
             Violation::invalid(node, "the name of a Service has to be a DNS label that begins with a letter")
@@ -111,7 +111,7 @@ fn syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Violation>
 pub(crate) fn labels(labels: &Node<'_>, out: &mut Vec<Violation>) {
     for (key, value) in labels.entries() {
         if !is_placeholder(key) && !is_qualified_name(key) {
-            out.push(Violation::invalid(&value, "this is no key of a label").help(KEY));
+            out.push(Violation::invalid(&value, "this is no key of a label").help(KEY_HELP));
             continue;
         }
         if let Some(text) = value.text()
@@ -133,10 +133,10 @@ pub(crate) fn annotations(annotations: &Node<'_>, out: &mut Vec<Violation>) {
         bytes += key.len() + value.text().map_or(0, str::len);
         // The server compares keys in lower case here, and only here.
         if !is_placeholder(key) && !is_qualified_name(&key.to_lowercase()) {
-            out.push(Violation::invalid(&value, "this is no key of an annotation").help(KEY));
+            out.push(Violation::invalid(&value, "this is no key of an annotation").help(KEY_HELP));
         }
     }
-    if bytes > ANNOTATION_BYTES {
+    if bytes > MAX_ANNOTATION_BYTES {
         out.push(
             Violation::invalid(annotations, "the annotations are longer than 256 KiB")
                 .help("keep large data in a ConfigMap"),
@@ -144,4 +144,4 @@ pub(crate) fn annotations(annotations: &Node<'_>, out: &mut Vec<Violation>) {
     }
 }
 
-const KEY: &str = "a key is a name of at most 63 characters, with or without a domain and `/` before it";
+const KEY_HELP: &str = "a key is a name of at most 63 characters, with or without a domain and `/` before it";

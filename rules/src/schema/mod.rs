@@ -28,7 +28,7 @@ mod tests;
 pub(crate) mod validation;
 mod violation;
 
-pub(crate) use check::{KINDS, check, fields_at, is_frame, is_known, is_outgrown};
-pub(crate) use instance::Cursor;
-pub(crate) use structural::{READ_QUANTITY, STORED_MOMENT};
-pub(crate) use violation::{Counted, Problem, Violation};
+pub(crate) use check::{KINDS, check, cluster_is_newer, fields_at, has_schema, is_envelope};
+pub(crate) use instance::TreeNode;
+pub(crate) use structural::{CRD_DATE_TIME, GO_QUANTITY};
+pub(crate) use violation::{LengthUnit, Violation, ViolationKind};

@@ -16,7 +16,7 @@ use super::core;
 
 /// How the server reads the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum Dialect {
     /// A CRD's own schema.
     Crd,
     /// A core type inside a CRD: its generated form, without what Go code checks.
@@ -29,9 +29,9 @@ const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 /// Our name for a quantity that Go reads, where the pattern takes it.
-pub(crate) const READ_QUANTITY: &str = "quantity that is read";
+pub(crate) const GO_QUANTITY: &str = "quantity that is read";
 /// Our name for a moment that a CRD takes, which Go may not read.
-pub(crate) const STORED_MOMENT: &str = "date-time that is stored";
+pub(crate) const CRD_DATE_TIME: &str = "date-time that is stored";
 
 /// What the published CRDs have for a quantity.
 const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
@@ -48,49 +48,49 @@ pub(super) fn read_yaml(text: &str) -> Value {
 /// `decoded` says that a webhook of the kind's own project decodes it into Go, where integers have
 /// a size; the API server does not look at it.
 pub(super) fn of_crd(schema: &Value, decoded: bool) -> Value {
-    let mut making = Making { sized: decoded, ..Making::default() };
-    let mut root = making.convert(schema, Reading::Crd, false);
-    making.dress(&mut root);
+    let mut making = StructuralCompiler { bound_integers: decoded, ..StructuralCompiler::default() };
+    let mut root = making.convert(schema, Dialect::Crd, false);
+    making.add_common_fields(&mut root);
     making.finish(root)
 }
 
 /// The JSON Schema of a core kind whose type is `name`.
 pub(super) fn of_core(name: &str) -> Option<Value> {
-    let mut making = Making { sized: true, ..Making::default() };
-    let mut root = making.convert(&core::strict(name)?, Reading::Core, false);
-    making.dress(&mut root);
+    let mut making = StructuralCompiler { bound_integers: true, ..StructuralCompiler::default() };
+    let mut root = making.convert(&core::strict(name)?, Dialect::Core, false);
+    making.add_common_fields(&mut root);
     Some(making.finish(root))
 }
 
 #[derive(Default)]
-struct Making {
+struct StructuralCompiler {
     /// Types that something refers to, by the name of their definition.
-    wanted: BTreeMap<String, (String, Reading)>,
+    referenced: BTreeMap<String, (String, Dialect)>,
     queue: VecDeque<String>,
     /// Whether the formats of integers are bounds.
-    sized: bool,
+    bound_integers: bool,
 }
 
-impl Making {
-    fn reference(&mut self, name: &str, reading: Reading) -> Value {
+impl StructuralCompiler {
+    fn reference(&mut self, name: &str, reading: Dialect) -> Value {
         let reading = match reading {
-            Reading::Crd => Reading::Embedded,
+            Dialect::Crd => Dialect::Embedded,
             other => other,
         };
         let key = match reading {
-            Reading::Core => name.to_owned(),
+            Dialect::Core => name.to_owned(),
             _ => format!("{name}.embedded"),
         };
-        if !self.wanted.contains_key(&key) {
-            self.wanted.insert(key.clone(), (name.to_owned(), reading));
+        if !self.referenced.contains_key(&key) {
+            self.referenced.insert(key.clone(), (name.to_owned(), reading));
             self.queue.push_back(key.clone());
         }
         Value::String(format!("#/$defs/{key}"))
     }
 
     /// What every object has beside its own fields. The server ignores a status on create.
-    fn dress(&mut self, root: &mut Value) {
-        let metadata = json!({"$ref": self.reference(OBJECT_META, Reading::Core)});
+    fn add_common_fields(&mut self, root: &mut Value) {
+        let metadata = json!({"$ref": self.reference(OBJECT_META, Dialect::Core)});
         let Some(root) = root.as_object_mut() else {
             return;
         };
@@ -106,31 +106,31 @@ impl Making {
     fn finish(mut self, mut root: Value) -> Value {
         let mut definitions = Map::new();
         while let Some(key) = self.queue.pop_front() {
-            let Some((name, reading)) = self.wanted.get(&key).cloned() else {
+            let Some((name, reading)) = self.referenced.get(&key).cloned() else {
                 continue;
             };
             let made = match (name.as_str(), reading) {
-                (QUANTITY, Reading::Core) => {
+                (QUANTITY, Dialect::Core) => {
                     json!({"type": ["integer", "number", "string"], "format": "quantity"})
                 }
                 // Who decodes the object reads less than the pattern takes.
-                (QUANTITY, _) if self.sized => json!({
+                (QUANTITY, _) if self.bound_integers => json!({
                     "type": ["integer", "string"],
                     "pattern": QUANTITY_PATTERN,
-                    "format": READ_QUANTITY,
+                    "format": GO_QUANTITY,
                 }),
                 (QUANTITY, _) => {
                     json!({"type": ["integer", "string"], "pattern": QUANTITY_PATTERN})
                 }
-                (INT_OR_STRING, Reading::Core) => {
+                (INT_OR_STRING, Dialect::Core) => {
                     json!({"type": ["integer", "string"], "minimum": i32::MIN, "maximum": i32::MAX})
                 }
                 (INT_OR_STRING, _) => json!({"type": ["integer", "string"]}),
-                (OBJECT_META, Reading::Embedded) => embedded_metadata(),
-                (_, Reading::Core) => core::strict(&name).map_or(Value::Bool(true), |s| {
+                (OBJECT_META, Dialect::Embedded) => embedded_metadata(),
+                (_, Dialect::Core) => core::strict(&name).map_or(Value::Bool(true), |s| {
                     let mut made = self.convert(&s, reading, false);
                     if made.get("required").is_none() && s.get("filled").is_none() {
-                        takes_null(&mut made);
+                        allow_null(&mut made);
                     }
                     made
                 }),
@@ -146,7 +146,7 @@ impl Making {
 
     /// `nested` says that the schema stands in an `allOf`, `anyOf`, `oneOf` or `not`: it judges
     /// values and names no fields.
-    fn convert(&mut self, schema: &Value, reading: Reading, nested: bool) -> Value {
+    fn convert(&mut self, schema: &Value, reading: Dialect, nested: bool) -> Value {
         let Some(from) = schema.as_object() else {
             return schema.clone();
         };
@@ -166,8 +166,8 @@ impl Making {
                 }
                 "items" => {
                     let mut items = self.convert(value, reading, nested);
-                    if reading == Reading::Core && !flag("filled") {
-                        takes_null(&mut items);
+                    if reading == Dialect::Core && !flag("filled") {
+                        allow_null(&mut items);
                     }
                     to.insert(key.clone(), items);
                 }
@@ -198,16 +198,16 @@ impl Making {
                 _ => {}
             }
         }
-        self.types(from, &mut to, reading, int_or_string);
-        if let Some(required) = required(from) {
+        self.add_types(from, &mut to, reading, int_or_string);
+        if let Some(required) = required_fields(from) {
             to.insert("required".to_owned(), required);
         }
-        lists(from, &mut to, reading);
+        add_list_type(from, &mut to, reading);
         let fields = to.contains_key("properties");
         let object = from.get("type").and_then(Value::as_str) == Some("object") || fields;
         let free = to.contains_key("additionalProperties")
             || flag("x-kubernetes-preserve-unknown-fields")
-            || (reading != Reading::Crd && !fields);
+            || (reading != Dialect::Crd && !fields);
         if object && !free && !nested {
             to.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
@@ -223,11 +223,11 @@ impl Making {
     }
 
     /// Types with their formats; `null` only stands in lists, because elsewhere it is absent.
-    fn types(
+    fn add_types(
         &self,
         from: &Map<String, Value>,
         to: &mut Map<String, Value>,
-        reading: Reading,
+        reading: Dialect,
         int_or_string: bool,
     ) {
         let mut types: Vec<&str> = match from.get("type") {
@@ -249,14 +249,14 @@ impl Making {
             }
         }
         // In a CRD formats bound nothing; a whole number past 64 bits is read as a float, and refused.
-        if !self.sized && types.contains(&"integer") {
-            bounds(to, i64::MIN, i64::MAX);
+        if !self.bound_integers && types.contains(&"integer") {
+            set_bounds(to, i64::MIN, i64::MAX);
         }
         match from.get("format").and_then(Value::as_str) {
-            Some("int32") if self.sized => bounds(to, i64::from(i32::MIN), i64::from(i32::MAX)),
-            Some("int64") if self.sized => bounds(to, i64::MIN, i64::MAX),
-            Some("date-time") if reading != Reading::Core && !self.sized => {
-                to.insert("format".to_owned(), Value::from(STORED_MOMENT));
+            Some("int32") if self.bound_integers => set_bounds(to, i64::from(i32::MIN), i64::from(i32::MAX)),
+            Some("int64") if self.bound_integers => set_bounds(to, i64::MIN, i64::MAX),
+            Some("date-time") if reading != Dialect::Core && !self.bound_integers => {
+                to.insert("format".to_owned(), Value::from(CRD_DATE_TIME));
             }
             Some(format @ ("date-time" | "duration" | "byte")) => {
                 to.insert("format".to_owned(), Value::from(format));
@@ -268,14 +268,14 @@ impl Making {
 
 /// Go reads null in a list as the empty value of the item's type. What has required fields is
 /// refused then, and what has none is taken, but for what the overlay calls filled.
-fn takes_null(schema: &mut Value) {
+fn allow_null(schema: &mut Value) {
     if let Some(Value::String(one)) = schema.get("type") {
         let types = Value::from(vec![one.clone(), "null".to_owned()]);
         schema["type"] = types;
     }
 }
 
-fn bounds(to: &mut Map<String, Value>, least: i64, most: i64) {
+fn set_bounds(to: &mut Map<String, Value>, least: i64, most: i64) {
     if !to.contains_key("minimum") && !to.contains_key("exclusiveMinimum") {
         to.insert("minimum".to_owned(), Value::from(least));
     }
@@ -285,7 +285,7 @@ fn bounds(to: &mut Map<String, Value>, least: i64, most: i64) {
 }
 
 /// The server writes defaults before it looks for what is missing.
-fn required(from: &Map<String, Value>) -> Option<Value> {
+fn required_fields(from: &Map<String, Value>) -> Option<Value> {
     let fields = from.get("properties");
     let defaulted = |name: &str| fields.is_some_and(|f| f[name].get("default").is_some());
     let required: Vec<Value> = from
@@ -299,13 +299,13 @@ fn required(from: &Map<String, Value>) -> Option<Value> {
 }
 
 /// List types. For core objects they only say how an apply merges; in a CRD they are law.
-fn lists(from: &Map<String, Value>, to: &mut Map<String, Value>, reading: Reading) {
-    if reading == Reading::Core {
+fn add_list_type(from: &Map<String, Value>, to: &mut Map<String, Value>, reading: Dialect) {
+    if reading == Dialect::Core {
         return;
     }
     match from.get("x-kubernetes-list-type").and_then(Value::as_str) {
         Some("set") => {
-            to.insert(super::check::DISTINCT.to_owned(), json!({"keys": []}));
+            to.insert(super::check::LIST_TYPE_KEYWORD.to_owned(), json!({"keys": []}));
         }
         Some("map") => {
             let items = from.get("items");
@@ -322,7 +322,10 @@ fn lists(from: &Map<String, Value>, to: &mut Map<String, Value>, reading: Readin
                 .iter()
                 .map(|k| fields.map_or(Value::Null, |f| f[*k].get("default").cloned().unwrap_or_default()))
                 .collect();
-            to.insert(super::check::DISTINCT.to_owned(), json!({"keys": keys, "defaults": defaults}));
+            to.insert(
+                super::check::LIST_TYPE_KEYWORD.to_owned(),
+                json!({"keys": keys, "defaults": defaults}),
+            );
         }
         _ => {}
     }

@@ -8,49 +8,49 @@ use serde_json::Value;
 use crate::kind::Kind;
 use crate::object::ObjectId;
 
-use super::instance::Arena;
+use super::instance::TreeJson;
 use super::structural::{of_core, of_crd, read_yaml};
-use crate::schema::fast_accept::Quick;
+use crate::schema::fast_accept::FastAccept;
 
 /// A kind in a version.
-pub(super) struct Entry {
+pub(super) struct SchemaEntry {
     pub(super) kind: Kind,
     pub(super) version: &'static str,
-    pub(super) source: From,
-    quick: OnceLock<Option<Quick>>,
-    made: OnceLock<Option<Validator<Arena>>>,
+    pub(super) source: SchemaSource,
+    fast_accept: OnceLock<Option<FastAccept>>,
+    validator: OnceLock<Option<Validator<TreeJson>>>,
     structural: OnceLock<Value>,
 }
 
 /// Where a schema comes from.
-pub(super) enum From {
+pub(super) enum SchemaSource {
     /// A structural schema in YAML.
     Crd(&'static str),
     /// A generated type.
     Core(&'static str),
 }
 
-fn crd(kind: Kind, version: &'static str, text: &'static str) -> Entry {
-    entry(kind, version, From::Crd(text))
+fn crd(kind: Kind, version: &'static str, text: &'static str) -> SchemaEntry {
+    entry(kind, version, SchemaSource::Crd(text))
 }
 
-fn core(kind: Kind, version: &'static str, name: &'static str) -> Entry {
-    entry(kind, version, From::Core(name))
+fn core(kind: Kind, version: &'static str, name: &'static str) -> SchemaEntry {
+    entry(kind, version, SchemaSource::Core(name))
 }
 
-fn entry(kind: Kind, version: &'static str, source: From) -> Entry {
-    Entry {
+fn entry(kind: Kind, version: &'static str, source: SchemaSource) -> SchemaEntry {
+    SchemaEntry {
         kind,
         version,
         source,
-        quick: OnceLock::new(),
-        made: OnceLock::new(),
+        fast_accept: OnceLock::new(),
+        validator: OnceLock::new(),
         structural: OnceLock::new(),
     }
 }
 
 /// Every schema: to add one, write the file and a line here.
-pub(super) static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+pub(super) static SCHEMAS: LazyLock<Vec<SchemaEntry>> = LazyLock::new(|| {
     vec![
         crd(Kind::NODE_POOL, "v1", include_str!("../../schemas/karpenter.sh/v1/NodePool.yaml")),
         crd(Kind::NODE_CLAIM, "v1", include_str!("../../schemas/karpenter.sh/v1/NodeClaim.yaml")),
@@ -110,47 +110,47 @@ pub(super) static TABLE: LazyLock<Vec<Entry>> = LazyLock::new(|| {
 });
 
 /// The schema of an object's kind in its version.
-pub(super) fn find(id: &ObjectId) -> Option<&'static Entry> {
-    TABLE.iter().find(|e| e.version == id.version && id.is(e.kind))
+pub(super) fn find(id: &ObjectId) -> Option<&'static SchemaEntry> {
+    SCHEMAS.iter().find(|e| e.version == id.version && id.is(e.kind))
 }
 
-impl Entry {
+impl SchemaEntry {
     /// The validator, built by whoever asks first.
-    pub(super) fn validator(&self) -> Option<&Validator<Arena>> {
+    pub(super) fn validator(&self) -> Option<&Validator<TreeJson>> {
         let build = || super::check::validator(&self.schema()?);
-        self.made.get_or_init(build).as_ref()
+        self.validator.get_or_init(build).as_ref()
     }
 
     /// What says of most objects that they are valid, built by whoever asks first.
-    pub(super) fn quick(&self) -> Option<&Quick> {
-        let build = || Some(Quick::new(&self.schema()?));
-        self.quick.get_or_init(build).as_ref()
+    pub(super) fn fast_accept(&self) -> Option<&FastAccept> {
+        let build = || Some(FastAccept::new(&self.schema()?));
+        self.fast_accept.get_or_init(build).as_ref()
     }
 
     /// The JSON Schema, made anew: both that are built of it keep what they need.
     fn schema(&self) -> Option<Value> {
         match self.source {
-            From::Crd(text) => Some(of_crd(&read_yaml(text), self.kind.group == "keda.sh")),
-            From::Core(name) => of_core(name),
+            SchemaSource::Crd(text) => Some(of_crd(&read_yaml(text), self.kind.group == "keda.sh")),
+            SchemaSource::Core(name) => of_core(name),
         }
     }
 
     /// The structural schema, for those who ask what fields there are.
     pub(super) fn structural(&self) -> &Value {
         self.structural.get_or_init(|| match self.source {
-            From::Crd(text) => read_yaml(text),
-            From::Core(name) => super::core::definition(name).cloned().unwrap_or_default(),
+            SchemaSource::Crd(text) => read_yaml(text),
+            SchemaSource::Core(name) => super::core::definition(name).cloned().unwrap_or_default(),
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::TABLE;
+    use super::SCHEMAS;
 
     #[test]
     fn every_schema_builds() {
-        for entry in TABLE.iter() {
+        for entry in SCHEMAS.iter() {
             assert!(entry.validator().is_some(), "{} {}", entry.kind, entry.version);
         }
     }

@@ -5,7 +5,7 @@ mod walk;
 
 use serde_json::json;
 
-use super::{Problem, fields_at};
+use super::{ViolationKind, fields_at};
 use crate::object::Object;
 use crate::source::{Source, read};
 use crate::tree::pointer::Pointer;
@@ -18,13 +18,13 @@ fn object(text: &str) -> Object {
 
 fn violations(text: &str) -> Vec<String> {
     let object = object(text);
-    let short = |problem: &Problem| match problem {
-        Problem::Type { expected } => format!("not {}", expected.join("|")),
-        Problem::Invalid { message, .. } => message.clone(),
+    let short = |problem: &ViolationKind| match problem {
+        ViolationKind::Type { expected } => format!("not {}", expected.join("|")),
+        ViolationKind::Invalid { message, .. } => message.clone(),
         other => format!("{other:?}").split([' ', '{']).next().unwrap_or("").to_owned(),
     };
     let mut out: Vec<String> =
-        object.violations().iter().map(|v| format!("{} {}", v.pointer, short(&v.problem))).collect();
+        object.violations().iter().map(|v| format!("{} {}", v.pointer, short(&v.kind))).collect();
     out.sort();
     out
 }
@@ -215,7 +215,7 @@ mod quick {
     fn both(object: &Object) -> (bool, bool) {
         let entry = table::find(object.id()).unwrap();
         let (tree, root) = object.tree();
-        let sure = entry.quick().unwrap().is_sure(tree, root);
+        let sure = entry.fast_accept().unwrap().accepts(tree, root);
         (sure, entry.validator().unwrap().is_valid(object.instance()))
     }
 

@@ -10,12 +10,12 @@ pub(crate) struct Violation {
     /// The field itself, also where it is missing.
     pub(crate) pointer: Pointer,
     /// What is wrong with it.
-    pub(crate) problem: Problem,
+    pub(crate) kind: ViolationKind,
 }
 
 /// What is wrong with a field.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Problem {
+pub(crate) enum ViolationKind {
     /// A required field is not written.
     Missing,
     /// No such field exists.
@@ -52,7 +52,7 @@ pub(crate) enum Problem {
     /// Too short or too long: characters of a text, items of a list, entries of a map.
     Count {
         /// What is counted.
-        of: Counted,
+        of: LengthUnit,
         /// The bound.
         limit: u64,
         /// Whether it is the lower one.
@@ -76,7 +76,7 @@ pub(crate) enum Problem {
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counted {
+pub(crate) enum LengthUnit {
     /// Characters of a text.
     Characters,
     /// Items of a list.
@@ -87,23 +87,23 @@ pub(crate) enum Counted {
 
 impl Violation {
     /// A violation at a node, written or not.
-    pub(crate) fn at(node: &Node<'_>, problem: Problem) -> Violation {
-        Violation { pointer: node.pointer(), problem }
+    pub(crate) fn at(node: &Node<'_>, kind: ViolationKind) -> Violation {
+        Violation { pointer: node.pointer(), kind }
     }
 
     /// A required field that is not written.
     pub(crate) fn missing(node: &Node<'_>) -> Violation {
-        Violation::at(node, Problem::Missing)
+        Violation::at(node, ViolationKind::Missing)
     }
 
     /// What is wrong in words.
     pub(crate) fn invalid(node: &Node<'_>, message: impl Into<String>) -> Violation {
-        Violation::at(node, Problem::Invalid { message: message.into(), help: None, fix: None })
+        Violation::at(node, ViolationKind::Invalid { message: message.into(), help: None, fix: None })
     }
 
     /// Adds what to write instead; only violations in words carry it.
     pub(crate) fn help(mut self, text: impl Into<String>) -> Violation {
-        if let Problem::Invalid { help, .. } = &mut self.problem {
+        if let ViolationKind::Invalid { help, .. } = &mut self.kind {
             *help = Some(text.into());
         }
         self
@@ -112,7 +112,7 @@ impl Violation {
     /// Adds the repair; only violations in words carry it.
     #[allow(dead_code)] // For the validation of core kinds.
     pub(crate) fn fix(mut self, repair: Fix) -> Violation {
-        if let Problem::Invalid { fix, .. } = &mut self.problem {
+        if let ViolationKind::Invalid { fix, .. } = &mut self.kind {
             *fix = Some(Box::new(repair));
         }
         self

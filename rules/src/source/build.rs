@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use granit_parser::{Event, ScalarStyle, StructureStyle, Tag};
 
-use super::{Document, Problem, ProblemKind};
-use crate::tree::placeholder::may_be_in;
+use super::{Document, ParseDiagnostic, ParseDiagnosticKind};
+use crate::tree::placeholder::may_contain_placeholder;
 use crate::tree::scalar::{Scalar, TagKind, resolve_key, resolve_plain};
-use crate::tree::{Key, Keys, NONE, QUOTED, Slot, SlotKind, Span, Tree, sign};
+use crate::tree::{Keys, MappingKey, NONE, QUOTED, Slot, SlotKind, Span, Tree, key_hash};
 
 /// Nodes that one document may have after its aliases are expanded.
 pub const MAX_NODES: u64 = 1_000_000;
@@ -29,19 +29,19 @@ struct Frame {
     mapping: bool,
     flow: bool,
     last: u32,
-    key: Option<Key>,
+    key: Option<MappingKey>,
     /// Nodes below, aliases expanded.
     weight: u64,
     anchor: usize,
 }
 
 /// The document being built.
-pub(super) struct Build {
+pub(super) struct TreeBuilder {
     pub(super) tree: Tree,
     frames: Vec<Frame>,
     /// Anchor id, node, weight; weight 0 while the anchored node is still open.
     anchors: Vec<(usize, u32, u64)>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) diagnostics: Vec<ParseDiagnostic>,
     weight: u64,
     pub(super) start: u32,
     pub(super) fatal: bool,
@@ -57,14 +57,14 @@ pub(super) fn error_span(text: &str, at: u32) -> Span {
     Span::new(start as u32, (start + width) as u32)
 }
 
-impl Build {
-    pub(super) fn new(text: Arc<str>, start: u32) -> Build {
+impl TreeBuilder {
+    pub(super) fn new(text: Arc<str>, start: u32) -> TreeBuilder {
         let slots = SCRATCH.take();
-        Build {
+        TreeBuilder {
             tree: Tree { slots, ..Tree::new(text, true) },
             frames: Vec::new(),
             anchors: Vec::new(),
-            problems: Vec::new(),
+            diagnostics: Vec::new(),
             weight: 0,
             start,
             fatal: false,
@@ -84,10 +84,10 @@ impl Build {
         // Exactly as much as is used; the room to grow serves the next document.
         let mut slots = std::mem::take(&mut self.tree.slots);
         self.tree.slots = slots.as_slice().to_vec();
-        self.tree.odd_keys.shrink_to_fit();
+        self.tree.out_of_line_keys.shrink_to_fit();
         let written = self.tree.text.get(self.start as usize..end as usize);
         let mut texts = self.tree.strings.iter().map(AsRef::as_ref).chain(written);
-        self.tree.unsure = written.is_none() || texts.any(may_be_in);
+        self.tree.may_have_placeholders = written.is_none() || texts.any(may_contain_placeholder);
         self.tree.strings.shrink_to_fit();
         if slots.capacity() <= MAX_SCRATCH {
             slots.clear();
@@ -97,17 +97,17 @@ impl Build {
             number: 0,
             span: Span::new(self.start, end),
             tree: (!self.fatal && !self.tree.is_empty()).then(|| Arc::new(self.tree)),
-            problems: self.problems,
+            diagnostics: self.diagnostics,
             comments: Vec::new(),
         }
     }
 
-    fn problem(&mut self, kind: ProblemKind, span: Span, message: String, other: Option<Span>) {
+    fn report(&mut self, kind: ParseDiagnosticKind, span: Span, message: String, other: Option<Span>) {
         if self.fatal {
             return;
         }
-        self.fatal = kind != ProblemKind::DuplicateKey;
-        self.problems.push(Problem { kind, span, message, other });
+        self.fatal = kind != ParseDiagnosticKind::DuplicateKey;
+        self.diagnostics.push(ParseDiagnostic { kind, span, message, other });
     }
 
     pub(super) fn event(&mut self, event: &Event<'_>, span: Span) {
@@ -128,13 +128,13 @@ impl Build {
             Event::MappingEnd | Event::SequenceEnd => self.close(span),
             Event::Alias(id) => self.alias(*id, span),
             Event::UnresolvedAlias(name) => {
-                self.problem(ProblemKind::Syntax, span, format!("unknown anchor `{name}`"), None);
+                self.report(ParseDiagnosticKind::Syntax, span, format!("unknown anchor `{name}`"), None);
             }
             _ => {}
         }
     }
 
-    fn wants_key(&self) -> bool {
+    fn expects_key(&self) -> bool {
         self.frames.last().is_some_and(|f| f.mapping && f.key.is_none())
     }
 
@@ -153,7 +153,7 @@ impl Build {
             span.end = span.start;
         }
         let tag = tag_kind(tag);
-        if self.wants_key() {
+        if self.expects_key() {
             self.key(value, plain && tag == TagKind::None, span);
             return;
         }
@@ -169,7 +169,7 @@ impl Build {
             && matches!(resolve_plain(value), Scalar::Float(f) if !f.is_finite())
         {
             let message = format!("`{value}` has no JSON form, so Kubernetes refuses it");
-            self.problem(ProblemKind::Syntax, span, message, None);
+            self.report(ParseDiagnosticKind::Syntax, span, message, None);
         }
         let at = self.value(kind, tag, span, 1);
         self.tree.slots[at as usize].data = text;
@@ -202,12 +202,12 @@ impl Build {
         let merge = plain && value == "<<";
         let Some(name) = resolve_key(value, plain) else {
             let message = format!("key `{value}` is not a string and cannot become one");
-            self.problem(ProblemKind::Syntax, span, message, None);
+            self.report(ParseDiagnosticKind::Syntax, span, message, None);
             self.push_key(span, NONE, 0, false);
             return;
         };
         let written = &self.tree.text[span.start as usize..span.end as usize];
-        let sign = sign(&name);
+        let sign = key_hash(&name);
         let text = if is_same(written, &name) {
             NONE
         } else if written.len() >= 2 && written.get(1..written.len() - 1) == Some(&*name) {
@@ -221,7 +221,7 @@ impl Build {
 
     fn push_key(&mut self, span: Span, text: u32, sign: u16, merge: bool) {
         if let Some(frame) = self.frames.last_mut() {
-            frame.key = Some(Key { span, text, sign, merge });
+            frame.key = Some(MappingKey { span, text, hash: sign, merge });
         }
     }
 
@@ -236,8 +236,8 @@ impl Build {
         };
         self.weight += weight;
         if self.weight > MAX_NODES && !self.fatal {
-            self.problem(
-                ProblemKind::Limit,
+            self.report(
+                ParseDiagnosticKind::Limit,
                 span,
                 format!("more than {MAX_NODES} nodes after its aliases are expanded"),
                 None,
@@ -248,20 +248,20 @@ impl Build {
         if let Some(frame) = self.frames.last_mut() {
             frame.last = at;
             if merge {
-                self.tree.slots[frame.at as usize].keys = Keys::Merging;
+                self.tree.slots[frame.at as usize].keys = Keys::Merge;
             }
         }
         if merge && matches!(kind, SlotKind::Plain | SlotKind::Quoted | SlotKind::Block) {
             let message = "`<<` needs a mapping, or a list of mappings, to merge".to_owned();
-            self.problem(ProblemKind::Syntax, span, message, None);
+            self.report(ParseDiagnosticKind::Syntax, span, message, None);
         }
         at
     }
 
     pub(super) fn open(&mut self, mapping: bool, flow: bool, anchor: usize, span: Span) {
-        if self.wants_key() {
-            self.problem(
-                ProblemKind::Syntax,
+        if self.expects_key() {
+            self.report(
+                ParseDiagnosticKind::Syntax,
                 error_span(&Arc::clone(&self.tree.text), span.start),
                 format!("a {} cannot be a key", if mapping { "mapping" } else { "list" }),
                 None,
@@ -303,7 +303,7 @@ impl Build {
             self.anchors[anchor].2 = frame.weight;
         }
         if frame.mapping {
-            self.duplicates(frame.at);
+            self.check_duplicate_keys(frame.at);
         }
     }
 
@@ -314,17 +314,17 @@ impl Build {
 
     fn alias(&mut self, id: usize, span: Span) {
         let found = self.anchor(id).map(|i| self.anchors[i]);
-        if self.wants_key() {
+        if self.expects_key() {
             // An alias of a scalar as a key: its text is the key.
             match found {
                 Some((_, target, _)) if self.tree.scalar(target).is_some() => {
                     let text = self.tree.scalar_text(target).to_owned();
                     let stored = self.store(&text);
-                    self.push_key(span, stored, sign(&text), false);
+                    self.push_key(span, stored, key_hash(&text), false);
                 }
                 _ => {
                     let message = "this alias cannot be a key".to_owned();
-                    self.problem(ProblemKind::Syntax, span, message, None);
+                    self.report(ParseDiagnosticKind::Syntax, span, message, None);
                     self.push_key(span, NONE, 0, false);
                 }
             }
@@ -339,19 +339,19 @@ impl Build {
                 let other = self.tree.slot(target).span.start;
                 let message = "an anchor's value contains its own alias".to_owned();
                 let other = Span::new(other, other);
-                self.problem(ProblemKind::Limit, span, message, Some(other));
+                self.report(ParseDiagnosticKind::Limit, span, message, Some(other));
                 self.value(SlotKind::Plain, TagKind::Null, span, 1);
             }
             None => {
-                self.problem(ProblemKind::Syntax, span, "unknown anchor".to_owned(), None);
+                self.report(ParseDiagnosticKind::Syntax, span, "unknown anchor".to_owned(), None);
                 self.value(SlotKind::Plain, TagKind::Null, span, 1);
             }
         }
     }
 
     /// Keys are compared after resolution: `true: 1` and `"true": 2` are the same key.
-    fn duplicates(&mut self, mapping: u32) {
-        if !self.tree.may_have_key_twice(mapping) {
+    fn check_duplicate_keys(&mut self, mapping: u32) {
+        if !self.tree.may_have_duplicate_key(mapping) {
             return;
         }
         let tree = &self.tree;
@@ -379,12 +379,12 @@ impl Build {
             }
         }
         let slot = &mut self.tree.slots[mapping as usize];
-        if !found.is_empty() && slot.keys == Keys::Once {
-            slot.keys = Keys::Again;
+        if !found.is_empty() && slot.keys == Keys::Unique {
+            slot.keys = Keys::Duplicates;
         }
         for (name, first, span) in found {
             let message = format!("key `{name}` is written twice");
-            self.problem(ProblemKind::DuplicateKey, span, message, Some(first));
+            self.report(ParseDiagnosticKind::DuplicateKey, span, message, Some(first));
         }
     }
 }

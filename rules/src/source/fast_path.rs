@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use granit_parser::ScalarStyle;
 
-use super::build::Build;
+use super::build::TreeBuilder;
 use super::{Document, Source};
 use crate::tree::Span;
 
@@ -21,16 +21,16 @@ const MAX_DEPTH: usize = 100;
 const MAX_KEY: usize = 1000;
 
 /// Reads a part; `None` where granit-parser has to.
-pub(super) fn quick(source: &Source, part: &Range<usize>) -> Option<Vec<Document>> {
+pub(super) fn parse_simple(source: &Source, part: &Range<usize>) -> Option<Vec<Document>> {
     let text = &source.text()[part.clone()];
-    if !is_tame(text.as_bytes()) {
+    if !has_only_plain_bytes(text.as_bytes()) {
         return None;
     }
-    let mut scan = Scan {
+    let mut scan = LineScanner {
         text,
         bytes: text.as_bytes(),
         base: part.start,
-        build: Build::new(Arc::clone(source.shared()), 0),
+        build: TreeBuilder::new(Arc::clone(source.text_arc()), 0),
         levels: Vec::new(),
         comments: Vec::new(),
         started: false,
@@ -42,7 +42,7 @@ pub(super) fn quick(source: &Source, part: &Range<usize>) -> Option<Vec<Document
 
 /// No byte that a YAML reader would look at twice: control characters, tabs, other line breaks,
 /// byte order marks.
-fn is_tame(bytes: &[u8]) -> bool {
+fn has_only_plain_bytes(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|b| (*b < b' ' && *b != b'\n') || *b >= 0x7F) {
         let wide = match rest[at..] {
@@ -67,11 +67,11 @@ struct Level {
     pending: Option<usize>,
 }
 
-struct Scan<'t> {
+struct LineScanner<'t> {
     text: &'t str,
     bytes: &'t [u8],
     base: usize,
-    build: Build,
+    build: TreeBuilder,
     levels: Vec<Level>,
     comments: Vec<Span>,
     started: bool,
@@ -79,13 +79,13 @@ struct Scan<'t> {
 }
 
 /// What a line goes on with.
-enum Next {
+enum LineToken {
     Item,
     Key { end: usize, style: ScalarStyle },
     Other,
 }
 
-impl Scan<'_> {
+impl LineScanner<'_> {
     fn lines(&mut self) -> Option<()> {
         let mut at = 0;
         while at < self.bytes.len() {
@@ -101,10 +101,10 @@ impl Scan<'_> {
                     }
                     self.explicit = true;
                     self.build.start = self.offset(at);
-                    self.rest(at + 3, end)?;
+                    self.expect_line_end(at + 3, end)?;
                 }
                 Some(b'.') if column == 0 => return None,
-                Some(_) => self.content(at, start, end)?,
+                Some(_) => self.content_line(at, start, end)?,
             }
             at = end + 1;
         }
@@ -126,7 +126,7 @@ impl Scan<'_> {
     }
 
     /// What may stand after a value: blanks, then a comment.
-    fn rest(&mut self, from: usize, end: usize) -> Option<()> {
+    fn expect_line_end(&mut self, from: usize, end: usize) -> Option<()> {
         let at = from + spaces(&self.bytes[from..end]);
         match self.bytes[at..end].first() {
             None => Some(()),
@@ -139,32 +139,32 @@ impl Scan<'_> {
     }
 
     /// A line that holds something: dashes, then a key or a value.
-    fn content(&mut self, line: usize, start: usize, end: usize) -> Option<()> {
+    fn content_line(&mut self, line: usize, start: usize, end: usize) -> Option<()> {
         let mut at = start;
         let mut first = true;
         loop {
             let column = at - line;
-            let next = next(&self.bytes[..end], at);
+            let next = next_token(&self.bytes[..end], at);
             let mapping = match next {
-                Next::Item => false,
-                Next::Key { .. } => true,
-                Next::Other if first => return None,
-                Next::Other => return self.value(at, end),
+                LineToken::Item => false,
+                LineToken::Key { .. } => true,
+                LineToken::Other if first => return None,
+                LineToken::Other => return self.value(at, end),
             };
             if first {
-                self.place(column, mapping, at)?;
+                self.enter_collection(column, mapping, at)?;
             } else {
                 self.open(column, mapping, false, at)?;
             }
             first = false;
             match next {
-                Next::Key { end: key, style } => {
+                LineToken::Key { end: key, style } => {
                     self.key(at, key, style)?;
                     let after = key + 1;
                     let value = after + spaces(&self.bytes[after..end]);
                     if value == end || self.bytes[value] == b'#' {
                         self.levels.last_mut()?.pending = Some(key);
-                        return self.rest(after, end);
+                        return self.expect_line_end(after, end);
                     }
                     return self.value(value, end);
                 }
@@ -182,7 +182,7 @@ impl Scan<'_> {
     }
 
     /// Finds the collection that a line's first key or dash belongs to; opens or closes others.
-    fn place(&mut self, column: usize, mapping: bool, at: usize) -> Option<()> {
+    fn enter_collection(&mut self, column: usize, mapping: bool, at: usize) -> Option<()> {
         while let Some(top) = self.levels.last() {
             if top.column > column || (top.column == column && top.indentless && mapping) {
                 self.close();
@@ -207,7 +207,7 @@ impl Scan<'_> {
             if top.mapping != mapping {
                 return None;
             }
-            self.absent();
+            self.push_pending_null();
             return Some(());
         }
         if self.started {
@@ -232,13 +232,13 @@ impl Scan<'_> {
     }
 
     fn close(&mut self) {
-        self.absent();
+        self.push_pending_null();
         self.levels.pop();
         self.build.close(Span::default());
     }
 
     /// A key or a dash without a value: null.
-    fn absent(&mut self) {
+    fn push_pending_null(&mut self) {
         if let Some(at) = self.levels.last_mut().and_then(|top| top.pending.take()) {
             let span = self.span(at, at);
             self.build.scalar("", ScalarStyle::Plain, 0, None, span);
@@ -272,12 +272,12 @@ impl Scan<'_> {
             b'\'' => (quoted(bytes, at)?, ScalarStyle::SingleQuoted),
             b'{' | b'[' => {
                 let to = self.flow(at, end, 0)?;
-                return self.rest(to, end);
+                return self.expect_line_end(to, end);
             }
             _ => (plain(bytes, at)?, ScalarStyle::Plain),
         };
         self.scalar(at, to, style)?;
-        self.rest(to, end)
+        self.expect_line_end(to, end)
     }
 
     /// A flow collection that ends on its line; where it ends.
@@ -368,9 +368,9 @@ fn ends_token(bytes: &[u8], at: usize) -> bool {
 }
 
 /// Whether a dash, a key or something else begins at `at`; `bytes` end with the line.
-fn next(bytes: &[u8], at: usize) -> Next {
+fn next_token(bytes: &[u8], at: usize) -> LineToken {
     match bytes[at] {
-        b'-' if ends_token(bytes, at + 1) => return Next::Item,
+        b'-' if ends_token(bytes, at + 1) => return LineToken::Item,
         b'"' | b'\'' => {
             let style = if bytes[at] == b'"' { ScalarStyle::DoubleQuoted } else { ScalarStyle::SingleQuoted };
             if let Some(end) = quoted(bytes, at)
@@ -378,9 +378,9 @@ fn next(bytes: &[u8], at: usize) -> Next {
                 && bytes.get(end) == Some(&b':')
                 && ends_token(bytes, end + 1)
             {
-                return Next::Key { end, style };
+                return LineToken::Key { end, style };
             }
-            return Next::Other;
+            return LineToken::Other;
         }
         _ => {}
     }
@@ -392,7 +392,7 @@ fn next(bytes: &[u8], at: usize) -> Next {
         && bytes[at] != b'-'
         && bytes.get(end) == Some(&b':')
         && ends_token(bytes, end + 1);
-    if keyed { Next::Key { end, style: ScalarStyle::Plain } } else { Next::Other }
+    if keyed { LineToken::Key { end, style: ScalarStyle::Plain } } else { LineToken::Other }
 }
 
 /// Where a quoted scalar without escapes ends; `None` where it has some, or does not end here.
@@ -468,7 +468,7 @@ fn flow_plain(bytes: &[u8], at: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::granit::thorough;
+    use super::super::granit::parse_full;
     use super::*;
     use proptest::prelude::*;
 
@@ -476,12 +476,12 @@ mod tests {
         let mut out = String::new();
         for document in documents {
             out.push_str(&format!("{:?} {:?}\n", document.span, document.comments));
-            out.push_str(&format!("{:?}\n", document.problems));
+            out.push_str(&format!("{:?}\n", document.diagnostics));
             if let Some(tree) = &document.tree {
                 for slot in &tree.slots {
                     out.push_str(&format!("{slot:?}\n"));
                 }
-                out.push_str(&format!("{:?}\n{:?}\n", tree.odd_keys, tree.strings));
+                out.push_str(&format!("{:?}\n{:?}\n", tree.out_of_line_keys, tree.strings));
             }
         }
         out
@@ -491,10 +491,10 @@ mod tests {
     fn agree(text: &str) -> usize {
         let source = Source::from_text("x.yaml", text);
         let mut taken = 0;
-        for part in super::super::cut(source.text()) {
-            if let Some(documents) = quick(&source, &part) {
+        for part in super::super::split_documents(source.text()) {
+            if let Some(documents) = parse_simple(&source, &part) {
                 taken += 1;
-                let expected = thorough(&source, part.clone());
+                let expected = parse_full(&source, part.clone());
                 assert_eq!(dump(&documents), dump(&expected), "of {:?}", &source.text()[part]);
             }
         }

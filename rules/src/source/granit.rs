@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use granit_parser::{ErrorKind, Event, Options, Parser};
 
-use super::build::{Build, error_span};
-use super::{Document, Problem, ProblemKind, Source};
-use crate::source::fast_path::quick;
+use super::build::{TreeBuilder, error_span};
+use super::{Document, ParseDiagnostic, ParseDiagnosticKind, Source};
+use crate::source::fast_path::parse_simple;
 use crate::tree::Span;
 
 /// Cuts text into the parts that are parsed on their own: at each line that begins `---` and goes
 /// on with a blank or ends there. Text with a directive line (`%`) is one part.
 #[must_use]
-pub fn cut(text: &str) -> Vec<Range<usize>> {
+pub fn split_documents(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut parts = Vec::new();
     let mut start = 0;
@@ -49,46 +49,46 @@ fn is_separator(line: &[u8]) -> bool {
 
 /// Parses one part of `source`. The numbers of the documents are set by the caller.
 #[must_use]
-pub fn parse_part(source: &Source, part: Range<usize>) -> Vec<Document> {
+pub fn parse_chunk(source: &Source, part: Range<usize>) -> Vec<Document> {
     if let Some(bad) = source.invalid_byte_in(&part) {
         let at = bad as u32;
         return vec![Document::broken(
-            part_span(&part),
-            Problem {
-                kind: ProblemKind::Syntax,
+            chunk_span(&part),
+            ParseDiagnostic {
+                kind: ParseDiagnosticKind::Syntax,
                 span: Span::new(at, at + 1),
                 message: format!("invalid UTF-8 at byte offset {bad}"),
                 other: None,
             },
         )];
     }
-    quick(source, &part).unwrap_or_else(|| thorough(source, part))
+    parse_simple(source, &part).unwrap_or_else(|| parse_full(source, part))
 }
 
 /// What granit-parser makes of a part: the whole of YAML.
-pub(super) fn thorough(source: &Source, part: Range<usize>) -> Vec<Document> {
-    Reader::new(source, part).read()
+pub(super) fn parse_full(source: &Source, part: Range<usize>) -> Vec<Document> {
+    ChunkParser::new(source, part).read()
 }
 
-fn part_span(part: &Range<usize>) -> Span {
+fn chunk_span(part: &Range<usize>) -> Span {
     Span::new(part.start as u32, part.end as u32)
 }
 
-struct Reader<'s> {
+struct ChunkParser<'s> {
     source: &'s Source,
-    part: Range<usize>,
+    chunk: Range<usize>,
     documents: Vec<Document>,
 }
 
-impl<'s> Reader<'s> {
-    fn new(source: &'s Source, part: Range<usize>) -> Self {
-        Reader { source, part, documents: Vec::new() }
+impl<'s> ChunkParser<'s> {
+    fn new(source: &'s Source, chunk: Range<usize>) -> Self {
+        ChunkParser { source, chunk, documents: Vec::new() }
     }
 
     fn read(mut self) -> Vec<Document> {
-        let base = self.part.start;
+        let base = self.chunk.start;
         let source = self.source;
-        let text = &source.text()[self.part.clone()];
+        let text = &source.text()[self.chunk.clone()];
         let mut options = Options::default();
         options.emit_comments = true;
         options.emit_unresolved_aliases = true;
@@ -96,7 +96,7 @@ impl<'s> Reader<'s> {
         options.max_buffered_comment_events = 1 << 20;
         let directives = text.lines().any(|l| l.starts_with('%'));
         let mut parser = Parser::new_from_str_with_options(text, options);
-        let mut build: Option<Build> = None;
+        let mut build: Option<TreeBuilder> = None;
         let mut comments: Vec<Span> = Vec::new();
         let mut after_end = false;
         let mut skipping = false;
@@ -112,8 +112,12 @@ impl<'s> Reader<'s> {
                         let start = build.as_ref().map_or(ended_at, |b| b.start);
                         let mut document = Document::broken(
                             Span::new(start, (base + text.len()) as u32),
-                            Problem {
-                                kind: if limit { ProblemKind::Limit } else { ProblemKind::Syntax },
+                            ParseDiagnostic {
+                                kind: if limit {
+                                    ParseDiagnosticKind::Limit
+                                } else {
+                                    ParseDiagnosticKind::Syntax
+                                },
                                 span: error_span(source.text(), at),
                                 message: if limit {
                                     "nesting is deeper than 255 levels".to_owned()
@@ -149,8 +153,8 @@ impl<'s> Reader<'s> {
                         skipping = true;
                         let from = self.first_text(ended_at);
                         if let (Some(from), Some(last)) = (from, self.documents.last_mut()) {
-                            last.problems.push(Problem {
-                                kind: ProblemKind::TextAfterEnd,
+                            last.diagnostics.push(ParseDiagnostic {
+                                kind: ParseDiagnosticKind::TextAfterEnd,
                                 span: from,
                                 message: "text after `...` is dropped by Kubernetes' readers".to_owned(),
                                 other: None,
@@ -158,13 +162,13 @@ impl<'s> Reader<'s> {
                         }
                         continue;
                     }
-                    build = Some(Build::new(Arc::clone(source.shared()), span.start));
+                    build = Some(TreeBuilder::new(Arc::clone(source.text_arc()), span.start));
                 }
                 Event::DocumentEnd => {
                     ended_at = span.end;
                     if let Some(build) = build.take() {
                         let empty = build.is_empty();
-                        if !empty || !build.problems.is_empty() {
+                        if !empty || !build.diagnostics.is_empty() {
                             let mut document = build.finish(span.end);
                             document.comments.append(&mut comments);
                             self.documents.push(document);
@@ -193,7 +197,7 @@ impl<'s> Reader<'s> {
 
     /// The first line after `from` that holds more than a comment or a separator.
     fn first_text(&self, from: u32) -> Option<Span> {
-        let end = self.part.end;
+        let end = self.chunk.end;
         let mut at = from as usize;
         for line in self.source.text()[at..end].split_inclusive('\n') {
             let trimmed = line.trim();

@@ -15,9 +15,9 @@ pub struct LineIndex {
     starts: Vec<u32>,
     /// Characters before each block of [`BLOCK`] bytes, so that a column is found without reading
     /// a line of many megabytes.
-    counted: Vec<u32>,
+    chars_before_block: Vec<u32>,
     /// Whether the text begins with a byte order mark, which is no column.
-    marked: bool,
+    has_bom: bool,
     /// Whether every character is one byte.
     ascii: bool,
 }
@@ -31,16 +31,16 @@ impl LineIndex {
         starts.push(0);
         starts.extend(breaks().map(|i| i as u32 + 1));
         let ascii = text.is_ascii();
-        let mut counted = Vec::new();
+        let mut chars_before_block = Vec::new();
         if !ascii {
-            counted.reserve_exact(text.len() / BLOCK + 1);
+            chars_before_block.reserve_exact(text.len() / BLOCK + 1);
             let mut sum = 0;
             for block in text.as_bytes().chunks(BLOCK) {
-                counted.push(sum);
-                sum += characters(block);
+                chars_before_block.push(sum);
+                sum += count_chars(block);
             }
         }
-        LineIndex { starts, counted, marked: text.starts_with('\u{FEFF}'), ascii }
+        LineIndex { starts, chars_before_block, has_bom: text.starts_with('\u{FEFF}'), ascii }
     }
 
     /// How many lines there are; an empty text has one.
@@ -73,26 +73,27 @@ impl LineIndex {
         let at = at.min(text.len() as u32);
         let line = self.line_of(at);
         let start = self.starts[line] as usize;
-        let mut column = self.before(text, at as usize) - self.before(text, start);
-        if self.marked && line == 0 && at > 0 {
+        let mut column = self.chars_before(text, at as usize) - self.chars_before(text, start);
+        if self.has_bom && line == 0 && at > 0 {
             column -= 1;
         }
         Position { line: line as u32 + 1, column: column + 1 }
     }
 
     /// The characters before a byte.
-    fn before(&self, text: &str, at: usize) -> u32 {
+    fn chars_before(&self, text: &str, at: usize) -> u32 {
         if self.ascii {
             return at as u32;
         }
-        let block = (at / BLOCK).min(self.counted.len().saturating_sub(1));
+        let block = (at / BLOCK).min(self.chars_before_block.len().saturating_sub(1));
         let from = block * BLOCK;
-        self.counted.get(block).copied().unwrap_or_default() + characters(&text.as_bytes()[from..at])
+        self.chars_before_block.get(block).copied().unwrap_or_default()
+            + count_chars(&text.as_bytes()[from..at])
     }
 }
 
 /// Characters that begin in these bytes: all but the continuation bytes of UTF-8.
-fn characters(bytes: &[u8]) -> u32 {
+fn count_chars(bytes: &[u8]) -> u32 {
     bytes.iter().filter(|b| (**b as i8) >= -0x40).count() as u32
 }
 

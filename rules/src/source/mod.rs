@@ -16,7 +16,7 @@ use crate::tree::node::Node;
 use crate::tree::{Span, Tree};
 
 pub use build::MAX_NODES;
-pub use granit::{cut, parse_part};
+pub use granit::{parse_chunk, split_documents};
 pub use line::{LineIndex, Position};
 
 /// The most bytes a file may have: 256 MiB.
@@ -33,7 +33,7 @@ pub enum Encoding {
 
 /// What a kustomization changes of the objects that it lists: those of a kind, of a name, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct PatchTarget {
     /// The kind; `None` for any.
     pub kind: Option<String>,
     /// The name; `None` for any.
@@ -51,9 +51,9 @@ pub struct Source {
     /// Offsets of bytes that are no UTF-8; they stand as `?` in the text.
     invalid: Vec<usize>,
     kustomized: bool,
-    targets: Vec<Target>,
+    patch_targets: Vec<PatchTarget>,
     lines: OnceLock<LineIndex>,
-    parts: OnceLock<Vec<Range<usize>>>,
+    chunks: OnceLock<Vec<Range<usize>>>,
 }
 
 impl Source {
@@ -76,9 +76,9 @@ impl Source {
             encoding,
             invalid,
             kustomized: false,
-            targets: Vec::new(),
+            patch_targets: Vec::new(),
             lines: OnceLock::new(),
-            parts: OnceLock::new(),
+            chunks: OnceLock::new(),
         }
     }
 
@@ -96,7 +96,7 @@ impl Source {
 
     /// Sets the path that the configuration's globs see: the one from the configuration's folder.
     #[must_use]
-    pub fn scoped(mut self, path: &str) -> Source {
+    pub fn with_scope(mut self, path: &str) -> Source {
         self.scope = Arc::from(path);
         self
     }
@@ -104,22 +104,22 @@ impl Source {
     /// Says that a kustomization lists the file: kustomize writes namespaces, labels and selectors
     /// into it before anybody applies it.
     #[must_use]
-    pub fn kustomized(mut self, kustomized: bool) -> Source {
+    pub fn with_kustomized(mut self, kustomized: bool) -> Source {
         self.kustomized = kustomized;
         self
     }
 
     /// Says which of the file's objects a kustomization patches.
     #[must_use]
-    pub fn patched(mut self, targets: &[Target]) -> Source {
-        self.targets = targets.to_vec();
+    pub fn with_patches(mut self, targets: &[PatchTarget]) -> Source {
+        self.patch_targets = targets.to_vec();
         self
     }
 
     /// Whether a kustomization patches the objects of a kind and name.
     pub(crate) fn is_patched(&self, kind: &str, name: &str) -> bool {
         let fits = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w == is);
-        let mut targets = self.targets.iter();
+        let mut targets = self.patch_targets.iter();
         targets.any(|target| fits(&target.kind, kind) && fits(&target.name, name))
     }
 
@@ -141,7 +141,7 @@ impl Source {
         &self.text
     }
 
-    pub(crate) fn shared(&self) -> &Arc<str> {
+    pub(crate) fn text_arc(&self) -> &Arc<str> {
         &self.text
     }
 
@@ -158,8 +158,8 @@ impl Source {
     }
 
     /// The part of the text, as [`cut`] cuts it, that holds a byte.
-    pub(crate) fn part_of(&self, at: u32) -> Range<usize> {
-        let parts = self.parts.get_or_init(|| cut(&self.text));
+    pub(crate) fn chunk_of(&self, at: u32) -> Range<usize> {
+        let parts = self.chunks.get_or_init(|| split_documents(&self.text));
         let after = parts.partition_point(|part| part.start <= at as usize);
         parts.get(after.saturating_sub(1)).cloned().unwrap_or(0..self.text.len())
     }
@@ -207,7 +207,7 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
 
 /// What the reader found wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProblemKind {
+pub enum ParseDiagnosticKind {
     /// The document does not parse, or holds what has no JSON form.
     Syntax,
     /// A key is written twice in one mapping; the later value counts.
@@ -220,9 +220,9 @@ pub enum ProblemKind {
 
 /// Something the reader has to say about a document.
 #[derive(Clone, Debug)]
-pub struct Problem {
+pub struct ParseDiagnostic {
     /// What kind.
-    pub kind: ProblemKind,
+    pub kind: ParseDiagnosticKind,
     /// Where.
     pub span: Span,
     /// One lower-case sentence without a full stop.
@@ -241,7 +241,7 @@ pub struct Document {
     /// Absent where the document is broken.
     pub tree: Option<Arc<Tree>>,
     /// What the reader met, in the order of the text.
-    pub problems: Vec<Problem>,
+    pub diagnostics: Vec<ParseDiagnostic>,
     /// Comments that speak to gpulint, `#` included.
     pub comments: Vec<Span>,
 }
@@ -253,19 +253,19 @@ impl Document {
         self.tree.as_deref().map(|tree| Node::new(tree, 0))
     }
 
-    fn broken(span: Span, problem: Problem) -> Document {
-        Document { number: 0, span, tree: None, problems: vec![problem], comments: Vec::new() }
+    fn broken(span: Span, problem: ParseDiagnostic) -> Document {
+        Document { number: 0, span, tree: None, diagnostics: vec![problem], comments: Vec::new() }
     }
 }
 
 /// Reads all documents of a source, one after the other.
 #[must_use]
 pub fn read(source: &Source) -> Vec<Document> {
-    number(cut(source.text()).into_iter().map(|part| parse_part(source, part)))
+    assign_numbers(split_documents(source.text()).into_iter().map(|part| parse_chunk(source, part)))
 }
 
 /// Numbers the documents of a file, given part by part in their order.
-pub fn number(parts: impl Iterator<Item = Vec<Document>>) -> Vec<Document> {
+pub fn assign_numbers(parts: impl Iterator<Item = Vec<Document>>) -> Vec<Document> {
     let mut documents: Vec<Document> = parts.flatten().collect();
     for (number, document) in documents.iter_mut().enumerate() {
         document.number = u32::try_from(number).unwrap_or(u32::MAX);

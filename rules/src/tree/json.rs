@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::placeholder::may_be_in;
 use super::scalar::TagKind;
-use crate::tree::{Key, NONE, Slot, SlotKind, Span, Tree, sign};
+use crate::tree::{MappingKey, NONE, Slot, SlotKind, Span, Tree, key_hash};
 
 impl Tree {
     /// Builds a tree from a JSON value. It answers every question a tree from text answers,
@@ -16,18 +16,18 @@ impl Tree {
         let mut tree = Tree::new(Arc::from(""), false);
         let mut text = String::new();
         push(&mut tree, &mut text, value, NONE, None);
-        tree.unsure = may_be_in(&text);
+        tree.may_have_placeholders = may_be_in(&text);
         tree.text = Arc::from(text);
         // A webhook keeps the objects of a whole cluster.
         tree.slots.shrink_to_fit();
-        tree.odd_keys.shrink_to_fit();
+        tree.out_of_line_keys.shrink_to_fit();
         tree
     }
 }
 
 /// All texts stand one behind the other in `text`: thousands of small strings cost several times as
 /// much. The spans are into it; nobody is told, because nobody can see it.
-fn push(tree: &mut Tree, text: &mut String, value: &Value, parent: u32, key: Option<Key>) {
+fn push(tree: &mut Tree, text: &mut String, value: &Value, parent: u32, key: Option<MappingKey>) {
     let kind = match value {
         Value::Object(_) => SlotKind::Mapping,
         Value::Array(_) => SlotKind::Sequence,
@@ -39,7 +39,8 @@ fn push(tree: &mut Tree, text: &mut String, value: &Value, parent: u32, key: Opt
     match value {
         Value::Object(map) => {
             for (name, value) in map {
-                let key = Key { span: store(text, name), text: NONE, sign: sign(name), merge: false };
+                let key =
+                    MappingKey { span: store(text, name), text: NONE, hash: key_hash(name), merge: false };
                 push(tree, text, value, at, Some(key));
             }
         }

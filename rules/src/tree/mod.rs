@@ -72,7 +72,7 @@ pub(crate) struct Slot {
     key_start: u32,
     key_len: u16,
     /// The [`sign`] of the key.
-    key_sign: u16,
+    key_hash: u16,
     pub(crate) kind: SlotKind,
     key: SlotKey,
     pub(crate) tag: TagKind,
@@ -84,22 +84,22 @@ pub(crate) struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
     /// Each is written once: the first one that fits is the one.
-    Once,
+    Unique,
     /// One may be written again, and the last one counts.
-    Again,
+    Duplicates,
     /// At least one of them merges, and others may be written again.
-    Merging,
+    Merge,
 }
 
 impl Slot {
     /// Whether this is a mapping that has a merge key.
-    pub(crate) fn merges(&self) -> bool {
-        self.keys == Keys::Merging
+    pub(crate) fn has_merge_key(&self) -> bool {
+        self.keys == Keys::Merge
     }
 }
 
 /// A number that tells most names apart without a look at their text.
-pub(crate) fn sign(name: &str) -> u16 {
+pub(crate) fn key_hash(name: &str) -> u16 {
     let bytes = name.as_bytes();
     let Some(last) = bytes.last() else { return 0 };
     let byte = |at: usize| u32::from(bytes[at]);
@@ -124,17 +124,17 @@ enum SlotKey {
     /// It merges what is here into the mapping.
     Merge,
     /// It is among `odd_keys`.
-    Odd,
+    OutOfLine,
 }
 
 /// The key of a mapping entry.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
+pub(crate) struct MappingKey {
     pub(crate) span: Span,
     /// `NONE`: the span's text; `QUOTED`: between its quotes; else an index into `strings`.
     pub(crate) text: u32,
     /// The [`sign`] of its name.
-    pub(crate) sign: u16,
+    pub(crate) hash: u16,
     pub(crate) merge: bool,
 }
 
@@ -147,11 +147,11 @@ impl Slot {
             data: NONE,
             key_start: 0,
             key_len: 0,
-            key_sign: 0,
+            key_hash: 0,
             kind,
             key: SlotKey::None,
             tag,
-            keys: Keys::Once,
+            keys: Keys::Unique,
         }
     }
 }
@@ -161,11 +161,11 @@ pub struct Tree {
     pub(crate) text: Arc<str>,
     pub(crate) slots: Vec<Slot>,
     /// Keys that do not fit into their slots, by slot: long ones, and those whose text is stored.
-    pub(crate) odd_keys: Vec<(u32, Key)>,
+    pub(crate) out_of_line_keys: Vec<(u32, MappingKey)>,
     pub(crate) strings: Vec<Box<str>>,
     pub(crate) spans: bool,
     /// Whether a placeholder may be anywhere: most documents have none of their characters.
-    pub(crate) unsure: bool,
+    pub(crate) may_have_placeholders: bool,
     /// Aliases and what they refer to, once somebody asked.
     pub(crate) aliases: OnceLock<Box<[(u32, u32)]>>,
 }
@@ -184,10 +184,10 @@ impl Tree {
         Tree {
             text,
             slots: Vec::new(),
-            odd_keys: Vec::new(),
+            out_of_line_keys: Vec::new(),
             strings: Vec::new(),
             spans,
-            unsure: true,
+            may_have_placeholders: true,
             aliases: OnceLock::new(),
         }
     }
@@ -231,30 +231,30 @@ impl Tree {
     }
 
     /// Appends a node, which is the value of `key` where it has one.
-    pub(crate) fn push(&mut self, mut slot: Slot, key: Option<Key>) -> u32 {
+    pub(crate) fn push(&mut self, mut slot: Slot, key: Option<MappingKey>) -> u32 {
         let at = u32::try_from(self.slots.len()).unwrap_or(NONE - 2);
         if let Some(key) = key {
             let len = u16::try_from(key.span.end - key.span.start);
             slot.key_start = key.span.start;
             slot.key_len = len.unwrap_or(0);
-            slot.key_sign = key.sign;
+            slot.key_hash = key.hash;
             slot.key = match (key.text, key.merge, len) {
                 (NONE, false, Ok(_)) => SlotKey::Plain,
                 (NONE, true, Ok(_)) => SlotKey::Merge,
                 (QUOTED, false, Ok(_)) => SlotKey::Quoted,
-                _ => SlotKey::Odd,
+                _ => SlotKey::OutOfLine,
             };
-            if slot.key == SlotKey::Odd {
-                self.odd_keys.push((at, key));
+            if slot.key == SlotKey::OutOfLine {
+                self.out_of_line_keys.push((at, key));
             }
         }
         self.slots.push(slot);
         at
     }
 
-    fn odd_key(&self, at: u32) -> Option<&Key> {
-        let found = self.odd_keys.binary_search_by_key(&at, |(slot, _)| *slot);
-        found.ok().map(|i| &self.odd_keys[i].1)
+    fn out_of_line_key(&self, at: u32) -> Option<&MappingKey> {
+        let found = self.out_of_line_keys.binary_search_by_key(&at, |(slot, _)| *slot);
+        found.ok().map(|i| &self.out_of_line_keys[i].1)
     }
 
     /// Where the key of a node stands; `None` where it has none.
@@ -262,7 +262,7 @@ impl Tree {
         let slot = self.slot(at);
         match slot.key {
             SlotKey::None => None,
-            SlotKey::Odd => self.odd_key(at).map(|key| key.span),
+            SlotKey::OutOfLine => self.out_of_line_key(at).map(|key| key.span),
             _ => {
                 let end = slot.key_start + u32::from(slot.key_len);
                 Some(Span::new(slot.key_start, end))
@@ -283,14 +283,14 @@ impl Tree {
             SlotKey::None => "",
             SlotKey::Plain | SlotKey::Merge => self.stored(Span::new(start, end), NONE),
             SlotKey::Quoted => self.stored(Span::new(start, end), QUOTED),
-            SlotKey::Odd => self.odd_key(at).map_or("", |key| self.stored(key.span, key.text)),
+            SlotKey::OutOfLine => self.out_of_line_key(at).map_or("", |key| self.stored(key.span, key.text)),
         }
     }
 
     pub(crate) fn is_merge(&self, at: u32) -> bool {
         match self.slot(at).key {
             SlotKey::Merge => true,
-            SlotKey::Odd => self.odd_key(at).is_some_and(|key| key.merge),
+            SlotKey::OutOfLine => self.out_of_line_key(at).is_some_and(|key| key.merge),
             _ => false,
         }
     }
@@ -316,8 +316,8 @@ impl Tree {
     }
 
     /// Whether the signs of a mapping's keys leave it open that one is written twice.
-    pub(crate) fn may_have_key_twice(&self, mapping: u32) -> bool {
-        let sign = |child: u32| self.slot(child).key_sign;
+    pub(crate) fn may_have_duplicate_key(&self, mapping: u32) -> bool {
+        let sign = |child: u32| self.slot(child).key_hash;
         let keys = || self.children(mapping).filter(|child| self.has_key(*child));
         if keys().nth(16).is_none() {
             let again = |(i, key)| keys().take(i).any(|other| sign(other) == sign(key));
@@ -330,7 +330,7 @@ impl Tree {
 
     /// Whether the signs of two keys leave it open that they are the same.
     pub(crate) fn may_be_same_key(&self, a: u32, b: u32) -> bool {
-        self.slot(a).key_sign == self.slot(b).key_sign
+        self.slot(a).key_hash == self.slot(b).key_hash
     }
 
     /// Whether the key of a node is this name: lengths first, because most keys are not.
@@ -340,7 +340,7 @@ impl Tree {
             SlotKey::None => return false,
             SlotKey::Plain | SlotKey::Merge => 0,
             SlotKey::Quoted => 1,
-            SlotKey::Odd => return self.key_name(at) == name,
+            SlotKey::OutOfLine => return self.key_name(at) == name,
         };
         let start = slot.key_start as usize + quotes;
         usize::from(slot.key_len) == name.len() + 2 * quotes
@@ -387,15 +387,15 @@ impl Tree {
     /// a merge acts where it is written. Yields the entry and whether it came by a merge.
     pub(crate) fn entry(&self, mapping: u32, name: &str) -> Option<(u32, bool)> {
         let slot = self.slot(mapping);
-        if slot.keys != Keys::Once {
+        if slot.keys != Keys::Unique {
             return self.last_entry(mapping, name);
         }
         // Rules ask for entries more often than for anything else.
-        let sign = sign(name);
+        let sign = key_hash(name);
         let slots = self.slots.get(..slot.data as usize)?;
         let mut at = mapping + 1;
         while let Some(child) = slots.get(at as usize) {
-            if child.key_sign == sign && self.is_key(at, name) {
+            if child.key_hash == sign && self.is_key(at, name) {
                 return Some((at, false));
             }
             at = if child.kind.is_collection() { child.data } else { at + 1 };
@@ -405,11 +405,11 @@ impl Tree {
 
     /// [`Tree::entry`] of a mapping that merges, or has a key twice.
     fn last_entry(&self, mapping: u32, name: &str) -> Option<(u32, bool)> {
-        let merges = self.slot(mapping).merges();
+        let merges = self.slot(mapping).has_merge_key();
         let mut found = None;
         for child in self.children(mapping) {
             if merges && self.is_merge(child) {
-                if let Some(entry) = self.merged(child, name) {
+                if let Some(entry) = self.merged_entry(child, name) {
                     found = Some((entry, true));
                 }
             } else if self.is_key(child, name) {
@@ -420,7 +420,7 @@ impl Tree {
     }
 
     /// In a list of merged maps the earlier one wins.
-    fn merged(&self, merge: u32, name: &str) -> Option<u32> {
+    fn merged_entry(&self, merge: u32, name: &str) -> Option<u32> {
         let target = self.resolve(merge);
         match self.slot(target).kind {
             SlotKind::Mapping | SlotKind::FlowMapping => self.entry(target, name).map(|e| e.0),
@@ -436,23 +436,23 @@ impl Tree {
     /// The effective entries of a mapping, each name once, in the order first written; the flag
     /// says that the entry came by a merge.
     pub(crate) fn entries(&self, mapping: u32) -> Vec<(&str, u32, bool)> {
-        if self.slot(mapping).keys == Keys::Once {
+        if self.slot(mapping).keys == Keys::Unique {
             let children = self.children(mapping);
             return children.map(|child| (self.key_name(child), child, false)).collect();
         }
-        let mut out = Entries {
+        let mut out = EntryList {
             list: Vec::new(),
             by_name: self.children(mapping).nth(16).is_some().then(std::collections::BTreeMap::new),
         };
         for child in self.children(mapping) {
             if !self.is_merge(child) {
-                out.put(self.key_name(child), child, false);
+                out.insert(self.key_name(child), child, false);
                 continue;
             }
             let target = self.resolve(child);
             if self.slot(target).kind.is_mapping() {
                 for (name, entry, _) in self.entries(target) {
-                    out.put(name, entry, true);
+                    out.insert(name, entry, true);
                 }
                 continue;
             }
@@ -462,7 +462,7 @@ impl Tree {
             for map in maps {
                 if self.slot(map).kind.is_mapping() {
                     for (name, entry, _) in self.entries(map) {
-                        out.put(name, entry, true);
+                        out.insert(name, entry, true);
                     }
                 }
             }
@@ -472,13 +472,13 @@ impl Tree {
 }
 
 /// Entries of a mapping, each name once; an index by name only where there are many.
-struct Entries<'t> {
+struct EntryList<'t> {
     list: Vec<(&'t str, u32, bool)>,
     by_name: Option<std::collections::BTreeMap<&'t str, usize>>,
 }
 
-impl<'t> Entries<'t> {
-    fn put(&mut self, name: &'t str, child: u32, merged: bool) {
+impl<'t> EntryList<'t> {
+    fn insert(&mut self, name: &'t str, child: u32, merged: bool) {
         let seen = match &self.by_name {
             Some(by_name) => by_name.get(name).copied(),
             None => self.list.iter().position(|e| e.0 == name),

@@ -21,38 +21,38 @@ pub struct Node<'a> {
     root: u32,
     /// `NONE` where the node is absent.
     slot: u32,
-    way: Way,
+    way: NodePath,
 }
 
 /// How a node was reached.
 #[derive(Clone, Debug)]
-enum Way {
+enum NodePath {
     /// As the arena's own parents say.
     Direct,
     /// By a few steps below a slot: rules ask for much that is absent.
-    Near(Near),
+    Inline(InlineSteps),
     /// By more steps than there is room for in a node.
-    Far(Far),
+    Heap(HeapSteps),
 }
 
 /// Where a node is, to be kept beside its tree.
 #[derive(Clone, Debug)]
-pub(crate) struct Spot {
+pub(crate) struct NodeId {
     root: u32,
     slot: u32,
-    way: Way,
+    way: NodePath,
 }
 
 /// Steps below a slot, each with [`END`] behind it.
 #[derive(Clone, Copy, Debug)]
-struct Near {
+struct InlineSteps {
     above: u32,
     len: u8,
-    steps: [u8; Near::ROOM],
+    steps: [u8; InlineSteps::CAPACITY],
 }
 
 #[derive(Clone, Debug)]
-struct Far {
+struct HeapSteps {
     above: u32,
     steps: Arc<[u8]>,
 }
@@ -60,9 +60,9 @@ struct Far {
 /// Ends a step: no text holds this byte.
 const END: u8 = 0xFF;
 
-impl Near {
+impl InlineSteps {
     /// As much as leaves a node in one line of the processor's cache.
-    const ROOM: usize = 42;
+    const CAPACITY: usize = 42;
 
     /// One step further; false where there is no room for it.
     fn push(&mut self, step: &str) -> bool {
@@ -82,37 +82,37 @@ impl Near {
     }
 }
 
-impl Way {
-    fn far(above: u32, steps: &[u8], more: &str) -> Way {
+impl NodePath {
+    fn heap(above: u32, steps: &[u8], more: &str) -> NodePath {
         let steps = [steps, more.as_bytes(), &[END]].concat();
-        Way::Far(Far { above, steps: steps.into() })
+        NodePath::Heap(HeapSteps { above, steps: steps.into() })
     }
 
     /// One step further; `slot` is where a direct way has led.
     fn push(&mut self, slot: u32, step: &str) {
         match self {
-            Way::Direct => {
-                let mut near = Near { above: slot, len: 0, steps: [0; Near::ROOM] };
+            NodePath::Direct => {
+                let mut near = InlineSteps { above: slot, len: 0, steps: [0; InlineSteps::CAPACITY] };
                 *self = match near.push(step) {
-                    true => Way::Near(near),
-                    false => Way::far(slot, &[], step),
+                    true => NodePath::Inline(near),
+                    false => NodePath::heap(slot, &[], step),
                 };
             }
-            Way::Near(near) => {
+            NodePath::Inline(near) => {
                 if !near.push(step) {
-                    *self = Way::far(near.above, near.steps(), step);
+                    *self = NodePath::heap(near.above, near.steps(), step);
                 }
             }
-            Way::Far(far) => *self = Way::far(far.above, &far.steps, step),
+            NodePath::Heap(far) => *self = NodePath::heap(far.above, &far.steps, step),
         }
     }
 
     /// The slot that the steps begin at, and the steps; none of a direct way.
     fn steps(&self) -> Option<(u32, &[u8])> {
         match self {
-            Way::Direct => None,
-            Way::Near(near) => Some((near.above, near.steps())),
-            Way::Far(far) => Some((far.above, &far.steps)),
+            NodePath::Direct => None,
+            NodePath::Inline(near) => Some((near.above, near.steps())),
+            NodePath::Heap(far) => Some((far.above, &far.steps)),
         }
     }
 }
@@ -132,32 +132,32 @@ pub enum Shape {
 
 impl<'a> Node<'a> {
     pub(crate) fn new(tree: &'a Tree, root: u32) -> Node<'a> {
-        Node { tree, root, slot: root, way: Way::Direct }
+        Node { tree, root, slot: root, way: NodePath::Direct }
     }
 
     /// A node of the object at `root`, reached as the arena's own parents say.
-    pub(crate) fn within(tree: &'a Tree, root: u32, slot: u32) -> Node<'a> {
-        Node { tree, root, slot, way: Way::Direct }
+    pub(crate) fn from_slot(tree: &'a Tree, root: u32, slot: u32) -> Node<'a> {
+        Node { tree, root, slot, way: NodePath::Direct }
     }
 
     /// The slot of a mapping that [`Node::within`] leads to again.
     pub(crate) fn direct_mapping(&self) -> Option<u32> {
-        let direct = matches!(self.way, Way::Direct) && self.slot != NONE;
+        let direct = matches!(self.way, NodePath::Direct) && self.slot != NONE;
         (direct && self.tree.slot(self.slot).kind.is_mapping()).then_some(self.slot)
     }
 
     /// A node whose pointer counts from the document's root.
-    pub(crate) fn in_document(tree: &'a Tree, slot: u32) -> Node<'a> {
-        Node { tree, root: 0, slot, way: Way::Direct }
+    pub(crate) fn from_document_slot(tree: &'a Tree, slot: u32) -> Node<'a> {
+        Node { tree, root: 0, slot, way: NodePath::Direct }
     }
 
     /// Where the node is in its tree.
-    pub(crate) fn spot(&self) -> Spot {
-        Spot { root: self.root, slot: self.slot, way: self.way.clone() }
+    pub(crate) fn id(&self) -> NodeId {
+        NodeId { root: self.root, slot: self.slot, way: self.way.clone() }
     }
 
     /// The node of this tree that was at a spot.
-    pub(crate) fn at_spot(tree: &'a Tree, spot: &Spot) -> Node<'a> {
+    pub(crate) fn from_id(tree: &'a Tree, spot: &NodeId) -> Node<'a> {
         Node { tree, root: spot.root, slot: spot.slot, way: spot.way.clone() }
     }
 
@@ -174,12 +174,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn target(&self) -> u32 {
+    fn resolved_slot(&self) -> u32 {
         self.tree.resolve(self.slot)
     }
 
     fn kind(&self) -> SlotKind {
-        self.tree.slot(self.target()).kind
+        self.tree.slot(self.resolved_slot()).kind
     }
 
     /// Whether nothing is written here.
@@ -190,14 +190,14 @@ impl<'a> Node<'a> {
 
     /// Whether something other than null is written here: Kubernetes reads null as absent.
     #[must_use]
-    pub fn exists(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         !self.is_absent() && !self.is_null()
     }
 
     /// Whether null is written here.
     #[must_use]
     pub fn is_null(&self) -> bool {
-        self.slot != NONE && self.tree.is_null(self.target())
+        self.slot != NONE && self.tree.is_null(self.resolved_slot())
     }
 
     /// Whether the node is a mapping.
@@ -215,18 +215,19 @@ impl<'a> Node<'a> {
     /// Whether a placeholder is written here, so that its value is not known.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
-        self.tree.unsure && matches!(self.scalar(), Some(Scalar::Str(text)) if is_placeholder(text))
+        self.tree.may_have_placeholders
+            && matches!(self.scalar(), Some(Scalar::Str(text)) if is_placeholder(text))
     }
 
     /// Whether a key of the mapping is a placeholder, so that any field may be there.
     pub(crate) fn has_unknown_key(&self) -> bool {
-        self.tree.unsure && self.entries().iter().any(|(key, _)| is_placeholder(key))
+        self.tree.may_have_placeholders && self.entries().iter().any(|(key, _)| is_placeholder(key))
     }
 
     /// Whether the node, or anything below it, is unknown.
     #[must_use]
     pub fn has_unknown(&self) -> bool {
-        self.slot != NONE && self.tree.unsure && holds_placeholder(self.tree, self.slot)
+        self.slot != NONE && self.tree.may_have_placeholders && holds_placeholder(self.tree, self.slot)
     }
 
     /// The child of a mapping; absent where the node is no mapping or has no such key.
@@ -234,7 +235,7 @@ impl<'a> Node<'a> {
     pub fn get(&self, name: &str) -> Node<'a> {
         match self.entry(name) {
             Some((child, merged)) => self.child(child, merged, || Cow::Borrowed(name)),
-            None => self.below(name),
+            None => self.absent_child(name),
         }
     }
 
@@ -243,13 +244,13 @@ impl<'a> Node<'a> {
         if self.slot == NONE {
             return None;
         }
-        let at = self.target();
+        let at = self.resolved_slot();
         let mapping = self.tree.slot(at).kind.is_mapping();
         mapping.then(|| self.tree.entry(at, name))?
     }
 
     /// What is not written, one step further.
-    fn below(&self, step: &str) -> Node<'a> {
+    fn absent_child(&self, step: &str) -> Node<'a> {
         let mut way = self.way.clone();
         way.push(self.slot, step);
         Node { tree: self.tree, root: self.root, slot: NONE, way }
@@ -306,13 +307,13 @@ impl<'a> Node<'a> {
     #[must_use]
     pub fn index(&self, index: usize) -> Node<'a> {
         let item = self.items().nth(index);
-        item.unwrap_or_else(|| self.below(&index.to_string()))
+        item.unwrap_or_else(|| self.absent_child(&index.to_string()))
     }
 
     /// The items of a list; none where the node is no list.
     pub fn items(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let sequence = self.is_sequence();
-        let children = if sequence { Some(self.tree.children(self.target())) } else { None };
+        let children = if sequence { Some(self.tree.children(self.resolved_slot())) } else { None };
         let this = self.clone();
         children
             .into_iter()
@@ -327,8 +328,8 @@ impl<'a> Node<'a> {
         if !self.is_mapping() {
             return Vec::new();
         }
-        let at = self.target();
-        if self.tree.slot(at).keys == Keys::Once {
+        let at = self.resolved_slot();
+        if self.tree.slot(at).keys == Keys::Unique {
             let mut out = Vec::with_capacity(self.tree.children(at).count());
             for child in self.tree.children(at) {
                 let name = self.tree.key_name(child);
@@ -344,7 +345,7 @@ impl<'a> Node<'a> {
     }
 
     fn child<'s>(&self, at: u32, merged: bool, step: impl FnOnce() -> Cow<'s, str>) -> Node<'a> {
-        let mut way = Way::Direct;
+        let mut way = NodePath::Direct;
         if !self.is_direct(merged) {
             way = self.way.clone();
             way.push(self.slot, &step());
@@ -354,7 +355,7 @@ impl<'a> Node<'a> {
 
     /// Whether the arena's parents lead from a child of this node to it.
     fn is_direct(&self, merged: bool) -> bool {
-        matches!(self.way, Way::Direct) && !merged && self.tree.slot(self.slot).kind != SlotKind::Alias
+        matches!(self.way, NodePath::Direct) && !merged && self.tree.slot(self.slot).kind != SlotKind::Alias
     }
 
     /// The value of a scalar; `None` for collections and absent nodes.
@@ -363,30 +364,34 @@ impl<'a> Node<'a> {
         if self.slot == NONE {
             return None;
         }
-        self.tree.scalar(self.target())
+        self.tree.scalar(self.resolved_slot())
     }
 
     /// A scalar's text as it is written, before it was read as a number or a boolean.
     #[must_use]
-    pub fn written(&self) -> Option<&'a str> {
+    pub fn raw_text(&self) -> Option<&'a str> {
         self.scalar()?;
-        Some(self.tree.scalar_text(self.target()))
+        Some(self.tree.scalar_text(self.resolved_slot()))
     }
 
     /// A string that is no placeholder.
     #[must_use]
     pub fn text(&self) -> Option<&'a str> {
         match self.scalar() {
-            Some(Scalar::Str(text)) if !(self.tree.unsure && is_placeholder(text)) => Some(text),
+            Some(Scalar::Str(text)) if !(self.tree.may_have_placeholders && is_placeholder(text)) => {
+                Some(text)
+            }
             _ => None,
         }
     }
 
     /// A string or a number as text: quantities, ports, int-or-string fields. No placeholder.
     #[must_use]
-    pub fn quantity_text(&self) -> Option<Cow<'a, str>> {
+    pub fn string_or_number(&self) -> Option<Cow<'a, str>> {
         match self.scalar()? {
-            Scalar::Str(text) if !(self.tree.unsure && is_placeholder(text)) => Some(Cow::Borrowed(text)),
+            Scalar::Str(text) if !(self.tree.may_have_placeholders && is_placeholder(text)) => {
+                Some(Cow::Borrowed(text))
+            }
             Scalar::Int(n) => Some(Cow::Owned(n.to_string())),
             Scalar::UInt(n) => Some(Cow::Owned(n.to_string())),
             Scalar::Float(n) => Some(Cow::Owned(n.to_string())),
@@ -442,7 +447,7 @@ impl<'a> Node<'a> {
     }
 
     /// How many of the node's `depth` steps lead to something written other than null.
-    pub(crate) fn written_depth(&self, depth: usize) -> usize {
+    pub(crate) fn existing_prefix_len(&self, depth: usize) -> usize {
         let pointer = self.pointer();
         let mut node = Node::new(self.tree, self.root);
         for (written, step) in pointer.steps().iter().enumerate() {
@@ -450,7 +455,7 @@ impl<'a> Node<'a> {
                 Ok(index) if node.is_sequence() => node.index(index),
                 _ => node.get(step),
             };
-            if !node.exists() {
+            if !node.is_set() {
                 return written;
             }
         }
@@ -506,7 +511,7 @@ fn holds_placeholder(tree: &Tree, at: u32) -> bool {
     let slot = tree.slot(at);
     match slot.kind {
         // What a merge brings and something else overrides does not count.
-        SlotKind::Mapping | SlotKind::FlowMapping if slot.merges() => tree
+        SlotKind::Mapping | SlotKind::FlowMapping if slot.has_merge_key() => tree
             .entries(at)
             .into_iter()
             .any(|(name, child, _)| is_placeholder(name) || holds_placeholder(tree, child)),

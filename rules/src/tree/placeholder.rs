@@ -10,7 +10,7 @@ pub fn is_placeholder(text: &str) -> bool {
     if text.contains("{{") && text.contains("}}") {
         return true;
     }
-    if closed(text, "${", '}') || closed(text, "$(", ')') {
+    if has_delimited(text, "${", '}') || has_delimited(text, "$(", ')') {
         return true;
     }
     if let Some(name) = text.strip_prefix('$') {
@@ -19,11 +19,11 @@ pub fn is_placeholder(text: &str) -> bool {
             return true;
         }
     }
-    angled(text)
+    has_angle_bracketed(text)
 }
 
 /// Whether a placeholder may be in a text: a look at each byte, no more.
-pub(crate) fn may_be_in(text: &str) -> bool {
+pub(crate) fn may_contain_placeholder(text: &str) -> bool {
     let bytes = text.as_bytes();
     memchr::memchr3_iter(b'$', b'<', b'{', bytes)
         .any(|at| bytes[at] != b'{' || bytes.get(at + 1) == Some(&b'{'))
@@ -31,7 +31,7 @@ pub(crate) fn may_be_in(text: &str) -> bool {
 
 /// The first placeholder in a text, as it is written.
 #[must_use]
-pub fn placeholder(text: &str) -> Option<&str> {
+pub fn find_placeholder(text: &str) -> Option<&str> {
     if !is_placeholder(text) {
         return None;
     }
@@ -51,12 +51,12 @@ pub fn placeholder(text: &str) -> Option<&str> {
     })
 }
 
-fn closed(text: &str, open: &str, close: char) -> bool {
+fn has_delimited(text: &str, open: &str, close: char) -> bool {
     text.find(open).is_some_and(|at| text[at + open.len()..].contains(close))
 }
 
 /// `<cluster-name>` inside text; `a < b` and `<=` are none.
-fn angled(text: &str) -> bool {
+fn has_angle_bracketed(text: &str) -> bool {
     let mut rest = text;
     while let Some(at) = rest.find('<') {
         rest = &rest[at + 1..];
@@ -77,7 +77,7 @@ fn angled(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_placeholder, placeholder};
+    use super::{find_placeholder, is_placeholder};
 
     #[test]
     fn placeholders_are_told_from_text() {
@@ -88,7 +88,7 @@ mod tests {
         }
         for text in ["", "gpu", "$", "$5", "a < b", "a <= b > c", "10$", "{a}", "x{job=\"y\"}", "cost$"] {
             assert!(!is_placeholder(text), "{text}");
-            assert_eq!(placeholder(text), None, "{text}");
+            assert_eq!(find_placeholder(text), None, "{text}");
         }
         for (text, found) in [
             ("a-${CLUSTER}-b", "${CLUSTER}"),
@@ -98,7 +98,7 @@ mod tests {
             ("arn:<my account>:x", "<my account>"),
             ("a-<<CLUSTER>>-b", "<<CLUSTER>>"),
         ] {
-            assert_eq!(placeholder(text), Some(found), "{text}");
+            assert_eq!(find_placeholder(text), Some(found), "{text}");
         }
     }
 }

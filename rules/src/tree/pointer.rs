@@ -47,7 +47,7 @@ impl Pointer {
 
     /// The API's own spelling of the field: `spec.limits[nvidia.com/gpu]`, `spec.budgets[0]`.
     #[must_use]
-    pub fn field(&self) -> String {
+    pub fn field_path(&self) -> String {
         let mut out = String::new();
         for step in &self.steps {
             let plain = step.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
@@ -95,7 +95,7 @@ mod tests {
         let pointer = Pointer::from_steps(["spec", "limits", "nvidia.com/gpu", "a~b", "0"]);
         assert_eq!(pointer.to_string(), "/spec/limits/nvidia.com~1gpu/a~0b/0");
         assert_eq!(Pointer::parse(&pointer.to_string()), Some(pointer.clone()));
-        assert_eq!(pointer.field(), "spec.limits[nvidia.com/gpu][a~b][0]");
+        assert_eq!(pointer.field_path(), "spec.limits[nvidia.com/gpu][a~b][0]");
         assert_eq!(Pointer::parse("spec"), None);
         assert_eq!(Pointer::root().to_string(), "");
     }

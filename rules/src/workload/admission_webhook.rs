@@ -29,37 +29,37 @@ pub(crate) struct Resource {
     operations: &'static [&'static str],
 }
 
-const MADE: &[&str] = &["*", "CREATE"];
-const MADE_AND_CHANGED: &[&str] = &["*", "CREATE", "UPDATE"];
+const CREATE: &[&str] = &["*", "CREATE"];
+const CREATE_UPDATE: &[&str] = &["*", "CREATE", "UPDATE"];
 
 /// What nodes need to join and to stay.
-pub(crate) const OF_NODES: &[Resource] = &[
-    Resource { group: "", name: "nodes", namespaces: &[], operations: MADE_AND_CHANGED },
-    Resource { group: "karpenter.sh", name: "nodeclaims", namespaces: &[], operations: MADE_AND_CHANGED },
+pub(crate) const NODE_RESOURCES: &[Resource] = &[
+    Resource { group: "", name: "nodes", namespaces: &[], operations: CREATE_UPDATE },
+    Resource { group: "karpenter.sh", name: "nodeclaims", namespaces: &[], operations: CREATE_UPDATE },
     Resource {
         group: "certificates.k8s.io",
         name: "certificatesigningrequests",
         namespaces: &[],
-        operations: MADE,
+        operations: CREATE,
     },
     Resource {
         group: "coordination.k8s.io",
         name: "leases",
         namespaces: &["kube-node-lease", "kube-system"],
-        operations: MADE_AND_CHANGED,
+        operations: CREATE_UPDATE,
     },
-    Resource { group: "", name: "events", namespaces: &["default", "kube-system"], operations: MADE },
+    Resource { group: "", name: "events", namespaces: &["default", "kube-system"], operations: CREATE },
     Resource {
         group: "events.k8s.io",
         name: "events",
         namespaces: &["default", "kube-system"],
-        operations: MADE,
+        operations: CREATE,
     },
 ];
 
 /// Pods, of which the cluster's own are asked about.
 pub(crate) const PODS: Resource =
-    Resource { group: "", name: "pods", namespaces: &["kube-system"], operations: MADE };
+    Resource { group: "", name: "pods", namespaces: &["kube-system"], operations: CREATE };
 
 /// One webhook of a configuration.
 #[derive(Clone, Debug)]
@@ -91,12 +91,12 @@ impl<'a> Webhook<'a> {
     /// that what is absent may be written elsewhere.
     pub(crate) fn fails_closed(&self, partial: bool) -> bool {
         let policy = self.get("failurePolicy");
-        if policy.exists() { policy.text() == Some("Fail") } else { !partial }
+        if policy.is_set() { policy.text() == Some("Fail") } else { !partial }
     }
 
     /// Whether something narrows it down that is not read here: conditions in CEL, labels of the
     /// objects.
-    pub(crate) fn is_narrowed(&self) -> bool {
+    pub(crate) fn has_unevaluated_conditions(&self) -> bool {
         let conditions = self.get("matchConditions");
         let objects = self.get("objectSelector");
         conditions.is_unknown()
@@ -106,7 +106,7 @@ impl<'a> Webhook<'a> {
     }
 
     /// Whether it is asked when such a resource is written as it has to be. Placeholders ask about nothing.
-    pub(crate) fn is_asked_about(&self, resource: Resource) -> bool {
+    pub(crate) fn intercepts(&self, resource: Resource) -> bool {
         let has = |node: &Node<'_>, holds: &dyn Fn(&str) -> bool| {
             node.items().any(|n| n.text().is_some_and(|t| !is_placeholder(t) && holds(t)))
         };
@@ -163,7 +163,7 @@ impl<'a> Webhook<'a> {
     /// Whether it surely stands in the way of a resource that the cluster needs: asked about it in
     /// a namespace of the list, and in nothing that can be left out.
     pub(crate) fn blocks(&self, resource: Resource, more: &[String]) -> bool {
-        if self.is_narrowed() || !self.is_asked_about(resource) {
+        if self.has_unevaluated_conditions() || !self.intercepts(resource) {
             return false;
         }
         resource.namespaces.is_empty()

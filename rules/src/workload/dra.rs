@@ -18,7 +18,7 @@ pub const EXACT_FIELDS: &[&str] =
 /// Whether a version puts a request's fields under `exactly`; `None` for versions that have no
 /// such requests.
 #[must_use]
-pub fn nests(version: &str) -> Option<bool> {
+pub fn nests_in_exactly(version: &str) -> Option<bool> {
     match version {
         "v1" | "v1beta2" => Some(true),
         "v1beta1" => Some(false),
@@ -43,7 +43,7 @@ pub fn requests(object: &Object) -> impl Iterator<Item = Node<'_>> {
 
 /// Every block that names a device class: flat requests, `exactly`, alternatives.
 #[must_use]
-pub fn classes(object: &Object) -> Vec<Node<'_>> {
+pub fn class_blocks(object: &Object) -> Vec<Node<'_>> {
     let mut out = Vec::new();
     for request in requests(object) {
         if flat_fields(&request).next().is_some() {

@@ -60,14 +60,14 @@ pub fn is_extended(resource: &str) -> bool {
 pub(crate) const EFA: &str = "vpc.amazonaws.com/efa";
 
 /// The extended resources that containers of the template ask for; one may come several times.
-pub(crate) fn resources_asked<'a>(template: &Template<'a>) -> Vec<&'a str> {
+pub(crate) fn requested_extended_resources<'a>(template: &Template<'a>) -> Vec<&'a str> {
     let mut out = Vec::new();
     for container in template.all_containers() {
         for side in ["requests", "limits"] {
             let amounts = container.path(&["resources", side]).entries();
             let asked = amounts
                 .into_iter()
-                .filter(|(name, amount)| is_extended(name) && amount.exists() && !is_zero(amount));
+                .filter(|(name, amount)| is_extended(name) && amount.is_set() && !is_zero(amount));
             out.extend(asked.map(|(name, _)| name));
         }
     }
@@ -77,7 +77,7 @@ pub(crate) fn resources_asked<'a>(template: &Template<'a>) -> Vec<&'a str> {
 /// Whether any container of the template asks for an accelerator: `Some(true)` or `Some(false)`,
 /// `None` where a placeholder decides.
 #[must_use]
-pub fn asks_for_accelerator(template: &Template<'_>) -> bool {
+pub fn requests_accelerator(template: &Template<'_>) -> bool {
     template.all_containers().any(|container| {
         ["requests", "limits"].iter().any(|side| {
             container
@@ -90,5 +90,5 @@ pub fn asks_for_accelerator(template: &Template<'_>) -> bool {
 }
 
 fn is_zero(amount: &Node<'_>) -> bool {
-    amount.quantity_text().and_then(|t| Quantity::parse(&t).ok()).is_some_and(|q| q.is_zero())
+    amount.string_or_number().and_then(|t| Quantity::parse(&t).ok()).is_some_and(|q| q.is_zero())
 }

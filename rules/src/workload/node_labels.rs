@@ -5,28 +5,28 @@ use crate::workload::template::Template;
 
 /// How a pod uses a label of its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum LabelUse {
     /// It must be there, with the right value: node selector, required affinity.
-    Wanted,
+    Required,
     /// It must be missing or differ: required affinity with `NotIn` or `DoesNotExist`.
-    Avoided,
+    Excluded,
     /// It would be nice: preferred affinity.
     Preferred,
     /// Nodes are grouped by it, and the pod waits where they are not.
-    Domain,
+    Topology,
     /// Nodes are grouped by it where they can be.
-    SoftDomain,
+    SoftTopology,
 }
 
 /// One mention of a label.
 #[derive(Clone, Debug)]
-pub(crate) struct Mention<'a> {
+pub(crate) struct LabelReference<'a> {
     /// The key.
     pub key: &'a str,
     /// What the pod wants of it.
-    pub usage: Use,
+    pub usage: LabelUse,
     /// Where to report: the scalar that is the key, or the value whose key it is.
-    pub place: Node<'a>,
+    pub node: Node<'a>,
     /// The selector that has the label as its own key; absent where the key is a scalar.
     pub selector: Option<Node<'a>>,
     /// The values; empty for operators without any and for domains.
@@ -34,14 +34,14 @@ pub(crate) struct Mention<'a> {
 }
 
 /// Every label of nodes that a pod template speaks of, in the order of the fields.
-pub(crate) fn mentions<'a>(template: &Template<'a>) -> Vec<Mention<'a>> {
+pub(crate) fn referenced_labels<'a>(template: &Template<'a>) -> Vec<LabelReference<'a>> {
     let mut out = Vec::new();
     let selector = template.spec.get("nodeSelector");
     for (key, value) in selector.entries() {
-        out.push(Mention {
+        out.push(LabelReference {
             key,
-            usage: Use::Wanted,
-            place: value.clone(),
+            usage: LabelUse::Required,
+            node: value.clone(),
             selector: Some(selector.clone()),
             values: vec![value],
         });
@@ -58,44 +58,44 @@ pub(crate) fn mentions<'a>(template: &Template<'a>) -> Vec<Mention<'a>> {
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
         for term in affinity.items_at(&[kind, required]) {
-            domain(&term, Use::Domain, &mut out);
+            topology_key(&term, LabelUse::Topology, &mut out);
         }
         for wish in affinity.items_at(&[kind, preferred]) {
-            domain(&wish.get("podAffinityTerm"), Use::SoftDomain, &mut out);
+            topology_key(&wish.get("podAffinityTerm"), LabelUse::SoftTopology, &mut out);
         }
     }
     for spread in template.spec.get("topologySpreadConstraints").items() {
         let soft = spread.get("whenUnsatisfiable").text() == Some("ScheduleAnyway");
-        let usage = if soft { Use::SoftDomain } else { Use::Domain };
-        domain(&spread, usage, &mut out);
+        let usage = if soft { LabelUse::SoftTopology } else { LabelUse::Topology };
+        topology_key(&spread, usage, &mut out);
     }
     out
 }
 
-fn expressions<'a>(term: &Node<'a>, required: bool, out: &mut Vec<Mention<'a>>) {
+fn expressions<'a>(term: &Node<'a>, required: bool, out: &mut Vec<LabelReference<'a>>) {
     for expression in term.get("matchExpressions").items() {
         let place = expression.get("key");
         let Some(key) = place.text() else {
             continue;
         };
         let absence = matches!(expression.get("operator").text(), Some("NotIn" | "DoesNotExist"));
-        out.push(Mention {
+        out.push(LabelReference {
             key,
             usage: match (required, absence) {
-                (false, _) => Use::Preferred,
-                (true, true) => Use::Avoided,
-                (true, false) => Use::Wanted,
+                (false, _) => LabelUse::Preferred,
+                (true, true) => LabelUse::Excluded,
+                (true, false) => LabelUse::Required,
             },
-            place,
+            node: place,
             selector: None,
             values: expression.get("values").items().collect(),
         });
     }
 }
 
-fn domain<'a>(term: &Node<'a>, usage: Use, out: &mut Vec<Mention<'a>>) {
+fn topology_key<'a>(term: &Node<'a>, usage: LabelUse, out: &mut Vec<LabelReference<'a>>) {
     let place = term.get("topologyKey");
     if let Some(key) = place.text() {
-        out.push(Mention { key, usage, place, selector: None, values: Vec::new() });
+        out.push(LabelReference { key, usage, node: place, selector: None, values: Vec::new() });
     }
 }

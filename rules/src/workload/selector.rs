@@ -11,7 +11,7 @@ fn text<'a>(node: &Node<'a>) -> Option<&'a str> {
 /// be read. An absent selector matches nothing; an empty one everything.
 #[must_use]
 pub fn matches(selector: &Node<'_>, labels: &[(&str, Node<'_>)]) -> Option<bool> {
-    if !selector.exists() {
+    if !selector.is_set() {
         return Some(false);
     }
     if !selector.is_mapping() {

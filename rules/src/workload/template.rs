@@ -228,7 +228,7 @@ fn find<'a>(object: &'a Object, row: &WorkloadKind) -> Vec<Template<'a>> {
 
 /// Visits what is written at a path of the table.
 fn walk<'a>(node: Node<'a>, path: &str, visit: &mut impl FnMut(Node<'a>)) {
-    if !node.exists() {
+    if !node.is_set() {
         return;
     }
     if path.is_empty() {
@@ -258,7 +258,7 @@ pub fn replicas(object: &Object) -> Option<i64> {
         return None;
     }
     let node = object.path(row.replicas);
-    if node.exists() {
+    if node.is_set() {
         node.int()
     } else if object.is_partial() {
         None
@@ -276,7 +276,7 @@ pub(crate) fn runs_forever(object: &Object) -> bool {
 const SHORT_SECONDS: i64 = 15 * 60;
 
 /// Whether a deadline of the workload itself ends its run early; that of a template is in its spec.
-pub(crate) fn is_short(object: &Object) -> bool {
+pub(crate) fn is_short_lived(object: &Object) -> bool {
     let spec = object.get("spec");
     [
         spec.get("activeDeadlineSeconds"),
@@ -285,10 +285,10 @@ pub(crate) fn is_short(object: &Object) -> bool {
         spec.path(&["jobTargetRef", "activeDeadlineSeconds"]),
     ]
     .iter()
-    .any(is_brief)
+    .any(is_short_deadline)
 }
 
 /// Whether a deadline, in seconds, is early; one that is not known may be.
-pub(crate) fn is_brief(deadline: &Node<'_>) -> bool {
+pub(crate) fn is_short_deadline(deadline: &Node<'_>) -> bool {
     deadline.is_unknown() || deadline.int().is_some_and(|s| s < SHORT_SECONDS)
 }

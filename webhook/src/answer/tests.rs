@@ -64,19 +64,19 @@ fn deletions_and_subresources_are_never_judged() {
     assert_eq!(answer["response"]["allowed"], true);
 }
 
-fn decide(extra: &Value) -> Answer {
+fn decide(extra: &Value) -> ReviewOutcome {
     let engine = Engine::new(Settings::default());
     let mut request = json!({"uid": "u-1", "name": "gpu", "operation": "CREATE", "object": pool(json!({}))});
     request.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let index = Index::new(false);
-    let by_hand = Circumstances::default();
+    let by_hand = ReviewContext::default();
     answer(&engine, &index, by_hand, body.to_string().as_bytes()).unwrap()
 }
 
 /// As the API server is answered.
-fn live(settings: Settings, index: &Index, request: &Value) -> (Answer, Value) {
-    let circumstances = Circumstances { live: true, watched: true };
+fn live(settings: Settings, index: &Index, request: &Value) -> (ReviewOutcome, Value) {
+    let circumstances = ReviewContext { from_api_server: true, index_is_fed: true };
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let engine = Engine::new(settings);
     let answer = answer(&engine, index, circumstances, body.to_string().as_bytes()).unwrap();
@@ -137,8 +137,8 @@ fn what_is_not_listed_yet_is_said() {
     assert!(!answer.unsynced && !said(&response), "{response}");
     // All that rules about pools read is known.
     let mut index = Index::new(false);
-    for kind in kinds::read() {
-        index.know(*kind);
+    for kind in kinds::watched() {
+        index.mark_complete(*kind);
     }
     let (answer, response) = live(Settings::default(), &index, &request);
     assert!(!answer.unsynced && !said(&response), "{response}");
@@ -256,6 +256,6 @@ fn what_is_no_review_is_an_error() {
 
 #[test]
 fn warnings_are_cut() {
-    assert_eq!(cut(&"x".repeat(121)).chars().count(), 120);
-    assert_eq!(cut("short"), "short");
+    assert_eq!(truncate(&"x".repeat(121)).chars().count(), 120);
+    assert_eq!(truncate("short"), "short");
 }

@@ -16,45 +16,46 @@ use serde_json::Value;
 
 use super::Cache;
 use crate::kinds;
-use crate::serve::alive::survive;
+use crate::serve::alive::catch_panic;
 
 /// How often a kind that the cluster does not have is looked for again.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
 /// How long to wait after the API server could not be asked.
-const RETRY: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Annotations that no rule reads and that repeat the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Watches every kind that rules read, for as long as it is polled.
-pub(crate) async fn feed(cache: Arc<Cache>, client: Client) {
-    let watches = kinds::read().iter().map(|kind| watch(Arc::clone(&cache), client.clone(), *kind));
+pub(crate) async fn run_watches(cache: Arc<Cache>, client: Client) {
+    let watches =
+        kinds::watched().iter().map(|kind| watch_with_retry(Arc::clone(&cache), client.clone(), *kind));
     futures::future::join_all(watches).await;
 }
 
-async fn watch(cache: Arc<Cache>, client: Client, kind: Kind) {
+async fn watch_with_retry(cache: Arc<Cache>, client: Client, kind: Kind) {
     loop {
-        match served(&client, kind).await {
+        match discover(&client, kind).await {
             Ok(Some(resource)) => {
-                let watch = follow(&cache, client.clone(), kind, &resource);
-                if survive("watch", &cache.metrics, watch).await.is_none() {
-                    tokio::time::sleep(RETRY).await;
+                let watch = watch_kind(&cache, client.clone(), kind, &resource);
+                if catch_panic("watch", &cache.metrics, watch).await.is_none() {
+                    tokio::time::sleep(RETRY_INTERVAL).await;
                 }
             }
             Ok(None) => {
-                cache.absent(kind);
-                tokio::time::sleep(LOOK_AGAIN).await;
+                cache.mark_absent(kind);
+                tokio::time::sleep(REDISCOVERY_INTERVAL).await;
             }
             Err(error) => {
                 tracing::warn!(%kind, %error, "cannot ask the API server which kinds it serves");
-                tokio::time::sleep(RETRY).await;
+                tokio::time::sleep(RETRY_INTERVAL).await;
             }
         }
     }
 }
 
 /// How the API server names the kind, in the version it prefers.
-async fn served(client: &Client, kind: Kind) -> kube::Result<Option<ApiResource>> {
+async fn discover(client: &Client, kind: Kind) -> kube::Result<Option<ApiResource>> {
     let Some(row) = kinds::resource(kind) else {
         return Ok(None);
     };
@@ -73,26 +74,26 @@ async fn served(client: &Client, kind: Kind) -> kube::Result<Option<ApiResource>
 
 /// Follows a watch until the kind is gone. Every other error is tried again, later and later; what
 /// is known stays known meanwhile.
-async fn follow(cache: &Cache, client: Client, kind: Kind, resource: &ApiResource) {
+async fn watch_kind(cache: &Cache, client: Client, kind: Kind, resource: &ApiResource) {
     let api: Api<DynamicObject> = Api::all_with(client, resource);
     let config = watcher::Config::default().page_size(200);
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
     while let Some(event) = events.next().await {
         match event {
-            Ok(Event::Init) => cache.begin(kind),
-            Ok(Event::InitApply(object)) => cache.list(kind, &trim(object, resource)),
+            Ok(Event::Init) => cache.begin_list(kind),
+            Ok(Event::InitApply(object)) => cache.add_listed(kind, &trim(object, resource)),
             Ok(Event::InitDone) => {
                 tracing::info!(%kind, "synced");
-                cache.finish(kind);
+                cache.finish_list(kind);
             }
             Ok(Event::Apply(object)) => cache.apply(kind, &trim(object, resource)),
             Ok(Event::Delete(object)) => cache.delete(kind, &trim(object, resource)),
             Err(error) => {
-                if is_gone(&error) {
+                if is_not_found(&error) {
                     return;
                 }
                 if let watcher::Error::InitialListFailed(kube::Error::Api(_)) = &error {
-                    cache.refused(kind);
+                    cache.list_failed(kind);
                 }
                 tracing::warn!(%kind, %error, "the watch broke off; it is tried again");
             }
@@ -100,7 +101,7 @@ async fn follow(cache: &Cache, client: Client, kind: Kind, resource: &ApiResourc
     }
 }
 
-fn is_gone(error: &watcher::Error) -> bool {
+fn is_not_found(error: &watcher::Error) -> bool {
     let status = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status,

@@ -14,21 +14,21 @@ use super::MakeError;
 const SKEW: i64 = 300;
 
 /// A certificate and its key, as PEM.
-pub(super) struct Made {
+pub(super) struct IssuedCertificate {
     pub(super) certificate: String,
     pub(super) key: String,
 }
 
 /// A CA that is valid until `until`, in Unix time. `number` tells CAs of one name apart.
-pub(super) fn ca(number: i64, now: i64, until: i64) -> Result<Made, MakeError> {
+pub(super) fn ca(number: i64, now: i64, until: i64) -> Result<IssuedCertificate, MakeError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = name(&format!("gpulint webhook CA {number}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    (params.not_before, params.not_after) = (moment(now - SKEW), moment(until));
+    (params.not_before, params.not_after) = (timestamp(now - SKEW), timestamp(until));
     let key = KeyPair::generate()?;
     let certificate = params.self_signed(&key)?;
-    Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(IssuedCertificate { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 /// A serving certificate for `names`, signed by a CA.
@@ -38,7 +38,7 @@ pub(super) fn serving(
     names: &[String],
     now: i64,
     until: i64,
-) -> Result<Made, MakeError> {
+) -> Result<IssuedCertificate, MakeError> {
     let issuer = Issuer::from_ca_cert_pem(ca, KeyPair::from_pem(ca_key)?)?;
     let mut params = CertificateParams::new(names.to_vec())?;
     params.distinguished_name = name("gpulint webhook");
@@ -46,10 +46,10 @@ pub(super) fn serving(
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.use_authority_key_identifier_extension = true;
-    (params.not_before, params.not_after) = (moment(now - SKEW), moment(until));
+    (params.not_before, params.not_after) = (timestamp(now - SKEW), timestamp(until));
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, &issuer)?;
-    Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(IssuedCertificate { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 /// Whether key and certificate, as PEM, go together.
@@ -81,6 +81,6 @@ fn name(common: &str) -> DistinguishedName {
     name
 }
 
-fn moment(unix_seconds: i64) -> OffsetDateTime {
+fn timestamp(unix_seconds: i64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(unix_seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }

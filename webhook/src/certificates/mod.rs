@@ -17,7 +17,7 @@ mod secret;
 
 use std::time::Duration;
 
-pub(crate) use plan::{Keys, plan};
+pub(crate) use plan::{SecretData, plan};
 pub(crate) use secret::Store;
 
 /// How long certificates live.
@@ -28,7 +28,7 @@ pub struct Lifetimes {
     /// The serving certificate; it is replaced when a third of it is left.
     pub serving: Duration,
     /// How long a new CA stands in the webhook configurations before anything is signed by it.
-    pub trust: Duration,
+    pub propagation_delay: Duration,
 }
 
 const DAY: u64 = 24 * 60 * 60;
@@ -38,19 +38,19 @@ impl Default for Lifetimes {
         Lifetimes {
             ca: Duration::from_secs(3 * 365 * DAY),
             serving: Duration::from_secs(90 * DAY),
-            trust: Duration::from_secs(300),
+            propagation_delay: Duration::from_secs(300),
         }
     }
 }
 
 /// What certificates are made for.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct CertificateSpec {
     /// DNS names and addresses of the server.
     pub(crate) names: Vec<String>,
     pub(crate) lifetimes: Lifetimes,
     /// The CA, as PEM, that this replica saw in all webhook configurations last.
-    pub(crate) announced: Option<Vec<u8>>,
+    pub(crate) published: Option<Vec<u8>>,
 }
 
 /// A certificate cannot be made.

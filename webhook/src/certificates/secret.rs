@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 
-use super::{Keys, MakeError, Wanted, plan};
+use super::{CertificateSpec, MakeError, SecretData, plan};
 
 /// How often somebody else may be faster before the next round tries.
 const ATTEMPTS: usize = 8;
@@ -37,18 +37,18 @@ impl Store {
 
     /// What all replicas hold to, renewed where it is due. Where somebody took the Secret away, a
     /// CA is made anew, and what it held `before` is served until that one is trusted.
-    pub(crate) async fn agree(
+    pub(crate) async fn reconcile(
         &self,
-        wanted: &Wanted,
-        before: Option<&Keys>,
+        wanted: &CertificateSpec,
+        before: Option<&SecretData>,
         now: impl Fn() -> i64,
-    ) -> Result<Keys, StoreError> {
+    ) -> Result<SecretData, StoreError> {
         for _ in 0..ATTEMPTS {
             let found = self.api.get_opt(&self.name).await.map_err(|e| self.error(e))?;
             let held = match (&found, before) {
-                (Some(secret), _) => keys(secret),
-                (None, Some(before)) => before.gone(),
-                (None, None) => Keys::default(),
+                (Some(secret), _) => secret_data(secret),
+                (None, Some(before)) => before.after_deletion(),
+                (None, None) => SecretData::default(),
             };
             let Some(new) = plan(&held, wanted, now())? else {
                 return Ok(held);
@@ -69,14 +69,14 @@ impl Store {
         Err(StoreError::Contended(self.name.clone()))
     }
 
-    async fn create(&self, keys: &Keys) -> kube::Result<()> {
+    async fn create(&self, keys: &SecretData) -> kube::Result<()> {
         let secret = Secret {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
                 labels: Some(BTreeMap::from([("app.kubernetes.io/name".to_owned(), "gpulint".to_owned())])),
                 ..ObjectMeta::default()
             },
-            data: Some(data(keys)),
+            data: Some(encode_data(keys)),
             type_: Some("Opaque".to_owned()),
             ..Secret::default()
         };
@@ -85,8 +85,8 @@ impl Store {
     }
 
     /// With the resource version that was read, so that it fails where somebody was faster.
-    async fn replace(&self, mut secret: Secret, keys: &Keys) -> kube::Result<()> {
-        secret.data = Some(data(keys));
+    async fn replace(&self, mut secret: Secret, keys: &SecretData) -> kube::Result<()> {
+        secret.data = Some(encode_data(keys));
         let params = PostParams::default();
         self.api.replace(&self.name, &params, &secret).await.map(|_| ())
     }
@@ -96,12 +96,12 @@ impl Store {
     }
 }
 
-fn keys(secret: &Secret) -> Keys {
+fn secret_data(secret: &Secret) -> SecretData {
     let data = secret.data.iter().flatten();
-    Keys(data.map(|(k, v)| (k.clone(), v.0.clone())).collect())
+    SecretData(data.map(|(k, v)| (k.clone(), v.0.clone())).collect())
 }
 
-fn data(keys: &Keys) -> BTreeMap<String, ByteString> {
+fn encode_data(keys: &SecretData) -> BTreeMap<String, ByteString> {
     let entries = keys.0.iter();
     entries.map(|(k, v)| (k.clone(), ByteString(v.clone()))).collect()
 }

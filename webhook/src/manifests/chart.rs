@@ -23,14 +23,14 @@ pub fn chart_files() -> Result<Vec<(&'static str, String)>, serde_saphyr::ser::E
 
 fn table() -> Value {
     let mut groups: BTreeMap<&str, (Vec<Value>, Vec<&str>)> = BTreeMap::new();
-    for kind in kinds::judged() {
+    for kind in kinds::checked() {
         if let Some(resource) = kinds::resource(*kind) {
             groups.entry(kind.group).or_default().0.push(json!({
                 "kind": kind.kind, "resource": resource.plural, "mutated": kinds::is_mutated(*kind)
             }));
         }
     }
-    for kind in kinds::read() {
+    for kind in kinds::watched() {
         if let Some(resource) = kinds::resource(*kind) {
             groups.entry(kind.group).or_default().1.push(resource.plural);
         }
@@ -42,7 +42,7 @@ fn table() -> Value {
     let blocking: Vec<&str> = NODE_BLOCKING
         .iter()
         .copied()
-        .filter(|name| kinds::judged().iter().any(|k| k.kind == *name))
+        .filter(|name| kinds::checked().iter().any(|k| k.kind == *name))
         .collect();
     json!({"nodeBlocking": blocking, "groups": groups.collect::<Vec<Value>>()})
 }

@@ -90,7 +90,7 @@ impl Install {
     /// What cannot be.
     pub fn check(&self) -> Result<(), InstallError> {
         for kind in &self.exclude_kinds {
-            if !kinds::judged().iter().any(|k| k.kind == kind) {
+            if !kinds::checked().iter().any(|k| k.kind == kind) {
                 return Err(InstallError::UnknownKind(kind.clone()));
             }
         }
@@ -108,7 +108,7 @@ impl Install {
     /// The kinds that the webhooks match.
     fn matched(&self) -> impl Iterator<Item = Kind> {
         let excluded = |kind: &Kind| self.exclude_kinds.iter().any(|e| e == kind.kind);
-        kinds::judged().iter().copied().filter(move |k| !excluded(k))
+        kinds::checked().iter().copied().filter(move |k| !excluded(k))
     }
 }
 

@@ -23,7 +23,7 @@ fn meta(install: &Install) -> Value {
     json!({"name": install.name, "namespace": install.namespace, "labels": labels(install)})
 }
 
-fn wide(install: &Install) -> Value {
+fn cluster_scoped_meta(install: &Install) -> Value {
     json!({"name": install.name, "labels": labels(install)})
 }
 
@@ -36,9 +36,9 @@ pub(super) fn all(install: &Install) -> Vec<Value> {
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta(install),
                "automountServiceAccountToken": false}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-               "metadata": wide(install), "rules": cluster_rules(install)}),
+               "metadata": cluster_scoped_meta(install), "rules": cluster_rules(install)}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-               "metadata": wide(install), "subjects": subject,
+               "metadata": cluster_scoped_meta(install), "subjects": subject,
                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": install.name}}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
                "metadata": meta(install), "rules": own_rules(install)}),
@@ -72,7 +72,7 @@ fn namespace(install: &Install) -> Value {
 /// What is watched, and the two configurations whose caBundle is kept.
 fn cluster_rules(install: &Install) -> Vec<Value> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for kind in kinds::read() {
+    for kind in kinds::watched() {
         if let Some(resource) = kinds::resource(*kind) {
             groups.entry(kind.group).or_default().push(resource.plural);
         }

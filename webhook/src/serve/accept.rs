@@ -36,7 +36,7 @@ pub(crate) struct Service {
 
 /// Requests of one HTTP/2 connection at once. The API server multiplexes over few connections, so
 /// this is well above what is reviewed at once: what is too much is answered, not queued.
-const STREAMS: u32 = 512;
+const MAX_CONCURRENT_STREAMS: u32 = 512;
 
 /// How far a server is with its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,22 +44,22 @@ pub(crate) enum Stage {
     /// It serves.
     Serving,
     /// It serves, and asks those who keep connections open to go elsewhere with their next request.
-    Leaving,
+    Draining,
     /// It takes no new connections, and finishes what is open.
-    Ending,
+    Closing,
 }
 
 /// How long a connection that was taken last may need to send its first request.
-const FIRST: Duration = Duration::from_secs(1);
+const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves until the end, then lets open requests finish.
 pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: watch::Receiver<Stage>) {
     let mut open = JoinSet::new();
-    let places = Arc::new(Semaphore::new(service.limits.connections));
+    let connection_slots = Arc::new(Semaphore::new(service.limits.connections));
     loop {
         let place = tokio::select! {
-            place = Arc::clone(&places).acquire_owned() => place,
-            () = reached(&mut stage, Stage::Ending) => break,
+            place = Arc::clone(&connection_slots).acquire_owned() => place,
+            () = stage_reached(&mut stage, Stage::Closing) => break,
         };
         let Ok(place) = place else { break };
         let stream = tokio::select! {
@@ -72,7 +72,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: wa
                     continue;
                 }
             },
-            () = reached(&mut stage, Stage::Ending) => break,
+            () = stage_reached(&mut stage, Stage::Closing) => break,
         };
         while open.try_join_next().is_some() {}
         let (service, stage) = (service.clone(), stage.clone());
@@ -93,7 +93,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: wa
     }
 }
 
-async fn reached(stage: &mut watch::Receiver<Stage>, at: Stage) {
+async fn stage_reached(stage: &mut watch::Receiver<Stage>, at: Stage) {
     // An error says that nobody is left who could say it: the end as well.
     let _ = stage.wait_for(|stage| *stage >= at).await;
 }
@@ -125,21 +125,21 @@ where
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
+        .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(20));
-    let activity = Activity::new();
+    let activity = ConnectionActivity::new();
     let router = TowerToHyperService::new(service.router.clone());
     let answering = {
         let (activity, stage) = (Arc::clone(&activity), stage.clone());
         service_fn(move |request: hyper::Request<Incoming>| {
             let two = request.version() == Version::HTTP_2;
-            let (busy, answer) = (activity.begin(two), router.call(request));
+            let (busy, answer) = (activity.request_started(two), router.call(request));
             let stage = stage.clone();
             async move {
                 let mut answer = answer.await;
                 if !two
-                    && *stage.borrow() >= Stage::Leaving
+                    && *stage.borrow() >= Stage::Draining
                     && let Ok(answer) = &mut answer
                 {
                     let close = HeaderValue::from_static("close");
@@ -155,8 +155,8 @@ where
         // What has arrived already is read before anything is closed.
         biased;
         done = connection.as_mut() => Some(done),
-        () = is_to_leave(stage, &activity) => None,
-        () = activity.is_silent(limits.head, limits.idle) => None,
+        () = shutdown_requested(stage, &activity) => None,
+        () = activity.idle_timeout(limits.head, limits.idle) => None,
     };
     let done = match done {
         Some(done) => done,
@@ -180,59 +180,64 @@ where
 /// the last one, and one without requests is closed at the end alone. HTTP/2 has a message for it
 /// that loses nothing. One that was opened late is somebody's who has not noticed yet: it is used
 /// until the end, and a first request that is on its way there is waited for.
-async fn is_to_leave(mut stage: watch::Receiver<Stage>, activity: &Activity) {
+async fn shutdown_requested(mut stage: watch::Receiver<Stage>, activity: &ConnectionActivity) {
     if *stage.borrow() == Stage::Serving {
-        reached(&mut stage, Stage::Leaving).await;
+        stage_reached(&mut stage, Stage::Draining).await;
         if activity.is_http2() {
             return;
         }
     }
-    reached(&mut stage, Stage::Ending).await;
-    let _ = tokio::time::timeout(FIRST, activity.any()).await;
+    stage_reached(&mut stage, Stage::Closing).await;
+    let _ = tokio::time::timeout(FIRST_REQUEST_GRACE, activity.wait_for_first_request()).await;
 }
 
 /// What happens on a connection: one on which nothing does must not take the place of others.
 #[derive(Debug)]
-struct Activity {
-    now: Mutex<Happening>,
+struct ConnectionActivity {
+    state: Mutex<ActivityState>,
     /// Told of the first request.
-    first: Notify,
+    first_request: Notify,
 }
 
 #[derive(Debug)]
-struct Happening {
+struct ActivityState {
     /// Requests that are being answered.
-    open: usize,
+    in_flight: usize,
     /// Whether there ever was one.
-    any: bool,
+    had_request: bool,
     http2: bool,
     /// When the connection, the last request or the last answer came.
-    since: Instant,
+    last_activity: Instant,
 }
 
-impl Activity {
-    fn new() -> Arc<Activity> {
-        Arc::new(Activity {
-            now: Mutex::new(Happening { open: 0, any: false, http2: false, since: Instant::now() }),
-            first: Notify::new(),
+impl ConnectionActivity {
+    fn new() -> Arc<ConnectionActivity> {
+        Arc::new(ConnectionActivity {
+            state: Mutex::new(ActivityState {
+                in_flight: 0,
+                had_request: false,
+                http2: false,
+                last_activity: Instant::now(),
+            }),
+            first_request: Notify::new(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Happening> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ActivityState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request came; it is being answered until the value is dropped.
-    fn begin(self: &Arc<Activity>, http2: bool) -> Busy {
+    fn request_started(self: &Arc<ConnectionActivity>, http2: bool) -> RequestGuard {
         let mut now = self.lock();
-        now.open += 1;
+        now.in_flight += 1;
         now.http2 = http2;
-        let first = !std::mem::replace(&mut now.any, true);
+        let first = !std::mem::replace(&mut now.had_request, true);
         drop(now);
         if first {
-            self.first.notify_waiters();
+            self.first_request.notify_waiters();
         }
-        Busy(Arc::clone(self))
+        RequestGuard(Arc::clone(self))
     }
 
     /// Whether requests come over HTTP/2; not known before the first one.
@@ -241,21 +246,21 @@ impl Activity {
     }
 
     /// Waits for the first request.
-    async fn any(&self) {
-        let told = self.first.notified();
-        if !self.lock().any {
+    async fn wait_for_first_request(&self) {
+        let told = self.first_request.notified();
+        if !self.lock().had_request {
             told.await;
         }
     }
 
     /// Waits until no request came for `first`, or none for `later` after another one.
-    async fn is_silent(&self, first: Duration, later: Duration) {
+    async fn idle_timeout(&self, first: Duration, later: Duration) {
         loop {
             let left = {
                 let now = self.lock();
-                let limit = if now.any { later } else { first };
-                match now.open {
-                    0 => limit.saturating_sub(now.since.elapsed()),
+                let limit = if now.had_request { later } else { first };
+                match now.in_flight {
+                    0 => limit.saturating_sub(now.last_activity.elapsed()),
                     _ => limit,
                 }
             };
@@ -269,13 +274,13 @@ impl Activity {
 }
 
 /// A request that is being answered.
-struct Busy(Arc<Activity>);
+struct RequestGuard(Arc<ConnectionActivity>);
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let mut now = self.0.lock();
-        now.open = now.open.saturating_sub(1);
-        now.since = Instant::now();
+        now.in_flight = now.in_flight.saturating_sub(1);
+        now.last_activity = Instant::now();
     }
 }
 
@@ -394,7 +399,7 @@ mod tests {
         used.write_all(KEEP).await.unwrap();
         assert!(!head(&mut used).await.contains("connection: close"));
         let mut unused = TcpStream::connect(address).await.unwrap();
-        stage.send(Stage::Leaving).unwrap();
+        stage.send(Stage::Draining).unwrap();
         // Nothing is closed under those who may be sending, new ones are taken as before.
         let mut late = TcpStream::connect(address).await.unwrap();
         for stream in [&mut used, &mut unused, &mut late] {
@@ -407,7 +412,7 @@ mod tests {
     async fn a_first_request_that_is_on_its_way_at_the_end_is_answered() {
         let (address, stage) = start(Limits::default()).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
-        stage.send(Stage::Ending).unwrap();
+        stage.send(Stage::Closing).unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
         stream.write_all(KEEP).await.unwrap();
         assert!(said(&mut stream).await.contains("200 OK"));
@@ -429,12 +434,12 @@ mod tests {
             (sender, connection)
         };
         let (_sender, first) = open().await;
-        stage.send(Stage::Leaving).unwrap();
+        stage.send(Stage::Draining).unwrap();
         let ended = tokio::time::timeout(Duration::from_secs(60), first).await;
         ended.expect("it stays open").unwrap().unwrap();
         let (_sender, late) = open().await;
         assert!(!late.is_finished());
-        stage.send(Stage::Ending).unwrap();
+        stage.send(Stage::Closing).unwrap();
         let ended = tokio::time::timeout(Duration::from_secs(60), late).await;
         ended.expect("it stays open").unwrap().unwrap();
     }

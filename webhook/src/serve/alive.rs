@@ -9,7 +9,7 @@ use futures::FutureExt;
 use crate::metrics::Metrics;
 
 /// A piece of a task's work; `None` where it panicked, which is logged and counted.
-pub(crate) async fn survive<T>(
+pub(crate) async fn catch_panic<T>(
     task: &'static str,
     metrics: &Metrics,
     work: impl Future<Output = T>,
@@ -29,9 +29,9 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_counted_and_survived() {
         let metrics = Metrics::new();
-        assert_eq!(survive("sum", &metrics, async { 1 + 1 }).await, Some(2));
+        assert_eq!(catch_panic("sum", &metrics, async { 1 + 1 }).await, Some(2));
         let empty: Vec<u8> = Vec::new();
-        let lost = survive("sum", &metrics, async { empty[empty.len()] }).await;
+        let lost = catch_panic("sum", &metrics, async { empty[empty.len()] }).await;
         assert_eq!(lost, None);
         let text = metrics.text();
         assert!(text.contains("gpulint_task_panics_total{task=\"sum\"} 1"), "{text}");

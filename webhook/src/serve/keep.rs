@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kube::Client;
 use tokio::task::JoinSet;
 
-use super::alive::survive;
+use super::alive::catch_panic;
 use super::{Certificates, Options, ServeError, Shared};
-use crate::certificates::{Keys, Store, Wanted};
+use crate::certificates::{CertificateSpec, SecretData, Store};
 use crate::register::Registrar;
 use crate::tls::{Files, Pair, TlsError, read};
 
@@ -23,11 +23,11 @@ fn now() -> u64 {
 pub(super) fn configuration(tasks: &mut JoinSet<()>, shared: &Arc<Shared>, every: Duration) {
     let shared = Arc::clone(shared);
     tasks.spawn(async move {
-        let mut seen = shared.policy.look(now());
+        let mut seen = shared.live_config.fingerprint(now());
         loop {
             tokio::time::sleep(every).await;
-            let again = async { shared.policy.refresh(&mut seen, now(), &shared.metrics) };
-            survive("configuration", &shared.metrics, again).await;
+            let again = async { shared.live_config.refresh(&mut seen, now(), &shared.metrics) };
+            catch_panic("configuration", &shared.metrics, again).await;
         }
     });
 }
@@ -52,57 +52,57 @@ pub(super) fn certificates(
             files.refresh(&shared.tls, &shared.metrics)?;
             let (shared, every) = (Arc::clone(shared), options.refresh);
             tasks.spawn(async move {
-                let mut said = Said::default();
+                let mut said = LogOnce::default();
                 loop {
                     tokio::time::sleep(every).await;
                     let again = async {
                         match files.refresh(&shared.tls, &shared.metrics) {
                             Ok(true) => tracing::info!("the certificate was read again"),
                             Ok(false) => {}
-                            Err(error) => said.once("the old certificate stays", &error),
+                            Err(error) => said.error("the old certificate stays", &error),
                         }
                     };
-                    survive("certificates", &shared.metrics, again).await;
+                    catch_panic("certificates", &shared.metrics, again).await;
                 }
             });
         }
-        (Certificates::Own { namespace, secret, names, lifetimes }, Some(client)) => {
-            let own = Own {
+        (Certificates::SelfSigned { namespace, secret, names, lifetimes }, Some(client)) => {
+            let own = SelfSigned {
                 shared: Arc::clone(shared),
                 store: Store::new(client.clone(), namespace, secret),
                 registrar,
-                wanted: Wanted { names: names.clone(), lifetimes: *lifetimes, announced: None },
-                clients: options.client_ca.clone(),
-                held: None,
-                served: None,
+                wanted: CertificateSpec { names: names.clone(), lifetimes: *lifetimes, published: None },
+                client_ca: options.client_ca.clone(),
+                last_secret: None,
+                served_pair: None,
             };
-            tasks.spawn(own.keep(options.refresh));
+            tasks.spawn(own.run(options.refresh));
         }
-        (Certificates::Own { .. }, None) => {}
+        (Certificates::SelfSigned { .. }, None) => {}
     }
     Ok(())
 }
 
 /// Certificates of our own.
-struct Own {
+struct SelfSigned {
     shared: Arc<Shared>,
     store: Store,
     registrar: Option<Registrar>,
-    wanted: Wanted,
-    clients: Option<PathBuf>,
+    wanted: CertificateSpec,
+    client_ca: Option<PathBuf>,
     /// What the Secret held last.
-    held: Option<Keys>,
-    served: Option<Pair>,
+    last_secret: Option<SecretData>,
+    served_pair: Option<Pair>,
 }
 
-impl Own {
-    async fn keep(mut self, every: Duration) {
-        let mut said = Said::default();
+impl SelfSigned {
+    async fn run(mut self, every: Duration) {
+        let mut said = LogOnce::default();
         loop {
             let metrics = Arc::clone(&self.shared.metrics);
-            survive("certificates", &metrics, self.round(&mut said)).await;
+            catch_panic("certificates", &metrics, self.reconcile(&mut said)).await;
             // Until there is something to serve, nobody can use us: hurry.
-            let pause = match self.served {
+            let pause = match self.served_pair {
                 Some(_) => every,
                 None => every.min(Duration::from_secs(1)),
             };
@@ -110,59 +110,59 @@ impl Own {
         }
     }
 
-    async fn round(&mut self, said: &mut Said) {
+    async fn reconcile(&mut self, said: &mut LogOnce) {
         // Asked again at each attempt: one may take its time.
         let time = || i64::try_from(now()).unwrap_or(i64::MAX / 2);
-        let agreed = self.store.agree(&self.wanted, self.held.as_ref(), time);
+        let agreed = self.store.reconcile(&self.wanted, self.last_secret.as_ref(), time);
         let keys = match agreed.await {
             Ok(keys) => keys,
-            Err(error) => return said.once("certificates stay as they are", &error),
+            Err(error) => return said.error("certificates stay as they are", &error),
         };
-        self.held = Some(keys.clone());
+        self.last_secret = Some(keys.clone());
         // The bundle first: what a new CA signs is served only after it was seen to be announced.
         let announced = match &self.registrar {
-            Some(registrar) => registrar.announce(&keys.bundle()).await,
+            Some(registrar) => registrar.publish(&keys.bundle()).await,
             // Somebody else does, and takes the CA from the Secret.
             None => Ok(true),
         };
         match announced {
-            Ok(true) => self.wanted.announced = keys.ca(),
+            Ok(true) => self.wanted.published = keys.ca(),
             Ok(false) => {}
-            Err(error) => said.once("the caBundle is not up to date", &error),
+            Err(error) => said.error("the caBundle is not up to date", &error),
         }
-        if let Some(ends) = keys.ca_ends() {
+        if let Some(ends) = keys.ca_expiry() {
             self.shared.metrics.expires("ca", ends);
         }
-        let clients = match self.clients.as_deref().map(read).transpose() {
+        let clients = match self.client_ca.as_deref().map(read).transpose() {
             Ok(clients) => clients,
-            Err(error) => return said.once("the old certificate stays", &error),
+            Err(error) => return said.error("the old certificate stays", &error),
         };
         let pair = keys.pair(clients);
-        if pair == self.served {
+        if pair == self.served_pair {
             return;
         }
         let installed = match &pair {
             Some(pair) => self.shared.tls.install(pair),
             None => Err(TlsError::X509),
         };
-        self.served = pair;
+        self.served_pair = pair;
         self.shared.metrics.reloaded("certificate", installed.is_ok());
         match installed {
             Ok(ends) => {
                 self.shared.metrics.expires("serving", ends);
                 tracing::info!("a new certificate is served");
             }
-            Err(error) => said.once("the old certificate stays", &error),
+            Err(error) => said.error("the old certificate stays", &error),
         }
     }
 }
 
 /// What was logged already: an error that stays is said once, not every few seconds.
 #[derive(Default)]
-struct Said(BTreeSet<String>);
+struct LogOnce(BTreeSet<String>);
 
-impl Said {
-    fn once(&mut self, consequence: &'static str, error: &dyn std::error::Error) {
+impl LogOnce {
+    fn error(&mut self, consequence: &'static str, error: &dyn std::error::Error) {
         let text = error.to_string();
         if self.0.len() > 100 {
             self.0.clear();

@@ -18,11 +18,11 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::cache::{Cache, feed};
+use crate::cache::{Cache, run_watches};
 use crate::certificates::Lifetimes;
 use crate::limits::Limits;
 use crate::manifests::Install;
-use crate::memory::Memory;
+use crate::memory::EvaluationCache;
 use crate::metrics::Metrics;
 use crate::register::Registration;
 use crate::tls::{Tls, TlsError, TlsFiles, TlsFloor};
@@ -30,7 +30,7 @@ use crate::tls::{Tls, TlsError, TlsFiles, TlsFloor};
 pub use policy::ReadSettings;
 
 use accept::{Service, Stage};
-use policy::Policy;
+use policy::LiveConfig;
 
 /// How the server runs.
 #[derive(Clone)]
@@ -68,7 +68,7 @@ pub enum Certificates {
     /// Files that somebody else renews.
     Files(TlsFiles),
     /// Made by the replicas themselves, kept in a Secret.
-    Own {
+    SelfSigned {
         /// The Secret's namespace.
         namespace: String,
         /// Its name.
@@ -111,14 +111,14 @@ pub enum ServeError {
 /// What requests and tasks share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) policy: Policy,
+    pub(crate) live_config: LiveConfig,
     pub(crate) cache: Arc<Cache>,
-    pub(crate) memory: Memory,
+    pub(crate) evaluation_cache: EvaluationCache,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) limits: Limits,
     pub(crate) reviews: Arc<Semaphore>,
     /// Bytes of large bodies.
-    pub(crate) large: Arc<Semaphore>,
+    pub(crate) large_body_budget: Arc<Semaphore>,
     /// Threads that judge large bodies: not more than there are cores, so that small ones, which
     /// take no thread, get their share.
     pub(crate) threads: Arc<Semaphore>,
@@ -128,7 +128,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// What keeps the server from being ready; empty where it is.
-    pub(crate) fn waiting_for(&self) -> Vec<String> {
+    pub(crate) fn not_ready_reasons(&self) -> Vec<String> {
         let mut waiting = Vec::new();
         if self.draining.load(Ordering::Relaxed) {
             waiting.push("draining".to_owned());
@@ -136,7 +136,7 @@ impl Shared {
         if self.tls.current().is_none() {
             waiting.push("no certificate yet".to_owned());
         }
-        let kinds = self.cache.awaited();
+        let kinds = self.cache.required_for_readiness();
         waiting.extend(kinds.iter().map(|kind| format!("{kind} not listed yet")));
         waiting
     }
@@ -167,23 +167,23 @@ impl Server {
     /// What keeps the server from starting; what can get better by itself does not.
     pub async fn start(options: Options) -> Result<Server, ServeError> {
         let needs_cluster =
-            options.registration.is_some() || matches!(options.certificates, Certificates::Own { .. });
+            options.registration.is_some() || matches!(options.certificates, Certificates::SelfSigned { .. });
         if needs_cluster && !options.cluster {
             let message =
                 "without a cluster the certificate has to come from files, and nothing can be registered";
             return Err(ServeError::Options(message));
         }
         let exempt = vec![options.install.namespace.clone()];
-        let policy = Policy::new(Arc::clone(&options.read), options.config.clone(), exempt)
+        let policy = LiveConfig::new(Arc::clone(&options.read), options.config.clone(), exempt)
             .map_err(ServeError::Config)?;
         let metrics = Arc::new(Metrics::new());
         let shared = Arc::new(Shared {
-            policy,
+            live_config: policy,
             cache: Arc::new(Cache::new(options.cluster, Arc::clone(&metrics))),
-            memory: Memory::new(Arc::clone(&metrics)),
+            evaluation_cache: EvaluationCache::new(Arc::clone(&metrics)),
             limits: options.limits.clone(),
             reviews: Arc::new(Semaphore::new(options.limits.reviews)),
-            large: Arc::new(Semaphore::new(options.limits.large)),
+            large_body_budget: Arc::new(Semaphore::new(options.limits.large)),
             threads: Arc::new(Semaphore::new(cores())),
             tls: Arc::new(Tls::new(options.tls_floor)),
             draining: AtomicBool::new(false),
@@ -199,8 +199,8 @@ impl Server {
         keep::certificates(&mut tasks, &shared, &options, client.as_ref())?;
         keep::configuration(&mut tasks, &shared, options.refresh);
         if let Some(client) = client {
-            tasks.spawn(feed(Arc::clone(&shared.cache), client));
-            tasks.spawn(Arc::clone(&shared.cache).keep_snapshots());
+            tasks.spawn(run_watches(Arc::clone(&shared.cache), client));
+            tasks.spawn(Arc::clone(&shared.cache).run_snapshots());
         }
         let server = Server {
             admission: listen(options.listen).await?,
@@ -243,12 +243,12 @@ impl Server {
             // asked to open one find another replica.
             let half = self.shared.limits.drain_delay / 2;
             tokio::time::sleep(half).await;
-            let _ = stage.send(Stage::Leaving);
+            let _ = stage.send(Stage::Draining);
             tokio::time::sleep(half).await;
         }
-        let _ = stage.send(Stage::Ending);
+        let _ = stage.send(Stage::Closing);
         let _ = admission.await;
-        let _ = operations_stage.send(Stage::Ending);
+        let _ = operations_stage.send(Stage::Closing);
         let _ = tokio::time::timeout(Duration::from_secs(1), operations).await;
         self.tasks.shutdown().await;
         tracing::info!("ended");

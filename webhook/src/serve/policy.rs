@@ -7,15 +7,15 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use gpulint_rules::{Engine, Settings};
 
-use crate::memory::Numbered;
+use crate::memory::Versioned;
 use crate::metrics::Metrics;
 
 /// Reads the configuration as it is now, flags and today's date included; the error is for people.
 pub type ReadSettings = Arc<dyn Fn() -> Result<Settings, String> + Send + Sync>;
 
 /// The rules in force.
-pub(crate) struct Policy {
-    engine: ArcSwap<Numbered<Engine>>,
+pub(crate) struct LiveConfig {
+    engine: ArcSwap<Versioned<Engine>>,
     read: ReadSettings,
     /// The file that is watched.
     path: Option<PathBuf>,
@@ -23,7 +23,7 @@ pub(crate) struct Policy {
     exempt: Vec<String>,
 }
 
-impl std::fmt::Debug for Policy {
+impl std::fmt::Debug for LiveConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Policy").field("path", &self.path).finish_non_exhaustive()
     }
@@ -31,21 +31,21 @@ impl std::fmt::Debug for Policy {
 
 /// What decides whether the configuration is read again.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct Fingerprint {
     text: Option<Vec<u8>>,
     day: u64,
 }
 
-impl Policy {
+impl LiveConfig {
     /// Reads the configuration for the first time; it has to be right.
     pub(crate) fn new(
         read: ReadSettings,
         path: Option<PathBuf>,
         exempt: Vec<String>,
-    ) -> Result<Policy, String> {
+    ) -> Result<LiveConfig, String> {
         let settings = with_exempt(read()?, &exempt);
-        Ok(Policy {
-            engine: ArcSwap::from_pointee(Numbered { number: 0, value: Engine::new(settings) }),
+        Ok(LiveConfig {
+            engine: ArcSwap::from_pointee(Versioned { version: 0, value: Engine::new(settings) }),
             read,
             path,
             exempt,
@@ -53,18 +53,21 @@ impl Policy {
     }
 
     /// The engine under the configuration in force, and which one it is.
-    pub(crate) fn engine(&self) -> Arc<Numbered<Engine>> {
+    pub(crate) fn engine(&self) -> Arc<Versioned<Engine>> {
         self.engine.load_full()
     }
 
     /// What the file holds now, and the day.
-    pub(crate) fn look(&self, unix_seconds: u64) -> Seen {
-        Seen { text: self.path.as_ref().and_then(|p| std::fs::read(p).ok()), day: unix_seconds / 86_400 }
+    pub(crate) fn fingerprint(&self, unix_seconds: u64) -> Fingerprint {
+        Fingerprint {
+            text: self.path.as_ref().and_then(|p| std::fs::read(p).ok()),
+            day: unix_seconds / 86_400,
+        }
     }
 
     /// Reads again where something changed since `seen`.
-    pub(crate) fn refresh(&self, seen: &mut Seen, unix_seconds: u64, metrics: &Metrics) {
-        let now = self.look(unix_seconds);
+    pub(crate) fn refresh(&self, seen: &mut Fingerprint, unix_seconds: u64, metrics: &Metrics) {
+        let now = self.fingerprint(unix_seconds);
         if now == *seen {
             return;
         }
@@ -74,8 +77,8 @@ impl Policy {
             Ok(settings) => {
                 let settings = with_exempt(settings, &self.exempt);
                 // Nobody else reads it at the same time.
-                let number = self.engine.load().number + 1;
-                self.engine.store(Arc::new(Numbered { number, value: Engine::new(settings) }));
+                let number = self.engine.load().version + 1;
+                self.engine.store(Arc::new(Versioned { version: number, value: Engine::new(settings) }));
                 if !only_the_day {
                     tracing::info!("the configuration was read again");
                     metrics.reloaded("configuration", true);

@@ -15,22 +15,22 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Shared;
-use crate::answer::{Answer, Circumstances, ReviewError, answer_by, unjudged};
-use crate::judge::Judge;
+use crate::answer::{ReviewContext, ReviewError, ReviewOutcome, fail_open, review_with};
+use crate::judge::Evaluator;
 use crate::limits::deadline;
 use crate::memory::Generation;
 use crate::metrics::{CONTENT_TYPE, Failure};
-use crate::mutate::mutate_by;
+use crate::mutate::mutate_with;
 
 /// A larger body is judged on a thread of its own, where the deadline can leave it behind, and
 /// counts among the large ones; a smaller one takes less time than to hand it over.
-const INLINE: usize = 16 * 1024;
+const INLINE_BODY_MAX: usize = 16 * 1024;
 
 /// The admission side.
 pub(crate) fn admission(shared: Arc<Shared>) -> Router {
     Router::new()
-        .route("/validate", post(judge_objects))
-        .route("/mutate", post(patch_objects))
+        .route("/validate", post(validate_objects))
+        .route("/mutate", post(mutate_objects))
         .with_state(shared)
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn operations(shared: Arc<Shared>) -> Router {
 }
 
 async fn ready(State(shared): State<Arc<Shared>>) -> Response {
-    let waiting = shared.waiting_for();
+    let waiting = shared.not_ready_reasons();
     if waiting.is_empty() {
         return "ok\n".into_response();
     }
@@ -56,75 +56,76 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], shared.metrics.text()).into_response()
 }
 
-async fn judge_objects(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    admit(shared, "validate", request, judge).await
+async fn validate_objects(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    admit(shared, "validate", request, validate).await
 }
 
-async fn patch_objects(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    admit(shared, "mutate", request, patch).await
+async fn mutate_objects(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    admit(shared, "mutate", request, mutate).await
 }
 
-type Work = fn(&Shared, &[u8]) -> Result<Answer, ReviewError>;
+type ReviewFn = fn(&Shared, &[u8]) -> Result<ReviewOutcome, ReviewError>;
 
-fn judge(shared: &Shared, body: &[u8]) -> Result<Answer, ReviewError> {
-    let circumstances = Circumstances { live: true, watched: shared.cache.is_fed() };
-    by(shared, |judge| answer_by(judge, circumstances, body))
+fn validate(shared: &Shared, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
+    let circumstances = ReviewContext { from_api_server: true, index_is_fed: shared.cache.has_cluster() };
+    with_evaluator(shared, |judge| review_with(judge, circumstances, body))
 }
 
-fn patch(shared: &Shared, body: &[u8]) -> Result<Answer, ReviewError> {
-    by(shared, |judge| mutate_by(judge, body))
+fn mutate(shared: &Shared, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
+    with_evaluator(shared, |judge| mutate_with(judge, body))
 }
 
 /// Does something with the rules in force and what is known of the cluster now.
-fn by<T>(shared: &Shared, work: impl FnOnce(Judge<'_>) -> T) -> T {
-    let (engine, index) = (shared.policy.engine(), shared.cache.index());
-    let generation = Generation { policy: engine.number, snapshot: index.number };
-    work(Judge::new(&engine.value, &index.value).remembering(&shared.memory, generation))
+fn with_evaluator<T>(shared: &Shared, work: impl FnOnce(Evaluator<'_>) -> T) -> T {
+    let (engine, index) = (shared.live_config.engine(), shared.cache.index());
+    let generation = Generation { config: engine.version, snapshot: index.version };
+    work(Evaluator::new(&engine.value, &index.value).with_cache(&shared.evaluation_cache, generation))
 }
 
 /// What every admission request goes through: one of so many at once, read up to a limit,
 /// answered before the API server stops waiting. What cannot be answered gets an HTTP error, and
 /// the failure policy of the webhook decides.
-async fn admit(shared: Arc<Shared>, webhook: &'static str, request: Request, judge: Work) -> Response {
+async fn admit(shared: Arc<Shared>, webhook: &'static str, request: Request, judge: ReviewFn) -> Response {
     let began = Instant::now();
-    let response = match answered(&shared, webhook, request, judge).await {
+    let response = match handle(&shared, webhook, request, judge).await {
         Ok(answer) => {
             shared.metrics.answered(webhook, &answer);
-            json(answer.body)
+            json_response(answer.body)
         }
         Err(failure) => {
             shared.metrics.failed(webhook, failure);
-            refusal(failure)
+            failure_response(failure)
         }
     };
     let seconds = began.elapsed().as_secs_f64();
-    shared.metrics.took(webhook, seconds);
+    shared.metrics.observe_duration(webhook, seconds);
     response
 }
 
-async fn answered(
+async fn handle(
     shared: &Arc<Shared>,
     webhook: &'static str,
     request: Request,
-    judge: Work,
-) -> Result<Answer, Failure> {
+    judge: ReviewFn,
+) -> Result<ReviewOutcome, Failure> {
     let deadline = tokio::time::Instant::now() + deadline(request.uri().query());
     let permit = Arc::clone(&shared.reviews).try_acquire_owned().map_err(|_| Failure::Shed)?;
     let held = shared.metrics.in_flight();
-    let length = announced(&request);
+    let length = content_length(&request);
     // The length is looked at first: over HTTP/2 a body that is cut short may reach the client as a
     // broken stream instead of an answer.
     if length.is_some_and(|length| length > shared.limits.body) {
         return Err(Failure::TooLarge);
     }
     // Before it is read: what waits costs no memory.
-    let room =
-        tokio::time::timeout_at(deadline, room(shared, length)).await.map_err(|_| Failure::Deadline)?;
-    let body = tokio::time::timeout_at(deadline, read(shared.limits.body, request))
+    let room = tokio::time::timeout_at(deadline, body_budget(shared, length))
+        .await
+        .map_err(|_| Failure::Deadline)?;
+    let body = tokio::time::timeout_at(deadline, read_body(shared.limits.body, request))
         .await
         .map_err(|_| Failure::Deadline)??;
-    if body.len() <= INLINE {
-        return guarded(shared, webhook, &body, judge);
+    if body.len() <= INLINE_BODY_MAX {
+        return catch_review_panic(shared, webhook, &body, judge);
     }
     let thread = Arc::clone(&shared.threads).acquire_owned();
     let thread = tokio::time::timeout_at(deadline, thread).await.map_err(|_| Failure::Deadline)?;
@@ -132,7 +133,7 @@ async fn answered(
     // The permits go along: work that is left behind still counts as work.
     let work = tokio::task::spawn_blocking(move || {
         let _kept = (permit, held, room, thread);
-        guarded(&shared, webhook, &body, judge)
+        catch_review_panic(&shared, webhook, &body, judge)
     });
     match tokio::time::timeout_at(deadline, work).await {
         Ok(Ok(result)) => result,
@@ -142,12 +143,17 @@ async fn answered(
 }
 
 /// A defect in a rule must cost one answer, not the server.
-fn guarded(shared: &Shared, webhook: &'static str, body: &[u8], judge: Work) -> Result<Answer, Failure> {
+fn catch_review_panic(
+    shared: &Shared,
+    webhook: &'static str,
+    body: &[u8],
+    judge: ReviewFn,
+) -> Result<ReviewOutcome, Failure> {
     let judged = catch_unwind(AssertUnwindSafe(|| judge(shared, body)));
     let judged = judged.unwrap_or_else(|_| {
         // What it panicked on could be in the message, so nothing of it is logged here.
         tracing::error!(webhook, "a review panicked; its request is allowed");
-        unjudged(body)
+        fail_open(body)
     });
     match judged {
         Ok(answer) => Ok(answer),
@@ -165,24 +171,24 @@ fn guarded(shared: &Shared, webhook: &'static str, body: &[u8], judge: Work) -> 
 }
 
 /// How long the body will be, where its head says so.
-fn announced(request: &Request) -> Option<usize> {
+fn content_length(request: &Request) -> Option<usize> {
     let length = request.headers().get(header::CONTENT_LENGTH)?;
     length.to_str().ok()?.parse().ok()
 }
 
 /// Room for a large body; a small one needs none. One of unknown length may be as large as any.
-async fn room(shared: &Shared, length: Option<usize>) -> Option<OwnedSemaphorePermit> {
+async fn body_budget(shared: &Shared, length: Option<usize>) -> Option<OwnedSemaphorePermit> {
     let length = length.unwrap_or(shared.limits.body);
-    if length <= INLINE {
+    if length <= INLINE_BODY_MAX {
         return None;
     }
     let bytes = u32::try_from(length.min(shared.limits.large)).unwrap_or(u32::MAX);
-    let room = Arc::clone(&shared.large).acquire_many_owned(bytes).await;
+    let room = Arc::clone(&shared.large_body_budget).acquire_many_owned(bytes).await;
     // An error would say that the semaphore is closed, which nobody does.
     room.ok()
 }
 
-async fn read(limit: usize, request: Request) -> Result<Bytes, Failure> {
+async fn read_body(limit: usize, request: Request) -> Result<Bytes, Failure> {
     match Limited::new(request.into_body(), limit).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Failure::TooLarge),
@@ -190,14 +196,14 @@ async fn read(limit: usize, request: Request) -> Result<Bytes, Failure> {
     }
 }
 
-fn json(body: Vec<u8>) -> Response {
+fn json_response(body: Vec<u8>) -> Response {
     let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
 /// No `Retry-After`: with it the API server would wait and ask again instead of deciding.
-fn refusal(failure: Failure) -> Response {
+fn failure_response(failure: Failure) -> Response {
     let (status, text) = match failure {
         Failure::Shed => (StatusCode::TOO_MANY_REQUESTS, "too many reviews at once\n"),
         Failure::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
@@ -220,20 +226,20 @@ mod tests {
     use super::*;
     use crate::cache::Cache;
     use crate::limits::Limits;
-    use crate::memory::Memory;
+    use crate::memory::EvaluationCache;
     use crate::metrics::Metrics;
-    use crate::serve::policy::Policy;
+    use crate::serve::policy::LiveConfig;
     use crate::tls::{Tls, TlsFloor};
 
     fn shared(limits: Limits) -> Arc<Shared> {
         let metrics = Arc::new(Metrics::new());
         let read = Arc::new(|| Ok(Settings::default()));
         Arc::new(Shared {
-            policy: Policy::new(read, None, Vec::new()).unwrap(),
+            live_config: LiveConfig::new(read, None, Vec::new()).unwrap(),
             cache: Arc::new(Cache::new(false, Arc::clone(&metrics))),
-            memory: Memory::new(Arc::clone(&metrics)),
+            evaluation_cache: EvaluationCache::new(Arc::clone(&metrics)),
             reviews: Arc::new(Semaphore::new(limits.reviews)),
-            large: Arc::new(Semaphore::new(limits.large)),
+            large_body_budget: Arc::new(Semaphore::new(limits.large)),
             threads: Arc::new(Semaphore::new(2)),
             tls: Arc::new(Tls::new(TlsFloor::Tls12)),
             draining: AtomicBool::new(false),
@@ -258,11 +264,16 @@ mod tests {
             .unwrap()
     }
 
-    async fn ask(shared: &Arc<Shared>, bytes: usize, judge: Work) -> (StatusCode, String) {
+    async fn ask(shared: &Arc<Shared>, bytes: usize, judge: ReviewFn) -> (StatusCode, String) {
         ask_for(shared, bytes, "30s", judge).await
     }
 
-    async fn ask_for(shared: &Arc<Shared>, bytes: usize, timeout: &str, judge: Work) -> (StatusCode, String) {
+    async fn ask_for(
+        shared: &Arc<Shared>,
+        bytes: usize,
+        timeout: &str,
+        judge: ReviewFn,
+    ) -> (StatusCode, String) {
         let request = request(review(bytes), timeout);
         let response = admit(Arc::clone(shared), "validate", request, judge).await;
         let status = response.status();
@@ -274,7 +285,7 @@ mod tests {
     async fn a_panic_is_an_allowed_request_with_a_warning_and_counted() {
         let shared = shared(Limits::default());
         // On the runtime's own thread, and on one of its own.
-        for bytes in [0, 2 * INLINE] {
+        for bytes in [0, 2 * INLINE_BODY_MAX] {
             let (status, body) = ask(&shared, bytes, |_, _| panic!("hunter2")).await;
             assert_eq!(status, StatusCode::OK);
             assert!(body.contains(r#""uid":"7e1a","allowed":true"#), "{body}");
@@ -284,7 +295,7 @@ mod tests {
         assert!(text.contains(r#"decision="failed"} 2"#), "{text}");
         // Nothing is held for ever.
         assert_eq!(shared.reviews.available_permits(), shared.limits.reviews);
-        assert_eq!(shared.large.available_permits(), shared.limits.large);
+        assert_eq!(shared.large_body_budget.available_permits(), shared.limits.large);
     }
 
     /// Waits until something holds.
@@ -307,9 +318,9 @@ mod tests {
     async fn a_slow_review_is_left_behind_at_the_deadline() {
         static GATE: AtomicBool = AtomicBool::new(false);
         let shared = shared(Limits::default());
-        let (status, _) = ask_for(&shared, 2 * INLINE, "1s", |shared, body| {
+        let (status, _) = ask_for(&shared, 2 * INLINE_BODY_MAX, "1s", |shared, body| {
             wait_for(&GATE);
-            judge(shared, body)
+            validate(shared, body)
         })
         .await;
         assert_eq!(status, StatusCode::GATEWAY_TIMEOUT);
@@ -325,22 +336,22 @@ mod tests {
         static GATE: AtomicBool = AtomicBool::new(false);
         static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
         let shared = shared(Limits::default());
-        let slow: Work = |shared, body| {
+        let slow: ReviewFn = |shared, body| {
             let others = AT_ONCE.fetch_add(1, Ordering::SeqCst);
             assert!(others < 2);
             wait_for(&GATE);
             std::thread::sleep(Duration::from_millis(5));
             AT_ONCE.fetch_sub(1, Ordering::SeqCst);
-            judge(shared, body)
+            validate(shared, body)
         };
         let large = [2; 6].map(|size| {
             let shared = Arc::clone(&shared);
-            tokio::spawn(async move { ask(&shared, size * INLINE, slow).await })
+            tokio::spawn(async move { ask(&shared, size * INLINE_BODY_MAX, slow).await })
         });
         until("two are judged", || AT_ONCE.load(Ordering::SeqCst) == 2).await;
-        assert_eq!(ask(&shared, 0, judge).await.0, StatusCode::OK);
+        assert_eq!(ask(&shared, 0, validate).await.0, StatusCode::OK);
         // One that does not get its turn is left to the policy in time.
-        let late = ask_for(&shared, 2 * INLINE, "1s", judge).await;
+        let late = ask_for(&shared, 2 * INLINE_BODY_MAX, "1s", validate).await;
         assert_eq!(late.0, StatusCode::GATEWAY_TIMEOUT);
         GATE.store(true, Ordering::SeqCst);
         for answer in large {
@@ -356,22 +367,22 @@ mod tests {
         static GATE: AtomicBool = AtomicBool::new(false);
         static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
-        let shared = shared(Limits { large: 5 * INLINE, ..Limits::default() });
-        let slow: Work = |shared, body| {
+        let shared = shared(Limits { large: 5 * INLINE_BODY_MAX, ..Limits::default() });
+        let slow: ReviewFn = |shared, body| {
             MOST.fetch_max(AT_ONCE.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             wait_for(&GATE);
             std::thread::sleep(Duration::from_millis(20));
             AT_ONCE.fetch_sub(1, Ordering::SeqCst);
-            judge(shared, body)
+            validate(shared, body)
         };
         // Two of them fit at once; the last is larger than all the room there is.
         let sizes = [2, 2, 2, 2, 2, 9];
         let large = sizes.map(|size| {
             let shared = Arc::clone(&shared);
-            tokio::spawn(async move { ask(&shared, size * INLINE, slow).await.0 })
+            tokio::spawn(async move { ask(&shared, size * INLINE_BODY_MAX, slow).await.0 })
         });
         until("one is judged", || AT_ONCE.load(Ordering::SeqCst) > 0).await;
-        assert_eq!(ask(&shared, 0, judge).await.0, StatusCode::OK);
+        assert_eq!(ask(&shared, 0, validate).await.0, StatusCode::OK);
         assert!(!GATE.swap(true, Ordering::SeqCst));
         for answer in large {
             assert_eq!(answer.await.unwrap(), StatusCode::OK);

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::cluster::objects::Index;
-use crate::cluster::placement::feasibility::{Places, key};
+use crate::cluster::placement::feasibility::{Feasibility, pod_key};
 use crate::cluster::placement::pools::alternatives;
-use crate::karpenter::pod::pod;
+use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::Pod;
 use crate::object::Object;
 use crate::workload::template::templates;
@@ -31,7 +31,7 @@ fn asks(spec: Value) -> Pod {
     }))
     .unwrap();
     let template = templates(&object).into_iter().next().unwrap();
-    pod(&template).unwrap()
+    to_scheduling_pod(&template).unwrap()
 }
 
 fn terms(terms: Value) -> Value {
@@ -55,7 +55,7 @@ fn rows_are_what_each_site_says_by_itself() {
     ] {
         index.apply(object);
     }
-    let places = Places::new(&index, true);
+    let places = Feasibility::new(&index, true);
     let named = |name: &str| json!({"key": "karpenter.sh/nodepool", "operator": "In", "values": [name]});
     let pods = [
         asks(json!({})),
@@ -79,25 +79,25 @@ fn rows_are_what_each_site_says_by_itself() {
         asks(terms(json!([{"matchExpressions": [
             {"key": "karpenter.sh/nodepool", "operator": "NotIn", "values": ["plain"]}]}]))),
     ];
-    let keys: Vec<String> = pods.iter().map(key).collect();
+    let keys: Vec<String> = pods.iter().map(pod_key).collect();
     let asked: Vec<(&Pod, &str)> = pods.iter().zip(keys.iter().map(String::as_str)).collect();
-    let rows = places.rows(&asked);
+    let rows = places.feasible_pools(&asked);
     for (pod, row) in pods.iter().zip(&rows) {
-        assert_eq!(row.as_deref(), Some(&places.one_by_one(pod)[..]), "{pod:?}");
+        assert_eq!(row.as_deref(), Some(&places.brute_force(pod)[..]), "{pod:?}");
         // Those that admit a pod are among those that concern it.
         let alternatives = alternatives(pod);
-        let concerns = |at: &usize| places.sites().concerns(*at, &alternatives);
+        let concerns = |at: &usize| places.candidates().may_match(*at, &alternatives);
         assert!(row.iter().flat_map(|row| row.iter()).all(concerns), "{pod:?}");
     }
     let concerned = |pod: &Pod| {
         let alternatives = alternatives(pod);
-        let all = places.sites().iter().map(|(at, _)| at);
-        all.filter(|at| places.sites().concerns(*at, &alternatives)).count()
+        let all = places.candidates().iter().map(|(at, _)| at);
+        all.filter(|at| places.candidates().may_match(*at, &alternatives)).count()
     };
     let counts: Vec<usize> = pods.iter().map(concerned).collect();
     assert_eq!(counts, [8, 4, 5, 2, 0, 1, 1, 0, 8, 8, 8, 8, 8, 8]);
     let sizes: Vec<usize> = rows.iter().flatten().map(|row| row.len()).collect();
     assert!(sizes.contains(&0) && sizes.contains(&1) && sizes.contains(&8), "{sizes:?}");
     // What is remembered is the same.
-    assert_eq!(places.rows(&asked), rows);
+    assert_eq!(places.feasible_pools(&asked), rows);
 }

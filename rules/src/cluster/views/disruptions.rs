@@ -8,29 +8,29 @@ use crate::workload::template::workload_kind;
 
 /// How many pods a PDB wants to keep.
 #[derive(Clone, Copy)]
-pub(crate) enum Keep {
+pub(crate) enum IntOrPercent {
     /// A number.
     Count(i64),
     /// A share of them, from 0 to 100.
     Percent(i64),
 }
 
-impl Keep {
+impl IntOrPercent {
     /// A number without quotes, or a percentage in them; anything else is refused.
-    pub(crate) fn read(node: &Node<'_>) -> Option<Keep> {
+    pub(crate) fn read(node: &Node<'_>) -> Option<IntOrPercent> {
         if let Some(count) = node.int() {
-            return Some(Keep::Count(count));
+            return Some(IntOrPercent::Count(count));
         }
         let digits = node.text()?.strip_suffix('%')?;
         let percent: i64 = digits.parse().ok()?;
-        (0..=100).contains(&percent).then_some(Keep::Percent(percent))
+        (0..=100).contains(&percent).then_some(IntOrPercent::Percent(percent))
     }
 
     /// How many of `pods` may go while all are healthy; percentages are rounded up.
-    pub(crate) fn spare(self, pods: i64) -> i64 {
+    pub(crate) fn disruptions_allowed(self, pods: i64) -> i64 {
         match self {
-            Keep::Count(count) => pods.saturating_sub(count),
-            Keep::Percent(percent) => {
+            IntOrPercent::Count(count) => pods.saturating_sub(count),
+            IntOrPercent::Percent(percent) => {
                 let kept = i128::from(pods) * i128::from(percent);
                 let kept = i64::try_from((kept + 99) / 100).unwrap_or(i64::MAX);
                 pods.saturating_sub(kept)
@@ -40,7 +40,7 @@ impl Keep {
 }
 
 /// The pods that a PDB selects.
-pub(crate) struct Pods {
+pub(crate) struct SelectedPods {
     /// The fewest.
     pub floor: i64,
     /// The most.
@@ -52,11 +52,11 @@ pub(crate) struct Pods {
 }
 
 /// How many pods the workloads run; `None` where one is of a kind or a number that is not known.
-pub(crate) fn pods(workloads: &[&Workload], index: &Index) -> Option<Pods> {
+pub(crate) fn selected_pods(workloads: &[&Workload], index: &Index) -> Option<SelectedPods> {
     if workloads.is_empty() {
         return None;
     }
-    let mut pods = Pods { floor: 0, ceiling: 0, scaled: false, written: true };
+    let mut pods = SelectedPods { floor: 0, ceiling: 0, scaled: false, written: true };
     for workload in workloads {
         let object = &workload.object;
         let row = workload_kind(object)?;
@@ -65,44 +65,47 @@ pub(crate) fn pods(workloads: &[&Workload], index: &Index) -> Option<Pods> {
             return None;
         }
         let replicas = index.views().replicas(object)?;
-        pods.floor = pods.floor.checked_add(replicas.floor)?;
-        pods.ceiling = pods.ceiling.checked_add(replicas.ceiling)?;
-        pods.scaled |= replicas.scaled;
-        pods.written &= replicas.scaled || object.path(row.replicas).exists();
+        pods.floor = pods.floor.checked_add(replicas.min)?;
+        pods.ceiling = pods.ceiling.checked_add(replicas.max)?;
+        pods.scaled |= replicas.autoscaled;
+        pods.written &= replicas.autoscaled || object.path(row.replicas).is_set();
     }
     Some(pods)
 }
 
 /// Whether a PDB is sure to allow no eviction at any time, whatever the health of its pods.
-pub(crate) fn never_allows(pdb: &Object, index: &Index) -> bool {
+pub(crate) fn never_allows_eviction(pdb: &Object, index: &Index) -> bool {
     let spec = pdb.get("spec");
     let most = spec.get("maxUnavailable");
     let least = spec.get("minAvailable");
-    if !spec.get("selector").exists() || pdb.is_partial() || spec.is_unknown() {
+    if !spec.get("selector").is_set() || pdb.is_partial() || spec.is_unknown() {
         return false;
     }
-    match (most.exists(), least.exists()) {
+    match (most.is_set(), least.is_set()) {
         // The API server refuses both.
         (true, true) => false,
         (false, false) => true,
-        (true, false) => matches!(Keep::read(&most), Some(Keep::Count(0) | Keep::Percent(0))),
-        (false, true) => match Keep::read(&least) {
+        (true, false) => {
+            matches!(IntOrPercent::read(&most), Some(IntOrPercent::Count(0) | IntOrPercent::Percent(0)))
+        }
+        (false, true) => match IntOrPercent::read(&least) {
             None => false,
-            Some(Keep::Percent(100)) => true,
+            Some(IntOrPercent::Percent(100)) => true,
             Some(keep) => {
                 let (workloads, unknown) = index.views().selected_by(pdb);
                 !unknown
-                    && pods(&workloads, index)
-                        .is_some_and(|pods| pods.ceiling > 0 && keep.spare(pods.ceiling) <= 0)
+                    && selected_pods(&workloads, index)
+                        .is_some_and(|pods| pods.ceiling > 0 && keep.disruptions_allowed(pods.ceiling) <= 0)
             }
         },
     }
 }
 
 /// Whether the spec alone allows no eviction, whatever the number of pods.
-pub(crate) fn is_shut(pdb: &Object) -> bool {
+pub(crate) fn allows_none(pdb: &Object) -> bool {
     let spec = pdb.get("spec");
-    let most = Keep::read(&spec.get("maxUnavailable"));
-    let least = Keep::read(&spec.get("minAvailable"));
-    matches!(most, Some(Keep::Count(0) | Keep::Percent(0))) || matches!(least, Some(Keep::Percent(100)))
+    let most = IntOrPercent::read(&spec.get("maxUnavailable"));
+    let least = IntOrPercent::read(&spec.get("minAvailable"));
+    matches!(most, Some(IntOrPercent::Count(0) | IntOrPercent::Percent(0)))
+        || matches!(least, Some(IntOrPercent::Percent(100)))
 }

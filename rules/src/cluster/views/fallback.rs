@@ -14,7 +14,7 @@ use crate::kind::Kind;
 use crate::object::Object;
 
 /// Accelerators of which Karpenter counts devices.
-pub(crate) const DEVICES: [&str; 4] =
+pub(crate) const COUNTED_ACCELERATORS: [&str; 4] =
     ["nvidia.com/gpu", "aws.amazon.com/neuron", "amd.com/gpu", "habana.ai/gaudi"];
 
 type Pair = (String, String);
@@ -22,7 +22,7 @@ type TaintKey = (String, String, String);
 
 /// What decides whether a pool may stand in for another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Standing {
+struct PoolProfile {
     weight: i64,
     taints: Vec<TaintKey>,
     devices: u32,
@@ -34,17 +34,17 @@ struct Standing {
 #[derive(Debug, Default)]
 pub(crate) struct Fallbacks {
     /// Labels left out: for pools that no label chooses.
-    any: BTreeMap<Standing, Object>,
-    by_label: BTreeMap<Pair, BTreeMap<Standing, Object>>,
+    without_labels: BTreeMap<PoolProfile, Object>,
+    by_label: BTreeMap<Pair, BTreeMap<PoolProfile, Object>>,
 }
 
 /// The same pools at the same places.
 impl PartialEq for Fallbacks {
     fn eq(&self, other: &Fallbacks) -> bool {
-        let alike = |a: &BTreeMap<Standing, Object>, b: &BTreeMap<Standing, Object>| {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.is_handle_of(b.1))
+        let alike = |a: &BTreeMap<PoolProfile, Object>, b: &BTreeMap<PoolProfile, Object>| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.ptr_eq(b.1))
         };
-        alike(&self.any, &other.any)
+        alike(&self.without_labels, &other.without_labels)
             && self.by_label.len() == other.by_label.len()
             && (self.by_label.iter().zip(&other.by_label)).all(|(a, b)| a.0 == b.0 && alike(a.1, b.1))
     }
@@ -65,7 +65,7 @@ impl Fallbacks {
             let Some(pool) = NodePool::new(object).filter(|p| !p.is_static()) else {
                 continue;
             };
-            let Some(standing) = standing(&pool) else {
+            let Some(standing) = pool_profile(&pool) else {
                 continue;
             };
             for pair in &standing.labels {
@@ -75,17 +75,17 @@ impl Fallbacks {
                     .entry(standing.clone())
                     .or_insert_with(|| object.clone());
             }
-            let bare = Standing { labels: Vec::new(), ..standing };
-            out.any.entry(bare).or_insert_with(|| object.clone());
+            let bare = PoolProfile { labels: Vec::new(), ..standing };
+            out.without_labels.entry(bare).or_insert_with(|| object.clone());
         }
         out
     }
 
     /// A pool that stands in for this one.
-    pub(crate) fn of(&self, object: &Object, pool: &NodePool<'_>) -> Option<&Object> {
-        let own = standing(pool)?;
+    pub(crate) fn fallback_of(&self, object: &Object, pool: &NodePool<'_>) -> Option<&Object> {
+        let own = pool_profile(pool)?;
         let candidates = match own.labels.first() {
-            None => &self.any,
+            None => &self.without_labels,
             Some(pair) => self.by_label.get(pair)?,
         };
         // Weights sort first: nothing from the own weight on can stand in.
@@ -103,14 +103,14 @@ impl Fallbacks {
 }
 
 /// `None` for a pool without types, or whose types are not known.
-fn standing(pool: &NodePool<'_>) -> Option<Standing> {
+fn pool_profile(pool: &NodePool<'_>) -> Option<PoolProfile> {
     let types = pool.types().filter(|types| !types.is_empty())?;
     let plain = pool.to_pool();
-    let devices = types.iter().flat_map(|t| DEVICES.iter().map(|r| t.devices(r))).max()?;
+    let devices = types.iter().flat_map(|t| COUNTED_ACCELERATORS.iter().map(|r| t.devices(r))).max()?;
     let mut taints: Vec<TaintKey> = plain.taints.into_iter().map(|t| (t.key, t.value, t.effect)).collect();
     taints.sort();
     let mut labels: Vec<Pair> =
         plain.labels.into_iter().filter(|(k, _)| !is_well_known(normalise(k))).collect();
     labels.sort();
-    Some(Standing { weight: plain.weight.unwrap_or(0), taints, devices, labels })
+    Some(PoolProfile { weight: plain.weight.unwrap_or(0), taints, devices, labels })
 }

@@ -16,94 +16,105 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use crate::cluster::dependencies;
-use crate::cluster::dependencies::{Topic, Touched};
+use crate::cluster::dependencies::{DependencyKey, Invalidations};
 use crate::cluster::objects::Index;
-use crate::cluster::placement::{Guest, Landings, Places};
+use crate::cluster::placement::{EvictionBlocker, Feasibility, PlacementCache};
 use crate::cluster::views::fallback::Fallbacks;
-use crate::cluster::views::label_uses::LabelUses;
+use crate::cluster::views::label_uses::ReferencedLabels;
 use crate::karpenter::nodepool::NodePool;
-use crate::migration::{Kubelets, metrics};
+use crate::migration::{KubeletsByClass, metrics};
 use crate::object::Object;
 use crate::platform::Platform;
-use crate::workload::class::Class;
+use crate::workload::class::WorkloadClass;
 use crate::workload::selector;
 use crate::workload::template::{Template, replicas, templates};
 
-use crate::cluster::relation::{Change, Derived};
-use autoscalers::{Scalers, Target, key};
-pub(crate) use class_pools::{ClassPools, Users};
-pub(crate) use node_classes::{Classes, class_kind};
-use pdbs::{Pdbs, Protectors};
+use crate::cluster::relation::{Memo, ObjectChange};
+use autoscalers::{Autoscalers, ScaleTarget, target_key};
+pub(crate) use class_pools::{ClassPools, PoolsOfClass};
+pub(crate) use node_classes::{NodeClasses, class_kind};
+use pdbs::{Pdbs, ProtectedPools};
 use resources::Resources;
-use workloads::{Workloads, chooses, pairs, pool_labels, takes, wants};
+use workloads::{Workloads, is_compatible, label_pairs, pool_labels, required_node_labels, selects_pool};
 
-pub use autoscalers::target;
+pub use autoscalers::scale_target;
 pub use workloads::Workload;
 
 /// A view that is made when first asked for, and from then on kept while objects come and go.
-pub(crate) trait Kept {
+pub(crate) trait View {
     /// Made of the whole index.
     fn new(index: &Index) -> Self;
 
     /// An object has come or is gone.
-    fn change(&mut self, change: Change, object: &Object, touched: &mut Touched<'_>);
+    fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>);
 }
 
 /// What an index keeps of its views.
 #[derive(Debug, Default)]
-pub(crate) struct Parts {
+pub(crate) struct ViewCells {
     workloads: OnceLock<Workloads>,
-    scalers: OnceLock<Scalers>,
+    autoscalers: OnceLock<Autoscalers>,
     pdbs: OnceLock<Pdbs>,
-    protectors: OnceLock<Protectors>,
-    classes: OnceLock<Classes>,
+    protected_pools: OnceLock<ProtectedPools>,
+    node_classes: OnceLock<NodeClasses>,
     class_pools: OnceLock<ClassPools>,
     resources: OnceLock<Resources>,
-    label_uses: OnceLock<LabelUses>,
-    pub(crate) wholes: Wholes,
+    referenced_labels: OnceLock<ReferencedLabels>,
+    pub(crate) derived: DerivedViews,
 }
 
 /// What is made of many objects at once: when these change, it is made anew, or in part.
 #[derive(Debug, Default)]
-pub(crate) struct Wholes {
-    fallbacks: Derived<Fallbacks>,
-    kubelets: Derived<Kubelets>,
-    recorded: Derived<BTreeSet<String>>,
-    landings: Landings,
+pub(crate) struct DerivedViews {
+    fallbacks: Memo<Fallbacks>,
+    kubelets: Memo<KubeletsByClass>,
+    recording_rules: Memo<BTreeSet<String>>,
+    placement_cache: PlacementCache,
 }
 
-impl Wholes {
+impl DerivedViews {
     /// Objects have come and gone, which touches these topics: adds those of what is different now.
-    pub(crate) fn renew(&mut self, index: &Index, old: &[Object], new: &[Object], touched: &mut Vec<Topic>) {
-        (self.fallbacks).renew(FALLBACKS, touched, || Fallbacks::new(index));
-        (self.kubelets).renew(KUBELETS, touched, || Kubelets::new(index));
-        (self.recorded).renew(RECORDED, touched, || metrics::recorded(index));
-        self.landings.renew(index, old, new, touched);
+    pub(crate) fn update(
+        &mut self,
+        index: &Index,
+        old: &[Object],
+        new: &[Object],
+        touched: &mut Vec<DependencyKey>,
+    ) {
+        (self.fallbacks).update(FALLBACKS, touched, || Fallbacks::new(index));
+        (self.kubelets).update(KUBELETS, touched, || KubeletsByClass::new(index));
+        (self.recording_rules).update(RECORDING_RULES, touched, || metrics::recorded_names(index));
+        self.placement_cache.update(index, old, new, touched);
     }
 }
 
-impl Parts {
+impl ViewCells {
     /// An object has come or is gone.
-    pub(crate) fn change(&mut self, change: Change, object: &Object, touched: &mut Touched<'_>) {
-        fn part<T: Kept>(cell: &mut OnceLock<T>, change: Change, object: &Object, touched: &mut Touched<'_>) {
+    pub(crate) fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
+        fn apply_to<T: View>(
+            cell: &mut OnceLock<T>,
+            change: ObjectChange,
+            object: &Object,
+            touched: &mut Invalidations<'_>,
+        ) {
             if let Some(part) = cell.get_mut() {
-                part.change(change, object, touched);
+                part.apply(change, object, touched);
             }
         }
-        part(&mut self.workloads, change, object, touched);
-        part(&mut self.scalers, change, object, touched);
-        part(&mut self.pdbs, change, object, touched);
-        part(&mut self.protectors, change, object, touched);
-        part(&mut self.classes, change, object, touched);
-        part(&mut self.class_pools, change, object, touched);
-        part(&mut self.resources, change, object, touched);
-        part(&mut self.label_uses, change, object, touched);
+        apply_to(&mut self.workloads, change, object, touched);
+        apply_to(&mut self.autoscalers, change, object, touched);
+        apply_to(&mut self.pdbs, change, object, touched);
+        apply_to(&mut self.protected_pools, change, object, touched);
+        apply_to(&mut self.node_classes, change, object, touched);
+        apply_to(&mut self.class_pools, change, object, touched);
+        apply_to(&mut self.resources, change, object, touched);
+        apply_to(&mut self.referenced_labels, change, object, touched);
     }
 }
 
 const FALLBACKS: &str = "fallbacks";
 const KUBELETS: &str = "kubelets";
-const RECORDED: &str = "recorded series";
+const RECORDING_RULES: &str = "recorded series";
 
 /// The views of an index.
 #[derive(Clone, Copy, Debug)]
@@ -115,11 +126,11 @@ pub struct Views<'i> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replicas {
     /// The fewest while it serves.
-    pub floor: i64,
+    pub min: i64,
     /// The most.
-    pub ceiling: i64,
+    pub max: i64,
     /// Whether an autoscaler says so.
-    pub scaled: bool,
+    pub autoscaled: bool,
 }
 
 impl<'i> Views<'i> {
@@ -128,116 +139,116 @@ impl<'i> Views<'i> {
     }
 
     /// What makes each view that many rules ask for; callers may run these side by side.
-    pub const MAKERS: [fn(Views<'_>); 8] = [
+    pub const BUILDERS: [fn(Views<'_>); 8] = [
         |views| _ = views.workloads(),
-        |views| _ = views.scalers(),
+        |views| _ = views.autoscalers(),
         |views| _ = views.pdbs(),
-        |views| _ = views.protectors(),
-        |views| _ = views.classes(),
-        |views| _ = views.label_uses(),
+        |views| _ = views.protected_pools(),
+        |views| _ = views.node_classes(),
+        |views| _ = views.referenced_labels(),
         |views| _ = views.class_pools(),
         |views| _ = views.resources(),
     ];
 
     /// Makes every view now, so that nobody waits for one later.
-    pub fn make(self) {
-        for make in Views::MAKERS {
+    pub fn build_all(self) {
+        for make in Views::BUILDERS {
             make(self);
         }
-        let _ = (self.fallbacks(), self.kubelets(), self.recorded());
+        let _ = (self.fallbacks(), self.kubelets(), self.recording_rules());
     }
 
-    fn kept<T: Kept>(self, part: impl Fn(&'i Parts) -> &'i OnceLock<T>) -> &'i T {
+    fn view<T: View>(self, part: impl Fn(&'i ViewCells) -> &'i OnceLock<T>) -> &'i T {
         // What a view asks while it is made is no question of who asks the view.
-        part(self.index.parts()).get_or_init(|| dependencies::unheard(|| T::new(self.index)))
+        part(self.index.view_cells()).get_or_init(|| dependencies::untracked(|| T::new(self.index)))
     }
 
     fn workloads(self) -> &'i Workloads {
-        self.kept(|parts| &parts.workloads)
+        self.view(|parts| &parts.workloads)
     }
 
-    fn scalers(self) -> &'i Scalers {
-        self.kept(|parts| &parts.scalers)
+    fn autoscalers(self) -> &'i Autoscalers {
+        self.view(|parts| &parts.autoscalers)
     }
 
     fn pdbs(self) -> &'i Pdbs {
-        self.kept(|parts| &parts.pdbs)
+        self.view(|parts| &parts.pdbs)
     }
 
-    fn protectors(self) -> &'i Protectors {
-        self.kept(|parts| &parts.protectors)
+    fn protected_pools(self) -> &'i ProtectedPools {
+        self.view(|parts| &parts.protected_pools)
     }
 
     fn fallbacks(self) -> &'i Fallbacks {
-        let fallbacks = &self.index.parts().wholes.fallbacks;
+        let fallbacks = &self.index.view_cells().derived.fallbacks;
         fallbacks.get(FALLBACKS, || Fallbacks::new(self.index))
     }
 
     /// A pool of lower weight that takes a pool's pods when that one finds no capacity.
     pub(crate) fn fallback(self, object: &Object, pool: &NodePool<'_>) -> Option<&'i Object> {
-        self.fallbacks().of(object, pool)
+        self.fallbacks().fallback_of(object, pool)
     }
 
     /// What the pools of each class want of the kubelet.
-    pub(crate) fn kubelets(self) -> &'i Kubelets {
-        let kubelets = &self.index.parts().wholes.kubelets;
-        kubelets.get(KUBELETS, || Kubelets::new(self.index))
+    pub(crate) fn kubelets(self) -> &'i KubeletsByClass {
+        let kubelets = &self.index.view_cells().derived.kubelets;
+        kubelets.get(KUBELETS, || KubeletsByClass::new(self.index))
     }
 
     /// Which pools may start nodes for which pods.
-    pub(crate) fn places(self, platform: &Platform) -> &'i Places {
-        self.index.parts().wholes.landings.places(self.index, platform)
+    pub(crate) fn feasibility(self, platform: &Platform) -> &'i Feasibility {
+        self.index.view_cells().derived.placement_cache.feasibility(self.index, platform)
     }
 
     /// The pods that keep a pool's nodes, where the pool is their first choice.
-    pub(crate) fn guests_of(self, object: &Object, platform: &Platform) -> Vec<&'i Guest> {
-        let landings = &self.index.parts().wholes.landings;
-        landings.guests_of(self.index, object, platform)
+    pub(crate) fn blockers_on(self, object: &Object, platform: &Platform) -> Vec<&'i EvictionBlocker> {
+        let landings = &self.index.view_cells().derived.placement_cache;
+        landings.blockers_on(self.index, object, platform)
     }
 
     /// The labels of nodes that pods speak of.
-    pub(crate) fn label_uses(self) -> &'i LabelUses {
-        self.kept(|parts| &parts.label_uses)
+    pub(crate) fn referenced_labels(self) -> &'i ReferencedLabels {
+        self.view(|parts| &parts.referenced_labels)
     }
 
     /// The names of series that recording rules make.
-    pub(crate) fn recorded(self) -> &'i BTreeSet<String> {
-        let recorded = &self.index.parts().wholes.recorded;
-        recorded.get(RECORDED, || metrics::recorded(self.index))
+    pub(crate) fn recording_rules(self) -> &'i BTreeSet<String> {
+        let recorded = &self.index.view_cells().derived.recording_rules;
+        recorded.get(RECORDING_RULES, || metrics::recorded_names(self.index))
     }
 
     /// Node classes and who refers to them.
-    pub(crate) fn classes(self) -> &'i Classes {
-        self.kept(|parts| &parts.classes)
+    pub(crate) fn node_classes(self) -> &'i NodeClasses {
+        self.view(|parts| &parts.node_classes)
     }
 
     /// The NodePools of each EC2NodeClass.
     pub(crate) fn class_pools(self) -> &'i ClassPools {
-        self.kept(|parts| &parts.class_pools)
+        self.view(|parts| &parts.class_pools)
     }
 
     fn resources(self) -> &'i Resources {
-        self.kept(|parts| &parts.resources)
+        self.view(|parts| &parts.resources)
     }
 
     /// Whether a workload asks for an extended resource.
-    pub(crate) fn is_asked_for(self, resource: &str) -> bool {
-        self.resources().asked.has(&resource.to_owned())
+    pub(crate) fn is_requested(self, resource: &str) -> bool {
+        self.resources().requested.contains(&resource.to_owned())
     }
 
     /// The workloads that ask for EFA.
-    pub(crate) fn asking_for_efa(self) -> &'i [Object] {
-        self.resources().of_efa.get([])
+    pub(crate) fn requesting_efa(self) -> &'i [Object] {
+        self.resources().efa_workloads.get([])
     }
 
     /// Whether a NodePool that the workload chooses protects its nodes as a whole.
     pub(crate) fn is_on_protected_nodes(self, object: &Object) -> bool {
-        let wants = wants(object);
-        let protectors = &self.protectors().0;
-        pairs(&wants).any(|(key, value)| {
-            chooses(key)
+        let wants = required_node_labels(object);
+        let protectors = &self.protected_pools().0;
+        label_pairs(&wants).any(|(key, value)| {
+            selects_pool(key)
                 && protectors.get([key, value]).iter().any(|pool| {
-                    NodePool::new(pool).is_some_and(|p| takes(&wants, &pool_labels(&p, pool.name())))
+                    NodePool::new(pool).is_some_and(|p| is_compatible(&wants, &pool_labels(&p, pool.name())))
                 })
         })
     }
@@ -245,32 +256,32 @@ impl<'i> Views<'i> {
     /// The workloads that choose a pool by its name or by one of its own labels, and contradict
     /// none of them.
     #[must_use]
-    pub fn choosing(self, pool: &NodePool<'_>, name: &str) -> Vec<&'i Workload> {
+    pub fn selecting(self, pool: &NodePool<'_>, name: &str) -> Vec<&'i Workload> {
         let labels = pool_labels(pool, name);
-        let by_label = &self.workloads().by_wanted_label;
+        let by_label = &self.workloads().by_required_label;
         let mut found: Vec<&Arc<Workload>> = labels
             .iter()
-            .filter(|(key, _)| chooses(key))
+            .filter(|(key, _)| selects_pool(key))
             .flat_map(|(key, value)| by_label.get([key, value]))
-            .filter(|workload| workload.takes(&labels))
+            .filter(|workload| workload.is_compatible(&labels))
             .collect();
-        found.sort_by(|a, b| Workload::order(a, b));
+        found.sort_by(|a, b| Workload::cmp_index_order(a, b));
         found.dedup_by(|a, b| Arc::ptr_eq(a, b));
         found.into_iter().map(Arc::as_ref).collect()
     }
 
     /// What a pool is for: its own words, else the workloads that choose it. With the reason.
     #[must_use]
-    pub fn purpose(self, pool: &NodePool<'_>, name: &str) -> Option<(Class, String)> {
+    pub fn purpose(self, pool: &NodePool<'_>, name: &str) -> Option<(WorkloadClass, String)> {
         if let Some(class) = pool.purpose() {
             return Some((class, "its name, labels or taints say so".to_owned()));
         }
-        let mut found: Option<(Class, String)> = None;
-        for workload in self.choosing(pool, name) {
-            let class = if workload.classified.is(Class::Training) {
-                Class::Training
-            } else if workload.classified.serves() {
-                Class::Realtime
+        let mut found: Option<(WorkloadClass, String)> = None;
+        for workload in self.selecting(pool, name) {
+            let class = if workload.classified.is(WorkloadClass::Training) {
+                WorkloadClass::Training
+            } else if workload.classified.serves_requests() {
+                WorkloadClass::Realtime
             } else {
                 continue;
             };
@@ -288,20 +299,20 @@ impl<'i> Views<'i> {
 
     /// The HPAs on a target.
     #[must_use]
-    pub fn hpas_of(self, target: &Target) -> &'i [Object] {
-        self.scalers().hpas.get(key(target))
+    pub fn hpas_of(self, target: &ScaleTarget) -> &'i [Object] {
+        self.autoscalers().hpas.get(target_key(target))
     }
 
     /// The ScaledObjects on a target.
     #[must_use]
-    pub fn scaled_objects_of(self, target: &Target) -> &'i [Object] {
-        self.scalers().scaled_objects.get(key(target))
+    pub fn scaled_objects_of(self, target: &ScaleTarget) -> &'i [Object] {
+        self.autoscalers().scaled_objects.get(target_key(target))
     }
 
     /// The ScaledObjects of a namespace for which KEDA makes an HPA of this name.
     #[must_use]
     pub fn scaled_objects_of_hpa(self, namespace: &str, name: &str) -> &'i [Object] {
-        self.scalers().by_hpa.get([namespace, name])
+        self.autoscalers().by_hpa.get([namespace, name])
     }
 
     /// The replicas a workload can have; `None` where that is not known.
@@ -313,9 +324,9 @@ impl<'i> Views<'i> {
         let bounds = |object: &Object, min: &str, least: i64, max: &str, most: i64| {
             let value = |name: &str, default: i64| {
                 let node = object.path(&["spec", name]);
-                if node.exists() { node.int() } else { Some(default) }
+                if node.is_set() { node.int() } else { Some(default) }
             };
-            Some(Replicas { floor: value(min, least)?.max(1), ceiling: value(max, most)?, scaled: true })
+            Some(Replicas { min: value(min, least)?.max(1), max: value(max, most)?, autoscaled: true })
         };
         if let Some(scaled) = self.scaled_objects_of(&target).first() {
             return bounds(scaled, "minReplicaCount", 0, "maxReplicaCount", 100);
@@ -323,7 +334,7 @@ impl<'i> Views<'i> {
         if let Some(hpa) = self.hpas_of(&target).first() {
             return bounds(hpa, "minReplicas", 1, "maxReplicas", 1);
         }
-        replicas(object).map(|n| Replicas { floor: n, ceiling: n, scaled: false })
+        replicas(object).map(|n| Replicas { min: n, max: n, autoscaled: false })
     }
 
     /// The workloads with pods that the selector of a PDB matches: those that surely do, and
@@ -363,7 +374,7 @@ impl<'i> Views<'i> {
     #[must_use]
     pub fn pdbs_of(self, namespace: &str, template: &Template<'_>) -> (Vec<&'i Object>, bool) {
         let pdbs = self.pdbs();
-        if !pdbs.namespaces.has(&namespace.to_owned()) {
+        if !pdbs.namespaces.contains(&namespace.to_owned()) {
             return (Vec::new(), false);
         }
         let labels = template.labels();
@@ -371,7 +382,7 @@ impl<'i> Views<'i> {
         let mut unknown = labels.iter().any(|(_, v)| v.is_unknown());
         let by_label =
             labels.iter().filter_map(|(k, v)| Some(pdbs.by_label.get([namespace, k, v.text()?]))).flatten();
-        for pdb in by_label.chain(pdbs.others.get([namespace])) {
+        for pdb in by_label.chain(pdbs.without_labels.get([namespace])) {
             match selector::matches(&pdb.path(&["spec", "selector"]), &labels) {
                 Some(true) => found.push(pdb),
                 Some(false) => {}

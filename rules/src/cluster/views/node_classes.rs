@@ -1,58 +1,58 @@
 //! Node classes and who refers to them.
 
-use crate::cluster::dependencies::Touched;
+use crate::cluster::dependencies::Invalidations;
 use crate::cluster::objects::Index;
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-use super::Kept;
-use crate::cluster::relation::{Change, Counts, Relation};
+use super::View;
+use crate::cluster::relation::{MultiIndex, Multiset, ObjectChange};
 
 /// Node classes and who refers to them.
 #[derive(Debug)]
-pub(crate) struct Classes {
+pub(crate) struct NodeClasses {
     /// Kind and name of every node class, patches included; an empty name where it is not known.
-    known: Counts<(String, String)>,
+    known: Multiset<(String, String)>,
     /// Names of the classes that a patch or a fragment says something of.
-    patched: Counts<String>,
+    patched: Multiset<String>,
     /// Names that a pool or a claim refers to.
-    used: Counts<String>,
+    used: Multiset<String>,
     /// References that hold a placeholder, so that they may mean any class.
-    unknown: Counts<()>,
+    unknown: Multiset<()>,
     /// NodePools by the API group of the class that they refer to.
-    groups: Counts<String>,
+    groups: Multiset<String>,
     /// NodePools that do not say which group it is.
-    vague: Counts<()>,
+    unknown_group: Multiset<()>,
     /// NodePools by the group and the kind of their class.
-    pools: Relation<2, Object>,
+    pools: MultiIndex<2, Object>,
 }
 
-impl Kept for Classes {
-    fn new(index: &Index) -> Classes {
-        let mut out = Classes {
-            known: Counts::new("class"),
-            patched: Counts::new("class patched"),
-            used: Counts::new("class in use"),
-            unknown: Counts::new("class unknown"),
-            groups: Counts::new("class groups"),
-            vague: Counts::new("class group unknown"),
-            pools: Relation::new("pools by the kind of their class"),
+impl View for NodeClasses {
+    fn new(index: &Index) -> NodeClasses {
+        let mut out = NodeClasses {
+            known: Multiset::new("class"),
+            patched: Multiset::new("class patched"),
+            used: Multiset::new("class in use"),
+            unknown: Multiset::new("class unknown"),
+            groups: Multiset::new("class groups"),
+            unknown_group: Multiset::new("class group unknown"),
+            pools: MultiIndex::new("pools by the kind of their class"),
         };
         for object in index.objects() {
-            out.change(Change::Come, object, &mut Touched::unwanted());
+            out.apply(ObjectChange::Added, object, &mut Invalidations::disabled());
         }
         out
     }
 
-    fn change(&mut self, change: Change, object: &Object, touched: &mut Touched<'_>) {
+    fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
         if object.is(Kind::EC2_NODE_CLASS) || object.is(Kind::AUTO_MODE_NODE_CLASS) {
             let id = object.id();
             let key = (id.kind.clone(), id.name.clone());
-            self.known.change(change, key, touched);
+            self.known.apply(change, key, touched);
             if object.is_partial() {
-                self.patched.change(change, id.name.clone(), touched);
+                self.patched.apply(change, id.name.clone(), touched);
             }
             return;
         }
@@ -63,48 +63,48 @@ impl Kept for Classes {
         for path in [&["spec", "template", "spec", "nodeClassRef"][..], &["spec", "nodeClassRef"][..]] {
             let name = object.path(path).get("name");
             if name.is_unknown() {
-                self.unknown.change(change, (), touched);
+                self.unknown.apply(change, (), touched);
             }
             if let Some(name) = name.text() {
-                self.used.change(change, name.to_owned(), touched);
+                self.used.apply(change, name.to_owned(), touched);
             }
         }
         if !is_pool {
             return;
         }
         match class_group(object) {
-            Some(group) => self.groups.change(change, group.to_owned(), touched),
-            None => self.vague.change(change, (), touched),
+            Some(group) => self.groups.apply(change, group.to_owned(), touched),
+            None => self.unknown_group.apply(change, (), touched),
         }
         if let Some(kind) = named_class(object) {
             let key = [kind.group, kind.kind];
-            self.pools.change(change, key, object, touched);
+            self.pools.apply(change, key, object, touched);
         }
     }
 }
 
-impl Classes {
+impl NodeClasses {
     /// Whether a class of this kind and name, or one of unknown name, is anywhere in the input.
     pub(crate) fn may_exist(&self, kind: Kind, name: &str) -> bool {
-        let has = |name: &str| self.known.has(&(kind.kind.to_owned(), name.to_owned()));
+        let has = |name: &str| self.known.contains(&(kind.kind.to_owned(), name.to_owned()));
         has(name) || has("")
     }
 
     /// Whether a patch in the input may change the class.
     pub(crate) fn is_patched(&self, name: &str) -> bool {
-        let has = |name: &str| self.patched.has(&name.to_owned());
+        let has = |name: &str| self.patched.contains(&name.to_owned());
         has(name) || has("")
     }
 
     /// Whether a pool or a claim refers to a class of this name, or may.
     pub(crate) fn is_used(&self, name: &str) -> bool {
-        self.unknown.has(&()) || self.used.has(&name.to_owned())
+        self.unknown.contains(&()) || self.used.contains(&name.to_owned())
     }
 
     /// The API group that every NodePool refers to, where all are known and agree.
-    pub(crate) fn only_group(&self) -> Option<&str> {
+    pub(crate) fn unique_group(&self) -> Option<&str> {
         let mut groups = self.groups.keys().map(String::as_str);
-        let only = groups.next().filter(|_| !self.vague.has(&()));
+        let only = groups.next().filter(|_| !self.unknown_group.contains(&()));
         only.filter(|_| groups.next().is_none())
     }
 
@@ -114,10 +114,10 @@ impl Classes {
     }
 
     /// The API groups that NodePools other than this one refer to.
-    pub(crate) fn groups_besides<'a>(&'a self, pool: &'a Object) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn groups_of_other_pools<'a>(&'a self, pool: &'a Object) -> impl Iterator<Item = &'a str> {
         let own = class_group(pool);
         self.groups
-            .all()
+            .with_counts()
             .filter(move |(group, count)| *count > usize::from(own == Some(group.as_str())))
             .map(|(group, _)| group.as_str())
     }

@@ -1,72 +1,72 @@
 //! PDBs by the pods that they may select, and pools that protect all of their nodes.
 
-use crate::cluster::dependencies::Touched;
+use crate::cluster::dependencies::Invalidations;
 use crate::cluster::objects::Index;
 use crate::karpenter::do_not_disrupt::protects_nodes;
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::object::Object;
 
-use super::Kept;
-use super::workloads::{chooses, pool_labels};
-use crate::cluster::relation::{Change, Counts, Relation};
+use super::View;
+use super::workloads::{pool_labels, selects_pool};
+use crate::cluster::relation::{MultiIndex, Multiset, ObjectChange};
 
 /// PDBs by namespace and their first pair of labels; those without one by namespace.
 #[derive(Debug)]
 pub(super) struct Pdbs {
-    pub(super) by_label: Relation<3, Object>,
-    pub(super) others: Relation<1, Object>,
+    pub(super) by_label: MultiIndex<3, Object>,
+    pub(super) without_labels: MultiIndex<1, Object>,
     /// Namespaces that have any.
-    pub(super) namespaces: Counts<String>,
+    pub(super) namespaces: Multiset<String>,
 }
 
-impl Kept for Pdbs {
+impl View for Pdbs {
     fn new(index: &Index) -> Pdbs {
         let mut out = Pdbs {
-            by_label: Relation::new("PDBs of a label"),
-            others: Relation::new("PDBs without a label"),
-            namespaces: Counts::new("namespaces with PDBs"),
+            by_label: MultiIndex::new("PDBs of a label"),
+            without_labels: MultiIndex::new("PDBs without a label"),
+            namespaces: Multiset::new("namespaces with PDBs"),
         };
         for pdb in index.of(Kind::PDB) {
-            out.change(Change::Come, pdb, &mut Touched::unwanted());
+            out.apply(ObjectChange::Added, pdb, &mut Invalidations::disabled());
         }
         out
     }
 
-    fn change(&mut self, change: Change, object: &Object, touched: &mut Touched<'_>) {
+    fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
         if object.is_partial() || !object.is(Kind::PDB) {
             return;
         }
         let namespace = object.id().namespace_or_default();
-        self.namespaces.change(change, namespace.to_owned(), touched);
+        self.namespaces.apply(change, namespace.to_owned(), touched);
         let selector = object.path(&["spec", "selector", "matchLabels"]);
         let labels = selector.entries().into_iter();
         match labels.filter_map(|(k, v)| Some((k, v.text()?))).next() {
             Some((key, value)) => {
                 let key = [namespace, key, value];
-                self.by_label.change(change, key, object, touched);
+                self.by_label.apply(change, key, object, touched);
             }
-            None => self.others.change(change, [namespace], object, touched),
+            None => self.without_labels.apply(change, [namespace], object, touched),
         }
     }
 }
 
 /// Pools that protect all of their nodes, by each label through which a workload can choose them.
 #[derive(Debug)]
-pub(super) struct Protectors(pub(super) Relation<2, Object>);
+pub(super) struct ProtectedPools(pub(super) MultiIndex<2, Object>);
 
-impl Kept for Protectors {
-    fn new(index: &Index) -> Protectors {
-        let mut out = Protectors(Relation::new("protecting pools of a label"));
+impl View for ProtectedPools {
+    fn new(index: &Index) -> ProtectedPools {
+        let mut out = ProtectedPools(MultiIndex::new("protecting pools of a label"));
         for pool in index.of(Kind::NODE_POOL) {
-            out.change(Change::Come, pool, &mut Touched::unwanted());
+            out.apply(ObjectChange::Added, pool, &mut Invalidations::disabled());
         }
         out
     }
 
-    fn change(&mut self, change: Change, object: &Object, touched: &mut Touched<'_>) {
+    fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
         for (key, value) in protected_labels(object) {
-            self.0.change(change, [key, value], object, touched);
+            self.0.apply(change, [key, value], object, touched);
         }
     }
 }
@@ -79,7 +79,7 @@ fn protected_labels(object: &Object) -> Vec<(&str, &str)> {
         return Vec::new();
     };
     let mut pairs = pool_labels(&pool, object.name());
-    pairs.retain(|(key, _)| chooses(key));
+    pairs.retain(|(key, _)| selects_pool(key));
     pairs.sort_unstable();
     pairs.dedup();
     pairs

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::cluster::dependencies::Touched;
+use crate::cluster::dependencies::Invalidations;
 use crate::cluster::objects::Index;
 use crate::karpenter::nodepool::NodePool;
 use crate::object::Object;
@@ -12,8 +12,8 @@ use crate::tree::node::Node;
 use crate::workload::class::Classified;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
-use super::Kept;
-use crate::cluster::relation::{Change, Relation};
+use super::View;
+use crate::cluster::relation::{MultiIndex, ObjectChange};
 
 /// A workload with its class.
 #[derive(Debug)]
@@ -21,18 +21,18 @@ pub struct Workload {
     /// The object.
     pub object: Object,
     /// What work it does.
-    pub classified: ClassOf,
+    pub classified: LazyClass,
     /// Label pairs that it asks of its nodes: node selectors and required affinity.
-    wants: Wants,
+    required_labels: RequiredLabels,
     /// Which of the kinds it is.
-    kind: usize,
+    kind_index: usize,
 }
 
 /// The class of an object, made when it is first looked at.
 #[derive(Debug)]
-pub struct ClassOf(Object);
+pub struct LazyClass(Object);
 
-impl std::ops::Deref for ClassOf {
+impl std::ops::Deref for LazyClass {
     type Target = Classified;
 
     fn deref(&self) -> &Classified {
@@ -41,74 +41,86 @@ impl std::ops::Deref for ClassOf {
 }
 
 /// The values of each label that a workload takes on its nodes.
-pub(super) type Wants = BTreeMap<String, Vec<String>>;
+pub(super) type RequiredLabels = BTreeMap<String, Vec<String>>;
 
 impl Workload {
-    fn new(object: &Object, kind: usize) -> Workload {
-        Workload { object: object.clone(), classified: ClassOf(object.clone()), wants: wants(object), kind }
+    fn new(object: &Object, kind_index: usize) -> Workload {
+        Workload {
+            object: object.clone(),
+            classified: LazyClass(object.clone()),
+            required_labels: required_node_labels(object),
+            kind_index,
+        }
     }
 
     /// The order in which an index gives them: by kind first.
-    pub(crate) fn order(&self, other: &Workload) -> Ordering {
-        self.kind.cmp(&other.kind).then_with(|| self.object.order().cmp(&other.object.order()))
+    pub(crate) fn cmp_index_order(&self, other: &Workload) -> Ordering {
+        self.kind_index
+            .cmp(&other.kind_index)
+            .then_with(|| self.object.sort_key().cmp(&other.object.sort_key()))
     }
 
     /// Whether it asks for nothing that nodes with these labels do not have.
-    pub(super) fn takes(&self, labels: &[(&str, &str)]) -> bool {
-        takes(&self.wants, labels)
+    pub(super) fn is_compatible(&self, labels: &[(&str, &str)]) -> bool {
+        is_compatible(&self.required_labels, labels)
     }
 }
 
 /// Every workload, found by its labels.
 #[derive(Debug)]
 pub(super) struct Workloads {
-    pub(super) by_wanted_label: Relation<2, Arc<Workload>>,
+    pub(super) by_required_label: MultiIndex<2, Arc<Workload>>,
     /// By namespace, key and value.
-    pub(super) by_pod_label: Relation<3, Arc<Workload>>,
-    pub(super) by_namespace: Relation<1, Arc<Workload>>,
+    pub(super) by_pod_label: MultiIndex<3, Arc<Workload>>,
+    pub(super) by_namespace: MultiIndex<1, Arc<Workload>>,
 }
 
-impl Kept for Workloads {
+impl View for Workloads {
     fn new(index: &Index) -> Workloads {
         let mut out = Workloads {
-            by_wanted_label: Relation::new("workloads that want a label"),
-            by_pod_label: Relation::new("workloads whose pods have a label"),
-            by_namespace: Relation::new("workloads of a namespace"),
+            by_required_label: MultiIndex::new("workloads that want a label"),
+            by_pod_label: MultiIndex::new("workloads whose pods have a label"),
+            by_namespace: MultiIndex::new("workloads of a namespace"),
         };
         for (at, kind) in WORKLOAD_KINDS.iter().enumerate() {
             for object in index.of(*kind) {
                 let workload = Arc::new(Workload::new(object, at));
-                out.put(Change::Come, &workload, &mut Touched::unwanted());
+                out.apply_workload(ObjectChange::Added, &workload, &mut Invalidations::disabled());
             }
         }
         out
     }
 
-    fn change(&mut self, change: Change, object: &Object, touched: &mut Touched<'_>) {
-        if let Some(kind) = kind(object) {
-            self.put(change, &Arc::new(Workload::new(object, kind)), touched);
+    fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
+        if let Some(kind) = workload_kind_index(object) {
+            self.apply_workload(change, &Arc::new(Workload::new(object, kind)), touched);
         }
     }
 }
 
 impl Workloads {
-    fn put(&mut self, change: Change, workload: &Arc<Workload>, touched: &mut Touched<'_>) {
-        for (key, value) in pairs(&workload.wants) {
+    fn apply_workload(
+        &mut self,
+        change: ObjectChange,
+        workload: &Arc<Workload>,
+        touched: &mut Invalidations<'_>,
+    ) {
+        for (key, value) in label_pairs(&workload.required_labels) {
             let key = [key, value];
-            self.by_wanted_label.change(change, key, workload, touched);
+            self.by_required_label.apply(change, key, workload, touched);
         }
         let namespace = workload.object.id().namespace_or_default();
         for (key, value) in pod_labels(&workload.object) {
             let key = [namespace, key, value];
-            self.by_pod_label.change(change, key, workload, touched);
+            self.by_pod_label.apply(change, key, workload, touched);
         }
         let by_namespace = &mut self.by_namespace;
-        by_namespace.change(change, [namespace], workload, touched);
+        by_namespace.apply(change, [namespace], workload, touched);
     }
 }
 
 /// The place of a whole object's kind among those of workloads.
-fn kind(object: &Object) -> Option<usize> {
+fn workload_kind_index(object: &Object) -> Option<usize> {
     if object.is_partial() {
         return None;
     }
@@ -116,10 +128,10 @@ fn kind(object: &Object) -> Option<usize> {
 }
 
 /// What a workload asks of the labels of its nodes.
-pub(super) fn wants(object: &Object) -> Wants {
-    let mut wants = Wants::new();
+pub(super) fn required_node_labels(object: &Object) -> RequiredLabels {
+    let mut wants = RequiredLabels::new();
     for template in templates(object) {
-        for (key, values) in wanted_labels(&template) {
+        for (key, values) in template_required_labels(&template) {
             wants.entry(key).or_default().extend(values);
         }
     }
@@ -127,12 +139,12 @@ pub(super) fn wants(object: &Object) -> Wants {
 }
 
 /// Whether somebody who wants this may run where the labels are these.
-pub(super) fn takes(wants: &Wants, labels: &[(&str, &str)]) -> bool {
+pub(super) fn is_compatible(wants: &RequiredLabels, labels: &[(&str, &str)]) -> bool {
     labels.iter().all(|(key, value)| wants.get(*key).is_none_or(|values| values.iter().any(|v| v == value)))
 }
 
 /// Each pair of what is wanted, once.
-pub(super) fn pairs(wants: &Wants) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn label_pairs(wants: &RequiredLabels) -> impl Iterator<Item = (&str, &str)> {
     wants.iter().flat_map(|(key, values)| {
         let values: BTreeSet<&str> = values.iter().map(String::as_str).collect();
         values.into_iter().map(|value| (key.as_str(), value))
@@ -153,20 +165,20 @@ fn pod_labels(object: &Object) -> BTreeSet<(&str, &str)> {
 pub(super) fn pool_labels<'a>(pool: &NodePool<'a>, name: &'a str) -> Vec<(&'a str, &'a str)> {
     let mut labels: Vec<(&str, &str)> =
         pool.labels().entries().into_iter().filter_map(|(k, v)| Some((k, v.text()?))).collect();
-    labels.push((NAME, name));
+    labels.push((NODEPOOL_LABEL, name));
     labels
 }
 
-const NAME: &str = "karpenter.sh/nodepool";
+const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 
 /// Whether who asks for a label means a pool by it, rather than a property of nodes.
-pub(super) fn chooses(key: &str) -> bool {
-    key == NAME || !crate::karpenter::requirement::is_well_known(key)
+pub(super) fn selects_pool(key: &str) -> bool {
+    key == NODEPOOL_LABEL || !crate::karpenter::requirement::is_well_known(key)
 }
 
 /// Labels that a template asks of its nodes, with the values it takes: its node selector, and
 /// `In` expressions of required affinity where there is one term.
-fn wanted_labels(template: &Template<'_>) -> Vec<(String, Vec<String>)> {
+fn template_required_labels(template: &Template<'_>) -> Vec<(String, Vec<String>)> {
     let mut out: Vec<(String, Vec<String>)> = template
         .spec
         .get("nodeSelector")

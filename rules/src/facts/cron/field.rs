@@ -57,7 +57,7 @@ impl fmt::Display for FieldName {
 
 /// What is wrong inside one field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Problem {
+pub enum CronFieldError {
     /// Not a number and not a known name (`monday`, `L`, `1#2`, `H`).
     NotANumber,
     /// Below the field's minimum (day 0).
@@ -92,7 +92,7 @@ pub enum CronError {
         /// The offending list item.
         text: String,
         /// What is wrong with it.
-        problem: Problem,
+        problem: CronFieldError,
     },
 }
 
@@ -105,12 +105,12 @@ impl fmt::Display for CronError {
             Self::Field { field, text, problem } => {
                 let (low, high) = field.bounds();
                 match problem {
-                    Problem::NotANumber => write!(f, "{field} {text:?} is not a number or name"),
-                    Problem::BelowMinimum => write!(f, "{field} {text:?} is below {low}"),
-                    Problem::AboveMaximum => write!(f, "{field} {text:?} is above {high}"),
-                    Problem::Backwards => write!(f, "{field} range {text:?} runs backwards"),
-                    Problem::ZeroStep => write!(f, "{field} {text:?} has step 0"),
-                    Problem::TooManyParts => write!(f, "{field} {text:?} has too many - or /"),
+                    CronFieldError::NotANumber => write!(f, "{field} {text:?} is not a number or name"),
+                    CronFieldError::BelowMinimum => write!(f, "{field} {text:?} is below {low}"),
+                    CronFieldError::AboveMaximum => write!(f, "{field} {text:?} is above {high}"),
+                    CronFieldError::Backwards => write!(f, "{field} range {text:?} runs backwards"),
+                    CronFieldError::ZeroStep => write!(f, "{field} {text:?} has step 0"),
+                    CronFieldError::TooManyParts => write!(f, "{field} {text:?} has too many - or /"),
                 }
             }
         }
@@ -134,7 +134,7 @@ pub(super) fn read_field(text: &str, field: FieldName) -> Result<(u64, bool), Cr
     Ok((bits, star))
 }
 
-fn read_item(item: &str, field: FieldName) -> Result<(u64, bool), Problem> {
+fn read_item(item: &str, field: FieldName) -> Result<(u64, bool), CronFieldError> {
     let (low, high) = field.bounds();
     let (low, high) = (u64::from(low), u64::from(high));
     let parts: Vec<&str> = item.split('/').collect();
@@ -148,7 +148,7 @@ fn read_item(item: &str, field: FieldName) -> Result<(u64, bool), Problem> {
             (value, value)
         }
         [from, to] => (read_value(from, field)?, read_value(to, field)?),
-        _ => return Err(Problem::TooManyParts),
+        _ => return Err(CronFieldError::TooManyParts),
     };
     let step = match parts.as_slice() {
         [_] => 1,
@@ -158,27 +158,27 @@ fn read_item(item: &str, field: FieldName) -> Result<(u64, bool), Problem> {
             }
             read_number(step)?
         }
-        _ => return Err(Problem::TooManyParts),
+        _ => return Err(CronFieldError::TooManyParts),
     };
     star &= step <= 1;
     if start < low {
-        return Err(Problem::BelowMinimum);
+        return Err(CronFieldError::BelowMinimum);
     }
     if end > high || start > high {
-        return Err(Problem::AboveMaximum);
+        return Err(CronFieldError::AboveMaximum);
     }
     if start > end {
-        return Err(Problem::Backwards);
+        return Err(CronFieldError::Backwards);
     }
     if step == 0 {
-        return Err(Problem::ZeroStep);
+        return Err(CronFieldError::ZeroStep);
     }
     let step = usize::try_from(step).unwrap_or(usize::MAX);
     let bits = (start..=end).step_by(step).fold(0, |bits, v| bits | 1 << v);
     Ok((bits, star))
 }
 
-pub(super) fn read_value(text: &str, field: FieldName) -> Result<u64, Problem> {
+pub(super) fn read_value(text: &str, field: FieldName) -> Result<u64, CronFieldError> {
     let (low, _) = field.bounds();
     let named = field.names().iter().zip(u64::from(low)..);
     match named.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
@@ -188,9 +188,9 @@ pub(super) fn read_value(text: &str, field: FieldName) -> Result<u64, Problem> {
 }
 
 /// Go's `Atoi` without negative numbers: an optional plus and digits within 63 bits.
-fn read_number(text: &str) -> Result<u64, Problem> {
-    let number: i64 = text.parse().map_err(|_| Problem::NotANumber)?;
-    u64::try_from(number).map_err(|_| Problem::NotANumber)
+fn read_number(text: &str) -> Result<u64, CronFieldError> {
+    let number: i64 = text.parse().map_err(|_| CronFieldError::NotANumber)?;
+    u64::try_from(number).map_err(|_| CronFieldError::NotANumber)
 }
 
 /// Whether the CRD's pattern lets the schedule through:

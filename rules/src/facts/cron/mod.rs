@@ -11,7 +11,7 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 
-pub use field::{CronError, FieldName, Problem, crd_accepts};
+pub use field::{CronError, CronFieldError, FieldName, crd_accepts};
 pub use shift::to_utc;
 pub use suggest::suggest;
 
@@ -21,7 +21,7 @@ use field::read_field;
 /// Minutes of one day.
 const DAY: i64 = 1440;
 /// Times are clamped to about ten thousand years either side of 1970.
-const FAR: i64 = 5_000_000_000;
+const MAX_TIME: i64 = 5_000_000_000;
 /// A parsed schedule: one bit per value, plus the star flags of the two day fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Schedule {
@@ -74,7 +74,7 @@ impl Schedule {
     /// none up to the end of the fifth calendar year after `after`, the library's horizon.
     #[must_use]
     pub fn next(&self, after: i64) -> Option<i64> {
-        let start = after.clamp(-FAR, FAR) + 1;
+        let start = after.clamp(-MAX_TIME, MAX_TIME) + 1;
         let mut day = start.div_euclid(DAY);
         let mut minute = start.rem_euclid(DAY);
         let (limit, _, _) = civil_from_days((start - 1).div_euclid(DAY));
@@ -121,8 +121,8 @@ impl Schedule {
     /// Whether the schedule hits on the given day (days since 1970-01-01).
     #[must_use]
     pub fn fires_on(&self, day: i64) -> bool {
-        let (_, month, mday) = civil_from_days(day.clamp(-FAR, FAR));
-        self.month & (1 << month) != 0 && self.day_matches(day.clamp(-FAR, FAR), mday)
+        let (_, month, mday) = civil_from_days(day.clamp(-MAX_TIME, MAX_TIME));
+        self.month & (1 << month) != 0 && self.day_matches(day.clamp(-MAX_TIME, MAX_TIME), mday)
     }
 
     /// The minutes of a day (0..1440, ascending) at which the schedule hits on days that match.

@@ -45,8 +45,8 @@ fn table_accepted() {
 
 #[test]
 fn table_refused_at_run_time() {
+    use CronFieldError::{AboveMaximum, Backwards, BelowMinimum, NotANumber, TooManyParts, ZeroStep};
     use FieldName::{DayOfMonth, DayOfWeek, Hour, Minute, Month};
-    use Problem::{AboveMaximum, Backwards, BelowMinimum, NotANumber, TooManyParts, ZeroStep};
     for (text, field, item, problem) in [
         ("0 9 * * 7", DayOfWeek, "7", AboveMaximum),
         ("0 9 * * 1-7", DayOfWeek, "1-7", AboveMaximum),

@@ -2,7 +2,7 @@
 //!
 //! Only the time arithmetic; what a single budget is and when it is active is in the parent.
 
-use super::{Budget, Nodes, Reason};
+use super::{Budget, DisruptionReason, Nodes};
 use crate::facts::cron::Schedule;
 
 /// Minutes of one week.
@@ -31,7 +31,7 @@ pub enum Allowance {
 
 /// The kind of a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum AllowanceState {
     /// Nothing may be disrupted.
     Zero,
     /// A budget above zero applies.
@@ -42,13 +42,13 @@ pub enum State {
 
 /// A stretch of one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
+pub struct Interval {
     /// First minute, counted from the calendar's start (always a Monday 00:00 UTC).
     pub start: i64,
     /// Length in minutes.
     pub minutes: i64,
     /// What holds during it.
-    pub state: State,
+    pub state: AllowanceState,
 }
 
 /// The answers for one reason; in a calendar of many weeks each number is that of its own worst
@@ -101,7 +101,7 @@ pub struct Calendar<'a> {
     start: i64,
     length: i64,
     exact: bool,
-    frozen: bool,
+    never_allows: bool,
     /// Start minute and the set of active budgets from there on; sorted, first at 0.
     segments: Vec<(i64, u128)>,
 }
@@ -121,8 +121,14 @@ impl<'a> Calendar<'a> {
         let monday = monday.clamp(-2_000_000_000, 2_000_000_000);
         let monday = monday - (monday - REFERENCE_MONDAY).rem_euclid(WEEK);
         let frozen = budgets.iter().any(|b| b.active_at(monday).is_none());
-        let mut calendar =
-            Self { budgets, start: monday, length: WEEK, exact: true, frozen, segments: vec![(0, 0)] };
+        let mut calendar = Self {
+            budgets,
+            start: monday,
+            length: WEEK,
+            exact: true,
+            never_allows: frozen,
+            segments: vec![(0, 0)],
+        };
         if !frozen {
             calendar.build();
         }
@@ -198,8 +204,8 @@ impl<'a> Calendar<'a> {
 
     /// Whether some schedule cannot be parsed, so that every reason gets zero at all times.
     #[must_use]
-    pub fn is_frozen(&self) -> bool {
-        self.frozen
+    pub fn never_allows(&self) -> bool {
+        self.never_allows
     }
 
     /// Whether the span has its full length. Very dense schedules with day-of-month or month
@@ -219,8 +225,8 @@ impl<'a> Calendar<'a> {
     /// What Karpenter allows a reason at any minute (since 1970 UTC) in a pool of `n` nodes, by
     /// its own rule and not limited to the span.
     #[must_use]
-    pub fn allowance_at(&self, reason: Reason, minute: i64, n: u32) -> Allowance {
-        if self.frozen {
+    pub fn allowance_at(&self, reason: DisruptionReason, minute: i64, n: u32) -> Allowance {
+        if self.never_allows {
             return Allowance::Nodes(0);
         }
         let active = self.budgets.iter().filter(|b| b.applies_to(reason));
@@ -231,20 +237,20 @@ impl<'a> Calendar<'a> {
 
     /// The stretches of a reason over the span, neighbours always different in state.
     #[must_use]
-    pub fn stretches(&self, reason: Reason) -> Vec<Stretch> {
+    pub fn intervals(&self, reason: DisruptionReason) -> Vec<Interval> {
         let (applies, zero) = self.masks(reason);
-        let mut out: Vec<Stretch> = Vec::new();
+        let mut out: Vec<Interval> = Vec::new();
         for (index, (start, mask)) in self.segments.iter().enumerate() {
             let end = self.segments.get(index + 1).map_or(self.length, |s| s.0);
             let minutes = end - start;
             let state = match mask & applies {
-                _ if self.frozen || mask & zero != 0 => State::Zero,
-                0 => State::Unlimited,
-                _ => State::Limited,
+                _ if self.never_allows || mask & zero != 0 => AllowanceState::Zero,
+                0 => AllowanceState::Unlimited,
+                _ => AllowanceState::Limited,
             };
             match out.last_mut() {
                 Some(last) if last.state == state => last.minutes += minutes,
-                _ => out.push(Stretch { start: *start, minutes, state }),
+                _ => out.push(Interval { start: *start, minutes, state }),
             }
         }
         out
@@ -252,28 +258,29 @@ impl<'a> Calendar<'a> {
 
     /// The weekly answers for a reason.
     #[must_use]
-    pub fn coverage(&self, reason: Reason) -> Coverage {
-        let stretches = self.stretches(reason);
+    pub fn coverage(&self, reason: DisruptionReason) -> Coverage {
+        let stretches = self.intervals(reason);
         let weeks = usize::try_from(self.length / WEEK).unwrap_or(1);
         let (mut zero, mut unlimited) = (vec![0; weeks], vec![0; weeks]);
         // Longest and current open run of each week.
         let mut open = vec![(0, 0); weeks];
         for stretch in &stretches {
-            for (week, _, minutes) in cut(*stretch, WEEK) {
+            for (week, _, minutes) in split_at_multiples(*stretch, WEEK) {
                 let run = &mut open[week];
-                run.1 = if stretch.state == State::Zero { 0 } else { run.1 + minutes };
+                run.1 = if stretch.state == AllowanceState::Zero { 0 } else { run.1 + minutes };
                 run.0 = run.0.max(run.1);
                 match stretch.state {
-                    State::Zero => zero[week] += minutes,
-                    State::Unlimited => unlimited[week] += minutes,
-                    State::Limited => {}
+                    AllowanceState::Zero => zero[week] += minutes,
+                    AllowanceState::Unlimited => unlimited[week] += minutes,
+                    AllowanceState::Limited => {}
                 }
             }
         }
         let most = |v: &[i64]| v.iter().copied().max().unwrap_or(0);
         let mut longest_open = open.iter().map(|r| r.0).min().unwrap_or(0);
         if weeks == 1 && zero[0] > 0 {
-            let lead: i64 = stretches.iter().take_while(|s| s.state != State::Zero).map(|s| s.minutes).sum();
+            let lead: i64 =
+                stretches.iter().take_while(|s| s.state != AllowanceState::Zero).map(|s| s.minutes).sum();
             longest_open = longest_open.max(lead + open[0].1);
         }
         let only = |state| stretches.iter().all(|s| s.state == state);
@@ -281,8 +288,8 @@ impl<'a> Calendar<'a> {
             zero_minutes: most(&zero),
             unlimited_minutes: most(&unlimited),
             longest_open,
-            permanently_zero: only(State::Zero),
-            permanently_unlimited: only(State::Unlimited),
+            permanently_zero: only(AllowanceState::Zero),
+            permanently_unlimited: only(AllowanceState::Unlimited),
         }
     }
 
@@ -292,15 +299,15 @@ impl<'a> Calendar<'a> {
     #[must_use]
     pub fn always_active(&self, index: usize) -> bool {
         let scheduled = self.budgets.get(index).is_some_and(|b| b.schedule.is_some());
-        scheduled && !self.frozen && self.segments.iter().all(|s| s.1 >> index & 1 == 1)
+        scheduled && !self.never_allows && self.segments.iter().all(|s| s.1 >> index & 1 == 1)
     }
 
     /// Whether dropping just this budget would change no allowance at any minute for any reason
     /// and any pool of 1 to 1000 nodes. `false` in a frozen pool and for the only budget.
     #[must_use]
     pub fn is_removable(&self, index: usize) -> bool {
-        let usable = !self.frozen && self.budgets.len() > 1 && index < self.budgets.len();
-        usable && self.redundant(index, u128::MAX, &self.distinct())
+        let usable = !self.never_allows && self.budgets.len() > 1 && index < self.budgets.len();
+        usable && self.is_redundant(index, u128::MAX, &self.distinct())
     }
 
     /// The budgets that can be dropped **together** without any change (see
@@ -308,17 +315,17 @@ impl<'a> Calendar<'a> {
     #[must_use]
     pub fn shadowed(&self) -> Vec<(usize, ShadowKind)> {
         let mut out = Vec::new();
-        if self.frozen || self.budgets.len() < 2 {
+        if self.never_allows || self.budgets.len() < 2 {
             return out;
         }
         let distinct = self.distinct();
         let mut kept = u128::MAX;
         for (index, budget) in self.budgets.iter().enumerate().rev() {
-            if !self.redundant(index, kept, &distinct) {
+            if !self.is_redundant(index, kept, &distinct) {
                 continue;
             }
             kept &= !(1 << index);
-            let idle = Reason::ALL.iter().all(|r| !budget.applies_to(*r))
+            let idle = DisruptionReason::ALL.iter().all(|r| !budget.applies_to(*r))
                 || distinct.iter().all(|m| m >> index & 1 == 0);
             let twin = self.budgets[..index].iter().position(|b| b == budget);
             let kind = match twin {
@@ -334,11 +341,11 @@ impl<'a> Calendar<'a> {
 
     /// The week as rows Monday to Sunday and columns 00 to 23 UTC.
     #[must_use]
-    pub fn grid(&self, reason: Reason) -> [[Cell; 24]; 7] {
+    pub fn grid(&self, reason: DisruptionReason) -> [[Cell; 24]; 7] {
         // Minutes of zero, limited, unlimited per hour of the week, over all weeks.
         let mut sums = [[0_i64; 3]; 168];
-        for stretch in self.stretches(reason) {
-            for (hour, _, minutes) in cut(stretch, 60) {
+        for stretch in self.intervals(reason) {
+            for (hour, _, minutes) in split_at_multiples(stretch, 60) {
                 sums[hour % 168][stretch.state as usize] += minutes;
             }
         }
@@ -353,7 +360,7 @@ impl<'a> Calendar<'a> {
     }
 
     /// The budgets that apply to a reason, and those of them that allow nothing.
-    fn masks(&self, reason: Reason) -> (u128, u128) {
+    fn masks(&self, reason: DisruptionReason) -> (u128, u128) {
         let (mut applies, mut zero) = (0, 0);
         for (index, budget) in self.budgets.iter().enumerate() {
             if budget.applies_to(reason) {
@@ -372,16 +379,16 @@ impl<'a> Calendar<'a> {
     }
 
     /// Whether, wherever `index` is active, the others in `kept` are as strict.
-    fn redundant(&self, index: usize, kept: u128, distinct: &[u128]) -> bool {
+    fn is_redundant(&self, index: usize, kept: u128, distinct: &[u128]) -> bool {
         let own = &self.budgets[index];
-        let concerned = Reason::ALL.into_iter().filter(|r| own.applies_to(*r));
+        let concerned = DisruptionReason::ALL.into_iter().filter(|r| own.applies_to(*r));
         let masks: Vec<u128> = concerned.map(|r| self.masks(r).0).collect();
         distinct.iter().filter(|m| *m >> index & 1 == 1).all(|active| {
             masks.iter().all(|m| {
                 let others = active & m & kept & !(1 << index);
                 let budgets = self.budgets.iter().enumerate();
                 let budgets = budgets.filter(|(i, _)| others >> i & 1 == 1);
-                covered(own.nodes, budgets.map(|(_, b)| b.nodes))
+                is_covered(own.nodes, budgets.map(|(_, b)| b.nodes))
             })
         })
     }
@@ -389,7 +396,7 @@ impl<'a> Calendar<'a> {
 
 /// Whether the least of `others` is at most `own` for every pool of 1 to 1000 nodes. Among
 /// percentages and among counts only the smallest matters, and both only grow with the pool.
-pub(super) fn covered(own: Nodes, others: impl Iterator<Item = Nodes>) -> bool {
+pub(super) fn is_covered(own: Nodes, others: impl Iterator<Item = Nodes>) -> bool {
     let (mut percent, mut count) = (None::<u32>, u32::MAX);
     for other in others {
         match other {
@@ -426,7 +433,7 @@ fn day_pattern(schedule: &Schedule, duration: i64) -> Vec<(i64, i64)> {
 }
 
 /// Cuts a stretch at multiples of `size`: (index of the slot, start, minutes).
-fn cut(stretch: Stretch, size: i64) -> impl Iterator<Item = (usize, i64, i64)> {
+fn split_at_multiples(stretch: Interval, size: i64) -> impl Iterator<Item = (usize, i64, i64)> {
     let end = stretch.start + stretch.minutes;
     let mut at = stretch.start;
     std::iter::from_fn(move || {

@@ -14,13 +14,14 @@ mod tests;
 mod week;
 
 pub use calendar::{
-    Allowance, Calendar, Cell, Coverage, MAX_BUDGETS, REFERENCE_MONDAY, ShadowKind, State, Stretch, WEEK,
+    Allowance, AllowanceState, Calendar, Cell, Coverage, Interval, MAX_BUDGETS, REFERENCE_MONDAY, ShadowKind,
+    WEEK,
 };
 pub use week::{DAYS, Week};
 
 /// A disruption reason that budgets gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Reason {
+pub enum DisruptionReason {
     /// Consolidation of nodes that are not empty.
     Underutilized,
     /// Consolidation of empty nodes.
@@ -29,7 +30,7 @@ pub enum Reason {
     Drifted,
 }
 
-impl Reason {
+impl DisruptionReason {
     /// All three reasons.
     pub const ALL: [Self; 3] = [Self::Underutilized, Self::Empty, Self::Drifted];
 
@@ -50,7 +51,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for DisruptionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -120,13 +121,13 @@ pub struct Budget {
     /// Length of each window in seconds (the CRD asks for it together with `schedule`).
     pub duration: Option<u64>,
     /// `None`: every reason. An empty list: no reason, the budget never applies.
-    pub reasons: Option<Vec<Reason>>,
+    pub reasons: Option<Vec<DisruptionReason>>,
 }
 
 impl Budget {
     /// A budget without schedule for every reason.
     #[must_use]
-    pub fn plain(nodes: Nodes) -> Self {
+    pub fn unconditional(nodes: Nodes) -> Self {
         Self { nodes, schedule: None, duration: None, reasons: None }
     }
 
@@ -134,12 +135,12 @@ impl Budget {
     /// stays empty and means no limit.
     #[must_use]
     pub fn default_list() -> Vec<Self> {
-        vec![Self::plain(Nodes::Percent(10))]
+        vec![Self::unconditional(Nodes::Percent(10))]
     }
 
     /// Whether the budget concerns the reason.
     #[must_use]
-    pub fn applies_to(&self, reason: Reason) -> bool {
+    pub fn applies_to(&self, reason: DisruptionReason) -> bool {
         self.reasons.as_ref().is_none_or(|r| r.contains(&reason))
     }
 

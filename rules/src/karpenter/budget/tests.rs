@@ -1,18 +1,18 @@
 use super::*;
-use Reason::{Drifted, Empty, Underutilized};
+use DisruptionReason::{Drifted, Empty, Underutilized};
 
-fn budget(nodes: &str, schedule: Option<&str>, hours: f64, reasons: Option<&[Reason]>) -> Budget {
+fn budget(nodes: &str, schedule: Option<&str>, hours: f64, reasons: Option<&[DisruptionReason]>) -> Budget {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     Budget {
         nodes: Nodes::parse(nodes).unwrap(),
         schedule: schedule.map(Schedule::parse),
         duration: schedule.map(|_| (hours * 3600.0) as u64),
-        reasons: reasons.map(<[Reason]>::to_vec),
+        reasons: reasons.map(<[DisruptionReason]>::to_vec),
     }
 }
 
 fn plain(nodes: &str) -> Budget {
-    Budget::plain(Nodes::parse(nodes).unwrap())
+    Budget::unconditional(Nodes::parse(nodes).unwrap())
 }
 
 fn timed(nodes: &str, schedule: &str, hours: f64) -> Budget {
@@ -23,8 +23,8 @@ fn timed(nodes: &str, schedule: &str, hours: f64) -> Budget {
 fn check_against_direct_rule(budgets: &[Budget]) {
     let calendar = Calendar::new(budgets);
     let (start, length) = calendar.span();
-    for reason in Reason::ALL {
-        let stretches = calendar.stretches(reason);
+    for reason in DisruptionReason::ALL {
+        let stretches = calendar.intervals(reason);
         assert_eq!(stretches.iter().map(|s| s.minutes).sum::<i64>(), length);
         for s in &stretches {
             for offset in [0, 1, s.minutes / 3, s.minutes / 2, s.minutes - 1] {
@@ -32,9 +32,9 @@ fn check_against_direct_rule(budgets: &[Budget]) {
                     continue;
                 }
                 let state = match calendar.allowance_at(reason, start + s.start + offset, 50) {
-                    Allowance::Nodes(0) => State::Zero,
-                    Allowance::Nodes(_) => State::Limited,
-                    Allowance::Unlimited => State::Unlimited,
+                    Allowance::Nodes(0) => AllowanceState::Zero,
+                    Allowance::Nodes(_) => AllowanceState::Limited,
+                    Allowance::Unlimited => AllowanceState::Unlimited,
                 };
                 assert_eq!(state, s.state, "{budgets:?} {s:?} +{offset}");
             }
@@ -68,7 +68,7 @@ fn document_000_share_and_weekday_zero() {
     let budgets = [plain("20%"), timed("0", "0 9 * * 1-5", 8.0)];
     let calendar = Calendar::new(&budgets);
     assert_eq!(calendar.span(), (REFERENCE_MONDAY, WEEK));
-    for reason in Reason::ALL {
+    for reason in DisruptionReason::ALL {
         let c = calendar.coverage(reason);
         assert_eq!((c.zero_minutes, c.unlimited_minutes), (5 * 480, 0));
         // Friday 17:00 to Monday 09:00.
@@ -106,7 +106,7 @@ fn document_002_gpu_training_protected() {
     let calendar = Calendar::new(&budgets);
     assert_eq!(calendar.shadowed(), [(2, ShadowKind::Shadowed)]);
     assert!(calendar.is_removable(2) && !calendar.is_removable(1) && !calendar.is_removable(0));
-    for reason in Reason::ALL {
+    for reason in DisruptionReason::ALL {
         let c = calendar.coverage(reason);
         assert_eq!((c.zero_minutes, c.longest_open, c.unlimited_minutes), (7 * 23 * 60, 60, 0));
     }
@@ -116,7 +116,7 @@ fn document_002_gpu_training_protected() {
 #[test]
 fn plain_lists() {
     let zero = [plain("0")];
-    assert!(Reason::ALL.iter().all(|r| Calendar::new(&zero).coverage(*r).permanently_zero));
+    assert!(DisruptionReason::ALL.iter().all(|r| Calendar::new(&zero).coverage(*r).permanently_zero));
     assert_eq!(Calendar::new(&zero).coverage(Empty).longest_open, 0);
     let none = Calendar::new(&[]);
     let c = none.coverage(Empty);
@@ -145,8 +145,8 @@ fn only_scheduled_means_unlimited_outside() {
 fn unparsable_freezes_every_reason() {
     let budgets = [plain("10%"), budget("1", Some("0 9 * * 7"), 1.0, Some(&[Empty]))];
     let calendar = Calendar::new(&budgets);
-    assert!(calendar.is_frozen() && calendar.shadowed().is_empty() && !calendar.is_removable(0));
-    assert!(Reason::ALL.iter().all(|r| calendar.coverage(*r).permanently_zero));
+    assert!(calendar.never_allows() && calendar.shadowed().is_empty() && !calendar.is_removable(0));
+    assert!(DisruptionReason::ALL.iter().all(|r| calendar.coverage(*r).permanently_zero));
     assert_eq!(calendar.allowance_at(Drifted, 0, 100), Allowance::Nodes(0));
     assert_eq!(calendar.grid(Drifted), [[Cell::Closed; 24]; 7]);
 }
@@ -233,13 +233,13 @@ fn covered_matches_brute_force() {
         for a in &pool {
             for b in &pool {
                 let brute = (1..=1000).all(|n| a.value(n).min(b.value(n)) <= own.value(n));
-                let fast = calendar::covered(*own, [*a, *b].into_iter());
+                let fast = calendar::is_covered(*own, [*a, *b].into_iter());
                 assert_eq!(fast, brute, "{own} by {a} and {b}");
             }
         }
     }
-    assert!(!calendar::covered(Nodes::Count(5), std::iter::empty()));
-    assert!(!calendar::covered(Nodes::Count(2_147_483_647), std::iter::empty()));
+    assert!(!calendar::is_covered(Nodes::Count(5), std::iter::empty()));
+    assert!(!calendar::is_covered(Nodes::Count(2_147_483_647), std::iter::empty()));
 }
 
 #[test]

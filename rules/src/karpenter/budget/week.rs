@@ -1,6 +1,6 @@
 //! A week of budgets as people look at it: days down, hours across.
 
-use super::{Calendar, Cell, Reason};
+use super::{Calendar, Cell, DisruptionReason};
 use crate::facts::timezone::Zone;
 
 /// The days as rows are named, Monday first, as in [`Calendar::grid`].
@@ -10,7 +10,7 @@ pub const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Week {
     /// The reasons for which it holds.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<DisruptionReason>,
     /// By day, Monday first, and by hour, in UTC.
     pub hours: [[Cell; 24]; 7],
     /// The zone that people think in.
@@ -50,11 +50,11 @@ impl Cell {
 impl Week {
     /// The week of a reason, and of those others for which it is the same.
     #[must_use]
-    pub fn of(calendar: &Calendar<'_>, reason: Reason, zone: Option<Zone>) -> Week {
+    pub fn of(calendar: &Calendar<'_>, reason: DisruptionReason, zone: Option<Zone>) -> Week {
         let hours = calendar.grid(reason);
-        let same = |r: &Reason| *r == reason || calendar.grid(*r) == hours;
+        let same = |r: &DisruptionReason| *r == reason || calendar.grid(*r) == hours;
         Week {
-            reasons: Reason::ALL.into_iter().filter(same).collect(),
+            reasons: DisruptionReason::ALL.into_iter().filter(same).collect(),
             hours,
             zone: zone.filter(|zone| !zone.is_utc()),
         }
@@ -62,8 +62,8 @@ impl Week {
 
     /// For whom it holds: `all reasons`, or their names.
     #[must_use]
-    pub fn whom(&self) -> String {
-        if self.reasons.len() == Reason::ALL.len() {
+    pub fn reason_names(&self) -> String {
+        if self.reasons.len() == DisruptionReason::ALL.len() {
             return "all reasons".to_owned();
         }
         let names: Vec<&str> = self.reasons.iter().map(|r| r.name()).collect();
@@ -92,7 +92,7 @@ impl Week {
                 0 => String::new(),
                 minutes => format!(":{minutes:02}"),
             };
-            let name = format!("{}{}", zone.place(), minutes(zone.standard));
+            let name = format!("{}{}", zone.city(), minutes(zone.standard));
             out.push((hours(zone.standard), name));
             if let Some(summer) = zone.summer {
                 out.push((hours(summer), format!("in summer{}", minutes(summer))));
@@ -123,9 +123,9 @@ impl Week {
     pub fn lines(&self) -> Vec<String> {
         if self.is_uniform() {
             let what = self.hours[0][0].meaning();
-            return vec![format!("{what} in every hour ({})", self.whom())];
+            return vec![format!("{what} in every hour ({})", self.reason_names())];
         }
-        let mut out = vec![format!("{}   {}", self.legend(), self.whom())];
+        let mut out = vec![format!("{}   {}", self.legend(), self.reason_names())];
         for (hours, name) in self.clocks() {
             out.push(format!("     {hours:<47}  {name}"));
         }
@@ -157,10 +157,10 @@ mod tests {
     use super::Week;
     use crate::facts::cron::Schedule;
     use crate::facts::timezone::Zone;
-    use crate::karpenter::budget::{Budget, Calendar, Nodes, Reason};
+    use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Nodes};
 
     fn drawn(budgets: &[Budget], zone: &str) -> String {
-        let week = Week::of(&Calendar::new(budgets), Reason::Drifted, Zone::find(zone));
+        let week = Week::of(&Calendar::new(budgets), DisruptionReason::Drifted, Zone::find(zone));
         week.lines().join("\n")
     }
 
@@ -168,7 +168,7 @@ mod tests {
         Budget {
             schedule: Some(Schedule::parse(schedule)),
             duration: Some(hours * 3600),
-            ..Budget::plain(nodes)
+            ..Budget::unconditional(nodes)
         }
     }
 
@@ -192,7 +192,7 @@ Sun  ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! !"
 
     #[test]
     fn what_never_changes_is_one_line() {
-        let budgets = [Budget::plain(Nodes::Count(0))];
+        let budgets = [Budget::unconditional(Nodes::Count(0))];
         let text = drawn(&budgets, "Asia/Seoul");
         assert_eq!(text, "blocked in every hour (all reasons)");
     }
@@ -200,7 +200,10 @@ Sun  ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! !"
     #[test]
     fn clocks_say_what_day_it_is() {
         let budgets = [
-            Budget { reasons: Some(vec![Reason::Drifted]), ..Budget::plain(Nodes::Percent(10)) },
+            Budget {
+                reasons: Some(vec![DisruptionReason::Drifted]),
+                ..Budget::unconditional(Nodes::Percent(10))
+            },
             window(Nodes::Count(0), "0 0 * * *", 6),
         ];
         let lines = |zone: &str| {

@@ -11,7 +11,7 @@ use crate::platform::Version;
 
 /// Where a key stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum KeyLocation {
     /// `spec.template.metadata.labels` of a NodePool.
     TemplateLabel,
     /// `spec.template.spec.requirements` of a NodePool.
@@ -26,7 +26,7 @@ pub(crate) enum Place {
 
 /// Why a key is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum KeyRejectionReason {
     /// The domain is Karpenter's own, and the key none of those that may be asked for.
     Domain(&'static str),
     /// `karpenter.sh/nodepool`, which every node gets by itself.
@@ -47,15 +47,15 @@ pub(crate) enum Reason {
 
 /// A key that is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct KeyRejection {
     /// Why.
-    pub reason: Reason,
+    pub reason: KeyRejectionReason,
     /// Who says so.
-    pub by: Authority,
+    pub authority: Authority,
 }
 
 /// The keys under `karpenter.k8s.aws/` that came after 1.0, with the version that brought them.
-const SINCE: [(&str, Version); 9] = [
+const ADDED_IN: [(&str, Version); 9] = [
     ("capacity-reservation-id", Version::new(1, 3)),
     ("capacity-reservation-interruptible", Version::new(1, 10)),
     ("capacity-reservation-type", Version::new(1, 6)),
@@ -68,7 +68,7 @@ const SINCE: [(&str, Version); 9] = [
 ];
 
 /// The keys of Kubernetes' own domains that were taken before 1.9.
-const KUBERNETES: [&str; 11] = [
+const KUBERNETES_KEYS: [&str; 11] = [
     "beta.kubernetes.io/arch",
     "beta.kubernetes.io/instance-type",
     "beta.kubernetes.io/os",
@@ -82,111 +82,126 @@ const KUBERNETES: [&str; 11] = [
     "topology.kubernetes.io/zone",
 ];
 
-const AWS: &str = "karpenter.k8s.aws";
+const AWS_DOMAIN: &str = "karpenter.k8s.aws";
 
 /// Whether a type can run Nitro Enclaves; the catalogue knows nothing of it yet.
-const SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
-const SANDBOX_SINCE: Version = Version::new(1, 15);
-const CORE: &str = "karpenter.sh";
+const NITRO_SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
+const NITRO_SANDBOX_SINCE: Version = Version::new(1, 15);
+const CORE_DOMAIN: &str = "karpenter.sh";
 
 /// Why a key is not taken at a place; `None` where it is. `aws` says whether the CRDs are those
 /// of the AWS chart: other providers know nothing of its domain.
-pub(crate) fn refusal(key: &str, place: Place, version: Version, aws: bool) -> Option<Refusal> {
-    if key == SANDBOX && version >= SANDBOX_SINCE {
+pub(crate) fn rejection(key: &str, place: KeyLocation, version: Version, aws: bool) -> Option<KeyRejection> {
+    if key == NITRO_SANDBOX && version >= NITRO_SANDBOX_SINCE {
         return None;
     }
     let reason = match place {
-        Place::Pod => None,
-        _ => by_server(key, place, version, aws),
+        KeyLocation::Pod => None,
+        _ => server_rejection(key, place, version, aws),
     };
     if let Some(reason) = reason {
         let by = Authority::ApiServer;
-        return Some(Refusal { reason, by });
+        return Some(KeyRejection { reason, authority: by });
     }
     // Nobody validates what a person writes into a NodeClaim.
     let reason = match place {
-        Place::Claim => None,
-        _ => by_controller(key, place, version, aws),
+        KeyLocation::Claim => None,
+        _ => controller_rejection(key, place, version, aws),
     };
     let by = Authority::Karpenter;
-    reason.map(|reason| Refusal { reason, by })
+    reason.map(|reason| KeyRejection { reason, authority: by })
 }
 
 /// What the CRD's expressions turn down. They compare the end of the text before the slash.
-fn by_server(key: &str, place: Place, version: Version, aws: bool) -> Option<Reason> {
+fn server_rejection(
+    key: &str,
+    place: KeyLocation,
+    version: Version,
+    aws: bool,
+) -> Option<KeyRejectionReason> {
     let domain = key.split('/').next().unwrap_or(key);
     if key == "kubernetes.io/hostname" {
-        return Some(Reason::Hostname);
+        return Some(KeyRejectionReason::Hostname);
     }
     if key == "karpenter.sh/nodepool" {
-        let taken = matches!(place, Place::Claim | Place::Overlay);
-        return (!taken).then_some(Reason::NodePool);
+        let taken = matches!(place, KeyLocation::Claim | KeyLocation::Overlay);
+        return (!taken).then_some(KeyRejectionReason::NodePool);
     }
-    if domain.ends_with(CORE) && key != "karpenter.sh/capacity-type" {
-        return Some(Reason::Domain(CORE));
+    if domain.ends_with(CORE_DOMAIN) && key != "karpenter.sh/capacity-type" {
+        return Some(KeyRejectionReason::Domain(CORE_DOMAIN));
     }
-    if aws && domain.ends_with(AWS) {
-        return aws_key(key, place, version);
+    if aws && domain.ends_with(AWS_DOMAIN) {
+        return aws_rejection(key, place, version);
     }
-    if version < Version::new(1, 9) && kubernetes_domain(domain) && !KUBERNETES.contains(&key) {
-        return Some(Reason::Kubernetes);
+    if version < Version::new(1, 9)
+        && is_reserved_kubernetes_domain(domain)
+        && !KUBERNETES_KEYS.contains(&key)
+    {
+        return Some(KeyRejectionReason::Kubernetes);
     }
     None
 }
 
-fn aws_key(key: &str, place: Place, version: Version) -> Option<Reason> {
-    if key == SANDBOX {
-        return Some(Reason::Since(SANDBOX_SINCE));
+fn aws_rejection(key: &str, place: KeyLocation, version: Version) -> Option<KeyRejectionReason> {
+    if key == NITRO_SANDBOX {
+        return Some(KeyRejectionReason::Since(NITRO_SANDBOX_SINCE));
     }
-    let name = key.strip_prefix(AWS).and_then(|rest| rest.strip_prefix('/'));
+    let name = key.strip_prefix(AWS_DOMAIN).and_then(|rest| rest.strip_prefix('/'));
     let Some(name) = name.filter(|n| WELL_KNOWN_AWS.contains(n) || *n == "ec2nodeclass") else {
-        return Some(Reason::Domain(AWS));
+        return Some(KeyRejectionReason::Domain(AWS_DOMAIN));
     };
-    if place == Place::Overlay {
+    if place == KeyLocation::Overlay {
         let kept = !name.starts_with("capacity-reservation-")
             && !name.starts_with("placement-group-")
             && name != "instance-tenancy";
-        return (!kept).then_some(Reason::NotInOverlay);
+        return (!kept).then_some(KeyRejectionReason::NotInOverlay);
     }
-    let since = SINCE.iter().find(|(key, _)| *key == name)?.1;
-    (version < since).then_some(Reason::Since(since))
+    let since = ADDED_IN.iter().find(|(key, _)| *key == name)?.1;
+    (version < since).then_some(KeyRejectionReason::Since(since))
 }
 
 /// Whether a domain was reserved for Kubernetes before 1.9.
-fn kubernetes_domain(domain: &str) -> bool {
+fn is_reserved_kubernetes_domain(domain: &str) -> bool {
     let free = ["node.kubernetes.io", "node-restriction.kubernetes.io", "kops.k8s.io"];
     (domain.ends_with("kubernetes.io") || domain.ends_with("k8s.io"))
         && !free.iter().any(|end| domain.ends_with(end))
 }
 
 /// What the controller turns down beyond the CRD.
-fn by_controller(key: &str, place: Place, version: Version, aws: bool) -> Option<Reason> {
+fn controller_rejection(
+    key: &str,
+    place: KeyLocation,
+    version: Version,
+    aws: bool,
+) -> Option<KeyRejectionReason> {
     let normal = normalise(key);
     // Of pods the API server says so itself.
-    if place != Place::Pod && !is_qualified_name(key) {
-        return Some(Reason::Malformed);
+    if place != KeyLocation::Pod && !is_qualified_name(key) {
+        return Some(KeyRejectionReason::Malformed);
     }
     if normal == "karpenter.sh/nodepool" || !is_restricted(normal) {
         return None;
     }
     let domain = key.split('/').next().unwrap_or(key);
-    let of_aws = domain == AWS || domain.ends_with(".karpenter.k8s.aws");
+    let of_aws = domain == AWS_DOMAIN || domain.ends_with(".karpenter.k8s.aws");
     match normal {
-        "kubernetes.io/hostname" => Some(Reason::Hostname),
-        "karpenter.k8s.aws/ec2nodeclass" => Some(Reason::NodeClass),
+        "kubernetes.io/hostname" => Some(KeyRejectionReason::Hostname),
+        "karpenter.k8s.aws/ec2nodeclass" => Some(KeyRejectionReason::NodeClass),
         // A pod may come before the version that knows its label.
-        _ if of_aws && !aws && place != Place::Pod => None,
-        _ if of_aws => {
-            Some(aws_key(key, place, version).filter(|_| place != Place::Pod).unwrap_or(Reason::Domain(AWS)))
-        }
-        _ => Some(Reason::Domain(CORE)),
+        _ if of_aws && !aws && place != KeyLocation::Pod => None,
+        _ if of_aws => Some(
+            aws_rejection(key, place, version)
+                .filter(|_| place != KeyLocation::Pod)
+                .unwrap_or(KeyRejectionReason::Domain(AWS_DOMAIN)),
+        ),
+        _ => Some(KeyRejectionReason::Domain(CORE_DOMAIN)),
     }
 }
 
 /// The key that is probably meant: an instance label of the right domain, near enough to be a slip.
-pub(crate) fn meant(key: &str) -> Option<String> {
+pub(crate) fn suggest_key(key: &str) -> Option<String> {
     let (domain, name) = key.split_once('/')?;
-    if !domain.ends_with(AWS) && !domain.ends_with(CORE) {
+    if !domain.ends_with(AWS_DOMAIN) && !domain.ends_with(CORE_DOMAIN) {
         return None;
     }
     if name == "capacity-type" {
@@ -195,7 +210,7 @@ pub(crate) fn meant(key: &str) -> Option<String> {
     if matches!(name, "instance-type" | "instance-types") {
         return Some("node.kubernetes.io/instance-type".to_owned());
     }
-    let known = |name: &str| WELL_KNOWN_AWS.contains(&name).then(|| format!("{AWS}/{name}"));
+    let known = |name: &str| WELL_KNOWN_AWS.contains(&name).then(|| format!("{AWS_DOMAIN}/{name}"));
     let exact = known(name).or_else(|| known(name.strip_suffix('s')?));
     // Short names are near to each other: `instance-gpu` is no slip for `instance-cpu`.
     let rest = name.strip_prefix("instance-").unwrap_or(name);
@@ -209,7 +224,7 @@ pub(crate) fn meant(key: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{AWS, CORE, Place, Reason, meant, refusal};
+    use super::{AWS_DOMAIN, CORE_DOMAIN, KeyLocation, KeyRejectionReason, rejection, suggest_key};
     use crate::lint::rule::Authority;
     use crate::lint::rule::Authority::{ApiServer, Karpenter};
     use crate::platform::Version;
@@ -218,7 +233,13 @@ mod tests {
 
     #[test]
     fn keys_are_taken_by_place() {
-        let all = [Place::TemplateLabel, Place::Pool, Place::Claim, Place::Overlay, Place::Pod];
+        let all = [
+            KeyLocation::TemplateLabel,
+            KeyLocation::Pool,
+            KeyLocation::Claim,
+            KeyLocation::Overlay,
+            KeyLocation::Pod,
+        ];
         // One letter a place in that order: `.` taken, `s` the server, `k` Karpenter.
         for (key, by) in [
             ("karpenter.sh/capacity-type", "....."),
@@ -247,9 +268,9 @@ mod tests {
         ] {
             let found: String = all
                 .iter()
-                .map(|place| match refusal(key, *place, NOW, true) {
+                .map(|place| match rejection(key, *place, NOW, true) {
                     None => '.',
-                    Some(r) if r.by == ApiServer => 's',
+                    Some(r) if r.authority == ApiServer => 's',
                     Some(_) => 'k',
                 })
                 .collect();
@@ -260,25 +281,26 @@ mod tests {
     #[test]
     fn versions_and_providers_decide() {
         let at = |key: &str, minor: u32| {
-            refusal(key, Place::Pool, Version::new(1, minor), true).map(|r| (r.reason, r.by))
+            rejection(key, KeyLocation::Pool, Version::new(1, minor), true).map(|r| (r.reason, r.authority))
         };
-        let since = |minor| Some((Reason::Since(Version::new(1, minor)), ApiServer));
+        let since = |minor| Some((KeyRejectionReason::Since(Version::new(1, minor)), ApiServer));
         assert_eq!(at("karpenter.k8s.aws/instance-tenancy", 8), since(9));
         assert_eq!(at("karpenter.k8s.aws/instance-tenancy", 9), None);
         assert_eq!(at("karpenter.k8s.aws/placement-group-id", 10), since(11));
-        let kubernetes: Option<(Reason, Authority)> = Some((Reason::Kubernetes, ApiServer));
+        let kubernetes: Option<(KeyRejectionReason, Authority)> =
+            Some((KeyRejectionReason::Kubernetes, ApiServer));
         assert_eq!(at("node-role.kubernetes.io/gpu", 8), kubernetes);
         assert_eq!(at("app.k8s.io/x", 8), kubernetes);
         assert_eq!(at("node.kubernetes.io/lifecycle", 8), None);
         assert_eq!(at("kops.k8s.io/instancegroup", 8), None);
         assert_eq!(at("node-role.kubernetes.io/gpu", 9), None);
-        let foreign = |key| refusal(key, Place::Pool, NOW, false).map(|r| r.reason);
+        let foreign = |key| rejection(key, KeyLocation::Pool, NOW, false).map(|r| r.reason);
         assert_eq!(foreign("karpenter.k8s.aws/x"), None);
-        assert_eq!(foreign("karpenter.sh/x"), Some(Reason::Domain(CORE)));
+        assert_eq!(foreign("karpenter.sh/x"), Some(KeyRejectionReason::Domain(CORE_DOMAIN)));
         let long = format!("example.com/{}", "x".repeat(64));
-        let found = refusal(&long, Place::Pool, NOW, true).map(|r| (r.reason, r.by));
-        assert_eq!(found, Some((Reason::Malformed, Karpenter)));
-        assert_eq!(AWS, "karpenter.k8s.aws");
+        let found = rejection(&long, KeyLocation::Pool, NOW, true).map(|r| (r.reason, r.authority));
+        assert_eq!(found, Some((KeyRejectionReason::Malformed, Karpenter)));
+        assert_eq!(AWS_DOMAIN, "karpenter.k8s.aws");
     }
 
     #[test]
@@ -288,9 +310,9 @@ mod tests {
             ("karpenter.sh/instance-family", "instance-family"),
             ("karpenter.k8s.aws/instance-gpu-counts", "instance-gpu-count"),
         ] {
-            assert_eq!(meant(key), Some(format!("{AWS}/{word}")), "{key}");
+            assert_eq!(suggest_key(key), Some(format!("{AWS_DOMAIN}/{word}")), "{key}");
         }
-        let capacity = meant("karpenter.k8s.aws/capacity-type");
+        let capacity = suggest_key("karpenter.k8s.aws/capacity-type");
         assert_eq!(capacity.as_deref(), Some("karpenter.sh/capacity-type"));
         for key in [
             "example.com/instance-family",
@@ -298,7 +320,7 @@ mod tests {
             "karpenter.k8s.aws/instance-pods",
             "karpenter.k8s.aws/ec2nodeclass",
         ] {
-            assert_eq!(meant(key), None, "{key}");
+            assert_eq!(suggest_key(key), None, "{key}");
         }
     }
 }

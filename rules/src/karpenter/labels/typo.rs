@@ -4,11 +4,11 @@
 use crate::catalog;
 use crate::facts::suggest::is_within;
 use crate::karpenter::requirement::{Operator, WELL_KNOWN_AWS};
-use crate::karpenter::requirement_list::{Item, Provider, is_comparison};
+use crate::karpenter::requirement_list::{Provider, RequirementItem, is_comparison};
 
 /// How sure it is that an instance label was meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sure {
+pub(crate) enum TypoConfidence {
     /// The domain is somebody's own, but the values are those of the instance label.
     Likely,
     /// Nobody has labels of that name under that domain.
@@ -28,47 +28,50 @@ const GENERAL: [(&str, &str); 8] = [
 ];
 
 /// The key that is meant by one that no node has, and how sure that is.
-pub(crate) fn meant(item: &Item<'_>, provider: Provider) -> Option<(String, Sure)> {
+pub(crate) fn intended_key(
+    item: &RequirementItem<'_>,
+    provider: Provider,
+) -> Option<(String, TypoConfidence)> {
     let key = item.key()?;
     let (domain, name) = key.split_once('/').unwrap_or(("", key));
     let aws = WELL_KNOWN_AWS.iter().map(|n| ("karpenter.k8s.aws", *n));
     let mut all = GENERAL.iter().copied().chain(aws);
     let (target, sure) = all.find_map(|(known_domain, known)| {
         let target = format!("{known_domain}/{known}");
-        let target = provider.spelling(&target).into_owned();
+        let target = provider.provider_key(&target).into_owned();
         let known_domain = target.split_once('/').map_or(known_domain, |(d, _)| d);
         let sure = compare(domain, name, known_domain, known)?;
         (key != target).then_some((target, sure))
     })?;
     // Under a domain of one's own, or none, the name alone says little.
-    let weak = sure == Sure::Likely;
-    if weak && !speaks_of_instances(item, &provider.label(&target)) {
+    let weak = sure == TypoConfidence::Likely;
+    if weak && !matches_instance_label(item, &provider.catalogue_key(&target)) {
         return None;
     }
-    Some((target, if domain.is_empty() { Sure::Certain } else { sure }))
+    Some((target, if domain.is_empty() { TypoConfidence::Certain } else { sure }))
 }
 
 /// Whether a key may stand for a known one.
-fn compare(domain: &str, name: &str, known_domain: &str, known: &str) -> Option<Sure> {
-    let same = letters(name) == letters(known);
+fn compare(domain: &str, name: &str, known_domain: &str, known: &str) -> Option<TypoConfidence> {
+    let same = normalized_letters(name) == normalized_letters(known);
     let slip = is_within(domain, known_domain, 3) && domain.len() >= 8;
     if same && (slip || is_official(domain)) {
-        return Some(Sure::Certain);
+        return Some(TypoConfidence::Certain);
     }
     // A zone or an architecture may be anything of one's own.
     if same && known.contains('-') {
-        return Some(Sure::Likely);
+        return Some(TypoConfidence::Likely);
     }
     let near = if known.contains('-') {
         name.len() >= 7 && is_within(name, known, 2)
     } else {
         name.strip_suffix('s') == Some(known)
     };
-    (near && domain == known_domain).then_some(Sure::Certain)
+    (near && domain == known_domain).then_some(TypoConfidence::Certain)
 }
 
 /// A name without what people write in different ways.
-fn letters(name: &str) -> String {
+fn normalized_letters(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_' | '.')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
@@ -81,7 +84,7 @@ fn is_official(domain: &str) -> bool {
 
 /// Whether a requirement has the values of an instance label, or compares numbers as only such a
 /// label allows.
-fn speaks_of_instances(item: &Item<'_>, label: &str) -> bool {
+fn matches_instance_label(item: &RequirementItem<'_>, label: &str) -> bool {
     match item.operator() {
         Some(operator) if is_comparison(operator) => true,
         Some(Operator::In | Operator::NotIn) => {
@@ -95,11 +98,11 @@ fn speaks_of_instances(item: &Item<'_>, label: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Sure, meant};
+    use super::{TypoConfidence, intended_key};
     use crate::karpenter::requirement_list::{Provider, RequirementList};
     use crate::object::Object;
 
-    fn of(key: &str, operator: &str, values: &[&str], group: &str) -> Option<(String, Sure)> {
+    fn of(key: &str, operator: &str, values: &[&str], group: &str) -> Option<(String, TypoConfidence)> {
         let pool = serde_json::json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"},
             "spec": {"template": {"spec": {
@@ -110,13 +113,13 @@ mod tests {
         let object = Object::from_json(&pool).expect("an object");
         let list = RequirementList::of(&object).expect("a list");
         let item = list.items().next().expect("an item");
-        meant(&item, Provider::of_object(&object))
+        intended_key(&item, Provider::of_object(&object))
     }
 
     #[test]
     fn slips_are_told_from_labels_of_ones_own() {
         let aws = "karpenter.k8s.aws";
-        let certain = |word: &str| Some((word.to_owned(), Sure::Certain));
+        let certain = |word: &str| Some((word.to_owned(), TypoConfidence::Certain));
         for (key, operator, values, word) in [
             (
                 "node.kubernetes.io/instance-family",
@@ -145,7 +148,7 @@ mod tests {
                 "example.com/instance-type",
                 "In",
                 &["p5.48xlarge"],
-                Some(("node.kubernetes.io/instance-type".to_owned(), Sure::Likely)),
+                Some(("node.kubernetes.io/instance-type".to_owned(), TypoConfidence::Likely)),
             ),
             // Labels of one's own.
             ("instance-type", "In", &["gpu"], None),

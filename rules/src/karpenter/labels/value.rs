@@ -9,7 +9,7 @@ use crate::facts::suggest::{is_within, nearest};
 pub(crate) const TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
 
 /// Labels of which new values come every year.
-const OPEN: [&str; 4] = [
+const OPEN_VALUE_KEYS: [&str; 4] = [
     "karpenter.k8s.aws/instance-family",
     "karpenter.k8s.aws/instance-generation",
     "karpenter.k8s.aws/instance-size",
@@ -17,7 +17,7 @@ const OPEN: [&str; 4] = [
 ];
 
 /// Labels whose values are words that seldom grow.
-const CLOSED: [&str; 10] = [
+const CLOSED_VALUE_KEYS: [&str; 10] = [
     "karpenter.k8s.aws/instance-accelerator-manufacturer",
     "karpenter.k8s.aws/instance-accelerator-name",
     "karpenter.k8s.aws/instance-capability-flex",
@@ -32,40 +32,40 @@ const CLOSED: [&str; 10] = [
 
 /// Whether the catalogue has every value of a label, or every value of its day.
 pub(crate) fn has_known_values(key: &str) -> bool {
-    is_open(key) || CLOSED.contains(&key)
+    has_open_values(key) || CLOSED_VALUE_KEYS.contains(&key)
 }
 
 /// Whether new values of a label come every year.
-pub(crate) fn is_open(key: &str) -> bool {
-    OPEN.contains(&key)
+pub(crate) fn has_open_values(key: &str) -> bool {
+    OPEN_VALUE_KEYS.contains(&key)
 }
 
 /// What an unknown value was meant to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meant {
+pub(crate) enum Suggestion {
     /// It can only be this: another case, or a processor's other name.
-    Certainly(&'static str),
+    Certain(&'static str),
     /// It differs from this by a slip of the hand.
-    Slip(&'static str),
+    Typo(&'static str),
     /// This is probably meant.
-    Perhaps(&'static str),
+    Likely(&'static str),
     /// Nothing is near.
-    Nothing,
+    None,
 }
 
 /// What a value that is none of the known ones was meant to be.
-pub(crate) fn meant(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Meant {
-    if let Some(word) = certain(text, key, known) {
-        return Meant::Certainly(word);
+pub(crate) fn suggest(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Suggestion {
+    if let Some(word) = exact(text, key, known) {
+        return Suggestion::Certain(word);
     }
     match guess(text, key, known) {
-        Some(word) if is_slip(text, word, key) => Meant::Slip(word),
-        Some(word) => Meant::Perhaps(word),
-        None => Meant::Nothing,
+        Some(word) if is_typo(text, word, key) => Suggestion::Typo(word),
+        Some(word) => Suggestion::Likely(word),
+        None => Suggestion::None,
     }
 }
 
-fn certain(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Option<&'static str> {
+fn exact(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Option<&'static str> {
     let lower = text.to_ascii_lowercase();
     let word = match (key, lower.as_str()) {
         ("kubernetes.io/arch", "x86_64" | "x86-64" | "x64") => "amd64",
@@ -93,7 +93,7 @@ fn guess(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Option<&'stat
 }
 
 /// Whether one text is at most two letters from the other, so that it is no newer name but a slip.
-fn is_slip(text: &str, near: &str, key: &str) -> bool {
+fn is_typo(text: &str, near: &str, key: &str) -> bool {
     // New families are a letter from old ones; sizes have no news.
     let family = |name: &str| name.split_once('.').map(|(family, _)| family.to_owned());
     if key == crate::catalog::INSTANCE_TYPE && family(text) != family(near) {
@@ -106,27 +106,27 @@ fn is_slip(text: &str, near: &str, key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Meant, has_known_values, meant};
+    use super::{Suggestion, has_known_values, suggest};
     use crate::catalog;
 
     #[test]
     fn other_spellings_are_told_from_slips_and_from_newer_names() {
         for (key, text, word) in [
-            ("kubernetes.io/arch", "x86_64", Meant::Certainly("amd64")),
-            ("kubernetes.io/arch", "s390x", Meant::Nothing),
-            ("kubernetes.io/arch", "arm", Meant::Perhaps("arm64")),
-            ("karpenter.k8s.aws/instance-gpu-name", "A10G", Meant::Certainly("a10g")),
-            ("karpenter.k8s.aws/instance-gpu-name", "nvidia-h100", Meant::Perhaps("h100")),
-            ("karpenter.k8s.aws/instance-category", "g5", Meant::Perhaps("g")),
-            ("node.kubernetes.io/instance-type", "m7i.lrage", Meant::Slip("m7i.large")),
-            ("node.kubernetes.io/instance-type", "p9x.48xlarge", Meant::Perhaps("c9g.48xlarge")),
-            ("node.kubernetes.io/instance-type", "ecs.g7.xlarge", Meant::Perhaps("c6g.xlarge")),
-            ("node.kubernetes.io/instance-type", "Standard_NC6s_v3", Meant::Nothing),
-            ("node.kubernetes.io/instance-type", "n1-standard-4", Meant::Nothing),
+            ("kubernetes.io/arch", "x86_64", Suggestion::Certain("amd64")),
+            ("kubernetes.io/arch", "s390x", Suggestion::None),
+            ("kubernetes.io/arch", "arm", Suggestion::Likely("arm64")),
+            ("karpenter.k8s.aws/instance-gpu-name", "A10G", Suggestion::Certain("a10g")),
+            ("karpenter.k8s.aws/instance-gpu-name", "nvidia-h100", Suggestion::Likely("h100")),
+            ("karpenter.k8s.aws/instance-category", "g5", Suggestion::Likely("g")),
+            ("node.kubernetes.io/instance-type", "m7i.lrage", Suggestion::Typo("m7i.large")),
+            ("node.kubernetes.io/instance-type", "p9x.48xlarge", Suggestion::Likely("c9g.48xlarge")),
+            ("node.kubernetes.io/instance-type", "ecs.g7.xlarge", Suggestion::Likely("c6g.xlarge")),
+            ("node.kubernetes.io/instance-type", "Standard_NC6s_v3", Suggestion::None),
+            ("node.kubernetes.io/instance-type", "n1-standard-4", Suggestion::None),
         ] {
             assert!(has_known_values(key), "{key}");
             let known = catalog::values(key).expect("the catalogue has it");
-            assert_eq!(meant(text, key, known), word, "{key} {text}");
+            assert_eq!(suggest(text, key, known), word, "{key} {text}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Reading manifests, with the API server's defaults, is the business of whoever fills these in.
 
 use super::super::requirement::Operator;
-use super::verdict::Doubt;
+use super::verdict::Uncertainty;
 
 /// One line of requirements or of a node affinity term.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,12 +144,12 @@ pub struct Kubelet {
     /// `systemReserved`, in thousandths.
     pub system_reserved: Vec<(String, i128)>,
     /// `evictionHard` by signal name.
-    pub eviction_hard: Vec<(String, Threshold)>,
+    pub eviction_hard: Vec<(String, EvictionThreshold)>,
 }
 
 /// An eviction threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Threshold {
+pub enum EvictionThreshold {
     /// A quantity in thousandths.
     Quantity(i128),
     /// A share of the capacity in thousandths of a percent: `5%` is 5000.
@@ -170,7 +170,7 @@ pub struct BlockDevice {
 }
 
 /// Named quantities in thousandths.
-pub type Amounts = std::collections::BTreeMap<String, i128>;
+pub type ResourceList = std::collections::BTreeMap<String, i128>;
 
 /// A pod, or the template of a DaemonSet, after the API server's defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -188,15 +188,15 @@ pub struct Pod {
     /// `spec.initContainers`.
     pub init_containers: Vec<Container>,
     /// `spec.resources.requests`, at the level of the pod.
-    pub requests: Amounts,
+    pub requests: ResourceList,
     /// `spec.overhead`.
-    pub overhead: Amounts,
+    pub overhead: ResourceList,
     /// Whether `spec.resourceClaims` has an entry.
     pub resource_claims: bool,
     /// Whether there is preferred pod affinity that an empty cluster does not satisfy.
     pub preferred_pod_affinity: bool,
     /// What else only the cluster knows and may keep the pod away (volumes, pod affinity, spread over custom keys).
-    pub doubts: Vec<Doubt>,
+    pub uncertainties: Vec<Uncertainty>,
 }
 
 /// A term of required node affinity, or the term of a preference.
@@ -223,9 +223,9 @@ pub struct Preference {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Container {
     /// `resources.requests`.
-    pub requests: Amounts,
+    pub requests: ResourceList,
     /// `resources.limits`, which stand in for missing requests.
-    pub limits: Amounts,
+    pub limits: ResourceList,
     /// `ports` that have a `hostPort`.
     pub host_ports: Vec<HostPort>,
     /// An init container with `restartPolicy: Always`.
@@ -254,7 +254,7 @@ pub struct DaemonSet {
 
 /// Settings of the Karpenter installation that change verdicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct SchedulerOptions {
     /// `VM_MEMORY_OVERHEAD_PERCENT` in millionths: 0.075 is 75,000.
     pub memory_overhead: u32,
     /// `RESERVED_ENIS`.
@@ -271,7 +271,7 @@ pub struct Settings {
     pub region: Option<String>,
 }
 
-impl Default for Settings {
+impl Default for SchedulerOptions {
     fn default() -> Self {
         Self {
             memory_overhead: 75_000,

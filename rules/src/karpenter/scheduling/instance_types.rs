@@ -7,14 +7,14 @@ use super::super::requirement::{
     Operator, Requirement, Requirements, is_restricted, is_well_known, normalise,
 };
 use super::resources::allocatable;
-use super::verdict::{Cause, Conflict, Doubt};
+use super::verdict::{Cause, Conflict, Uncertainty};
 use crate::catalog::{
     ARCH, CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, OS, REGION, TENANCY, TypeSet, ZONE, ZONE_ID, find,
     index, retired,
 };
 use crate::facts::names::{is_label_value, is_qualified_name};
 use crate::karpenter::scheduling::input::{
-    AmiFamily, Kubelet, NodeClass, Pool, RequirementSpec, Settings, Taint,
+    AmiFamily, Kubelet, NodeClass, Pool, RequirementSpec, SchedulerOptions, Taint,
 };
 
 /// What is left of the catalogue for a pool by its own requirements.
@@ -25,7 +25,7 @@ pub struct Admitted {
     /// What emptied the pool, if it is empty. Karpenter then leaves the pool out, though it stays Ready.
     pub conflict: Option<Conflict>,
     /// What the answer hangs on besides.
-    pub doubts: Vec<Doubt>,
+    pub uncertainties: Vec<Uncertainty>,
 }
 
 /// The types that a pool admits by its own requirements, labels and class, with default settings.
@@ -33,20 +33,24 @@ pub fn admitted_types(pool: &Pool) -> Admitted {
     admitted(pool, &pool_requirements(pool), &DEFAULT)
 }
 
-static DEFAULT: LazyLock<Settings> = LazyLock::new(Settings::default);
+static DEFAULT: LazyLock<SchedulerOptions> = LazyLock::new(SchedulerOptions::default);
 
 /// The types that requirements admit where nothing is known of the class, with default settings.
 pub fn admitted_without_class(requirements: &Requirements) -> Admitted {
-    narrowed(requirements, None, &DEFAULT)
+    admitted_for_class(requirements, None, &DEFAULT)
 }
 
 /// [`admitted_types`] with requirements that are already built, and settings.
-pub fn admitted(pool: &Pool, requirements: &Requirements, settings: &Settings) -> Admitted {
-    narrowed(requirements, pool.class.as_ref(), settings)
+pub fn admitted(pool: &Pool, requirements: &Requirements, settings: &SchedulerOptions) -> Admitted {
+    admitted_for_class(requirements, pool.class.as_ref(), settings)
 }
 
-fn narrowed(requirements: &Requirements, class: Option<&NodeClass>, settings: &Settings) -> Admitted {
-    let mut types = usable(class);
+fn admitted_for_class(
+    requirements: &Requirements,
+    class: Option<&NodeClass>,
+    settings: &SchedulerOptions,
+) -> Admitted {
+    let mut types = usable_by_class(class);
     let mut conflict = None;
     for (key, requirement) in requirements.iter() {
         let Some(matching) = matching(key, requirement, class, settings) else {
@@ -66,7 +70,7 @@ fn narrowed(requirements: &Requirements, class: Option<&NodeClass>, settings: &S
         conflict.cause = Cause::Class;
     }
     if !types.is_empty() {
-        let rest = types.without(&overdrawn(&types, class, settings));
+        let rest = types.without(&overcommitted(&types, class, settings));
         if rest.is_empty() {
             conflict = Some(Conflict {
                 key: INSTANCE_TYPE.to_owned(),
@@ -78,23 +82,23 @@ fn narrowed(requirements: &Requirements, class: Option<&NodeClass>, settings: &S
     }
     if conflict.is_none()
         && !settings.best_effort_min_values
-        && let Some((key, wanted, found)) = too_few_values(requirements, &types, class)
+        && let Some((key, wanted, found)) = unmet_min_values(requirements, &types, class)
     {
         let requirement = requirements.get(key).cloned().unwrap_or_default();
         conflict =
             Some(Conflict { key: key.to_owned(), requirement, cause: Cause::MinValues { wanted, found } });
     }
-    let doubts = new_types(requirements).into_iter().collect();
-    Admitted { types, conflict, doubts }
+    let doubts = uncatalogued_types(requirements).into_iter().collect();
+    Admitted { types, conflict, uncertainties: doubts }
 }
 
 /// The smallest set of the pool's keys that together leave no type, in the order of the keys; empty if types are left.
-pub fn smallest_conflict(pool: &Pool, settings: &Settings) -> Vec<String> {
+pub fn smallest_conflict(pool: &Pool, settings: &SchedulerOptions) -> Vec<String> {
     let class = pool.class.as_ref();
     let requirements = pool_requirements(pool);
     let sets: Vec<(&str, TypeSet)> =
         requirements.iter().filter_map(|(key, r)| Some((key, matching(key, r, class, settings)?))).collect();
-    let rest = |keys: &[usize]| keys.iter().fold(usable(class), |types, at| types.and(&sets[*at].1));
+    let rest = |keys: &[usize]| keys.iter().fold(usable_by_class(class), |types, at| types.and(&sets[*at].1));
     let everything: Vec<usize> = (0..sets.len()).collect();
     if !rest(&everything).is_empty() {
         return Vec::new();
@@ -156,7 +160,7 @@ pub fn matching(
     key: &str,
     requirement: &Requirement,
     class: Option<&NodeClass>,
-    settings: &Settings,
+    settings: &SchedulerOptions,
 ) -> Option<TypeSet> {
     let when = |holds: bool| Some(if holds { TypeSet::full() } else { TypeSet::EMPTY });
     let windows = class.is_some_and(|class| class.ami_family == AmiFamily::Windows);
@@ -185,11 +189,11 @@ pub fn matching(
         | "karpenter.k8s.aws/capacity-reservation-interruptible" => {
             when(reservations || requirement.allows_absence())
         }
-        _ => by_catalogue(key, requirement),
+        _ => matching_in_catalogue(key, requirement),
     }
 }
 
-fn by_catalogue(key: &str, requirement: &Requirement) -> Option<TypeSet> {
+fn matching_in_catalogue(key: &str, requirement: &Requirement) -> Option<TypeSet> {
     let index = index(key)?;
     let named = requirement.values.iter().filter_map(|value| index.with(value));
     let named = named.fold(TypeSet::EMPTY, |set, types| set.or(types));
@@ -210,11 +214,11 @@ fn capacity_types(reservations: bool) -> impl Iterator<Item = &'static str> {
 }
 
 /// The types that requirements leave of a set. Offerings included: on-demand and spot are assumed everywhere.
-pub(super) fn narrow(
+pub(super) fn filter_types(
     types: TypeSet,
     requirements: &Requirements,
     class: Option<&NodeClass>,
-    settings: &Settings,
+    settings: &SchedulerOptions,
 ) -> TypeSet {
     requirements
         .iter()
@@ -223,7 +227,7 @@ pub(super) fn narrow(
 }
 
 /// The types that nodes of a class can be, before any requirement.
-fn usable(class: Option<&NodeClass>) -> TypeSet {
+fn usable_by_class(class: Option<&NodeClass>) -> TypeSet {
     static A1: LazyLock<TypeSet> = LazyLock::new(|| TypeSet::matching(|instance| instance.family() == "a1"));
     static AMD64: LazyLock<TypeSet> =
         LazyLock::new(|| TypeSet::matching(|instance| instance.arch == "amd64"));
@@ -241,14 +245,19 @@ fn usable(class: Option<&NodeClass>) -> TypeSet {
     if class.connection_tracking { types.and(&NITRO) } else { types }
 }
 
-fn without_class(requirements: &Requirements, class: Option<&NodeClass>, settings: &Settings) -> TypeSet {
-    narrow(TypeSet::full(), requirements, class, settings)
+fn without_class(
+    requirements: &Requirements,
+    class: Option<&NodeClass>,
+    settings: &SchedulerOptions,
+) -> TypeSet {
+    filter_types(TypeSet::full(), requirements, class, settings)
 }
 
 /// The types of a set on which more is reserved than there is.
-fn overdrawn(types: &TypeSet, class: Option<&NodeClass>, settings: &Settings) -> TypeSet {
-    static PLAIN: LazyLock<TypeSet> = LazyLock::new(|| of(&TypeSet::full(), None, &Settings::default()));
-    fn of(types: &TypeSet, class: Option<&NodeClass>, settings: &Settings) -> TypeSet {
+fn overcommitted(types: &TypeSet, class: Option<&NodeClass>, settings: &SchedulerOptions) -> TypeSet {
+    static PLAIN: LazyLock<TypeSet> =
+        LazyLock::new(|| of(&TypeSet::full(), None, &SchedulerOptions::default()));
+    fn of(types: &TypeSet, class: Option<&NodeClass>, settings: &SchedulerOptions) -> TypeSet {
         types.iter().filter(|instance| allocatable(instance, class, settings).is_negative()).collect()
     }
     let plain = class.is_none_or(|class| {
@@ -265,7 +274,7 @@ fn overdrawn(types: &TypeSet, class: Option<&NodeClass>, settings: &Settings) ->
 
 /// The first key of which the types have fewer distinct values than `minValues` asks: key, wanted, found. All values
 /// of the types count, not only those that the requirements still allow.
-pub(super) fn too_few_values<'a>(
+pub(super) fn unmet_min_values<'a>(
     requirements: &'a Requirements,
     types: &TypeSet,
     class: Option<&NodeClass>,
@@ -286,7 +295,7 @@ pub(super) fn too_few_values<'a>(
 }
 
 /// Type or family names of which the catalogue knows none, if the requirements allow nothing else.
-pub(super) fn new_types(requirements: &Requirements) -> Option<Doubt> {
+pub(super) fn uncatalogued_types(requirements: &Requirements) -> Option<Uncertainty> {
     [INSTANCE_TYPE, INSTANCE_FAMILY].iter().find_map(|key| {
         let requirement =
             requirements.get(key).filter(|requirement| requirement.operator() == Operator::In)?;
@@ -295,7 +304,7 @@ pub(super) fn new_types(requirements: &Requirements) -> Option<Doubt> {
             _ => index(key).is_some_and(|index| index.with(name).is_some()),
         };
         (!requirement.values.iter().any(known))
-            .then(|| Doubt::NewTypes(requirement.values.iter().cloned().collect()))
+            .then(|| Uncertainty::NewTypes(requirement.values.iter().cloned().collect()))
     })
 }
 
@@ -305,7 +314,7 @@ pub(super) fn all_retired(types: &TypeSet) -> bool {
 }
 
 /// Why Karpenter's own validation turns a pool down, so that it never becomes Ready.
-pub fn invalid(pool: &Pool) -> Option<String> {
+pub fn validation_error(pool: &Pool) -> Option<String> {
     let keys = pool.requirements.iter().map(|spec| &spec.key).chain(pool.labels.iter().map(|(key, _)| key));
     for key in keys {
         if is_restricted(key) || normalise(key) == "karpenter.sh/nodepool" {
@@ -315,7 +324,7 @@ pub fn invalid(pool: &Pool) -> Option<String> {
             return Some(format!("{key} is no label key"));
         }
     }
-    if let Some(problem) = pool.requirements.iter().find_map(invalid_requirement) {
+    if let Some(problem) = pool.requirements.iter().find_map(requirement_error) {
         return Some(problem);
     }
     if let Some((key, value)) = pool.labels.iter().find(|(_, value)| !is_label_value(value)) {
@@ -327,7 +336,7 @@ pub fn invalid(pool: &Pool) -> Option<String> {
     (0..taints.len()).find(|at| twice(*at)).map(|at| format!("the taint {} is there twice", taints[at].key))
 }
 
-fn invalid_requirement(spec: &RequirementSpec) -> Option<String> {
+fn requirement_error(spec: &RequirementSpec) -> Option<String> {
     let key = &spec.key;
     let wanted = spec.min_values.map_or(0, |wanted| wanted as usize);
     if let Some(value) = spec.values.iter().find(|value| !is_label_value(value)) {

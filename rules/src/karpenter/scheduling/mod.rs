@@ -15,13 +15,14 @@ mod verdict;
 
 pub use decide::{Scheduler, decide};
 pub use input::{
-    AmiFamily, Amounts, BlockDevice, Container, DaemonSet, HostPort, Kubelet, NodeClass, NodeClassRef, Pod,
-    Pool, Preference, RequirementSpec, Settings, Taint, Term, Threshold, Toleration,
+    AmiFamily, BlockDevice, Container, DaemonSet, EvictionThreshold, HostPort, Kubelet, NodeClass,
+    NodeClassRef, Pod, Pool, Preference, RequirementSpec, ResourceList, SchedulerOptions, Taint, Term,
+    Toleration,
 };
 pub use instance_types::{
-    Admitted, admitted, admitted_types, admitted_without_class, crashing_keys, invalid, matching,
-    pool_requirements, smallest_conflict,
+    Admitted, admitted, admitted_types, admitted_without_class, crashing_keys, matching, pool_requirements,
+    smallest_conflict, validation_error,
 };
 pub use pod_requirements::tolerates;
-pub use resources::{NodeResources, allocatable, capacity, crashes, need};
-pub use verdict::{Cause, Conflict, Doubt, Ignored, Misfit, Step, Verdict};
+pub use resources::{NodeResources, allocatable, capacity, crashes, pod_requests};
+pub use verdict::{Cause, Conflict, IgnoreReason, RejectionStage, Uncertainty, Unschedulable, Verdict};

@@ -1,22 +1,22 @@
 //! The pod's side: what it asks for in a state of relaxation, what it tolerates, and why it may not be looked at.
 
 use super::super::requirement::{Operator, Requirement, Requirements, is_restricted};
-use super::resources::effective;
-use super::verdict::Ignored;
+use super::resources::effective_requests;
+use super::verdict::IgnoreReason;
 use crate::facts::names::{is_label_value, is_qualified_name};
-use crate::karpenter::scheduling::input::{HostPort, Pod, Settings, Taint, Term, Toleration};
+use crate::karpenter::scheduling::input::{HostPort, Pod, SchedulerOptions, Taint, Term, Toleration};
 use crate::karpenter::scheduling::instance_types::{is_bound, valid_values};
 
 /// How far the pod's wishes are relaxed: the term, the heaviest remaining preference, and whether soft taints count.
-pub(super) struct State<'p> {
+pub(super) struct Relaxation<'p> {
     pub(super) term: Option<&'p Term>,
     pub(super) last_term: bool,
     pub(super) preference: Option<&'p Term>,
-    pub(super) soft: bool,
+    pub(super) tolerate_prefer_no_schedule: bool,
 }
 
 /// What a pod asks of nodes in a state: selector, the heaviest remaining preference, the term.
-pub(super) fn wishes(pod: &Pod, state: &State) -> Requirements {
+pub(super) fn pod_requirements(pod: &Pod, state: &Relaxation) -> Requirements {
     let mut set = Requirements::new();
     for (key, value) in &pod.node_selector {
         set.add(key, Requirement::is(value));
@@ -29,7 +29,7 @@ pub(super) fn wishes(pod: &Pod, state: &State) -> Requirements {
     set
 }
 
-pub(super) fn preferences<'p>(pod: &'p Pod, settings: &Settings) -> Vec<&'p Term> {
+pub(super) fn preferences<'p>(pod: &'p Pod, settings: &SchedulerOptions) -> Vec<&'p Term> {
     if settings.ignore_preferences {
         return Vec::new();
     }
@@ -39,16 +39,16 @@ pub(super) fn preferences<'p>(pod: &'p Pod, settings: &Settings) -> Vec<&'p Term
 }
 
 /// Why Karpenter does not look at a pod, if it does not. Preferences are not validated.
-pub(super) fn ignored(pod: &Pod, settings: &Settings) -> Option<Ignored> {
+pub(super) fn ignore_reason(pod: &Pod, settings: &SchedulerOptions) -> Option<IgnoreReason> {
     let selected =
         pod.node_selector.iter().map(|(key, value)| (key, Operator::In, std::slice::from_ref(value)));
     let expressions = pod.terms.iter().flat_map(|term| &term.expressions);
     for (key, op, values) in selected.chain(expressions.map(|e| (&e.key, e.op, e.values.as_slice()))) {
         if is_restricted(key) {
-            return Some(Ignored::RestrictedKey(key.clone()));
+            return Some(IgnoreReason::RestrictedKey(key.clone()));
         }
         if !is_qualified_name(key) || !values.iter().all(|value| is_label_value(value)) {
-            return Some(Ignored::Malformed(key.clone()));
+            return Some(IgnoreReason::Malformed(key.clone()));
         }
         let well_formed = match op {
             Operator::Gt | Operator::Lt => is_bound(values),
@@ -56,37 +56,45 @@ pub(super) fn ignored(pod: &Pod, settings: &Settings) -> Option<Ignored> {
             _ => true,
         };
         if !well_formed {
-            return Some(Ignored::Malformed(key.clone()));
+            return Some(IgnoreReason::Malformed(key.clone()));
         }
         if op == Operator::In
             && valid_values(key)
                 .is_some_and(|valid| !values.iter().any(|value| valid.contains(&value.as_str())))
         {
-            return Some(Ignored::NoValidValue(key.clone()));
+            return Some(IgnoreReason::NoValidValue(key.clone()));
         }
     }
     if pod.terms.iter().any(|term| term.match_fields) {
-        return Some(Ignored::MatchFields);
+        return Some(IgnoreReason::MatchFields);
     }
     if pod.terms.iter().any(|term| term.unreadable) {
-        return Some(Ignored::Malformed("operator".to_owned()));
+        return Some(IgnoreReason::Malformed("operator".to_owned()));
     }
     let preference = preferences(pod, settings).first().copied();
-    let first = wishes(pod, &State { term: pod.terms.first(), last_term: false, preference, soft: false });
+    let first = pod_requirements(
+        pod,
+        &Relaxation {
+            term: pod.terms.first(),
+            last_term: false,
+            preference,
+            tolerate_prefer_no_schedule: false,
+        },
+    );
     if first.get("karpenter.sh/nodepool").is_some_and(|r| r.operator() == Operator::DoesNotExist) {
-        return Some(Ignored::NoNodePool);
+        return Some(IgnoreReason::NoNodePool);
     }
-    (pod.resource_claims && settings.ignore_dra_requests).then_some(Ignored::ResourceClaims)
+    (pod.resource_claims && settings.ignore_dra_requests).then_some(IgnoreReason::ResourceClaims)
 }
 
 /// The pod's tolerations with those that EKS adds for extended resources that its containers name.
-pub(super) fn tolerations(pod: &Pod, settings: &Settings) -> Vec<Toleration> {
+pub(super) fn tolerations(pod: &Pod, settings: &SchedulerOptions) -> Vec<Toleration> {
     let mut all = pod.tolerations.clone();
     if !settings.eks {
         return all;
     }
     for container in pod.containers.iter().chain(&pod.init_containers) {
-        for resource in effective(container).into_keys().filter(|name| is_extended(name)) {
+        for resource in effective_requests(container).into_keys().filter(|name| is_extended(name)) {
             let effect = "NoSchedule".to_owned();
             all.push(Toleration {
                 key: resource,
@@ -122,7 +130,7 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
-pub(super) fn collide(a: &HostPort, b: &HostPort) -> bool {
+pub(super) fn host_ports_conflict(a: &HostPort, b: &HostPort) -> bool {
     let protocol = |port: &HostPort| {
         if port.protocol.is_empty() { "TCP".to_owned() } else { port.protocol.clone() }
     };

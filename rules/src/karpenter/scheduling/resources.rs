@@ -2,7 +2,7 @@
 
 use crate::catalog::InstanceType;
 use crate::karpenter::scheduling::input::{
-    AmiFamily, Amounts, BlockDevice, Container, NodeClass, Pod, Settings, Threshold,
+    AmiFamily, BlockDevice, Container, EvictionThreshold, NodeClass, Pod, ResourceList, SchedulerOptions,
 };
 
 /// Branch interfaces, of which the catalogue does not know how many a type has.
@@ -46,7 +46,7 @@ impl NodeResources {
     }
 
     /// The resources of which there is less than needed. What the catalogue does not know is never lacking.
-    pub fn lacking<'a>(&self, need: &'a Amounts) -> impl Iterator<Item = &'a str> {
+    pub fn insufficient<'a>(&self, need: &'a ResourceList) -> impl Iterator<Item = &'a str> {
         let node = *self;
         let unknown = move |name: &str| name == POD_ENI && node.instance.pod_eni.is_none();
         need.iter()
@@ -59,7 +59,7 @@ impl NodeResources {
 pub fn capacity(
     instance: &'static InstanceType,
     class: Option<&NodeClass>,
-    settings: &Settings,
+    settings: &SchedulerOptions,
 ) -> NodeResources {
     NodeResources {
         instance,
@@ -75,7 +75,7 @@ pub fn capacity(
 pub fn allocatable(
     instance: &'static InstanceType,
     class: Option<&NodeClass>,
-    settings: &Settings,
+    settings: &SchedulerOptions,
 ) -> NodeResources {
     let mut node = capacity(instance, class, settings);
     let family = class.map(|class| class.ami_family).unwrap_or_default();
@@ -92,15 +92,15 @@ pub fn allocatable(
         let kube = kubelet.and_then(|kubelet| find(&kubelet.kube_reserved)).unwrap_or(default);
         kube + kubelet.and_then(|kubelet| find(&kubelet.system_reserved)).unwrap_or(0)
     };
-    let evicted = |signal: &str, capacity: i128, default: Threshold| {
+    let evicted = |signal: &str, capacity: i128, default: EvictionThreshold| {
         let set = kubelet.and_then(|kubelet| kubelet.eviction_hard.iter().find(|(name, _)| name == signal));
         threshold(set.map_or(default, |(_, threshold)| *threshold), capacity)
     };
     node.cpu -= reserved("cpu", reserved_cpu(instance.vcpu));
     node.memory -= reserved("memory", (255 + 11 * density) * MIB)
-        + evicted("memory.available", node.memory, Threshold::Quantity(100 * MIB));
+        + evicted("memory.available", node.memory, EvictionThreshold::Quantity(100 * MIB));
     node.ephemeral_storage -= reserved("ephemeral-storage", GIB)
-        + evicted("nodefs.available", node.ephemeral_storage, Threshold::Percent(10_000));
+        + evicted("nodefs.available", node.ephemeral_storage, EvictionThreshold::Percent(10_000));
     node
 }
 
@@ -113,18 +113,18 @@ fn reserved_cpu(cores: u32) -> i128 {
 }
 
 /// A threshold in thousandths of a byte; percentages are rounded up to a byte, and 100 % switches the signal off.
-fn threshold(threshold: Threshold, capacity: i128) -> i128 {
+fn threshold(threshold: EvictionThreshold, capacity: i128) -> i128 {
     match threshold {
-        Threshold::Quantity(amount) => amount,
-        Threshold::Percent(100_000) => 0,
-        Threshold::Percent(share) => {
+        EvictionThreshold::Quantity(amount) => amount,
+        EvictionThreshold::Percent(100_000) => 0,
+        EvictionThreshold::Percent(share) => {
             let part = capacity * i128::from(share);
             part.div_euclid(100_000_000) * 1000 + if part.rem_euclid(100_000_000) > 0 { 1000 } else { 0 }
         }
     }
 }
 
-fn pods(instance: &InstanceType, class: Option<&NodeClass>, settings: &Settings) -> u32 {
+fn pods(instance: &InstanceType, class: Option<&NodeClass>, settings: &SchedulerOptions) -> u32 {
     let family = class.map(|class| class.ami_family).unwrap_or_default();
     let kubelet = class.map(|class| &class.kubelet);
     let count = kubelet.and_then(|kubelet| kubelet.max_pods).unwrap_or_else(|| match family {
@@ -189,22 +189,22 @@ pub fn crashes(class: &NodeClass) -> bool {
 }
 
 /// What one pod needs on a node, itself counted as one of `pods`.
-pub fn need(pod: &Pod) -> Amounts {
-    let mut sidecars = Amounts::new();
-    let mut peak = Amounts::new();
+pub fn pod_requests(pod: &Pod) -> ResourceList {
+    let mut sidecars = ResourceList::new();
+    let mut peak = ResourceList::new();
     for container in &pod.init_containers {
         let mut step = sidecars.clone();
-        add(&mut step, &effective(container));
-        raise(&mut peak, &step);
+        add(&mut step, &effective_requests(container));
+        raise_to(&mut peak, &step);
         if container.sidecar {
             sidecars = step;
         }
     }
     let mut total = sidecars;
     for container in &pod.containers {
-        add(&mut total, &effective(container));
+        add(&mut total, &effective_requests(container));
     }
-    raise(&mut total, &peak);
+    raise_to(&mut total, &peak);
     for (name, amount) in &pod.requests {
         if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
             total.insert(name.clone(), *amount);
@@ -216,20 +216,20 @@ pub fn need(pod: &Pod) -> Amounts {
 }
 
 /// The requests of a container, limits standing in for those that are missing.
-pub(super) fn effective(container: &Container) -> Amounts {
+pub(super) fn effective_requests(container: &Container) -> ResourceList {
     let mut amounts = container.limits.clone();
     amounts.extend(container.requests.iter().map(|(name, amount)| (name.clone(), *amount)));
     amounts
 }
 
 /// Adds amounts.
-pub(super) fn add(total: &mut Amounts, more: &Amounts) {
+pub(super) fn add(total: &mut ResourceList, more: &ResourceList) {
     for (name, amount) in more {
         *total.entry(name.clone()).or_default() += amount;
     }
 }
 
-fn raise(total: &mut Amounts, least: &Amounts) {
+fn raise_to(total: &mut ResourceList, least: &ResourceList) {
     for (name, amount) in least {
         let present = total.entry(name.clone()).or_default();
         *present = (*present).max(*amount);

@@ -75,7 +75,7 @@ fn container(requests: &[(&str, i128)]) -> Container {
     Container { requests: amounts(requests), ..Container::default() }
 }
 
-fn amounts(list: &[(&str, i128)]) -> Amounts {
+fn amounts(list: &[(&str, i128)]) -> ResourceList {
     list.iter().map(|(name, amount)| ((*name).to_owned(), *amount)).collect()
 }
 
@@ -115,7 +115,7 @@ fn ds(pod: Pod) -> DaemonSet {
 }
 
 fn verdict(pod: &Pod, pools: &[Pool], sets: &[DaemonSet]) -> Verdict {
-    decide(pod, pools, sets, &Settings::default())
+    decide(pod, pools, sets, &SchedulerOptions::default())
 }
 
 /// The first pool's name and the types.
@@ -138,7 +138,7 @@ fn fit(pod: &Pod, pool: Pool) -> Vec<&'static str> {
 }
 
 #[track_caller]
-fn misfit(pod: &Pod, pools: &[Pool], sets: &[DaemonSet]) -> Misfit {
+fn misfit(pod: &Pod, pools: &[Pool], sets: &[DaemonSet]) -> Unschedulable {
     match verdict(pod, pools, sets) {
         Verdict::DoesNotFit(misfit) => *misfit,
         other => panic!("should not fit: {other:?}"),
@@ -146,7 +146,7 @@ fn misfit(pod: &Pod, pools: &[Pool], sets: &[DaemonSet]) -> Misfit {
 }
 
 #[track_caller]
-fn no(pod: &Pod, pool: Pool) -> Misfit {
+fn no(pod: &Pod, pool: Pool) -> Unschedulable {
     misfit(pod, &[pool], &[])
 }
 
@@ -233,15 +233,18 @@ fn rows_18_to_24_daemonsets() {
 fn rows_25_to_28_limits_and_ports() {
     fit(&pod(), limited(types(&["c5.large"]), "memory", 3788 * MI));
     let step = no(&pod(), limited(types(&["c5.large"]), "memory", 3787 * MI)).pools;
-    assert_eq!(step, [(0, Step::Limits(vec!["memory".into()]))]);
-    assert_eq!(no(&pod(), limited(pool("p", &[]), "nodes", 0)).pools, [(0, Step::NodesLimit)]);
+    assert_eq!(step, [(0, RejectionStage::Limits(vec!["memory".into()]))]);
+    assert_eq!(no(&pod(), limited(pool("p", &[]), "nodes", 0)).pools, [(0, RejectionStage::NodesLimit)]);
     fit(&pod(), limited(pool("p", &[]), "nodes", 2000));
     fit(&pod(), limited(pool("p", &[]), "gpu", 0));
     no(&pod(), limited(pool("p", &[]), "gpu", -1000));
     let efa = limited(types(&["g6.12xlarge", "g6.2xlarge"]), "vpc.amazonaws.com/efa", 0);
     assert_eq!(fit(&asking(&[(GPU, 1000)]), efa), ["g6.2xlarge"]);
     let sets = [ds(pod().port(8443, ""))];
-    assert_eq!(misfit(&pod().port(8443, "TCP"), &[pool("p", &[])], &sets).pools, [(0, Step::HostPort)]);
+    assert_eq!(
+        misfit(&pod().port(8443, "TCP"), &[pool("p", &[])], &sets).pools,
+        [(0, RejectionStage::HostPort)]
+    );
     fitting(&pod().port(8443, "UDP"), &[pool("p", &[])], &sets);
 }
 
@@ -269,7 +272,10 @@ fn rows_29_to_34_disks_and_kubelet() {
     let raid = NodeClass { instance_store_raid0: true, ..NodeClass::default() };
     fit(&disk(2048 * gi), with_class(types(&["d2.xlarge"]), raid.clone()));
     let g5 = find("g5.xlarge").expect("known");
-    assert_eq!(allocatable(g5, Some(&raid), &Settings::default()).ephemeral_storage, 223_926_258_176_000);
+    assert_eq!(
+        allocatable(g5, Some(&raid), &SchedulerOptions::default()).ephemeral_storage,
+        223_926_258_176_000
+    );
 
     let many = |ami_family| NodeClass {
         ami_family,
@@ -286,8 +292,8 @@ fn rows_29_to_34_disks_and_kubelet() {
     let kubelet = Kubelet { system_reserved: vec![("memory".into(), 16 * gi)], ..Kubelet::default() };
     let step =
         no(&pod(), with_class(types(&["m5.large"]), NodeClass { kubelet, ..NodeClass::default() })).pools;
-    assert!(matches!(&step[0].1, Step::NoTypes(Some(Conflict { cause: Cause::Negative, .. }))));
-    let eviction_hard = vec![("memory.available".into(), Threshold::Percent(5000))];
+    assert!(matches!(&step[0].1, RejectionStage::NoTypes(Some(Conflict { cause: Cause::Negative, .. }))));
+    let eviction_hard = vec![("memory.available".into(), EvictionThreshold::Percent(5000))];
     let evict =
         NodeClass { kubelet: Kubelet { eviction_hard, ..Kubelet::default() }, ..NodeClass::default() };
     fit(&asking(&[("memory", 6_945_924_710_000)]), with_class(types(&["m5.large"]), evict.clone()));
@@ -302,7 +308,7 @@ fn rows_35_and_36_what_a_pod_needs() {
     init.init_containers[0] = Container { sidecar: true, ..container(&[("cpu", 500)]) };
     no(&init, types(&["c5.large"]));
     let level = Pod { requests: amounts(&[("cpu", 3000)]), ..asking(&[("cpu", 500)]) };
-    assert_eq!(no(&level, types(&["m5.large"])).pools, [(0, Step::Resources(vec!["cpu".into()]))]);
+    assert_eq!(no(&level, types(&["m5.large"])).pools, [(0, RejectionStage::Resources(vec!["cpu".into()]))]);
 }
 
 #[test]
@@ -327,7 +333,7 @@ fn rows_37_to_43_offerings_and_min_values() {
     let two = min_values(pool("p", &[(FAMILY, In, &["c5", "m5"])]), 2);
     fit(&pod(), two.clone());
     let step = no(&pod().select(FAMILY, "c5"), two).pools;
-    assert_eq!(step, [(0, Step::MinValues { key: FAMILY.into(), wanted: 2, found: 1 })]);
+    assert_eq!(step, [(0, RejectionStage::MinValues { key: FAMILY.into(), wanted: 2, found: 1 })]);
     let spot = min_values(pool("p", &[(CAPACITY, Exists, &[]), (FAMILY, In, &["c5"])]), 2);
     fit(&pod().select(CAPACITY, "on-demand"), spot);
     no(&pod(), min_values(pool("p", &[("team", Exists, &[])]), 1));
@@ -347,7 +353,7 @@ fn rows_44_to_49_labels_and_keys() {
     no(&pod().or(&[("mycorp/tier", In, &["cpu"])]), gpu());
     no(&pod().or(&[("mycorp/tier", NotIn, &["gpu"])]), gpu());
     assert!(
-        matches!(&no(&pod().or(&[("other", In, &["x"])]), gpu()).pools[0].1, Step::Label(clash) if clash.ours.is_none())
+        matches!(&no(&pod().or(&[("other", In, &["x"])]), gpu()).pools[0].1, RejectionStage::Label(clash) if clash.ours.is_none())
     );
     fit(&pod().or(&[("other", NotIn, &["x"])]), gpu());
     let narrowed = fit(&pod(), tier((FAMILY, "c6i"), &[(FAMILY, In, &["c6i", "c7i"])]));
@@ -355,10 +361,10 @@ fn rows_44_to_49_labels_and_keys() {
 
     let team: &[Spec] = &[("karpenter.sh/team", In, &["a"])];
     let ignored = no(&pod().or(&[(ARCH, In, &["amd64"])]).or(team), pool("p", &[])).ignored;
-    assert_eq!(ignored, Some(Ignored::RestrictedKey("karpenter.sh/team".into())));
+    assert_eq!(ignored, Some(IgnoreReason::RestrictedKey("karpenter.sh/team".into())));
     fit(&pod().prefer(1, team), pool("p", &[]));
     let nodepool: &[Spec] = &[("karpenter.sh/nodepool", DoesNotExist, &[])];
-    assert_eq!(no(&pod().prefer(1, nodepool), pool("p", &[])).ignored, Some(Ignored::NoNodePool));
+    assert_eq!(no(&pod().prefer(1, nodepool), pool("p", &[])).ignored, Some(IgnoreReason::NoNodePool));
     fit(&pod().prefer(1, nodepool).prefer(9, &[(ARCH, In, &["amd64"])]), pool("p", &[]));
     no(&pod().select("beta.kubernetes.io/arch", "arm64"), pool("p", &[(ARCH, In, &["amd64"])]));
     no(&pod().select(ARCH, "ARM64"), pool("p", &[]));
@@ -370,19 +376,19 @@ fn rows_50_to_52_gpus_claims_and_taints() {
     let left = families(&fit(&pod(), pool("p", &[(GPU_NAME, In, &["l4"])])));
     assert!(left.contains("g6f") && left.contains("gr6f") && left.contains("g6"));
     let claims = Pod { resource_claims: true, ..pod() };
-    assert_eq!(no(&claims, pool("p", &[])).ignored, Some(Ignored::ResourceClaims));
+    assert_eq!(no(&claims, pool("p", &[])).ignored, Some(IgnoreReason::ResourceClaims));
     no(&pod(), Pool { replicas: true, ..pool("p", &[]) });
     let gpu = asking(&[(GPU, 1000)]);
     fit(&gpu, tainted(pool("p", &[]), GPU, "NoSchedule"));
     no(&gpu, tainted(pool("p", &[]), GPU, "NoExecute"));
-    let bare = Settings { eks: false, ..Settings::default() };
+    let bare = SchedulerOptions { eks: false, ..SchedulerOptions::default() };
     let verdict = decide(&gpu, &[tainted(pool("p", &[]), GPU, "NoSchedule")], &[], &bare);
     assert!(matches!(verdict, Verdict::DoesNotFit(_)));
 }
 
 #[test]
 fn numbers_of_the_facts() {
-    let settings = Settings::default();
+    let settings = SchedulerOptions::default();
     let of =
         |name: &str, class: Option<&NodeClass>| allocatable(find(name).expect("known"), class, &settings);
     assert_eq!((of("m5.large", None).memory, of("m5.large", None).cpu), (6903 * MI, 1930));
@@ -398,38 +404,41 @@ fn numbers_of_the_facts() {
 #[test]
 fn doubts_make_verdicts_unknown() {
     let unknown = |pod: &Pod, pool: Pool| match verdict(pod, &[pool], &[]) {
-        Verdict::Unknown { doubts } => doubts,
+        Verdict::Unknown { uncertainties: doubts } => doubts,
         other => panic!("should be unknown: {other:?}"),
     };
-    assert_eq!(unknown(&pod(), types(&["z99.large"])), [Doubt::NewTypes(vec!["z99.large".into()])]);
-    assert_eq!(unknown(&pod(), types(&["p2.xlarge"])), [Doubt::Retired]);
+    assert_eq!(unknown(&pod(), types(&["z99.large"])), [Uncertainty::NewTypes(vec!["z99.large".into()])]);
+    assert_eq!(unknown(&pod(), types(&["p2.xlarge"])), [Uncertainty::Retired]);
     assert_eq!(
         unknown(&pod().select("topology.kubernetes.io/region", "eu-west-1"), pool("p", &[])),
-        [Doubt::Region]
+        [Uncertainty::Region]
     );
     assert_eq!(
         unknown(&asking(&[("vpc.amazonaws.com/pod-eni", 1000)]), pool("p", &[])),
-        [Doubt::BranchInterfaces]
+        [Uncertainty::BranchInterfaces]
     );
     let crash = vec![BlockDevice { device_name: Some("/dev/xvda".into()), ..BlockDevice::default() }];
     let class = NodeClass { block_devices: crash, ..NodeClass::default() };
-    assert_eq!(unknown(&pod(), with_class(pool("p", &[]), class)), [Doubt::Crash("default".into())]);
-    assert_eq!(unknown(&pod(), pool("p", &[("team", Lt, &["0"])])), [Doubt::Crash("p".into())]);
+    assert_eq!(unknown(&pod(), with_class(pool("p", &[]), class)), [Uncertainty::Crash("default".into())]);
+    assert_eq!(unknown(&pod(), pool("p", &[("team", Lt, &["0"])])), [Uncertainty::Crash("p".into())]);
     let bare = Pool { class: None, ..types(&["m5.large"]) };
     assert_eq!(
         unknown(&asking(&[("ephemeral-storage", 40 * 1024 * MI)]), bare.clone()),
-        [Doubt::NoClass("default".into())]
+        [Uncertainty::NoClass("default".into())]
     );
     no(&asking(&[("cpu", 9000)]), bare);
-    assert_eq!(unknown(&pod(), min_values(pool("p", &[(ARCH, Exists, &[])]), 2)), [Doubt::MinValuesCut]);
+    assert_eq!(
+        unknown(&pod(), min_values(pool("p", &[(ARCH, Exists, &[])]), 2)),
+        [Uncertainty::MinValuesCut]
+    );
     let torn = ds(asking(&[("cpu", 1200)]).or(&[(ARCH, In, &["amd64"])]).or(&[(ARCH, In, &["arm64"])]));
     let verdict = verdict(&asking(&[("cpu", 1000)]), &[types(&["c5.large"])], &[torn]);
-    assert_eq!(verdict, Verdict::Unknown { doubts: vec![Doubt::DaemonSetTerms("ds".into())] });
+    assert_eq!(verdict, Verdict::Unknown { uncertainties: vec![Uncertainty::DaemonSetTerms("ds".into())] });
 }
 
 #[test]
 fn the_smallest_conflict_is_found() {
-    let settings = Settings::default();
+    let settings = SchedulerOptions::default();
     let empty = pool("p", &[(ARCH, In, &["amd64"]), (FAMILY, In, &["g5g"]), (CAPACITY, In, &["spot"])]);
     assert_eq!(smallest_conflict(&empty, &settings), [FAMILY, ARCH]);
     assert_eq!(smallest_conflict(&pool("p", &[(GPU_NAME, In, &["A100"])]), &settings), [GPU_NAME]);

@@ -14,24 +14,24 @@ pub enum Verdict {
         /// The types that remain for the pod.
         types: TypeSet,
         /// Why another pool could come first, or what was assumed. Empty: `pool` is certain.
-        doubts: Vec<Doubt>,
+        uncertainties: Vec<Uncertainty>,
     },
     /// No pool admits the pod under the most generous assumptions.
-    DoesNotFit(Box<Misfit>),
+    DoesNotFit(Box<Unschedulable>),
     /// It depends on something that is not in the manifests.
     Unknown {
         /// On what.
-        doubts: Vec<Doubt>,
+        uncertainties: Vec<Uncertainty>,
     },
 }
 
 /// Why a pod fits nowhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Misfit {
+pub struct Unschedulable {
     /// Set if Karpenter does not even ask a pool.
-    pub ignored: Option<Ignored>,
+    pub ignored: Option<IgnoreReason>,
     /// For each pool, in the order asked, the step that the pod got to at best.
-    pub pools: Vec<(usize, Step)>,
+    pub pools: Vec<(usize, RejectionStage)>,
     /// The pod would fit if nodes had all the memory that EC2 states; Karpenter learns the real size from the first
     /// node of a type, so this misfit holds for the first launch only.
     pub within_memory_estimate: bool,
@@ -39,7 +39,7 @@ pub struct Misfit {
 
 /// Why Karpenter does not look at a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ignored {
+pub enum IgnoreReason {
     /// A node selector or required term names a key that only Karpenter may set.
     RestrictedKey(String),
     /// A required term uses `matchFields`.
@@ -56,7 +56,7 @@ pub enum Ignored {
 
 /// The first step at which a pool turns a pod down.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum RejectionStage {
     /// A static pool.
     Static,
     /// Karpenter refuses the pool itself.
@@ -88,7 +88,7 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl RejectionStage {
     /// How far the pod got; for choosing among the states of one pool.
     pub(super) fn depth(&self) -> u8 {
         match self {
@@ -138,7 +138,7 @@ pub enum Cause {
 
 /// What a verdict depends on, beyond the manifests and the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Doubt {
+pub enum Uncertainty {
     /// Instance types or families that are not in the catalogue.
     NewTypes(Vec<String>),
     /// Only types that EC2 hardly offers any more.

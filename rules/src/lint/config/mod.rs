@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use crate::lint::finding::Severity;
 use crate::lint::rule::Group;
 use crate::lint::settings::{
-    Override, ParamValue, Patterns, RuleSettings, Settings, WebhookSettings, find_rule,
+    Globs, Override, ParamValue, RuleSettings, Settings, WebhookSettings, find_rule,
 };
 use crate::platform::Platform;
 use crate::rules::RULES;
@@ -21,21 +21,21 @@ use crate::source::{Source, read};
 
 pub use schema::schema;
 
-use reader::Reader;
+use reader::ConfigReader;
 
 /// A configuration file.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    fail_on: Option<Threshold>,
+    fail_on: Option<SeverityThreshold>,
     platform: Platform,
     rules: RuleTable,
     overrides: Vec<OverrideTable>,
-    ignore: Patterns,
+    ignore: Globs,
     webhook: WebhookSettings,
 }
 
 /// From which severity on something happens; `None`: never.
-type Threshold = Option<Severity>;
+type SeverityThreshold = Option<Severity>;
 
 /// What is set by rule id and by group.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +47,7 @@ struct RuleTable {
 #[derive(Clone, Debug)]
 struct OverrideTable {
     /// Its `rules` are filled in when the configuration is resolved.
-    matches: Override,
+    selector: Override,
     rules: RuleTable,
 }
 
@@ -79,7 +79,7 @@ impl Config {
     pub fn parse(path: &str, text: &str) -> Result<Config, Vec<ConfigError>> {
         let source = Source::from_text(path, text);
         let documents = read(&source);
-        let mut reader = Reader::new(&source);
+        let mut reader = ConfigReader::new(&source);
         let config = reader.config(&documents);
         let mut errors = reader.errors;
         if errors.is_empty() {
@@ -99,7 +99,7 @@ impl Config {
             overrides: self
                 .overrides
                 .iter()
-                .map(|o| Override { rules: o.rules.resolve(), ..o.matches.clone() })
+                .map(|o| Override { rules: o.rules.resolve(), ..o.selector.clone() })
                 .collect(),
             ignore_paths: self.ignore.clone(),
             webhook: self.webhook.clone(),
@@ -121,7 +121,7 @@ impl RuleTable {
                 (Some(own), None) => own.clone(),
                 (None, Some(group)) => group.clone(),
                 (Some(own), Some(group)) => {
-                    let mut settings = own.over(group);
+                    let mut settings = own.merged_over(group);
                     settings.enabled = own.enabled.or(group.enabled.map(|_| true));
                     settings
                 }

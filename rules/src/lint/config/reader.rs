@@ -3,8 +3,8 @@
 use globset::Glob;
 
 use super::{
-    BTreeMap, Config, ConfigError, Group, Override, OverrideTable, ParamValue, Patterns, Platform, RULES,
-    RuleSettings, RuleTable, Severity, Threshold, WebhookSettings, find_rule,
+    BTreeMap, Config, ConfigError, Globs, Group, Override, OverrideTable, ParamValue, Platform, RULES,
+    RuleSettings, RuleTable, Severity, SeverityThreshold, WebhookSettings, find_rule,
 };
 use crate::facts::suggest;
 use crate::facts::timezone;
@@ -23,19 +23,19 @@ pub(super) const WEBHOOK: &[&str] = &["deny", "warn", "mutate", "exempt-namespac
 
 const SEVERITIES: &[Severity] = &[Severity::Error, Severity::Warning, Severity::Info];
 
-pub(super) struct Reader<'s> {
+pub(super) struct ConfigReader<'s> {
     source: &'s Source,
     pub(super) errors: Vec<ConfigError>,
 }
 
-impl<'s> Reader<'s> {
+impl<'s> ConfigReader<'s> {
     pub(super) fn new(source: &'s Source) -> Self {
-        Reader { source, errors: Vec::new() }
+        ConfigReader { source, errors: Vec::new() }
     }
 
     pub(super) fn config(&mut self, documents: &[Document]) -> Config {
         for document in documents {
-            for problem in &document.problems {
+            for problem in &document.diagnostics {
                 self.error(Some(problem.span), problem.message.clone(), None);
             }
         }
@@ -87,7 +87,7 @@ impl<'s> Reader<'s> {
             return Some(name);
         }
         let message = format!("there is no time zone `{name}`");
-        self.error(place(node), message, timezone::nearest(&name));
+        self.error(value_span(node), message, timezone::nearest(&name));
         None
     }
 
@@ -106,9 +106,9 @@ impl<'s> Reader<'s> {
             }
         }
         if rules.is_none() && self.errors.len() == faults {
-            self.error(place(node), "the override has no `rules`".to_owned(), None);
+            self.error(value_span(node), "the override has no `rules`".to_owned(), None);
         }
-        rules.map(|rules| OverrideTable { matches, rules })
+        rules.map(|rules| OverrideTable { selector: matches, rules })
     }
 
     fn webhook(&mut self, node: &Node<'_>) -> WebhookSettings {
@@ -131,10 +131,10 @@ impl<'s> Reader<'s> {
             webhook.mutate_rules = self.rule_ids(node);
             return;
         }
-        match word(node).as_deref() {
+        match keyword(node).as_deref() {
             Some("safe") => {}
             Some("off") => webhook.mutate = false,
-            _ => self.expected(node, "`safe`, `off` or a list of rules", &["safe", "off"]),
+            _ => self.unexpected_value(node, "`safe`, `off` or a list of rules", &["safe", "off"]),
         }
     }
 
@@ -148,7 +148,7 @@ impl<'s> Reader<'s> {
                 out.push(id);
             } else {
                 let near = suggest::nearest(&id, RULES.iter().map(|r| r.id));
-                self.error(place(&item), format!("unknown rule `{id}`"), near);
+                self.error(value_span(&item), format!("unknown rule `{id}`"), near);
             }
         }
         out
@@ -157,7 +157,7 @@ impl<'s> Reader<'s> {
     fn rules(&mut self, node: &Node<'_>) -> RuleTable {
         let mut table = RuleTable::default();
         if !node.is_mapping() {
-            self.expected(node, "a map of rules", &[]);
+            self.unexpected_value(node, "a map of rules", &[]);
             return table;
         }
         for (name, node) in node.entries() {
@@ -180,14 +180,14 @@ impl<'s> Reader<'s> {
     pub(super) fn rule(&mut self, node: &Node<'_>, rule: Option<&'static Rule>, name: &str) -> RuleSettings {
         let mut settings = RuleSettings::default();
         if !node.is_mapping() {
-            match word(node).as_deref() {
+            match keyword(node).as_deref() {
                 Some("off") => settings.enabled = Some(false),
                 Some("on") => settings.enabled = Some(true),
-                Some(text) if severity(text).is_some() => {
+                Some(text) if parse_severity(text).is_some() => {
                     settings.enabled = Some(true);
-                    settings.severity = severity(text);
+                    settings.severity = parse_severity(text);
                 }
-                _ => self.expected(
+                _ => self.unexpected_value(
                     node,
                     "`off`, `on`, `error`, `warning`, `info` or a map",
                     &["off", "on", "error", "warning", "info"],
@@ -200,11 +200,13 @@ impl<'s> Reader<'s> {
         keys.extend(params.iter().map(|p| p.name));
         for (key, node) in self.map(node, &keys, &format!(" of `{name}`")) {
             match key {
-                "severity" => match word(&node).as_deref().and_then(severity) {
+                "severity" => match keyword(&node).as_deref().and_then(parse_severity) {
                     Some(severity) => settings.severity = Some(severity),
-                    None => {
-                        self.expected(&node, "`error`, `warning` or `info`", &["error", "warning", "info"])
-                    }
+                    None => self.unexpected_value(
+                        &node,
+                        "`error`, `warning` or `info`",
+                        &["error", "warning", "info"],
+                    ),
                 },
                 "enabled" => settings.enabled = self.bool(&node),
                 _ => {
@@ -225,11 +227,11 @@ impl<'s> Reader<'s> {
                 Some(value) if (min..=max).contains(&value) => Some(ParamValue::Int(value)),
                 Some(value) => {
                     let message = format!("`{}` is {value}, not {min} to {max}", param.name);
-                    self.error(place(node), message, None);
+                    self.error(value_span(node), message, None);
                     None
                 }
                 None => {
-                    self.expected(node, &format!("a whole number from {min} to {max}"), &[]);
+                    self.unexpected_value(node, &format!("a whole number from {min} to {max}"), &[]);
                     None
                 }
             },
@@ -242,14 +244,14 @@ impl<'s> Reader<'s> {
     }
 
     /// A severity, or `never`, or `off` where that is how one says never there.
-    fn threshold(&mut self, node: &Node<'_>, never: &str) -> Option<Threshold> {
-        match word(node).as_deref() {
+    fn threshold(&mut self, node: &Node<'_>, never: &str) -> Option<SeverityThreshold> {
+        match keyword(node).as_deref() {
             Some("never") => Some(None),
             Some("off") if never == "off" => Some(None),
-            Some(text) if severity(text).is_some() => Some(severity(text)),
+            Some(text) if parse_severity(text).is_some() => Some(parse_severity(text)),
             _ => {
                 let expected = format!("`error`, `warning`, `info` or `{never}`");
-                self.expected(node, &expected, &["error", "warning", "info", never]);
+                self.unexpected_value(node, &expected, &["error", "warning", "info", never]);
                 None
             }
         }
@@ -259,19 +261,19 @@ impl<'s> Reader<'s> {
     fn version(&mut self, node: &Node<'_>, version: &mut Version) {
         let text = match node.scalar() {
             Some(Scalar::Str(text)) => Some(text),
-            Some(Scalar::Float(_) | Scalar::Int(_)) => self.written(node),
+            Some(Scalar::Float(_) | Scalar::Int(_)) => self.first_line_of(node),
             _ => None,
         };
         match text.and_then(Version::parse) {
             Some(read) => *version = read,
-            None => self.expected(node, "a version such as \"1.14\"", &[]),
+            None => self.unexpected_value(node, "a version such as \"1.14\"", &[]),
         }
     }
 
     fn bool(&mut self, node: &Node<'_>) -> Option<bool> {
         let value = node.bool();
         if value.is_none() {
-            self.expected(node, "`true` or `false`", &[]);
+            self.unexpected_value(node, "`true` or `false`", &[]);
         }
         value
     }
@@ -281,7 +283,7 @@ impl<'s> Reader<'s> {
         if let Some(Scalar::Str(text)) = node.scalar() {
             return Some(text.to_owned());
         }
-        self.expected(node, "a string", &[]);
+        self.unexpected_value(node, "a string", &[]);
         None
     }
 
@@ -290,7 +292,7 @@ impl<'s> Reader<'s> {
         items.iter().filter_map(|item| self.string(item)).collect()
     }
 
-    fn globs(&mut self, node: &Node<'_>) -> Patterns {
+    fn globs(&mut self, node: &Node<'_>) -> Globs {
         let mut globs = Vec::new();
         for item in self.list(node) {
             let Some(text) = self.string(&item) else {
@@ -300,34 +302,34 @@ impl<'s> Reader<'s> {
                 Ok(_) => globs.push(text),
                 Err(error) => {
                     let message = format!("bad glob `{text}`: {}", error.kind());
-                    self.error(place(&item), message, None);
+                    self.error(value_span(&item), message, None);
                 }
             }
         }
-        Patterns::new(&globs).unwrap_or_else(|message| {
-            self.error(place(node), message, None);
-            Patterns::default()
+        Globs::new(&globs).unwrap_or_else(|message| {
+            self.error(value_span(node), message, None);
+            Globs::default()
         })
     }
 
     fn list<'a>(&mut self, node: &Node<'a>) -> Vec<Node<'a>> {
         if !node.is_sequence() {
-            self.expected(node, "a list", &[]);
+            self.unexpected_value(node, "a list", &[]);
         }
         node.items().collect()
     }
 
     /// The entries of a map whose keys are known and that are not null: null says nothing.
     fn map<'a>(&mut self, node: &Node<'a>, keys: &[&str], of: &str) -> BTreeMap<&'a str, Node<'a>> {
-        if !node.is_mapping() && (node.exists() || !of.is_empty()) {
-            self.expected(node, "a map", &[]);
+        if !node.is_mapping() && (node.is_set() || !of.is_empty()) {
+            self.unexpected_value(node, "a map", &[]);
         }
         let mut out = BTreeMap::new();
         for (key, child) in node.entries() {
             if !keys.contains(&key) {
                 let near = suggest::nearest(key, keys.iter().copied());
                 self.error(child.key_span(), format!("unknown key `{key}`{of}"), near);
-            } else if child.exists() {
+            } else if child.is_set() {
                 out.insert(key, child);
             }
         }
@@ -335,19 +337,19 @@ impl<'s> Reader<'s> {
     }
 
     /// The value is of the wrong type or none of the words that are allowed.
-    fn expected(&mut self, node: &Node<'_>, what: &str, words: &[&str]) {
+    fn unexpected_value(&mut self, node: &Node<'_>, what: &str, words: &[&str]) {
         let found = match node.shape() {
             Shape::Mapping => "a map".to_owned(),
             Shape::Sequence => "a list".to_owned(),
-            _ if !node.exists() => "nothing".to_owned(),
-            _ => format!("`{}`", self.written(node).unwrap_or_default()),
+            _ if !node.is_set() => "nothing".to_owned(),
+            _ => format!("`{}`", self.first_line_of(node).unwrap_or_default()),
         };
-        let near = word(node).and_then(|w| suggest::nearest(&w, words.iter().copied()));
-        self.error(place(node), format!("expected {what}, found {found}"), near);
+        let near = keyword(node).and_then(|w| suggest::nearest(&w, words.iter().copied()));
+        self.error(value_span(node), format!("expected {what}, found {found}"), near);
     }
 
     /// The first line of a value as it stands in the file.
-    fn written(&self, node: &Node<'_>) -> Option<&'s str> {
+    fn first_line_of(&self, node: &Node<'_>) -> Option<&'s str> {
         let span = node.span()?;
         let text = self.source.text().get(span.start as usize..span.end as usize)?;
         text.lines().next()
@@ -367,12 +369,12 @@ impl<'s> Reader<'s> {
 }
 
 /// Where a value stands; its key where nothing is written.
-fn place(node: &Node<'_>) -> Option<Span> {
+fn value_span(node: &Node<'_>) -> Option<Span> {
     node.span().filter(|s| s.start < s.end).or_else(|| node.key_span()).or_else(|| node.span())
 }
 
 /// A word of a fixed set. Kubernetes' reader takes `on` and `off` for booleans.
-fn word(node: &Node<'_>) -> Option<String> {
+fn keyword(node: &Node<'_>) -> Option<String> {
     match node.scalar()? {
         Scalar::Bool(true) => Some("on".to_owned()),
         Scalar::Bool(false) => Some("off".to_owned()),
@@ -381,6 +383,6 @@ fn word(node: &Node<'_>) -> Option<String> {
     }
 }
 
-fn severity(word: &str) -> Option<Severity> {
+fn parse_severity(word: &str) -> Option<Severity> {
     SEVERITIES.iter().copied().find(|s| s.name() == word)
 }

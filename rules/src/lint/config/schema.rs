@@ -75,7 +75,7 @@ pub fn schema() -> Value {
                         "default": webhook.exempt_namespaces,
                         "description": "Namespaces that are never judged"
                     },
-                    "forbid-suppressions": with_about(rule_ids(), "Rules that an annotation may not suppress")
+                    "forbid-suppressions": with_description(rule_ids(), "Rules that an annotation may not suppress")
                 }
             }
         },
@@ -122,7 +122,7 @@ fn setting(about: &str, severity: Option<Severity>, params: &[Param]) -> Value {
                 "type": "array", "items": {"type": "string"}, "default": default
             }),
         };
-        properties.insert(param.name.to_owned(), with_about(value, param.about));
+        properties.insert(param.name.to_owned(), with_description(value, param.description));
     }
     json!({
         "description": about,
@@ -150,7 +150,7 @@ fn threshold(default: Option<Severity>, about: &str) -> Value {
     })
 }
 
-fn with_about(mut value: Value, about: &str) -> Value {
+fn with_description(mut value: Value, about: &str) -> Value {
     value["description"] = about.into();
     value
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::reader::Reader;
+use super::reader::ConfigReader;
 use crate::lint::finding::Severity;
 use crate::lint::rule::{Check, Group, Param, ParamDefault, Rule};
 use crate::lint::settings::{ParamValue, RuleSettings};
@@ -19,22 +19,22 @@ static RULE: Rule = Rule {
     params: &[
         Param {
             name: "seconds",
-            about: "the shortest window, in seconds",
+            description: "the shortest window, in seconds",
             default: ParamDefault::Int { default: 300, min: 0, max: 3600 },
         },
-        Param { name: "labels", about: "labels that count", default: ParamDefault::Strings(&["a"]) },
+        Param { name: "labels", description: "labels that count", default: ParamDefault::Strings(&["a"]) },
     ],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: "",
-    check: Check::Reader,
+    check: Check::Builtin,
 };
 
 fn rule(text: &str) -> (RuleSettings, Vec<String>) {
     let source = Source::from_text("gpulint.yaml", text);
     let documents = read(&source);
     let tree = documents[0].tree.as_ref().unwrap();
-    let mut reader = Reader::new(&source);
+    let mut reader = ConfigReader::new(&source);
     let settings = reader.rule(&Node::new(tree, 0), Some(&RULE), RULE.id);
     let errors = reader.errors.iter().map(ToString::to_string).collect();
     (settings, errors)

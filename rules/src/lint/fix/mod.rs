@@ -24,7 +24,7 @@ pub enum Safety {
 
 /// Why a fix is not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum FixError {
     /// The object is one of a cluster, or of a review.
     #[error("the object did not come from a file")]
     NoText,
@@ -48,7 +48,7 @@ pub enum Refused {
     Layout(String),
     /// The law does not hold.
     #[error("the edited text would not read as intended")]
-    Reads,
+    VerificationFailed,
 }
 
 /// One RFC 6902 operation.
@@ -91,7 +91,7 @@ pub enum Operation {
 }
 
 /// What reports say of a fix that drifts.
-pub const REPLACES: &str = "replaces live nodes";
+pub const REPLACES_NODES_NOTE: &str = "replaces live nodes";
 
 /// A repair.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +103,7 @@ pub struct Fix {
     /// The operations, in order, relative to the object.
     pub operations: Vec<Operation>,
     /// Whether applying it to a live NodePool or EC2NodeClass would replace nodes.
-    pub drifts: bool,
+    pub replaces_nodes: bool,
     /// Whole objects to write beside this one, each as a document of its own after it. An
     /// admission webhook cannot make them, so it never applies such a fix.
     pub creates: Vec<Value>,
@@ -113,19 +113,29 @@ impl Fix {
     /// A fix without operations yet.
     #[must_use]
     pub fn new(title: impl Into<String>, safety: Safety) -> Fix {
-        Fix { title: title.into(), safety, operations: Vec::new(), drifts: false, creates: Vec::new() }
+        Fix {
+            title: title.into(),
+            safety,
+            operations: Vec::new(),
+            replaces_nodes: false,
+            creates: Vec::new(),
+        }
     }
 
     /// The title, and what the fix does to the nodes of a live object.
     #[must_use]
-    pub fn heading(&self) -> String {
-        if self.drifts { format!("{} ({REPLACES})", self.title) } else { self.title.clone() }
+    pub fn title_with_effect(&self) -> String {
+        if self.replaces_nodes {
+            format!("{} ({REPLACES_NODES_NOTE})", self.title)
+        } else {
+            self.title.clone()
+        }
     }
 
     /// Marks the fix as one that replaces nodes of a live pool.
     #[must_use]
-    pub fn drifting(mut self) -> Fix {
-        self.drifts = true;
+    pub fn replaces_nodes(mut self) -> Fix {
+        self.replaces_nodes = true;
         self
     }
 
@@ -133,7 +143,7 @@ impl Fix {
     #[must_use]
     pub fn set(mut self, node: &Node<'_>, value: Value) -> Fix {
         if node.is_absent() {
-            self.add_absent(node, value);
+            self.add_missing(node, value);
         } else {
             let path = node.pointer().to_string();
             self.operations.push(Operation::Test { path: path.clone(), value: node.to_json() });
@@ -166,15 +176,15 @@ impl Fix {
     /// Moves a written node to an absent place; missing parents are made. In a file its text and
     /// comments go along.
     #[must_use]
-    pub fn relocate(mut self, from: &Node<'_>, to: &Node<'_>) -> Fix {
+    pub fn move_to(mut self, from: &Node<'_>, to: &Node<'_>) -> Fix {
         let source = from.pointer().to_string();
         let target = to.pointer();
         self.operations.push(Operation::Test { path: source.clone(), value: from.to_json() });
         if let Some((_, above)) = target.steps().split_last() {
-            let written = to.written_depth(target.steps().len());
+            let written = to.existing_prefix_len(target.steps().len());
             if written < above.len() {
                 let empty = Value::Object(serde_json::Map::new());
-                self.add_below(above, written, empty);
+                self.add_with_parents(above, written, empty);
             }
         }
         self.operations.push(Operation::Move { from: source, path: target.to_string() });
@@ -182,14 +192,14 @@ impl Fix {
     }
 
     /// One `add` at the highest missing parent, so that the patch applies as it stands.
-    fn add_absent(&mut self, node: &Node<'_>, value: Value) {
+    fn add_missing(&mut self, node: &Node<'_>, value: Value) {
         let pointer = node.pointer();
-        let written = node.written_depth(pointer.steps().len());
-        self.add_below(pointer.steps(), written, value);
+        let written = node.existing_prefix_len(pointer.steps().len());
+        self.add_with_parents(pointer.steps(), written, value);
     }
 
     /// Adds a value at a path of which the first `written` steps are there.
-    fn add_below(&mut self, steps: &[String], written: usize, mut value: Value) {
+    fn add_with_parents(&mut self, steps: &[String], written: usize, mut value: Value) {
         let first = (written + 1).min(steps.len());
         for step in steps[first..].iter().rev() {
             let mut map = serde_json::Map::new();

@@ -2,33 +2,35 @@
 
 use serde_json::Value;
 
-use super::{Fix, Refused};
+use super::{Fix, FixError};
 
 /// The value after the fix's operations, its guards included. Objects that the fix creates are
 /// no part of it.
 ///
 /// # Errors
 /// [`Refused::Patch`] where a guard or an operation fails.
-pub fn apply(value: &Value, fix: &Fix) -> Result<Value, Refused> {
+pub fn apply(value: &Value, fix: &Fix) -> Result<Value, FixError> {
     let patch: json_patch::Patch = serde_json::to_value(&fix.operations)
         .and_then(serde_json::from_value)
-        .map_err(|error| Refused::Patch(error.to_string()))?;
+        .map_err(|error| FixError::Patch(error.to_string()))?;
     let mut out = value.clone();
     // On a failure the copy is dropped, so nothing has to be undone in it.
-    json_patch::patch_unsafe(&mut out, &patch).map_err(|error| Refused::Patch(error.to_string()))?;
+    json_patch::patch_unsafe(&mut out, &patch).map_err(|error| FixError::Patch(error.to_string()))?;
     Ok(out)
 }
 
 /// Whether two values are the same to Kubernetes: the order of members means nothing, and a
 /// number is what it counts, however it is written.
 #[must_use]
-pub fn same(a: &Value, b: &Value) -> bool {
+pub fn semantic_eq(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
             a.len() == b.len()
-                && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| same(value, other)))
+                && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| semantic_eq(value, other)))
         }
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| semantic_eq(a, b))
+        }
         (Value::Number(a), Value::Number(b)) => {
             a == b || ((a.is_f64() || b.is_f64()) && a.as_f64() == b.as_f64())
         }
@@ -53,13 +55,13 @@ mod tests {
         ];
         assert_eq!(apply(&before, &fix), Ok(json!({"a": {"b": 2}})));
         let other = apply(&json!({"a": {"b": 3}}), &fix);
-        assert!(matches!(other, Err(Refused::Patch(_))), "{other:?}");
+        assert!(matches!(other, Err(FixError::Patch(_))), "{other:?}");
     }
 
     #[test]
     fn numbers_are_what_they_count() {
-        assert!(same(&json!({"a": [1.0, {}], "b": 2}), &json!({"b": 2, "a": [1, {}]})));
-        assert!(!same(&json!("1"), &json!(1)));
-        assert!(!same(&json!([1, 2]), &json!([2, 1])));
+        assert!(semantic_eq(&json!({"a": [1.0, {}], "b": 2}), &json!({"b": 2, "a": [1, {}]})));
+        assert!(!semantic_eq(&json!("1"), &json!(1)));
+        assert!(!semantic_eq(&json!([1, 2]), &json!([2, 1])));
     }
 }

@@ -6,44 +6,44 @@ use crate::facts::date::Date;
 
 /// What a comment or an annotation says; ranges are bytes of its text.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct Directive {
     /// What is to be suppressed.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<AllowEntry>,
     /// What cannot be understood.
-    pub(super) faults: Vec<Fault>,
+    pub(super) errors: Vec<SyntaxError>,
 }
 
 /// One rule that is to be suppressed.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct AllowEntry {
     pub(super) id: Range<usize>,
     /// The last day, and where it is written.
     pub(super) until: Option<(Date, Range<usize>)>,
     /// Whether a reason stands beside it.
-    pub(super) reasoned: bool,
+    pub(super) has_reason: bool,
 }
 
 /// Something that cannot be understood.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct SyntaxError {
     pub(super) at: Range<usize>,
     pub(super) message: String,
     pub(super) help: &'static str,
 }
 
-const COMMENT: &str = "write `# gpulint: allow[rule-id] until=2027-01-31 reason`";
-const ANNOTATION: &str = "write `rule-id: reason; other-id until=2027-01-31: reason`";
-const DATE: &str = "write the last day that counts as `until=2027-01-31`";
+const COMMENT_SYNTAX: &str = "write `# gpulint: allow[rule-id] until=2027-01-31 reason`";
+const ANNOTATION_SYNTAX: &str = "write `rule-id: reason; other-id until=2027-01-31: reason`";
+const UNTIL_SYNTAX: &str = "write the last day that counts as `until=2027-01-31`";
 
-impl Said {
-    fn fault(&mut self, at: Range<usize>, message: impl Into<String>, help: &'static str) {
+impl Directive {
+    fn error(&mut self, at: Range<usize>, message: impl Into<String>, help: &'static str) {
         let message = message.into();
-        self.faults.push(Fault { at, message, help });
+        self.errors.push(SyntaxError { at, message, help });
     }
 }
 
 /// At most 40 characters of a word, for a message.
-pub(super) fn short(word: &str) -> String {
+pub(super) fn ellipsize(word: &str) -> String {
     let mut out: String = word.chars().take(40).collect();
     if out.len() < word.len() {
         out.push('…');
@@ -52,42 +52,43 @@ pub(super) fn short(word: &str) -> String {
 }
 
 /// Reads a comment, `#` included; `None` where it does not begin with `gpulint:`.
-pub(super) fn comment(text: &str) -> Option<Said> {
+pub(super) fn parse_comment(text: &str) -> Option<Directive> {
     let body = text.trim_start_matches('#').trim_start();
     let rest = body.strip_prefix("gpulint:")?;
     let name = text.len() - body.len()..text.len() - rest.len();
     let end = text.trim_end().len();
-    let mut said = Said::default();
+    let mut said = Directive::default();
     let rest = rest.trim_start();
     let at = text.len() - rest.len();
     let verb = rest.find(|c: char| c == '[' || c.is_whitespace()).unwrap_or(rest.len());
     let (verb, after) = rest.split_at(verb);
     if verb != "allow" {
         let at = if verb.is_empty() { name } else { at..at + verb.len() };
-        said.fault(at, "expected `allow[rule-id]` after `gpulint:`", COMMENT);
+        said.error(at, "expected `allow[rule-id]` after `gpulint:`", COMMENT_SYNTAX);
         return Some(said);
     }
     let Some(list) = after.trim_start().strip_prefix('[') else {
         let at = at..at + verb.len();
-        said.fault(at, "missing `[` after `allow`", COMMENT);
+        said.error(at, "missing `[` after `allow`", COMMENT_SYNTAX);
         return Some(said);
     };
     let from = text.len() - list.len();
     let Some(length) = list.find(']') else {
-        said.fault(from - 1..end, "missing `]` after the rules", COMMENT);
+        said.error(from - 1..end, "missing `]` after the rules", COMMENT_SYNTAX);
         return Some(said);
     };
     let ids: Vec<_> = words(&text[..from + length], from, ',').collect();
     if ids.is_empty() {
-        said.fault(from - 1..from + length + 1, "no rule is named", COMMENT);
+        said.error(from - 1..from + length + 1, "no rule is named", COMMENT_SYNTAX);
         return Some(said);
     }
-    let until = comment_until(text, from + length + 1, &mut said);
+    let until = parse_comment_until(text, from + length + 1, &mut said);
     let mut rest = words(text, from + length + 1, ' ').peekable();
     rest.next_if(|word| text[word.clone()].starts_with("until="));
     let reasoned = rest.any(|word| is_word(&text[word]));
-    if said.faults.is_empty() {
-        said.entries = ids.into_iter().map(|id| Entry { id, until: until.clone(), reasoned }).collect();
+    if said.errors.is_empty() {
+        said.entries =
+            ids.into_iter().map(|id| AllowEntry { id, until: until.clone(), has_reason: reasoned }).collect();
     }
     Some(said)
 }
@@ -98,25 +99,25 @@ fn is_word(text: &str) -> bool {
 }
 
 /// The date is the first word after the list; a later one would be overlooked by a reader.
-fn comment_until(text: &str, from: usize, said: &mut Said) -> Option<(Date, Range<usize>)> {
+fn parse_comment_until(text: &str, from: usize, said: &mut Directive) -> Option<(Date, Range<usize>)> {
     let mut until = None;
     for (number, word) in words(text, from, ' ').enumerate() {
         if !text[word.clone()].starts_with("until=") {
             continue;
         }
         if number > 0 {
-            said.fault(word, "`until=` belongs directly after the `]`", COMMENT);
+            said.error(word, "`until=` belongs directly after the `]`", COMMENT_SYNTAX);
             return None;
         }
         let trimmed = text[word.clone()].trim_end_matches([':', ',', ';']).len();
-        until = date(text, word.start..word.start + trimmed, said);
+        until = parse_until(text, word.start..word.start + trimmed, said);
     }
     until
 }
 
 /// Reads the value of the annotation.
-pub(super) fn annotation(text: &str) -> Said {
-    let mut said = Said::default();
+pub(super) fn parse_annotation(text: &str) -> Directive {
+    let mut said = Directive::default();
     for part in words(text, 0, ';') {
         let part_text = &text[part.clone()];
         let part_end = part.end;
@@ -124,44 +125,44 @@ pub(super) fn annotation(text: &str) -> Said {
         let mut head = words(&text[..head_end], part.start, ' ');
         let (id, second, more) = (head.next(), head.next(), head.next());
         let Some(id) = id else {
-            said.fault(part, "no rule is named before the `:`", ANNOTATION);
+            said.error(part, "no rule is named before the `:`", ANNOTATION_SYNTAX);
             continue;
         };
-        let faults = said.faults.len();
+        let faults = said.errors.len();
         let until = match second {
             Some(word) if more.is_none() && text[word.clone()].starts_with("until=") => {
-                date(text, word, &mut said)
+                parse_until(text, word, &mut said)
             }
             Some(_) => {
-                let found = short(&text[part.start..head_end]);
+                let found = ellipsize(&text[part.start..head_end]);
                 let message = format!("expected a rule's id before the `:`, found `{found}`");
-                said.fault(part, message, ANNOTATION);
+                said.error(part, message, ANNOTATION_SYNTAX);
                 None
             }
             None => None,
         };
-        if said.faults.len() == faults {
+        if said.errors.len() == faults {
             let reasoned = is_word(&text[head_end..part_end]);
-            said.entries.push(Entry { id, until, reasoned });
+            said.entries.push(AllowEntry { id, until, has_reason: reasoned });
         }
     }
-    if said.entries.is_empty() && said.faults.is_empty() {
-        said.fault(0..text.len(), "no rule is named", ANNOTATION);
+    if said.entries.is_empty() && said.errors.is_empty() {
+        said.error(0..text.len(), "no rule is named", ANNOTATION_SYNTAX);
     }
     said
 }
 
-fn date(text: &str, word: Range<usize>, said: &mut Said) -> Option<(Date, Range<usize>)> {
+fn parse_until(text: &str, word: Range<usize>, said: &mut Directive) -> Option<(Date, Range<usize>)> {
     let value = text[word.clone()].strip_prefix("until=")?;
     let at = word.end - value.len()..word.end;
     match Date::parse(value) {
         Some(date) => Some((date, at)),
         None if value.is_empty() => {
-            said.fault(word, "`until=` has no date", DATE);
+            said.error(word, "`until=` has no date", UNTIL_SYNTAX);
             None
         }
         None => {
-            said.fault(at, format!("`{}` is no date", short(value)), DATE);
+            said.error(at, format!("`{}` is no date", ellipsize(value)), UNTIL_SYNTAX);
             None
         }
     }
@@ -183,21 +184,21 @@ fn words(text: &str, from: usize, separator: char) -> impl Iterator<Item = Range
 
 #[cfg(test)]
 mod tests {
-    use super::{Said, annotation, comment};
+    use super::{Directive, parse_annotation, parse_comment};
 
     #[test]
     fn a_reason_is_more_than_punctuation() {
-        let all = |said: &Said| said.entries.iter().map(|e| e.reasoned).collect::<Vec<_>>();
-        let said = |text: &str| all(&comment(text).expect("it speaks to gpulint"));
+        let all = |said: &Directive| said.entries.iter().map(|e| e.has_reason).collect::<Vec<_>>();
+        let said = |text: &str| all(&parse_comment(text).expect("it speaks to gpulint"));
         assert_eq!(said("# gpulint: allow[a, b] ticket 12"), [true, true]);
         assert_eq!(said("# gpulint: allow[a] until=2027-01-31 agreed"), [true]);
         assert_eq!(said("# gpulint: allow[a] until=2027-01-31"), [false]);
         assert_eq!(said("# gpulint: allow[a] --"), [false]);
-        let written = annotation("a: agreed; b until=2027-01-31:; c");
+        let written = parse_annotation("a: agreed; b until=2027-01-31:; c");
         assert_eq!(all(&written), [true, false, false]);
     }
 
-    fn show(text: &str, said: &Said) -> Vec<String> {
+    fn show(text: &str, said: &Directive) -> Vec<String> {
         let entries = said.entries.iter().map(|e| {
             let until = e.until.as_ref().map(|(date, at)| {
                 assert_eq!(date.to_string(), text[at.clone()]);
@@ -205,7 +206,7 @@ mod tests {
             });
             format!("{}{}", &text[e.id.clone()], until.unwrap_or_default())
         });
-        let faults = said.faults.iter();
+        let faults = said.errors.iter();
         let faults = faults.map(|f| format!("{} @ {}", f.message, &text[f.at.clone()]));
         entries.chain(faults).collect()
     }
@@ -232,10 +233,10 @@ mod tests {
                 vec!["`until=` belongs directly after the `]` @ until=2027-01-31"],
             ),
         ] {
-            let said = comment(text).expect("a suppression");
+            let said = parse_comment(text).expect("a suppression");
             assert_eq!(show(text, &said), expected, "{text}");
         }
-        assert!(comment("# see gpulint: allow[a]").is_none());
+        assert!(parse_comment("# see gpulint: allow[a]").is_none());
     }
 
     #[test]
@@ -249,7 +250,7 @@ mod tests {
             (": why", vec!["no rule is named before the `:` @ : why"]),
             (" ; ", vec!["no rule is named @  ; "]),
         ] {
-            assert_eq!(show(text, &annotation(text)), expected, "{text}");
+            assert_eq!(show(text, &parse_annotation(text)), expected, "{text}");
         }
     }
 }

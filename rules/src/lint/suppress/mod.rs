@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use crate::facts::suggest;
 use crate::file::File;
-use crate::lint::engine::{Engine, Judged};
-use crate::lint::finding::{Finding, Place};
+use crate::lint::engine::{CheckReport, Engine};
+use crate::lint::finding::{Finding, Location};
 use crate::lint::rule::{Check, Group, Rule};
 use crate::lint::settings::find_rule;
 use crate::object::{Object, ObjectId};
@@ -22,14 +22,19 @@ use crate::rules::RULES;
 use crate::source::{Document, Source};
 use crate::tree::Span;
 
-use grammar::{Entry, Said, short};
+use grammar::{AllowEntry, Directive, ellipsize};
 
 /// The annotation that suppresses.
 pub const ANNOTATION: &str = "gpulint.dev/allow";
 
 /// Takes away what is suppressed, and reports suppressions that are unused, unknown or expired.
-pub(crate) fn apply(engine: &Engine, findings: Vec<Finding>, files: &[File], objects: &[Object]) -> Judged {
-    let mut judged = Judged::default();
+pub(crate) fn apply(
+    engine: &Engine,
+    findings: Vec<Finding>,
+    files: &[File],
+    objects: &[Object],
+) -> CheckReport {
+    let mut judged = CheckReport::default();
     if !engine.settings().suppressions {
         judged.findings = findings;
         return judged;
@@ -48,13 +53,13 @@ pub(crate) fn apply(engine: &Engine, findings: Vec<Finding>, files: &[File], obj
             judged.findings.push(finding);
         }
     }
-    judged.findings.extend(all.hygiene());
+    judged.findings.extend(all.into_findings());
     judged
 }
 
 /// What a suppression covers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Cover {
+enum SuppressionTarget {
     /// A line, counted from 0, of a file, by the address of its source.
     Line(*const Source, usize),
     /// An object, by the address of its identity: every handle of one object shares it.
@@ -62,36 +67,36 @@ enum Cover {
 }
 
 /// A rule that is suppressed somewhere, to be reported if it turns out unused.
-struct Allowed {
+struct Suppression {
     rule: &'static Rule,
     /// Index into `Suppressions::used`; equal covers of a rule share it.
     slot: usize,
-    place: Place,
+    place: Location,
     /// The rule's silence is worth something.
-    ran: bool,
+    rule_ran: bool,
     /// A reason stands beside it.
-    reasoned: bool,
+    has_reason: bool,
     /// The number of the comment or annotation that says it.
-    read: usize,
+    directive_number: usize,
 }
 
 struct Suppressions<'e> {
     engine: &'e Engine,
-    slots: HashMap<(Cover, &'static str), usize>,
+    slots: HashMap<(SuppressionTarget, &'static str), usize>,
     used: Vec<bool>,
     /// Files that have comments.
     files: HashSet<*const Source>,
-    allowed: Vec<Allowed>,
+    entries: Vec<Suppression>,
     /// How many comments and annotations were read.
-    read: usize,
+    directive_count: usize,
     findings: Vec<Finding>,
 }
 
 /// The objects of one document, and which rules ran on any of them.
 #[derive(Default)]
-struct Held<'f> {
+struct DocumentObjects<'f> {
     objects: Vec<&'f Object>,
-    ran: BTreeMap<&'static str, bool>,
+    ran_by_rule: BTreeMap<&'static str, bool>,
 }
 
 /// A comment of a file.
@@ -101,8 +106,8 @@ struct Comment<'f> {
     text: &'f str,
     line: usize,
     /// Nothing but blank stands before it.
-    alone: bool,
-    said: Said,
+    standalone: bool,
+    directive: Directive,
 }
 
 impl<'e> Suppressions<'e> {
@@ -112,8 +117,8 @@ impl<'e> Suppressions<'e> {
             slots: HashMap::new(),
             used: Vec::new(),
             files: HashSet::new(),
-            allowed: Vec::new(),
-            read: 0,
+            entries: Vec::new(),
+            directive_count: 0,
             findings: Vec::new(),
         }
     }
@@ -125,7 +130,7 @@ impl<'e> Suppressions<'e> {
         }
         let source = Arc::as_ptr(&file.source);
         self.files.insert(source);
-        let mut held: BTreeMap<u32, Held<'_>> = BTreeMap::new();
+        let mut held: BTreeMap<u32, DocumentObjects<'_>> = BTreeMap::new();
         for object in &file.objects {
             if let Some(origin) = object.origin() {
                 held.entry(origin.document).or_default().objects.push(object);
@@ -139,72 +144,72 @@ impl<'e> Suppressions<'e> {
                 [only] => Some((*only).clone()),
                 _ => None,
             };
-            let place = |at: Range<usize>| Place::Text {
+            let place = |at: Range<usize>| Location::Text {
                 source: Arc::clone(&file.source),
                 document: number,
                 object: object.clone(),
                 span: Span::new(comment.start + at.start as u32, comment.start + at.end as u32),
             };
-            let cover = Cover::Line(source, line);
+            let cover = SuppressionTarget::Line(source, line);
             let whole = comment.document.tree.is_some();
             let engine = self.engine;
-            self.read(&comment.said, comment.text, cover, place, |rule| {
-                whole && held.ran(engine, rule, file.source.scope())
+            self.add_directive(&comment.directive, comment.text, cover, place, |rule| {
+                whole && held.rule_ran(engine, rule, file.source.scope())
             });
         }
     }
 
     fn read_annotation(&mut self, object: &Object) {
         let node = object.annotation(ANNOTATION);
-        if !node.exists() || node.is_unknown() {
+        if !node.is_set() || node.is_unknown() {
             return;
         }
-        let place = |_: Range<usize>| Place::of(object, &node);
+        let place = |_: Range<usize>| Location::of(object, &node);
         let Some(text) = node.text() else {
             let message = format!("`{ANNOTATION}` is no string");
             self.report("suppression-invalid", place(0..0), message, None);
             return;
         };
-        let mut said = grammar::annotation(text);
+        let mut said = grammar::parse_annotation(text);
         let forbidden = &self.engine.settings().webhook.forbid_suppressions;
         said.entries.retain(|entry| {
             let id = &text[entry.id.clone()];
             let group = find_rule(id).map(|r| r.group.name());
             let refused = forbidden.iter().any(|f| f == id || Some(f.as_str()) == group);
             if refused {
-                said.faults.push(grammar::Fault {
+                said.errors.push(grammar::SyntaxError {
                     at: entry.id.clone(),
-                    message: format!("an annotation may not suppress `{}`", short(id)),
+                    message: format!("an annotation may not suppress `{}`", ellipsize(id)),
                     help: "it is listed in `webhook.forbid-suppressions`",
                 });
             }
             !refused
         });
-        let cover = Cover::Object(std::ptr::from_ref(object.id()));
+        let cover = SuppressionTarget::Object(std::ptr::from_ref(object.id()));
         let engine = self.engine;
         let path = object.origin().map(|o| o.source.scope());
-        self.read(&said, text, cover, place, |rule| ran(engine, rule, path, Some(object)));
+        self.add_directive(&said, text, cover, place, |rule| rule_ran(engine, rule, path, Some(object)));
     }
 
     /// Takes in what one comment or annotation says.
-    fn read(
+    fn add_directive(
         &mut self,
-        said: &Said,
+        said: &Directive,
         text: &str,
-        cover: Cover,
-        place: impl Fn(Range<usize>) -> Place,
+        cover: SuppressionTarget,
+        place: impl Fn(Range<usize>) -> Location,
         mut ran: impl FnMut(&'static Rule) -> bool,
     ) {
-        for fault in &said.faults {
+        for fault in &said.errors {
             let place = place(fault.at.clone());
             let help = Some(fault.help.to_owned());
             self.report("suppression-invalid", place, fault.message.clone(), help);
         }
         let today = self.engine.settings().today;
         let mut ended: Option<&Range<usize>> = None;
-        self.read += 1;
-        for Entry { id, until, reasoned } in &said.entries {
-            let rule = match known(&text[id.clone()]) {
+        self.directive_count += 1;
+        for AllowEntry { id, until, has_reason: reasoned } in &said.entries {
+            let rule = match suppressible_rule(&text[id.clone()]) {
                 Ok(rule) => rule,
                 Err((message, help)) => {
                     self.report("suppression-invalid", place(id.clone()), message, Some(help));
@@ -229,13 +234,13 @@ impl<'e> Suppressions<'e> {
             if slot == next {
                 self.used.push(false);
             }
-            self.allowed.push(Allowed {
+            self.entries.push(Suppression {
                 rule,
                 slot,
                 place: place(id.clone()),
-                ran: ran(rule),
-                reasoned: *reasoned,
-                read: self.read,
+                rule_ran: ran(rule),
+                has_reason: *reasoned,
+                directive_number: self.directive_count,
             });
         }
     }
@@ -245,11 +250,11 @@ impl<'e> Suppressions<'e> {
         if finding.rule.group == Group::Suppression || self.slots.is_empty() {
             return false;
         }
-        let object = finding.place.object().map(|o| Cover::Object(std::ptr::from_ref(o.id())));
-        let line = match finding.place.locate() {
+        let object = finding.location.object().map(|o| SuppressionTarget::Object(std::ptr::from_ref(o.id())));
+        let line = match finding.location.resolve_span() {
             Some((source, _, span)) if self.files.contains(&Arc::as_ptr(source)) => {
                 let line = source.lines().line_of(span.start);
-                Some(Cover::Line(Arc::as_ptr(source), line))
+                Some(SuppressionTarget::Line(Arc::as_ptr(source), line))
             }
             _ => None,
         };
@@ -264,21 +269,21 @@ impl<'e> Suppressions<'e> {
     }
 
     /// What there is to say of the suppressions themselves.
-    fn hygiene(mut self) -> Vec<Finding> {
+    fn into_findings(mut self) -> Vec<Finding> {
         // The rules of one comment share its reason: one finding.
         let mut silent = 0;
-        for allowed in std::mem::take(&mut self.allowed) {
+        for allowed in std::mem::take(&mut self.entries) {
             let id = allowed.rule.id;
-            if allowed.ran && !self.used[allowed.slot] {
+            if allowed.rule_ran && !self.used[allowed.slot] {
                 let message = format!("suppression of `{id}` suppresses nothing");
                 let help = match allowed.place {
-                    Place::Text { .. } => "remove it, or move it to or above the finding's line",
-                    Place::Field { .. } => "remove it",
+                    Location::Text { .. } => "remove it, or move it to or above the finding's line",
+                    Location::Field { .. } => "remove it",
                 };
                 let help = Some(help.to_owned());
                 self.report("suppression-unused", allowed.place, message, help);
-            } else if !allowed.reasoned && silent != allowed.read {
-                silent = allowed.read;
+            } else if !allowed.has_reason && silent != allowed.directive_number {
+                silent = allowed.directive_number;
                 let message = format!("suppression of `{id}` gives no reason");
                 let help = Some("say behind it why the finding may stand".to_owned());
                 self.report("suppression-without-reason", allowed.place, message, help);
@@ -287,30 +292,30 @@ impl<'e> Suppressions<'e> {
         self.findings
     }
 
-    fn report(&mut self, id: &str, place: Place, message: String, help: Option<String>) {
-        if let Some(mut finding) = self.engine.reader_finding(id, place, message) {
+    fn report(&mut self, id: &str, place: Location, message: String, help: Option<String>) {
+        if let Some(mut finding) = self.engine.builtin_finding(id, place, message) {
             finding.help = help;
             self.findings.push(finding);
         }
     }
 }
 
-impl Held<'_> {
-    fn ran(&mut self, engine: &Engine, rule: &'static Rule, path: &str) -> bool {
-        if matches!(rule.check, Check::Reader) {
-            return ran(engine, rule, Some(path), None);
+impl DocumentObjects<'_> {
+    fn rule_ran(&mut self, engine: &Engine, rule: &'static Rule, path: &str) -> bool {
+        if matches!(rule.check, Check::Builtin) {
+            return rule_ran(engine, rule, Some(path), None);
         }
         let objects = &self.objects;
         *self
-            .ran
+            .ran_by_rule
             .entry(rule.id)
-            .or_insert_with(|| objects.iter().any(|object| ran(engine, rule, Some(path), Some(object))))
+            .or_insert_with(|| objects.iter().any(|object| rule_ran(engine, rule, Some(path), Some(object))))
     }
 }
 
 /// Whether a rule's silence on an object says anything: it is on, and does not ask for objects
 /// that may be elsewhere.
-fn ran(engine: &Engine, rule: &Rule, path: Option<&str>, object: Option<&Object>) -> bool {
+fn rule_ran(engine: &Engine, rule: &Rule, path: Option<&str>, object: Option<&Object>) -> bool {
     let settings = engine.settings();
     (rule.reads.is_empty() || settings.complete) && settings.rule(rule, path, object).enabled != Some(false)
 }
@@ -324,7 +329,7 @@ fn comments(file: &File) -> Vec<Comment<'_>> {
             let Some(comment) = text.get(span.start as usize..span.end as usize) else {
                 continue;
             };
-            let Some(said) = grammar::comment(comment) else {
+            let Some(said) = grammar::parse_comment(comment) else {
                 continue;
             };
             let lines = file.source.lines();
@@ -335,8 +340,8 @@ fn comments(file: &File) -> Vec<Comment<'_>> {
                 start: span.start,
                 text: comment,
                 line,
-                alone: before.trim_start_matches('\u{FEFF}').trim().is_empty(),
-                said,
+                standalone: before.trim_start_matches('\u{FEFF}').trim().is_empty(),
+                directive: said,
             });
         }
     }
@@ -348,9 +353,9 @@ fn comments(file: &File) -> Vec<Comment<'_>> {
 fn covered_lines(comments: &[Comment<'_>]) -> Vec<usize> {
     let mut lines: Vec<usize> = comments.iter().map(|c| c.line).collect();
     for at in (0..comments.len()).rev() {
-        if comments[at].alone {
+        if comments[at].standalone {
             let next = comments[at].line + 1;
-            let stacked = comments.get(at + 1).is_some_and(|c| c.alone && c.line == next);
+            let stacked = comments.get(at + 1).is_some_and(|c| c.standalone && c.line == next);
             lines[at] = if stacked { lines[at + 1] } else { next };
         }
     }
@@ -358,7 +363,7 @@ fn covered_lines(comments: &[Comment<'_>]) -> Vec<usize> {
 }
 
 /// The rule of an id that may be suppressed, or what is wrong with it and what to do.
-fn known(id: &str) -> Result<&'static Rule, (String, String)> {
+fn suppressible_rule(id: &str) -> Result<&'static Rule, (String, String)> {
     match find_rule(id) {
         Some(rule) if rule.group == Group::Suppression => Err((
             format!("`{id}` cannot be suppressed"),
@@ -374,7 +379,7 @@ fn known(id: &str) -> Result<&'static Rule, (String, String)> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "`gpulint rules` lists the rules".to_owned(),
             };
-            Err((format!("unknown rule `{}`", short(id)), help))
+            Err((format!("unknown rule `{}`", ellipsize(id)), help))
         }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::KedaAdmission],
+    rejected_by: &[Authority::KedaAdmission],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("keda_auth_invalid.rs")),
     check: Check::Object(check),
@@ -66,7 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if identity.is_unknown() {
         return;
     }
-    if identity.exists() {
+    if identity.is_set() {
         match identity.get("provider").text() {
             Some("azure-workload") => azure(&identity, ctx),
             Some("aws") => aws(&identity, ctx),
@@ -75,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
     }
     let oauth = spec.get("oauth2");
-    if oauth.exists() {
+    if oauth.is_set() {
         client(&oauth, ctx);
     }
 }
@@ -138,7 +138,7 @@ fn empty(node: &Node<'_>, ctx: &mut Context<'_>) {
 
 /// Whether nothing is written, or an empty text.
 fn blank(node: &Node<'_>) -> bool {
-    !node.is_unknown() && (!node.exists() || node.text() == Some(""))
+    !node.is_unknown() && (!node.is_set() || node.text() == Some(""))
 }
 
 /// Whether Go reads the text as an address with the scheme `http` or `https` and a host. Spellings

@@ -66,7 +66,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::KedaAdmission],
+    rejected_by: &[Authority::KedaAdmission],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_cannot_wake.rs")),
     check: Check::Object(check),
@@ -77,7 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let min = spec.get("minReplicaCount");
     let reference = spec.get("scaleTargetRef");
     let list = spec.get("triggers");
-    let zero = !min.is_unknown() && (!min.exists() || min.int() == Some(0));
+    let zero = !min.is_unknown() && (!min.is_set() || min.int() == Some(0));
     if !zero || !list.is_sequence() || !reference.is_mapping() {
         return;
     }

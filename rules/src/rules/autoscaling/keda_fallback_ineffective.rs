@@ -54,7 +54,7 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
 use crate::keda::value::boolean;
-use crate::keda::{Trigger, brief, triggers, uses_modifiers};
+use crate::keda::{Trigger, ellipsize, triggers, uses_modifiers};
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
@@ -69,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::KedaAdmission],
+    rejected_by: &[Authority::KedaAdmission],
     fix: None,
     docs: docs(include_str!("keda_fallback_ineffective.rs")),
     check: Check::Object(check),
@@ -109,7 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 fn behavior(spec: &Node<'_>, fallback: &Node<'_>, ctx: &mut Context<'_>) {
     let behavior = fallback.get("behavior");
     let formula = spec.path(&["advanced", "scalingModifiers", "formula"]);
-    let empty = !formula.is_unknown() && (!formula.exists() || formula.text() == Some(""));
+    let empty = !formula.is_unknown() && (!formula.is_set() || formula.text() == Some(""));
     if behavior.text() == Some("scalingModifiers") && empty {
         ctx.report(&behavior, "fallback `scalingModifiers` without a formula in `advanced.scalingModifiers`")
             .help("write the formula, or another behavior such as `static`");
@@ -125,7 +125,7 @@ fn bounds(spec: &Node<'_>, fallback: &Node<'_>, ctx: &mut Context<'_>) {
     };
     let number = |name: &str, default: i64| {
         let node = spec.get(name);
-        if node.exists() {
+        if node.is_set() {
             node.int()
         } else if node.is_unknown() {
             None
@@ -158,10 +158,10 @@ fn fraction(spec: &Node<'_>, ctx: &mut Context<'_>) {
     {
         ctx.report(
             &target,
-            format!("target `{}` is no whole number, which disables the fallback", brief(text)),
+            format!("target `{}` is no whole number, which disables the fallback", ellipsize(text)),
         )
         .help("write a whole number without a dot or an exponent")
-        .refused_by(None);
+        .rejected_by(None);
     }
 }
 

@@ -57,8 +57,8 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#transfer-ownership-of-an-existing-hpa>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
-use crate::cluster::views::target;
-use crate::keda::{brief, hpa_name};
+use crate::cluster::views::scale_target;
+use crate::keda::{ellipsize, hpa_name};
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
@@ -72,7 +72,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
     reads: &[Kind::SCALED_OBJECT, Kind::HPA],
     params: &[],
-    refused_by: &[Authority::KedaAdmission],
+    rejected_by: &[Authority::KedaAdmission],
     fix: None,
     docs: docs(include_str!("keda_hpa_conflict.rs")),
     check: Check::Object(check),
@@ -82,7 +82,7 @@ const TRANSFER: &str = "scaledobject.keda.sh/transfer-hpa-ownership";
 const SKIP: &str = "validations.keda.sh/hpa-ownership";
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(key) = target(object) else {
+    let Some(key) = scale_target(object) else {
         return;
     };
     let reference = object.path(&["spec", "scaleTargetRef", "name"]);
@@ -91,7 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let same = if object.is(Kind::HPA) { views.hpas_of(&key) } else { views.scaled_objects_of(&key) };
     let identity = |o: &Object| o.id().name.clone();
     if let Some(first) = same.first()
-        && !first.same(object)
+        && !first.is_same_resource(object)
         && identity(first) != identity(object)
         && !(object.is(Kind::HPA) && (owned_by_keda(first) || owned_by_keda(object)))
     {
@@ -100,11 +100,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let refused = object.is(Kind::SCALED_OBJECT) && spelled_alike(object, first);
         ctx.report(&reference, format!("a second {kind} scales `{}`: they undo each other", key.2))
             .help("keep one of the two")
-            .refused_by(refused.then_some(Authority::KedaAdmission))
+            .rejected_by(refused.then_some(Authority::KedaAdmission))
             .related(
                 first,
                 &first.path(&["spec", "scaleTargetRef", "name"]),
-                format!("{kind} `{}` scales it too", first.title()),
+                format!("{kind} `{}` scales it too", first.display_name()),
             );
     }
     if object.is(Kind::HPA) {
@@ -117,11 +117,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
         let finding = ctx.report(
             &reference,
-            format!("`{}` is scaled by this ScaledObject and by HPA `{}`", key.2, hpa.title()),
+            format!("`{}` is scaled by this ScaledObject and by HPA `{}`", key.2, hpa.display_name()),
         );
         // Where the HPA is there first; the other way round both are taken.
         let refused = spelled_alike(object, hpa).then_some(Authority::KedaAdmission);
-        finding.help("KEDA makes an HPA of its own: remove one of the two").refused_by(refused).related(
+        finding.help("KEDA makes an HPA of its own: remove one of the two").rejected_by(refused).related(
             hpa,
             &hpa.path(&["spec", "scaleTargetRef", "name"]),
             "the HPA scales it here",
@@ -142,19 +142,19 @@ fn same_hpa_name(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     // One target is said above.
-    if first.name() == object.name() || target(first) == target(object) {
+    if first.name() == object.name() || scale_target(first) == scale_target(object) {
         return;
     }
     let path = ["spec", "advanced", "horizontalPodAutoscalerConfig", "name"];
     let custom = object.path(&path);
-    let (place, other) = if custom.exists() {
+    let (place, other) = if custom.is_set() {
         (custom, first.path(&path))
     } else {
         (object.path(&["metadata", "name"]), first.path(&path))
     };
-    ctx.report(&place, format!("ScaledObject `{}` makes an HPA of the same name", brief(first.name())))
+    ctx.report(&place, format!("ScaledObject `{}` makes an HPA of the same name", ellipsize(first.name())))
         .help("give each ScaledObject an HPA name of its own")
-        .refused_by(Some(Authority::KedaAdmission))
+        .rejected_by(Some(Authority::KedaAdmission))
         .related(first, &other, "the other one's HPA");
 }
 

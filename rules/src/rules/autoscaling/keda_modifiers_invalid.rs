@@ -65,8 +65,8 @@
 use std::collections::BTreeSet;
 
 use crate::facts::suggest::nearest;
-use crate::keda::formula::{Refusal, refusal};
-use crate::keda::{brief, triggers, uses_modifiers};
+use crate::keda::formula::{FormulaError, formula_error};
+use crate::keda::{ellipsize, triggers, uses_modifiers};
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
@@ -81,7 +81,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::KedaAdmission],
+    rejected_by: &[Authority::KedaAdmission],
     fix: None,
     docs: docs(include_str!("keda_modifiers_invalid.rs")),
     check: Check::Object(check),
@@ -97,7 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if !formula.is_unknown() {
         match formula.text() {
             Some(text) if !text.is_empty() => {
-                if !target.exists() && !target.is_unknown() || target.text() == Some("") {
+                if !target.is_set() && !target.is_unknown() || target.text() == Some("") {
                     ctx.report(&target, "a formula needs a `target`")
                         .help("write the value of the formula that one replica should bear");
                 }
@@ -113,7 +113,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         && !text.is_empty()
         && is_no_target(text)
     {
-        ctx.report(&target, format!("target `{}` is no number above 0", brief(text)))
+        ctx.report(&target, format!("target `{}` is no number above 0", ellipsize(text)))
             .help("write a plain number such as \"5\"");
     }
     let activation = block.get("activationTarget");
@@ -121,13 +121,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         && !text.is_empty()
         && go_float(text) == Float::None
     {
-        ctx.report(&activation, format!("`activationTarget` is `{}`, which is no number", brief(text)))
+        ctx.report(&activation, format!("`activationTarget` is `{}`, which is no number", ellipsize(text)))
             .help("write a plain number: KEDA fails over this one at every poll")
-            .refused_by(None);
+            .rejected_by(None);
     }
     for trigger in triggers(object).filter(|t| t.is_resource()) {
         let container = trigger.metadata().get("containerName");
-        if container.exists() {
+        if container.is_set() {
             ctx.report(&container, "scaling modifiers drop a resource trigger that names a container")
                 .help("leave `containerName` out, or take the formula away")
                 .severity(Severity::Warning);
@@ -153,38 +153,38 @@ fn judge(object: &Object, formula: &Node<'_>, text: &str, ctx: &mut Context<'_>)
     if !list.is_sequence() || (names.is_empty() && object.is_partial()) {
         return;
     }
-    let Some(why) = refusal(text, &names) else {
+    let Some(why) = formula_error(text, &names) else {
         return;
     };
     let (message, help) = match why {
-        Refusal::UnknownName(name) if resource.contains(name.as_str()) => (
-            format!("`{}` is a resource trigger, which no formula can read", brief(&name)),
+        FormulaError::UnknownName(name) if resource.contains(name.as_str()) => (
+            format!("`{}` is a resource trigger, which no formula can read", ellipsize(&name)),
             "take it out of the formula: the HPA weighs it beside the formula's result".to_owned(),
         ),
-        Refusal::UnknownName(name) => {
+        FormulaError::UnknownName(name) => {
             let dashed = names.iter().find(|n| n.contains('-') && text.contains(**n));
             let help = match (dashed, nearest(&name, names.iter().copied())) {
                 (Some(dashed), _) => {
-                    format!("a dash is a minus sign: rename trigger `{}` with underscores", brief(dashed))
+                    format!("a dash is a minus sign: rename trigger `{}` with underscores", ellipsize(dashed))
                 }
-                (None, Some(near)) => format!("did you mean `{}`?", brief(near)),
+                (None, Some(near)) => format!("did you mean `{}`?", ellipsize(near)),
                 (None, None) => "give a trigger this `name`".to_owned(),
             };
-            (format!("no trigger is named `{}`, which the formula uses", brief(&name)), help)
+            (format!("no trigger is named `{}`, which the formula uses", ellipsize(&name)), help)
         }
-        Refusal::Boolean => (
+        FormulaError::Boolean => (
             "the formula yields true or false, not a number".to_owned(),
             "write `condition ? 1 : 0`".to_owned(),
         ),
-        Refusal::Text => (
+        FormulaError::Text => (
             "the formula is a text, not a number".to_owned(),
             "take the quotes inside the formula away".to_owned(),
         ),
-        Refusal::Condition => (
+        FormulaError::Condition => (
             "the formula has a number where a condition belongs".to_owned(),
             "compare it: `value > 0 ? … : …`".to_owned(),
         ),
-        Refusal::Syntax => (
+        FormulaError::Syntax => (
             "the formula does not parse".to_owned(),
             "look for an operator or a bracket too many or too few".to_owned(),
         ),

@@ -65,7 +65,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::KedaAdmission],
+    rejected_by: &[Authority::KedaAdmission],
     fix: None,
     docs: docs(include_str!("keda_name_too_long.rs")),
     check: Check::Object(check),
@@ -81,7 +81,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     {
         ctx.report(&name, format!("the name has {} characters, KEDA takes {LONGEST}", text.len()))
             .help("shorten it: it becomes a label value")
-            .refused_by(refused);
+            .rejected_by(refused);
         return;
     }
     let Some(hpa) = hpa_name(object) else {
@@ -97,5 +97,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     ctx.report(node, format!("the HPA's name has {} characters, KEDA takes {LONGEST}", hpa.len()))
         .help(help)
-        .refused_by(refused);
+        .rejected_by(refused);
 }

@@ -61,7 +61,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB, Kind::HPA],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer, Authority::KedaAdmission],
+    rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: None,
     docs: docs(include_str!("keda_replica_bounds.rs")),
     check: Check::Object(check),
@@ -89,12 +89,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         && let Some(floor) = min.int()
         && floor > ceiling
     {
-        let of = if max.exists() { format!("{ceiling}") } else { format!("{ceiling}, the default") };
+        let of = if max.is_set() { format!("{ceiling}") } else { format!("{ceiling}, the default") };
         let finding =
             ctx.report(&min, format!("`minReplicaCount` {floor} is above `maxReplicaCount` ({of})"));
         finding.help("raise the maximum or lower the minimum");
-        finding.refused_by(since_2_20);
-        if max.exists() {
+        finding.rejected_by(since_2_20);
+        if max.is_set() {
             finding.related(object, &max, "the maximum");
         }
     }
@@ -106,18 +106,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     // KEDA counts a written 0 as 1, and an absent minimum as 0.
-    let counted = if min.exists() { floor.max(1) } else { 0 };
+    let counted = if min.is_set() { floor.max(1) } else { 0 };
     if resting < 0 {
         below(&idle, 0, since_2_20, ctx);
     } else if resting >= counted {
-        let minimum = if min.exists() {
+        let minimum = if min.is_set() {
             format!("`minReplicaCount` {floor}")
         } else {
             "`minReplicaCount`, which is not written".to_owned()
         };
         ctx.report(&idle, format!("`idleReplicaCount` {resting} is not below {minimum}"))
             .help("KEDA's admission refuses this: write a minimum above the idle count")
-            .refused_by(strict.then_some(Authority::KedaAdmission));
+            .rejected_by(strict.then_some(Authority::KedaAdmission));
     } else if resting > 0 {
         ctx.report(&idle, format!("`idleReplicaCount` {resting} has no effect: only 0 works"))
             .help("write 0, or leave it out")
@@ -135,17 +135,17 @@ fn check_hpa(spec: &Node<'_>, ctx: &mut Context<'_>) {
     let zero = external && !ctx.platform().eks;
     below(&min, i64::from(!zero), Some(Authority::ApiServer), ctx);
     below(&max, 1, Some(Authority::ApiServer), ctx);
-    if !max.exists() && spec.is_mapping() && !max.is_unknown() {
+    if !max.is_set() && spec.is_mapping() && !max.is_unknown() {
         ctx.report(&max, "`maxReplicas` is missing")
             .help("an HPA needs it: write the most replicas that you would pay for")
-            .refused_by(Some(Authority::ApiServer));
+            .rejected_by(Some(Authority::ApiServer));
     }
     if let (Some(floor), Some(ceiling)) = (min.int(), max.int())
         && floor > ceiling
     {
         ctx.report(&max, format!("`maxReplicas` {ceiling} is below `minReplicas` {floor}"))
             .help("raise the maximum or lower the minimum")
-            .refused_by(Some(Authority::ApiServer));
+            .rejected_by(Some(Authority::ApiServer));
     }
 }
 
@@ -156,11 +156,11 @@ fn below(node: &Node<'_>, least: i64, refuser: Option<Authority>, ctx: &mut Cont
         let name = node.pointer().steps().last().cloned().unwrap_or_default();
         ctx.report(node, format!("`{name}` {value} is below {least}"))
             .help(format!("write {least} or more"))
-            .refused_by(refuser);
+            .rejected_by(refuser);
     }
 }
 
 /// The value, the default where nothing is written, `None` where it is not known.
 fn number(node: &Node<'_>, default: i64) -> Option<i64> {
-    if node.exists() { node.int() } else { Some(default) }
+    if node.is_set() { node.int() } else { Some(default) }
 }

@@ -53,8 +53,8 @@
 
 use serde_json::json;
 
-use crate::cluster::views::target;
-use crate::keda::brief;
+use crate::cluster::views::scale_target;
+use crate::keda::ellipsize;
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
@@ -70,7 +70,7 @@ pub(crate) static RULE: Rule = Rule {
     reads: SCALABLE,
     params: &[],
     // Only where the group is known to have no such kind.
-    refused_by: &[Authority::KedaAdmission],
+    rejected_by: &[Authority::KedaAdmission],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_target_invalid.rs")),
     check: Check::Object(check),
@@ -118,9 +118,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         Some(text) => text,
     };
     if version_text.matches('/').count() > 1 {
-        ctx.report(&version, format!("`{}` is no API version", brief(version_text)))
+        ctx.report(&version, format!("`{}` is no API version", ellipsize(version_text)))
             .help("write `GROUP/VERSION`, such as `apps/v1`")
-            .refused_by(Some(Authority::KedaAdmission));
+            .rejected_by(Some(Authority::KedaAdmission));
         return;
     }
     let kind_text = match kind.text() {
@@ -136,13 +136,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .chain(&["Deployment", "StatefulSet"])
             .any(|k| *k == kind_text || k.to_ascii_lowercase() == kind_text)
     {
-        let place = if kind.exists() { &kind } else { &version };
+        let place = if kind.is_set() { &kind } else { &version };
         ctx.report(
             place,
-            format!("`{version_text}` has no kind `{}`, and KEDA refuses it", brief(kind_text)),
+            format!("`{version_text}` has no kind `{}`, and KEDA refuses it", ellipsize(kind_text)),
         )
         .help("write the `apiVersion` that the kind belongs to")
-        .refused_by(Some(Authority::KedaAdmission));
+        .rejected_by(Some(Authority::KedaAdmission));
         return;
     }
     let group = version_text.split_once('/').map_or("", |(group, _)| group);
@@ -150,7 +150,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if let Some((_, instead)) = NOT_SCALABLE.iter().find(|(k, _)| *k == full) {
         ctx.report(&kind, format!("a {kind_text} has no replicas that KEDA could set"))
             .help(*instead)
-            .refused_by(None);
+            .rejected_by(None);
         return;
     }
     absent(object, &full, ctx);
@@ -158,7 +158,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 /// Nothing of that kind and name is in the input: perhaps another kind is.
 fn absent(object: &Object, full: &str, ctx: &mut Context<'_>) {
-    let Some((namespace, _, name)) = target(object) else {
+    let Some((namespace, _, name)) = scale_target(object) else {
         return;
     };
     let Some(wanted) = SCALABLE.iter().find(|k| format!("{}/{}", k.group, k.kind) == full) else {
@@ -167,7 +167,7 @@ fn absent(object: &Object, full: &str, ctx: &mut Context<'_>) {
     if ctx.index().has(*wanted, &namespace, &name) {
         return;
     }
-    let missing = ctx.index().knows(*wanted);
+    let missing = ctx.index().is_complete_for(*wanted);
     let reference = object.path(&["spec", "scaleTargetRef"]);
     let other = SCALABLE
         .iter()
@@ -177,7 +177,12 @@ fn absent(object: &Object, full: &str, ctx: &mut Context<'_>) {
         let version = found.id().api_version();
         ctx.report(
             &reference.get("name"),
-            format!("there is no {} `{}` here, but a {} of that name", wanted.kind, brief(&name), kind.kind),
+            format!(
+                "there is no {} `{}` here, but a {} of that name",
+                wanted.kind,
+                ellipsize(&name),
+                kind.kind
+            ),
         )
         .help(format!("write `apiVersion: {version}` and `kind: {}`", kind.kind))
         .related(found, &found.path(&["metadata", "name"]), "it is here")
@@ -188,7 +193,7 @@ fn absent(object: &Object, full: &str, ctx: &mut Context<'_>) {
         )
         .severity(Severity::Warning);
     } else if missing {
-        ctx.report(&reference.get("name"), format!("there is no {} `{}`", wanted.kind, brief(&name)))
+        ctx.report(&reference.get("name"), format!("there is no {} `{}`", wanted.kind, ellipsize(&name)))
             .help("nothing is scaled until it exists; a `cpu` trigger is refused before")
             .severity(Severity::Info);
     }

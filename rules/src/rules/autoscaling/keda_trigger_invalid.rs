@@ -57,11 +57,11 @@ use serde_json::json;
 
 use crate::facts::suggest::nearest;
 use crate::keda::check::problems;
-use crate::keda::removed::{old_key, old_type};
+use crate::keda::removed::{removed_key, removed_type};
 use crate::keda::scalers;
-use crate::keda::scalers::{From, LATER, Reading, Scaler, TAKEN_FROM};
+use crate::keda::scalers::{KeySource, KeyStatus, LATER_TYPES, Scaler, TABLE_VERSION};
 use crate::keda::value::number;
-use crate::keda::{Trigger, brief, triggers, uses_modifiers, with_article};
+use crate::keda::{Trigger, ellipsize, triggers, uses_modifiers, with_article};
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
@@ -79,7 +79,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer, Authority::KedaAdmission],
+    rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_trigger_invalid.rs")),
     check: Check::Object(check),
@@ -95,10 +95,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let name = trigger.node.get("name");
         if let Some(text) = name.text().filter(|t| !t.is_empty()) {
             if let Some(first) = names.get(text) {
-                ctx.report(&name, format!("a second trigger is named `{}`", brief(text)))
+                ctx.report(&name, format!("a second trigger is named `{}`", ellipsize(text)))
                     .help("give each trigger a name of its own: KEDA refuses the object")
                     .related(object, first, "the first")
-                    .refused_by(Some(Authority::KedaAdmission));
+                    .rejected_by(Some(Authority::KedaAdmission));
             } else {
                 names.insert(text, name);
             }
@@ -116,7 +116,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         keys(&trigger, scaler, ctx);
         metric_type(object, &trigger, kind, ctx);
         // What a patch leaves out may stand in what it is laid over.
-        if !object.is_partial() && trigger.metadata().exists() {
+        if !object.is_partial() && trigger.metadata().is_set() {
             for problem in problems(trigger.clone(), scaler, modifiers) {
                 ctx.report(&problem.node, problem.message).help(problem.help);
             }
@@ -142,7 +142,7 @@ fn cached(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {
         )
         .help("leave `useCachedMetrics` out")
         .fix(Fix::new("remove `useCachedMetrics`", Safety::Safe).remove(&cached))
-        .refused_by(Some(Authority::KedaAdmission));
+        .rejected_by(Some(Authority::KedaAdmission));
     }
 }
 
@@ -159,14 +159,14 @@ fn texts(object: &Object, trigger: &Trigger<'_>, scaler: Option<&Scaler>, ctx: &
                     scaler.is_some_and(|s| s.keys.iter().any(|k| k.required && k.names().any(|n| n == name)));
                 // What is needed is missed by name.
                 if !needed {
-                    ctx.report(&value, format!("`{}` is null, which counts as absent", brief(name)))
+                    ctx.report(&value, format!("`{}` is null, which counts as absent", ellipsize(name)))
                         .help("write a quoted value, or leave the key out")
                         .severity(Severity::Warning);
                 }
                 continue;
             }
             Some(Scalar::Bool(b)) => Some(b.to_string()),
-            Some(_) => value.quantity_text().map(std::borrow::Cow::into_owned),
+            Some(_) => value.string_or_number().map(std::borrow::Cow::into_owned),
             None => None,
         };
         let what = match value.scalar() {
@@ -177,9 +177,9 @@ fn texts(object: &Object, trigger: &Trigger<'_>, scaler: Option<&Scaler>, ctx: &
         let article = if what == "integer" { "an" } else { "a" };
         let finding = ctx.report(
             &value,
-            format!("`{}` is {article} {what}, and metadata values must be text", brief(name)),
+            format!("`{}` is {article} {what}, and metadata values must be text", ellipsize(name)),
         );
-        finding.refused_by(Some(Authority::ApiServer));
+        finding.rejected_by(Some(Authority::ApiServer));
         let Some(text) = text else {
             finding.help("write one quoted value");
             continue;
@@ -191,7 +191,7 @@ fn texts(object: &Object, trigger: &Trigger<'_>, scaler: Option<&Scaler>, ctx: &
             .and_then(|(span, o)| o.source.text().get(span.start as usize..span.end as usize));
         let plain = written.is_none_or(|w| w == text) || what == "boolean";
         let shown = if plain { &text } else { written.unwrap_or(&text) };
-        finding.help(format!("write \"{}\"", brief(shown)));
+        finding.help(format!("write \"{}\"", ellipsize(shown)));
         if plain {
             finding.fix(Fix::new("quote the value", Safety::Safe).set(&value, json!(text)));
         }
@@ -200,7 +200,7 @@ fn texts(object: &Object, trigger: &Trigger<'_>, scaler: Option<&Scaler>, ctx: &
 
 fn unknown_type(node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
     let keda = ctx.platform().keda;
-    if let Some((_, since)) = LATER.iter().find(|(name, _)| *name == kind) {
+    if let Some((_, since)) = LATER_TYPES.iter().find(|(name, _)| *name == kind) {
         if keda < *since {
             ctx.report(node, format!("trigger type `{kind}` comes with KEDA {since}"))
                 .help(format!("KEDA {keda} has no such scaler: update it, or use another"))
@@ -209,11 +209,11 @@ fn unknown_type(node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
         return;
     }
     // Newer versions know more types; what an old one knew is another rule's.
-    if kind.is_empty() || keda > TAKEN_FROM || old_type(kind).is_some() {
+    if kind.is_empty() || keda > TABLE_VERSION || removed_type(kind).is_some() {
         return;
     }
     let near = nearest(kind, scalers::names());
-    let finding = ctx.report(node, format!("KEDA has no trigger type `{}`", brief(kind)));
+    let finding = ctx.report(node, format!("KEDA has no trigger type `{}`", ellipsize(kind)));
     finding.severity(Severity::Warning);
     match near {
         Some(near) => finding.help(format!("did you mean `{near}`?")),
@@ -224,16 +224,16 @@ fn unknown_type(node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
 /// Keys that nobody reads, or not from there.
 fn keys(trigger: &Trigger<'_>, scaler: &'static Scaler, ctx: &mut Context<'_>) {
     let metadata = trigger.metadata();
-    let newer = ctx.platform().keda > TAKEN_FROM;
+    let newer = ctx.platform().keda > TABLE_VERSION;
     for (name, value) in metadata.entries() {
         if is_placeholder(name) {
             continue;
         }
-        let short = brief(name);
-        match scaler.reading(name) {
-            Reading::Read | Reading::Gone(..) => {}
-            Reading::Elsewhere(key) => {
-                let help = if key.reads(From::Env) {
+        let short = ellipsize(name);
+        match scaler.key_status(name) {
+            KeyStatus::Read | KeyStatus::Rejected(..) => {}
+            KeyStatus::NotInMetadata(key) => {
+                let help = if key.reads(KeySource::Env) {
                     format!("give it as `{}FromEnv` or in a TriggerAuthentication", key.name)
                 } else {
                     "give it in a TriggerAuthentication that `authenticationRef` names".to_owned()
@@ -243,28 +243,28 @@ fn keys(trigger: &Trigger<'_>, scaler: &'static Scaler, ctx: &mut Context<'_>) {
                     .help(help)
                     .severity(Severity::Warning);
             }
-            Reading::NoEnv(key) => {
+            KeyStatus::NotInEnvironment(key) => {
                 ctx.report(&value, format!("`{}` is not read from the environment", key.name))
                     .at_key()
-                    .help(if key.reads(From::Metadata) {
+                    .help(if key.reads(KeySource::Metadata) {
                         format!("write `{}` itself", key.name)
                     } else {
                         "give it in a TriggerAuthentication that `authenticationRef` names".to_owned()
                     })
                     .severity(Severity::Warning);
             }
-            Reading::Unknown if newer || old_key(scaler.name, name).is_some() => {}
-            Reading::Unknown => {
-                let known = scaler.keys.iter().filter(|k| k.reads(From::Metadata));
+            KeyStatus::Unknown if newer || removed_key(scaler.name, name).is_some() => {}
+            KeyStatus::Unknown => {
+                let known = scaler.keys.iter().filter(|k| k.reads(KeySource::Metadata));
                 let near = nearest(name, known.flat_map(|k| k.names()));
                 let finding = ctx
                     .report(&value, format!("{} trigger does not read `{short}`", with_article(scaler.name)));
                 finding.at_key().severity(Severity::Warning);
                 match near {
-                    Some(near) if !metadata.get(near).exists() => {
+                    Some(near) if !metadata.get(near).is_set() => {
                         finding.help(format!("did you mean `{near}`?")).fix(
                             Fix::new(format!("rename it to `{near}`"), Safety::Unsafe)
-                                .relocate(&value, &metadata.get(near)),
+                                .move_to(&value, &metadata.get(near)),
                         );
                     }
                     _ => {
@@ -299,14 +299,14 @@ fn metric_type(object: &Object, trigger: &Trigger<'_>, kind: &str, ctx: &mut Con
                 && !text.is_empty()
                 && !text.parse::<i32>().is_ok_and(|n| n > 0)
             {
-                ctx.report(&value, format!("a utilization of `{}` is no whole per cent", brief(text)))
+                ctx.report(&value, format!("a utilization of `{}` is no whole per cent", ellipsize(text)))
                     .help("write a plain number above 0, such as \"70\"");
             }
         }
         // A target that is no quantity stops KEDA's operator: another rule's.
         (true, Some("AverageValue")) => {}
         // The old place of the metric type: another rule's.
-        (true, None) if metadata.get("type").exists() => {}
+        (true, None) if metadata.get("type").is_set() => {}
         (true, None) => {
             ctx.report(&node, format!("{} trigger needs a `metricType`", with_article(kind)))
                 .help("write `metricType: Utilization` or `metricType: AverageValue`");
@@ -314,7 +314,7 @@ fn metric_type(object: &Object, trigger: &Trigger<'_>, kind: &str, ctx: &mut Con
         (true, Some(other)) => {
             ctx.report(
                 &node,
-                format!("{} trigger has no metric type `{}`", with_article(kind), brief(other)),
+                format!("{} trigger has no metric type `{}`", with_article(kind), ellipsize(other)),
             )
             .help("write `Utilization` or `AverageValue`");
         }
@@ -323,7 +323,7 @@ fn metric_type(object: &Object, trigger: &Trigger<'_>, kind: &str, ctx: &mut Con
         (false, Some(other)) => {
             ctx.report(
                 &node,
-                format!("{} trigger has no metric type `{}`", with_article(kind), brief(other)),
+                format!("{} trigger has no metric type `{}`", with_article(kind), ellipsize(other)),
             )
             .help("write `AverageValue` for a total, `Value` for an average or a ratio");
         }
@@ -338,7 +338,7 @@ fn address(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {
     };
     let lower = text.to_ascii_lowercase();
     let Some(rest) = lower.strip_prefix("http://").or_else(|| lower.strip_prefix("https://")) else {
-        ctx.report(&node, format!("`serverAddress` `{}` has no `http://` or `https://`", brief(text)))
+        ctx.report(&node, format!("`serverAddress` `{}` has no `http://` or `https://`", ellipsize(text)))
             .help("write the scheme before it");
         return;
     };
@@ -356,7 +356,7 @@ fn address(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {
     let host = host.rsplit('@').next().unwrap_or_default();
     let name = host.split(':').next().unwrap_or_default();
     if !name.is_empty() && !name.contains(['.', '[']) {
-        ctx.report(&node, format!("`{}` is looked up in KEDA's namespace", brief(name)))
+        ctx.report(&node, format!("`{}` is looked up in KEDA's namespace", ellipsize(name)))
             .help("write the namespace too: `http://NAME.NAMESPACE.svc:PORT`")
             .severity(Severity::Warning);
     }
@@ -368,7 +368,7 @@ fn threshold(node: &Node<'_>, ctx: &mut Context<'_>) {
         && let Some(n) = number(text)
         && n < 0.0005
     {
-        ctx.report(node, format!("threshold {} counts as 0, and the HPA is refused", brief(text)))
+        ctx.report(node, format!("threshold {} counts as 0, and the HPA is refused", ellipsize(text)))
             .help("write 0.001 or more");
     }
 }

@@ -75,9 +75,9 @@
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/>
 
-use crate::cluster::views::target;
+use crate::cluster::views::scale_target;
 use crate::facts::quantity::Quantity;
-use crate::keda::{brief, triggers};
+use crate::keda::{ellipsize, triggers};
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
@@ -95,14 +95,14 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
     reads: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, LIMIT_RANGE],
     params: &[],
-    refused_by: &[Authority::KedaAdmission],
+    rejected_by: &[Authority::KedaAdmission],
     fix: None,
     docs: docs(include_str!("missing_resource_request.rs")),
     check: Check::Object(check),
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some((namespace, reference, name)) = target(object) else {
+    let Some((namespace, reference, name)) = scale_target(object) else {
         return;
     };
     let kind = match reference.as_str() {
@@ -110,10 +110,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         "apps/StatefulSet" => Kind::STATEFUL_SET,
         _ => return,
     };
-    let Some(workload) = ctx.index().only(kind, &namespace, &name) else {
+    let Some(workload) = ctx.index().unique(kind, &namespace, &name) else {
         return;
     };
-    if workload.is_partial() || workload.is_fragment() {
+    if workload.is_partial() || workload.is_incomplete() {
         return;
     }
     let wishes = if object.is(Kind::HPA) { of_metrics(object) } else { of_triggers(object) };
@@ -137,8 +137,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             &wish.node,
             format!(
                 "weighs `{resource}`, and container `{}` of `{}` requests none",
-                brief(container_name),
-                brief(&name)
+                ellipsize(container_name),
+                ellipsize(&name)
             ),
         );
         finding.help(format!("give every container of the target a `{resource}` request")).related(
@@ -219,10 +219,10 @@ fn lacks(container: &Node<'_>, resource: &str, limits_count: bool) -> bool {
         if list.is_unknown() || node.is_unknown() {
             return true;
         }
-        match node.quantity_text() {
+        match node.string_or_number() {
             // What is no quantity is another rule's.
             Some(text) => Quantity::parse(&text).map_or(true, |q| q.nano() > 0),
-            None => node.exists(),
+            None => node.is_set(),
         }
     };
     !(given("requests") || (limits_count && given("limits")))
@@ -233,5 +233,5 @@ fn limit_range_gives(resource: &str, namespace: &str, ctx: &Context<'_>) -> bool
         .in_namespace(LIMIT_RANGE, namespace)
         .flat_map(|range| range.path(&["spec", "limits"]).items().collect::<Vec<_>>())
         .filter(|limit| limit.get("type").text() == Some("Container"))
-        .any(|limit| ["default", "defaultRequest"].iter().any(|list| limit.get(list).get(resource).exists()))
+        .any(|limit| ["default", "defaultRequest"].iter().any(|list| limit.get(list).get(resource).is_set()))
 }

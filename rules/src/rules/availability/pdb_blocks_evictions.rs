@@ -52,13 +52,13 @@
 
 use serde_json::json;
 
-use crate::cluster::views::disruptions::{Keep, pods};
+use crate::cluster::views::disruptions::{IntOrPercent, selected_pods};
 use crate::kind::Kind;
 use crate::lint::finding::{Finding, Severity};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::workload::class::Class;
+use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
@@ -69,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::PDB],
     reads: WORKLOAD_KINDS,
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("pdb_blocks_evictions.rs")),
     check: Check::Object(check),
@@ -79,36 +79,37 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let spec = object.get("spec");
     let most = spec.get("maxUnavailable");
     let least = spec.get("minAvailable");
-    let both = most.exists() && least.exists();
+    let both = most.is_set() && least.is_set();
     // Without a selector it selects nothing.
-    if both || spec.is_unknown() || (!spec.get("selector").exists() && !object.is_partial()) {
+    if both || spec.is_unknown() || (!spec.get("selector").is_set() && !object.is_partial()) {
         return;
     }
     let (workloads, unknown) =
         if object.is_partial() { (Vec::new(), true) } else { ctx.index().views().selected_by(object) };
-    let training = !workloads.is_empty() && workloads.iter().all(|w| w.classified.is(Class::Training));
-    if !most.exists() && !least.exists() {
+    let training =
+        !workloads.is_empty() && workloads.iter().all(|w| w.classified.is(WorkloadClass::Training));
+    if !most.is_set() && !least.is_set() {
         let finding =
             ctx.report(&most, "without `maxUnavailable` or `minAvailable` the PDB allows no eviction at all");
         finish(finding, training, Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1)));
         return;
     }
-    if most.exists() {
-        if let Some(Keep::Count(0) | Keep::Percent(0)) = Keep::read(&most) {
-            let shown = most.quantity_text().unwrap_or_default();
+    if most.is_set() {
+        if let Some(IntOrPercent::Count(0) | IntOrPercent::Percent(0)) = IntOrPercent::read(&most) {
+            let shown = most.string_or_number().unwrap_or_default();
             let finding = ctx.report(&most, format!("`maxUnavailable: {shown}` allows no eviction, ever"));
             let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1));
             finish(finding, training, fix);
         }
         return;
     }
-    let Some(keep) = Keep::read(&least) else {
+    let Some(keep) = IntOrPercent::read(&least) else {
         return;
     };
-    let shown = least.quantity_text().unwrap_or_default();
+    let shown = least.string_or_number().unwrap_or_default();
     let fix =
         Fix::new("write `maxUnavailable: 1` instead", Safety::Unsafe).remove(&least).set(&most, json!(1));
-    if let Keep::Percent(100) = keep {
+    if let IntOrPercent::Percent(100) = keep {
         let finding = ctx.report(&least, "`minAvailable: 100%` allows no eviction, ever");
         finish(finding, training, fix);
         return;
@@ -116,17 +117,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if unknown {
         return;
     }
-    let Some(pods) = pods(&workloads, ctx.index()) else {
+    let Some(pods) = selected_pods(&workloads, ctx.index()) else {
         return;
     };
-    if pods.floor <= 0 || keep.spare(pods.floor) > 0 {
+    if pods.floor <= 0 || keep.disruptions_allowed(pods.floor) > 0 {
         return;
     }
     let whose = match workloads.as_slice() {
-        [one] => format!("{} `{}`", one.object.id().kind, one.object.title()),
+        [one] => format!("{} `{}`", one.object.id().kind, one.object.display_name()),
         more => format!("its {} workloads", more.len()),
     };
-    let blocked = keep.spare(pods.ceiling) <= 0;
+    let blocked = keep.disruptions_allowed(pods.ceiling) <= 0;
     let message = if !blocked {
         format!("`minAvailable: {shown}` allows no eviction while {whose} runs its minimum of {}", pods.floor)
     } else if pods.scaled {
@@ -144,7 +145,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let object = &workload.object;
         let replicas = object.path(&["spec", "replicas"]);
         let place =
-            if replicas.exists() && !pods.scaled { replicas } else { object.path(&["metadata", "name"]) };
+            if replicas.is_set() && !pods.scaled { replicas } else { object.path(&["metadata", "name"]) };
         finding.related(object, &place, "its pods");
     }
 }

@@ -95,7 +95,7 @@ use crate::lint::finding::Severity;
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::workload::class::{Confidence, classify};
-use crate::workload::gpu::asks_for_accelerator;
+use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{Template, templates};
 
 pub(crate) static RULE: Rule = Rule {
@@ -111,7 +111,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     reads: &[Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("pdb_missing.rs")),
     check: Check::Object(check),
@@ -122,7 +122,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let classified = classify(object);
-    if !classified.serves() {
+    if !classified.serves_requests() {
         return;
     }
     let templates = templates(object);
@@ -145,7 +145,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             return;
         }
         let labels = template.metadata.get("labels");
-        let unnamed = !labels.exists() || labels.is_unknown();
+        let unnamed = !labels.is_set() || labels.is_unknown();
         if unnamed && index.in_namespace(Kind::PDB, namespace).next().is_some() {
             return;
         }
@@ -153,12 +153,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let id = object.id();
     let (kind, name) = (id.kind.as_str(), id.name.as_str());
     let place = object.path(&["metadata", "name"]);
-    match replicas.floor {
+    match replicas.min {
         ..=0 => {}
         1 => {
             // An autoscaler that is not here may keep more of a Deployment without a number.
-            let said = object.path(&["spec", "replicas"]).exists();
-            if !(said || replicas.scaled || index.is_complete()) {
+            let said = object.path(&["spec", "replicas"]).is_set();
+            if !(said || replicas.autoscaled || index.is_complete()) {
                 return;
             }
             ctx.report(
@@ -180,7 +180,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 /// Whether an operator made the object, and looks after its PDB.
 fn is_owned(object: &Object) -> bool {
-    object.path(&["metadata", "ownerReferences"]).exists()
+    object.path(&["metadata", "ownerReferences"]).is_set()
         || object
             .path(&["metadata", "labels"])
             .entries()
@@ -190,7 +190,7 @@ fn is_owned(object: &Object) -> bool {
 
 /// Whether a template asks for an accelerator, as a resource or through a claim.
 fn has_device(template: &Template<'_>) -> bool {
-    asks_for_accelerator(template)
+    requests_accelerator(template)
         || template.all_containers().any(|c| {
             let claims = c.path(&["resources", "claims"]);
             claims.items().next().is_some()

@@ -52,7 +52,7 @@ use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::schema::validation::{Report, is_open, selector, shown};
+use crate::schema::validation::{Checker, may_hold_more_fields, quote, selector};
 use crate::tree::node::Node;
 use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
 
@@ -64,7 +64,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::PDB],
     reads: WORKLOAD_KINDS,
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("pdb_selector.rs")),
     check: Check::Object(check),
@@ -77,7 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let least = spec.get("minAvailable");
     let most = spec.get("maxUnavailable");
-    if least.exists() && most.exists() {
+    if least.is_set() && most.is_set() {
         ctx.report(&least, "`minAvailable` and `maxUnavailable` exclude each other")
             .help("keep one: `maxUnavailable` also holds when the number of replicas changes")
             .related(object, &most, "the other one")
@@ -85,13 +85,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     amount(&least, ctx);
     amount(&most, ctx);
-    let mut report = Report::new(object);
+    let mut report = Checker::new(object);
     let node = spec.get("selector");
     selector::selector(&node, &mut report);
-    let refusals = report.into_refusals();
+    let refusals = report.into_errors();
     let readable = refusals.is_empty();
     for refusal in refusals {
-        refusal.tell(ctx);
+        refusal.report(ctx);
     }
     if readable {
         reach(object, &spec, &node, ctx);
@@ -117,7 +117,7 @@ fn amount(node: &Node<'_>, ctx: &mut Context<'_>) {
         if percent.parse::<u32>().is_ok_and(|p| p <= 100) {
             return;
         }
-        ctx.report(node, format!("`{name}` {} is above 100 %", shown(text))).help("write 100% at most");
+        ctx.report(node, format!("`{name}` {} is above 100 %", quote(text))).help("write 100% at most");
         return;
     }
     if digits(text)
@@ -128,17 +128,21 @@ fn amount(node: &Node<'_>, ctx: &mut Context<'_>) {
             .fix(Fix::new("remove the quotes", Safety::Safe).set(node, json!(count)));
         return;
     }
-    ctx.report(node, format!("`{name}` {} is neither a number nor a percentage", shown(text)))
+    ctx.report(node, format!("`{name}` {} is neither a number nor a percentage", quote(text)))
         .help("write a whole number without quotes, or a whole percentage such as `50%`");
 }
 
 /// What the selector selects, of what is known.
 fn reach(object: &Object, spec: &Node<'_>, node: &Node<'_>, ctx: &mut Context<'_>) {
     // In v1beta1 an empty selector selected nothing; that is another rule's matter.
-    if object.is_partial() || object.id().version != "v1" || is_open(spec) || is_open(node) {
+    if object.is_partial()
+        || object.id().version != "v1"
+        || may_hold_more_fields(spec)
+        || may_hold_more_fields(node)
+    {
         return;
     }
-    if !node.exists() {
+    if !node.is_set() {
         ctx.report(node, "without `selector` the PDB protects no pod")
             .help("select the labels of the pods to protect")
             .severity(Severity::Warning);
@@ -160,7 +164,7 @@ fn reach(object: &Object, spec: &Node<'_>, node: &Node<'_>, ctx: &mut Context<'_
             "an empty `selector` selects every pod of the namespace".to_owned()
         };
         let finding = ctx.report(node, message);
-        finding.help("select the labels of one workload's pods").refused_by(None);
+        finding.help("select the labels of one workload's pods").rejected_by(None);
         if !several {
             finding.severity(Severity::Warning);
         }

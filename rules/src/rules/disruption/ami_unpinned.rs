@@ -63,7 +63,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::EC2_NODE_CLASS],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("ami_unpinned.rs")),
     check: Check::Object(check),
@@ -81,8 +81,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         if family.starts_with("windows") {
             continue;
         }
-        ctx.report(&alias, format!("each new AMI replaces all nodes of class `{}`, untried", object.title()))
-            .help(format!("pin the version that was tested, as in `{}`", example(family)));
+        ctx.report(
+            &alias,
+            format!("each new AMI replaces all nodes of class `{}`, untried", object.display_name()),
+        )
+        .help(format!("pin the version that was tested, as in `{}`", example(family)));
     }
 }
 

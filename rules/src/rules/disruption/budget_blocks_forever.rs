@@ -96,14 +96,14 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 //! - <https://karpenter.sh/docs/concepts/disruption/#expiration>
 
-use crate::karpenter::budget::{Budget, Calendar, Reason, Week};
+use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Week};
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::class::Class;
+use crate::workload::class::WorkloadClass;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-blocks-forever",
@@ -114,10 +114,10 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[],
     params: &[Param {
         name: "min-open-minutes",
-        about: "the shortest stretch, in minutes, in which drifted nodes must be replaceable every week",
+        description: "the shortest stretch, in minutes, in which drifted nodes must be replaceable every week",
         default: ParamDefault::Int { default: 60, min: 1, max: 10_080 },
     }],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("budget_blocks_forever.rs")),
     check: Check::Object(check),
@@ -134,18 +134,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let (nodes, budgets): (Vec<Node<'_>>, Vec<Budget>) =
         list.items().zip(all).filter(|(_, b)| !matches!(&b.schedule, Some(Ok(s)) if s.never_fires())).unzip();
     let calendar = Calendar::new(&budgets);
-    if calendar.is_frozen() {
+    if calendar.never_allows() {
         return;
     }
-    let name = object.title();
+    let name = object.display_name();
     let after = pool.disruption().get("consolidateAfter");
     let consolidates = after.text() != Some("Never");
-    let shut: Vec<Reason> = Reason::ALL
+    let shut: Vec<DisruptionReason> = DisruptionReason::ALL
         .into_iter()
         .filter(|r| calendar.coverage(*r).permanently_zero)
-        .filter(|r| consolidates || *r == Reason::Drifted)
+        .filter(|r| consolidates || *r == DisruptionReason::Drifted)
         .collect();
-    let always_zero = |reason: Reason| {
+    let always_zero = |reason: DisruptionReason| {
         budgets.iter().enumerate().position(|(i, b)| {
             b.nodes.is_zero() && b.applies_to(reason) && (b.schedule.is_none() || calendar.always_active(i))
         })
@@ -164,11 +164,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .index()
             .views()
             .purpose(&pool, object.name())
-            .is_some_and(|(class, _)| class == Class::Training);
+            .is_some_and(|(class, _)| class == WorkloadClass::Training);
         let expires = pool.expire_after().is_some_and(|span| span.seconds().is_some());
-        let what = if shut.contains(&Reason::Drifted) {
+        let what = if shut.contains(&DisruptionReason::Drifted) {
             "replaces a drifted node"
-        } else if shut == [Reason::Underutilized] {
+        } else if shut == [DisruptionReason::Underutilized] {
             "consolidates a node in use"
         } else {
             "removes an empty node"
@@ -176,8 +176,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let why = if endless { "the window of zero never closes" } else { "the budget is always zero" };
         let week = Week::of(&calendar, main, ctx.platform().zone());
         let finding = ctx.report(&node, format!("`{name}` never {what}: {why}"));
-        finding.week(week);
-        if shut == [Reason::Underutilized] {
+        finding.schedule_grid(week);
+        if shut == [DisruptionReason::Underutilized] {
             finding
                 .severity(Severity::Info)
                 .help("if that is meant, `consolidationPolicy: WhenEmpty` says it better");
@@ -189,15 +189,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             finding.help("leave a window for patches: add a `schedule` and a `duration` to it");
         }
     } else {
-        let open = calendar.coverage(Reason::Drifted).longest_open;
+        let open = calendar.coverage(DisruptionReason::Drifted).longest_open;
         let wanted = ctx.int("min-open-minutes");
         if open < wanted {
-            let week = Week::of(&calendar, Reason::Drifted, ctx.platform().zone());
+            let week = Week::of(&calendar, DisruptionReason::Drifted, ctx.platform().zone());
             ctx.report(
                 &list,
                 format!("drifted nodes of `{name}` can be replaced for {open} minutes at most"),
             )
-            .week(week)
+            .schedule_grid(week)
             .help(format!("leave {wanted} minutes without a zero budget in every week"));
         }
     }

@@ -92,7 +92,7 @@ use crate::facts::cron;
 use crate::facts::cron::{CronError, Schedule};
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -106,7 +106,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer, Authority::Karpenter],
+    rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("budget_schedule_invalid.rs")),
     check: Check::Object(check),
@@ -122,15 +122,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     for budget in pool.disruption().get("budgets").items() {
         let schedule = budget.get("schedule");
         let duration = budget.get("duration");
-        match (schedule.exists(), duration.exists()) {
+        match (schedule.is_set(), duration.is_set()) {
             (true, false) => {
                 ctx.report(&schedule, "the budget has a `schedule` but no `duration`")
-                    .refused_by(Some(Authority::ApiServer))
+                    .rejected_by(Some(Authority::ApiServer))
                     .help("say for how long it applies; the API server refuses one without the other");
             }
             (false, true) => {
                 ctx.report(&duration, "the budget has a `duration` but no `schedule`")
-                    .refused_by(Some(Authority::ApiServer))
+                    .rejected_by(Some(Authority::ApiServer))
                     .help("say when it begins; the API server refuses one without the other");
             }
             _ => {}
@@ -148,8 +148,8 @@ fn judge(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
         Ok(_) if by == Authority::ApiServer => {
             let better = text.trim();
             ctx.report(node, "the API server refuses the schedule: blanks around it, or a line end after it")
-                .refused_by(Some(by))
-                .help(format!("write `{}` alone", shown(better)))
+                .rejected_by(Some(by))
+                .help(format!("write `{}` alone", ellipsize(better)))
                 .fix(Fix::new("remove the blanks", Safety::Safe).set(node, json!(better)));
             return;
         }
@@ -159,7 +159,7 @@ fn judge(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
                     node,
                     format!(
                         "schedule `{}` names no date that exists, so its budget always applies",
-                        shown(text)
+                        ellipsize(text)
                     ),
                 )
                 .help("write a day that the month has, or remove `schedule` and `duration`");
@@ -185,7 +185,7 @@ fn judge(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
         message.push('…');
     }
     let finding = ctx.report(node, message);
-    finding.help(help).refused_by(Some(by));
+    finding.help(help).rejected_by(Some(by));
     if let Some(better) = cron::suggest(text) {
         finding.fix(Fix::new(format!("write `{better}`"), Safety::Safe).set(node, json!(better)));
     }

@@ -102,7 +102,7 @@
 
 use serde_json::json;
 
-use crate::karpenter::budget::{Calendar, Reason, Week};
+use crate::karpenter::budget::{Calendar, DisruptionReason, Week};
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
@@ -118,7 +118,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("budget_unlimited_outside_window.rs")),
     check: Check::Object(check),
@@ -145,49 +145,49 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
     }
     let calendar = Calendar::new(&budgets);
-    if idle || calendar.is_frozen() {
+    if idle || calendar.never_allows() {
         return;
     }
-    let open: Vec<Reason> =
-        Reason::ALL.into_iter().filter(|r| calendar.coverage(*r).unlimited_minutes > 0).collect();
+    let open: Vec<DisruptionReason> =
+        DisruptionReason::ALL.into_iter().filter(|r| calendar.coverage(*r).unlimited_minutes > 0).collect();
     let consolidates = pool.disruption().get("consolidateAfter").text() != Some("Never");
     let moves = pool.consolidation_policy() != Some("WhenEmpty");
-    let matters: Vec<Reason> = open
+    let matters: Vec<DisruptionReason> = open
         .iter()
         .copied()
         .filter(|r| match r {
-            Reason::Drifted => true,
-            Reason::Empty => consolidates,
-            Reason::Underutilized => consolidates && moves,
+            DisruptionReason::Drifted => true,
+            DisruptionReason::Empty => consolidates,
+            DisruptionReason::Underutilized => consolidates && moves,
         })
         .collect();
     if matters.is_empty() {
         return;
     }
-    let name = object.title();
+    let name = object.display_name();
     let always = matters.iter().all(|r| calendar.coverage(*r).permanently_unlimited);
     let when = match (budgets.is_empty(), always) {
         (true, _) => "with an empty list there is no limit at all",
         (_, true) => "no budget ever applies",
         _ => "outside the windows there is no limit",
     };
-    let whom = if open.len() == Reason::ALL.len() {
+    let whom = if open.len() == DisruptionReason::ALL.len() {
         format!("all nodes of `{name}` may be disrupted at once")
     } else {
         let names: Vec<&str> = matters.iter().map(|r| r.name()).collect();
         format!("all nodes of `{name}` may go at once when {}", names.join(" or "))
     };
-    let (extra, text) = if open.len() == Reason::ALL.len() {
+    let (extra, text) = if open.len() == DisruptionReason::ALL.len() {
         (json!({"nodes": "10%"}), "add `nodes: 10%` without a schedule; the strictest budget wins")
     } else {
         let names: Vec<&str> = open.iter().map(|r| r.name()).collect();
         (json!({"nodes": "10%", "reasons": names}), "add `nodes: 10%` for the reasons that no budget names")
     };
-    let harmless = !weighty || matters == [Reason::Empty];
+    let harmless = !weighty || matters == [DisruptionReason::Empty];
     let week = Week::of(&calendar, worst(&calendar, &matters), ctx.platform().zone());
     let finding = ctx.report(&list, format!("{whom}: {when}"));
     finding
-        .week(week)
+        .schedule_grid(week)
         .help(text)
         .fix(Fix::new("limit all other times to `10%` of the nodes", Safety::Unsafe).append(&list, extra));
     if harmless {
@@ -196,10 +196,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 /// The reason that is unlimited for the longest time; drift where it is one of several.
-fn worst(calendar: &Calendar<'_>, reasons: &[Reason]) -> Reason {
-    let unlimited = |r: &Reason| calendar.coverage(*r).unlimited_minutes;
+fn worst(calendar: &Calendar<'_>, reasons: &[DisruptionReason]) -> DisruptionReason {
+    let unlimited = |r: &DisruptionReason| calendar.coverage(*r).unlimited_minutes;
     let worst = reasons.iter().copied().max_by_key(unlimited);
-    worst.unwrap_or(Reason::Drifted)
+    worst.unwrap_or(DisruptionReason::Drifted)
 }
 
 /// Whether a name says that the pool is for production.

@@ -98,10 +98,10 @@ use serde_json::Value;
 
 use crate::facts::cron::{Schedule, to_utc};
 use crate::facts::timezone::{Zone, is_known};
-use crate::karpenter::budget::{Budget, Calendar, Reason, Week};
+use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Week};
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -115,7 +115,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("budget_utc.rs")),
     check: Check::Object(check),
@@ -176,8 +176,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             let Some((node, _, window)) = off.first() else {
                 return;
             };
-            let written = shown(node.text().unwrap_or_default());
-            let place = zone.place();
+            let written = ellipsize(node.text().unwrap_or_default());
+            let place = zone.city();
             let at = |offset: i64| clock(window.start + offset);
             let until = clock(window.start + window.minutes + zone.standard);
             let summer = match zone.summer {
@@ -185,14 +185,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 None => String::new(),
             };
             let calendar = Calendar::new(&budgets);
-            let week = Week::of(&calendar, Reason::Drifted, Some(zone.clone()));
+            let week = Week::of(&calendar, DisruptionReason::Drifted, Some(zone.clone()));
             let message = format!(
                 "`{written}` counts in UTC: in {place} it is from {} to {until}{summer}",
                 at(zone.standard)
             );
             let finding = ctx.report(node, message);
-            if !calendar.is_frozen() {
-                finding.week(week);
+            if !calendar.never_allows() {
+                finding.schedule_grid(week);
             }
             match zone.summer {
                 Some(_) => {
@@ -213,10 +213,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             };
             let told = windows.iter().find(|(_, budget, window)| is_zone || kind(*window, budget).is_some());
             if let Some((node, _, _)) = told {
-                let written = shown(node.text().unwrap_or_default());
+                let written = ellipsize(node.text().unwrap_or_default());
                 ctx.report(
                     node,
-                    format!("`{written}` counts in UTC, but a comment here speaks of `{}`", shown(&word)),
+                    format!("`{written}` counts in UTC, but a comment here speaks of `{}`", ellipsize(&word)),
                 )
                 .help("write the hours in UTC; with `platform.timezone` set gpulint shows both");
             }
@@ -226,7 +226,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 /// Moves the windows that are off to where they were meant.
 fn shifted(list: &Node<'_>, off: &[&(Node<'_>, &Budget, Window)], zone: &Zone) -> Option<Fix> {
-    let title = format!("move the windows from UTC to {}", zone.place());
+    let title = format!("move the windows from UTC to {}", zone.city());
     let mut fix = Fix::new(title, Safety::Unsafe);
     let mut more = Vec::new();
     for (node, _, _) in off {

@@ -71,8 +71,8 @@
 use serde_json::json;
 
 use crate::facts::duration;
-use crate::facts::duration::Field;
-use crate::karpenter::budget::{Calendar, Reason};
+use crate::facts::duration::DurationField;
+use crate::karpenter::budget::{Calendar, DisruptionReason};
 use crate::karpenter::do_not_disrupt::protects_nodes;
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
@@ -80,7 +80,7 @@ use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::workload::class::Class;
+use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
@@ -91,7 +91,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("consolidation_defaulted_on_gpu.rs")),
     check: Check::Object(check),
@@ -111,30 +111,30 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     // A block without `consolidateAfter` is refused, and has its own finding.
-    if disruption.exists() && !after.exists() {
+    if disruption.is_set() && !after.is_set() {
         return;
     }
     let at_once = after
         .text()
-        .and_then(|text| duration::parse(Field::ConsolidateAfter, text).ok())
+        .and_then(|text| duration::parse(DurationField::ConsolidateAfter, text).ok())
         .and_then(|span| span.seconds())
         == Some(0);
     let moves = pool.consolidation_policy() == Some("WhenEmptyOrUnderutilized");
-    if !moves || (policy.exists() && !at_once) || protects_nodes(object) {
+    if !moves || (policy.is_set() && !at_once) || protects_nodes(object) {
         return;
     }
-    let name = object.title();
-    if let Some((Class::Training, _)) = ctx.index().views().purpose(&pool, object.name()) {
+    let name = object.display_name();
+    if let Some((WorkloadClass::Training, _)) = ctx.index().views().purpose(&pool, object.name()) {
         return;
     }
     let Some(budgets) = pool.budgets() else {
         return;
     };
-    if Calendar::new(&budgets).coverage(Reason::Underutilized).permanently_zero {
+    if Calendar::new(&budgets).coverage(DisruptionReason::Underutilized).permanently_zero {
         return;
     }
     let fix = Fix::new("consolidate only empty nodes; check whether their pods may move", Safety::Unsafe);
-    if !disruption.exists() {
+    if !disruption.is_set() {
         ctx.report(
             &disruption,
             format!("GPU pool `{name}` moves running pods at once: nothing is said on consolidation"),

@@ -83,17 +83,17 @@
 
 use serde_json::json;
 
-use crate::karpenter::budget::{Calendar, Reason};
+use crate::karpenter::budget::{Calendar, DisruptionReason};
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::workload::class::Class;
+use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;
 
-use crate::karpenter::do_not_disrupt::{Trainers, protects_nodes, trainers};
+use crate::karpenter::do_not_disrupt::{TrainingProtection, protects_nodes, training_protection};
 
 pub(crate) static RULE: Rule = Rule {
     id: "consolidation-disrupts-training",
@@ -103,7 +103,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("consolidation_disrupts_training.rs")),
     check: Check::Object(check),
@@ -122,32 +122,32 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let Some(policy @ ("WhenEmptyOrUnderutilized" | "Balanced")) = pool.consolidation_policy() else {
         return;
     };
-    let name = object.title();
+    let name = object.display_name();
     let index = ctx.index();
     match index.views().purpose(&pool, object.name()) {
-        Some((Class::Training, _)) => {}
+        Some((WorkloadClass::Training, _)) => {}
         _ => return,
     }
     // Budgets that never let a used node go say the same as WhenEmpty.
     let Some(budgets) = pool.budgets() else {
         return;
     };
-    let used = Calendar::new(&budgets).coverage(Reason::Underutilized);
+    let used = Calendar::new(&budgets).coverage(DisruptionReason::Underutilized);
     if used.permanently_zero {
         return;
     }
-    let unprotected = match trainers(&pool, object.name(), index, ctx.platform()) {
-        Trainers::Protected => return,
-        Trainers::Unprotected(workload) => Some(workload),
-        Trainers::None => None,
+    let unprotected = match training_protection(&pool, object.name(), index, ctx.platform()) {
+        TrainingProtection::Protected => return,
+        TrainingProtection::Unprotected(workload) => Some(workload),
+        TrainingProtection::None => None,
     };
     let node = disruption.get("consolidationPolicy");
-    let written = node.exists();
+    let written = node.is_set();
     let how = if written { "" } else { " by default" };
     let mut fix = Fix::new("consolidate only empty nodes", Safety::Unsafe).set(&node, json!("WhenEmpty"));
-    if !after.exists() {
+    if !after.is_set() {
         // The API server asks for it wherever `disruption` is written.
-        fix = if disruption.exists() {
+        fix = if disruption.is_set() {
             fix.set(&after, json!("5m"))
         } else {
             Fix::new("consolidate only empty nodes", Safety::Unsafe)

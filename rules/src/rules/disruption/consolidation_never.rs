@@ -84,7 +84,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("consolidation_never.rs")),
     check: Check::Object(check),
@@ -98,7 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if pool.is_static() || after.text() != Some("Never") {
         return;
     }
-    let name = object.title();
+    let name = object.display_name();
     let gpu = pool.is_gpu_intended();
     let nodes = if gpu { "GPU nodes" } else { "nodes" };
     let expiry = pool.template_spec().get("expireAfter");

@@ -77,7 +77,7 @@
 use serde_json::{Value, json};
 
 use crate::facts::duration;
-use crate::facts::duration::{Field, GoDuration};
+use crate::facts::duration::{DurationField, GoDuration};
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
@@ -87,7 +87,7 @@ use crate::platform::Platform;
 use crate::tree::node::Node;
 use crate::workload::template::{WORKLOAD_KINDS, templates, with_workloads};
 
-use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, DURATIONS_SINCE, is_active, of_pool};
+use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, DURATIONS_SINCE, is_active, pool_annotation};
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-invalid-value",
@@ -97,7 +97,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("do_not_disrupt_invalid_value.rs")),
     check: Check::Object(check),
@@ -108,7 +108,7 @@ const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     if object.is(Kind::NODE_POOL) {
-        judge(&of_pool(object), false, ctx);
+        judge(&pool_annotation(object), false, ctx);
     } else if object.is(Kind::NODE) || object.is(Kind::NODE_CLAIM) {
         judge(&object.annotation(DO_NOT_DISRUPT), false, ctx);
     }
@@ -119,7 +119,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 /// Judges one value; `pod` says that durations are read there.
 fn judge(node: &Node<'_>, pod: bool, ctx: &mut Context<'_>) {
-    if !node.exists() || node.is_unknown() {
+    if !node.is_set() || node.is_unknown() {
         return;
     }
     let platform = ctx.platform();
@@ -179,5 +179,5 @@ fn suggest(text: &str, pod: bool, platform: &Platform) -> Option<String> {
     if !pod || GoDuration::parse(text).is_ok() {
         return None;
     }
-    duration::suggest(Field::TerminationGracePeriod, text).filter(|t| is_active(t, platform))
+    duration::suggest(DurationField::TerminationGracePeriod, text).filter(|t| is_active(t, platform))
 }

@@ -129,7 +129,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("do_not_disrupt_misplaced.rs")),
     check: Check::Object(check),
@@ -147,7 +147,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 fn judge(object: &Object, node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
     // Without effect is what "false" asks for.
-    if !node.exists() || node.text() == Some("false") || node.bool() == Some(false) {
+    if !node.is_set() || node.text() == Some("false") || node.bool() == Some(false) {
         return;
     }
     let templates = templates(object);
@@ -158,8 +158,10 @@ fn judge(object: &Object, node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
         format!("`karpenter.sh/do-not-disrupt` does nothing on a {kind}: its pods do not get it"),
     );
     if object.is(Kind::NODE_POOL) {
-        finding.message =
-            format!("`karpenter.sh/do-not-disrupt` on NodePool `{}` itself does nothing", object.title());
+        finding.message = format!(
+            "`karpenter.sh/do-not-disrupt` on NodePool `{}` itself does nothing",
+            object.display_name()
+        );
         finding.help("put it on the pods, or in `spec.template.metadata.annotations` for all nodes");
         return;
     }
@@ -168,15 +170,15 @@ fn judge(object: &Object, node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
         finding.help("put it on the pods that shall be protected");
         return;
     }
-    if places.iter().all(Node::exists) {
+    if places.iter().all(Node::is_set) {
         finding.severity(Severity::Info).help("the pod template carries it too; remove it here");
         return;
     }
     finding.help("put it in the metadata of the pod template");
     if let [place] = places.as_slice()
-        && !place.exists()
+        && !place.is_set()
         && !unreadable
     {
-        finding.fix(Fix::new("move it to the pod template", Safety::Safe).relocate(node, place));
+        finding.fix(Fix::new("move it to the pod template", Safety::Safe).move_to(node, place));
     }
 }

@@ -83,9 +83,11 @@ use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
-use crate::workload::class::{Class, classify};
-use crate::workload::gpu::asks_for_accelerator;
-use crate::workload::template::{Template, WORKLOAD_KINDS, is_brief, is_short, templates, workload_kind};
+use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::gpu::requests_accelerator;
+use crate::workload::template::{
+    Template, WORKLOAD_KINDS, is_short_deadline, is_short_lived, templates, workload_kind,
+};
 
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 
@@ -97,7 +99,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: WORKLOAD_KINDS,
     reads: &[Kind::NODE_POOL],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_missing.rs")),
     check: Check::Object(check),
@@ -108,13 +110,13 @@ const NAMES: [&str; 3] = [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpente
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     let ends = workload_kind(object).is_some_and(|k| k.runs_to_completion);
-    if !(ends || object.is(Kind::POD)) || object.path(&["metadata", "ownerReferences"]).exists() {
+    if !(ends || object.is(Kind::POD)) || object.path(&["metadata", "ownerReferences"]).is_set() {
         return;
     }
     // On the object itself it is do-not-disrupt-misplaced's.
     let own = object.path(&["metadata", "annotations"]);
-    let misplaced = NAMES.iter().any(|n| own.get(n).exists());
-    if (misplaced && !object.is(Kind::POD)) || is_short(object) {
+    let misplaced = NAMES.iter().any(|n| own.get(n).is_set());
+    if (misplaced && !object.is(Kind::POD)) || is_short_lived(object) {
         return;
     }
     let templates = templates(object);
@@ -123,7 +125,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let classified = classify(object);
-    if !classified.is(Class::Training) || ctx.index().views().is_on_protected_nodes(object) {
+    if !classified.is(WorkloadClass::Training) || ctx.index().views().is_on_protected_nodes(object) {
         return;
     }
     let node = first.annotation(DO_NOT_DISRUPT);
@@ -132,7 +134,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     for template in &bare {
         fix = fix.set(&template.annotation(DO_NOT_DISRUPT), json!("true"));
     }
-    let name = object.title();
+    let name = object.display_name();
     ctx.report(&node, format!("training run `{name}` may be evicted to save money or to replace its node"))
         .help("annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`")
         .fix(fix);
@@ -145,11 +147,11 @@ fn is_bare(template: &Template<'_>) -> bool {
     let unknown = template.metadata.is_unknown()
         || annotations.is_unknown()
         || annotations.entries().iter().any(|(k, _)| is_placeholder(k));
-    asks_for_accelerator(template)
+    requests_accelerator(template)
         && !unknown
-        && !NAMES.iter().any(|n| annotations.get(n).exists())
+        && !NAMES.iter().any(|n| annotations.get(n).is_set())
         && !is_spot_only(template)
-        && !is_brief(&template.spec.get("activeDeadlineSeconds"))
+        && !is_short_deadline(&template.spec.get("activeDeadlineSeconds"))
 }
 
 fn is_spot_only(template: &Template<'_>) -> bool {

@@ -74,7 +74,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::DAEMON_SET],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_on_daemonset.rs")),
     check: Check::Object(check),

@@ -98,19 +98,19 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::DEPLOYMENT, Kind::new("argoproj.io", "Rollout")],
     reads: &[Kind::HPA, Kind::SCALED_OBJECT],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_on_serving.rs")),
     check: Check::Object(check),
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
-    if !classify(object).serves() {
+    if !classify(object).serves_requests() {
         return;
     }
     // A lone replica has nobody to take over: there the annotation may be the lesser evil.
     let replicas = ctx.index().views().replicas(object);
-    if replicas.is_none_or(|r| r.floor < 2) {
+    if replicas.is_none_or(|r| r.min < 2) {
         return;
     }
     for template in templates(object) {
@@ -120,15 +120,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             continue;
         }
         let whole = if annotations.entries().len() == 1 { &annotations } else { &node };
-        ctx.report(&node, format!("server `{}` keeps its nodes from being updated for ever", object.title()))
-            .at_key()
-            .help("remove it and add a PodDisruptionBudget, or write a duration such as `2h`")
-            .fix(
-                Fix::new(
-                    "remove the annotation; check that a PodDisruptionBudget covers the pods",
-                    Safety::Unsafe,
-                )
-                .remove(whole),
-            );
+        ctx.report(
+            &node,
+            format!("server `{}` keeps its nodes from being updated for ever", object.display_name()),
+        )
+        .at_key()
+        .help("remove it and add a PodDisruptionBudget, or write a duration such as `2h`")
+        .fix(
+            Fix::new(
+                "remove the annotation; check that a PodDisruptionBudget covers the pods",
+                Safety::Unsafe,
+            )
+            .remove(whole),
+        );
     }
 }

@@ -67,7 +67,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 
-use crate::cluster::placement::{Site, is_made, wanted_capacity};
+use crate::cluster::placement::{CandidatePool, has_controller, requested_capacity_types};
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, protects};
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::kind::Kind;
@@ -85,7 +85,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: WORKLOAD_KINDS,
     reads: &[Kind::NODE_POOL],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("do_not_disrupt_on_spot.rs")),
     check: Check::Object(check),
@@ -96,19 +96,19 @@ enum Spot<'a> {
     /// The template itself asks for it.
     Asked,
     /// Every pool that takes the pods has nothing else.
-    Only(&'a Site),
+    Only(&'a CandidatePool),
     /// A pool that takes the pods has it, and they tolerate it in so many words.
-    Tolerated(&'a Site),
+    Tolerated(&'a CandidatePool),
     /// A pool that takes the pods has it, too.
-    Possible(&'a Site),
+    Possible(&'a CandidatePool),
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     // Pods of a DaemonSet come with every node, those of a controller are its template's.
-    if object.is(Kind::DAEMON_SET) || is_made(object) {
+    if object.is(Kind::DAEMON_SET) || has_controller(object) {
         return;
     }
-    let name = object.title();
+    let name = object.display_name();
     for template in templates(object) {
         if protects(&template, ctx.platform()) != Some(true) {
             continue;
@@ -139,7 +139,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 fn spot<'a>(template: &Template<'_>, ctx: &Context<'a>) -> Option<Spot<'a>> {
-    let asked = wanted_capacity(template);
+    let asked = requested_capacity_types(template);
     if let Some(asked) = &asked {
         if !asked.contains("spot") {
             return None;
@@ -148,12 +148,12 @@ fn spot<'a>(template: &Template<'_>, ctx: &Context<'a>) -> Option<Spot<'a>> {
             return Some(Spot::Asked);
         }
     }
-    let places = ctx.index().views().places(ctx.platform());
-    let sites = places.sites_of(template)?;
-    let capacity = |site: &Site| site.capacity_types(asked.as_ref());
+    let places = ctx.index().views().feasibility(ctx.platform());
+    let sites = places.feasible_pools_of(template)?;
+    let capacity = |site: &CandidatePool| site.capacity_types(asked.as_ref());
     let first = sites.iter().copied().find(|s| capacity(s).contains("spot"))?;
     let only = sites.iter().all(|s| capacity(s).iter().eq(["spot"].iter()));
-    Some(if only && !places.is_blind() {
+    Some(if only && !places.has_unreadable_pools() {
         Spot::Only(first)
     } else if template.spec.get("tolerations").items().any(|t| is_for_spot(&t)) {
         Spot::Tolerated(first)

@@ -101,8 +101,8 @@
 
 use serde_json::json;
 
-use crate::cluster::placement::{Guest, READS, grace_period};
-use crate::facts::duration::in_hours;
+use crate::cluster::placement::{EvictionBlocker, READS, termination_grace_period};
+use crate::facts::duration::format_hours;
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
@@ -122,7 +122,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: READS,
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_without_grace_period.rs")),
     check: Check::Object(check),
@@ -133,27 +133,27 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let period = pool.template_spec().get("terminationGracePeriod");
-    let limit = grace_period(object);
-    if object.is_partial() || (period.exists() && limit.is_none()) {
+    let limit = termination_grace_period(object);
+    if object.is_partial() || (period.is_set() && limit.is_none()) {
         return;
     }
     let expires = pool.expire_after().is_some_and(|s| s.seconds().is_some());
     if limit.is_none() && !expires {
         return;
     }
-    let guests = ctx.index().views().guests_of(object, ctx.platform());
-    let concerned = |guest: &&&Guest| match limit {
+    let guests = ctx.index().views().blockers_on(object, ctx.platform());
+    let concerned = |guest: &&&EvictionBlocker| match limit {
         None => guest.protected,
         Some(limit) => guest.grace > limit,
     };
-    let concerned: Vec<&Guest> = guests.iter().filter(concerned).copied().collect();
+    let concerned: Vec<&EvictionBlocker> = guests.iter().filter(concerned).copied().collect();
     // Of those that take as long, the first.
     let Some(guest) = concerned.iter().rev().max_by_key(|g| g.grace) else {
         return;
     };
     let workload = &guest.workload;
-    let name = object.title();
-    let whose = format!("{} `{}`", workload.id().kind, workload.title());
+    let name = object.display_name();
+    let whose = format!("{} `{}`", workload.id().kind, workload.display_name());
     let wanted = guest.grace.saturating_mul(2).max(DAY);
     let (message, help) = match limit {
         None => (
@@ -169,14 +169,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             "make `terminationGracePeriod` longer than any `terminationGracePeriodSeconds` there",
         ),
     };
-    let title = format!("let a drain take `{}` at most", in_hours(wanted));
+    let title = format!("let a drain take `{}` at most", format_hours(wanted));
     let finding = ctx.report(&period, message);
-    finding.help(help).fix(Fix::new(title, Safety::Unsafe).drifting().set(&period, json!(in_hours(wanted))));
+    finding
+        .help(help)
+        .fix(Fix::new(title, Safety::Unsafe).replaces_nodes().set(&period, json!(format_hours(wanted))));
     // A workload with several templates is one guest for each.
     let mut shown: Vec<&Object> = Vec::new();
     for guest in &concerned {
         let object = &guest.workload;
-        if shown.len() == 3 || shown.iter().any(|o| o.is_handle_of(object)) {
+        if shown.len() == 3 || shown.iter().any(|o| o.ptr_eq(object)) {
             continue;
         }
         shown.push(object);

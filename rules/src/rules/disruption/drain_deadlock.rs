@@ -112,11 +112,11 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/#troubleshooting-stuck-evictions>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1842>
 
-use crate::cluster::placement::{Blocker, Guest, READS};
-use crate::cluster::views::disruptions::is_shut;
+use crate::cluster::placement::{EvictionBlocker, PdbBlock, READS};
+use crate::cluster::views::disruptions::allows_none;
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::workload::template::runs_forever;
@@ -129,7 +129,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: READS,
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("drain_deadlock.rs")),
     check: Check::Object(check),
@@ -140,58 +140,58 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let period = pool.template_spec().get("terminationGracePeriod");
-    if object.is_partial() || (period.exists() && period.text().is_none()) {
+    if object.is_partial() || (period.is_set() && period.text().is_none()) {
         return;
     }
     let expires = pool.expire_after().is_some_and(|s| s.seconds().is_some());
-    if !period.exists() && !expires {
+    if !period.is_set() && !expires {
         return;
     }
-    let guests = ctx.index().views().guests_of(object, ctx.platform());
-    let concerned = |guest: &&&Guest| {
+    let guests = ctx.index().views().blockers_on(object, ctx.platform());
+    let concerned = |guest: &&&EvictionBlocker| {
         runs_forever(&guest.workload)
-            && match &guest.blocker {
+            && match &guest.pdb_block {
                 None => false,
-                Some(Blocker::Two(..)) => true,
+                Some(PdbBlock::Overlapping(..)) => true,
                 // Where only the replicas are too few, Karpenter does plan for the pods.
-                Some(Blocker::Zero(pdb)) => !period.exists() || is_shut(pdb),
+                Some(PdbBlock::NoDisruptions(pdb)) => !period.is_set() || allows_none(pdb),
             }
     };
-    let concerned: Vec<&Guest> = guests.iter().filter(concerned).copied().collect();
-    let Some((guest, blocker)) = concerned.first().and_then(|g| Some((g, g.blocker.as_ref()?))) else {
+    let concerned: Vec<&EvictionBlocker> = guests.iter().filter(concerned).copied().collect();
+    let Some((guest, blocker)) = concerned.first().and_then(|g| Some((g, g.pdb_block.as_ref()?))) else {
         return;
     };
-    let name = object.title();
+    let name = object.display_name();
     let workload = &guest.workload;
-    let whose = format!("{} `{}`", workload.id().kind, workload.title());
+    let whose = format!("{} `{}`", workload.id().kind, workload.display_name());
     let help = match blocker {
-        Blocker::Zero(_) => {
+        PdbBlock::NoDisruptions(_) => {
             "write `maxUnavailable: 1` in the PodDisruptionBudget, and run two replicas or more"
         }
-        Blocker::Two(..) => {
+        PdbBlock::Overlapping(..) => {
             "let one PodDisruptionBudget select each pod: the eviction API refuses pods with two"
         }
     };
     let message = match (period.text(), blocker) {
         (Some(time), _) => {
-            let time = shown(time);
+            let time = ellipsize(time);
             format!("{time} after a drain of `{name}` starts, {whose} goes without a substitute")
         }
-        (None, Blocker::Zero(_)) => {
+        (None, PdbBlock::NoDisruptions(_)) => {
             format!("expired nodes of `{name}` never drain: a PDB allows no eviction of {whose}")
         }
-        (None, Blocker::Two(..)) => {
+        (None, PdbBlock::Overlapping(..)) => {
             format!("expired nodes of `{name}` never drain: two PDBs select {whose}")
         }
     };
     let finding = ctx.report(&period, message);
     finding.help(help);
     match blocker {
-        Blocker::Zero(pdb) => {
+        PdbBlock::NoDisruptions(pdb) => {
             let place = pdb.path(&["metadata", "name"]);
             finding.related(pdb, &place, "allows no eviction, ever");
         }
-        Blocker::Two(first, second) => {
+        PdbBlock::Overlapping(first, second) => {
             for pdb in [first, second] {
                 finding.related(pdb, &pdb.path(&["metadata", "name"]), "selects the pods");
             }

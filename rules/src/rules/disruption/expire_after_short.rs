@@ -86,16 +86,16 @@ pub(crate) static RULE: Rule = Rule {
     params: &[
         Param {
             name: "seconds",
-            about: "the shortest useful life of a node, in seconds",
+            description: "the shortest useful life of a node, in seconds",
             default: ParamDefault::Int { default: 600, min: 1, max: 2_592_000 },
         },
         Param {
             name: "gpu-seconds",
-            about: "the shortest useful life of a GPU node, in seconds",
+            description: "the shortest useful life of a GPU node, in seconds",
             default: ParamDefault::Int { default: 3600, min: 1, max: 2_592_000 },
         },
     ],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("expire_after_short.rs")),
     check: Check::Object(check),
@@ -115,7 +115,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     let gpu = pool.is_gpu_intended();
     let least = ctx.int(if gpu { "gpu-seconds" } else { "seconds" });
-    let name = object.title();
+    let name = object.display_name();
     if seconds == 0 {
         ctx.report(&node, format!("each node of pool `{name}` expires the moment it is there"))
             .help("write hours or days, or `Never`");

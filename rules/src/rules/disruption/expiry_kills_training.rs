@@ -75,14 +75,14 @@
 
 use serde_json::json;
 
-use crate::karpenter::do_not_disrupt::of_pool;
+use crate::karpenter::do_not_disrupt::pool_annotation;
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::workload::class::Class;
+use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
@@ -93,7 +93,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("expiry_kills_training.rs")),
     check: Check::Object(check),
@@ -107,20 +107,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if expiry.is_unknown() || expiry.text() == Some("Never") {
         return;
     }
-    let name = object.title();
+    let name = object.display_name();
     let purpose = ctx.index().views().purpose(&pool, object.name()).map(|p| p.0);
     let what = match purpose {
-        Some(Class::Training) => "training pool",
+        Some(WorkloadClass::Training) => "training pool",
         // Somebody wants nothing on these nodes to be disturbed, and expiration does not listen.
-        _ if of_pool(object).text() == Some("true") => "protected pool",
+        _ if pool_annotation(object).text() == Some("true") => "protected pool",
         _ => return,
     };
     let when = match expiry.text() {
         Some(text) => format!("after {text}"),
-        None if expiry.exists() => return,
+        None if expiry.is_set() => return,
         None => "after 720h, the default".to_owned(),
     };
     ctx.report(&expiry, format!("nodes of {what} `{name}` are drained {when}, whatever runs on them"))
         .help("write `expireAfter: Never`; budgets and do-not-disrupt do not hold off expiration")
-        .fix(Fix::new("never expire nodes", Safety::Unsafe).drifting().set(&expiry, json!("Never")));
+        .fix(Fix::new("never expire nodes", Safety::Unsafe).replaces_nodes().set(&expiry, json!("Never")));
 }

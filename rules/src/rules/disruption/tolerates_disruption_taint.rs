@@ -74,8 +74,8 @@ use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::class::{Class, classify};
-use crate::workload::gpu::asks_for_accelerator;
+use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
 pub(crate) static RULE: Rule = Rule {
@@ -86,7 +86,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: WORKLOAD_KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("tolerates_disruption_taint.rs")),
     check: Check::Object(check),
@@ -96,7 +96,7 @@ const TAINT: &str = "karpenter.sh/disrupted";
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     let system = object.id().namespace.as_deref() == Some("kube-system");
-    if object.is(Kind::DAEMON_SET) || system || classify(object).is(Class::Infra) {
+    if object.is(Kind::DAEMON_SET) || system || classify(object).is(WorkloadClass::Infra) {
         return;
     }
     for template in templates(object) {
@@ -116,7 +116,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 fn tolerates(toleration: &Node<'_>) -> Option<bool> {
     let says = |name: &str| -> Option<&str> {
         let node = toleration.get(name);
-        if node.exists() { node.text() } else { Some("") }
+        if node.is_set() { node.text() } else { Some("") }
     };
     if !matches!(says("effect")?, "" | "NoSchedule") {
         return None;
@@ -137,7 +137,7 @@ fn report(
     blanket: bool,
     ctx: &mut Context<'_>,
 ) {
-    let accelerated = asks_for_accelerator(template);
+    let accelerated = requests_accelerator(template);
     let fix =
         Fix::new("name the taints that are meant; check on which nodes the pod must run", Safety::Unsafe);
     let named = |key: &str| tolerations.items().any(|t| t.get("key").text() == Some(key));

@@ -87,10 +87,10 @@ use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::workload::class::Class;
+use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;
 
-use crate::karpenter::do_not_disrupt::{Trainers, protects_nodes, trainers};
+use crate::karpenter::do_not_disrupt::{TrainingProtection, protects_nodes, training_protection};
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-pool-without-budget",
@@ -100,7 +100,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("training_pool_without_budget.rs")),
     check: Check::Object(check),
@@ -111,19 +111,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let budgets = pool.disruption().get("budgets");
-    if budgets.exists() || pool.disruption().is_unknown() || pool.is_static() || protects_nodes(object) {
+    if budgets.is_set() || pool.disruption().is_unknown() || pool.is_static() || protects_nodes(object) {
         return;
     }
-    let name = object.title();
+    let name = object.display_name();
     let index = ctx.index();
     match index.views().purpose(&pool, object.name()) {
-        Some((Class::Training, _)) => {}
+        Some((WorkloadClass::Training, _)) => {}
         _ => return,
     }
-    let unprotected = match trainers(&pool, object.name(), index, ctx.platform()) {
-        Trainers::Protected => return,
-        Trainers::Unprotected(workload) => Some(workload),
-        Trainers::None => None,
+    let unprotected = match training_protection(&pool, object.name(), index, ctx.platform()) {
+        TrainingProtection::Protected => return,
+        TrainingProtection::Unprotected(workload) => Some(workload),
+        TrainingProtection::None => None,
     };
     let finding = ctx.report(
         &budgets,

@@ -59,9 +59,9 @@ use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::schema::validation::shown;
+use crate::schema::validation::quote;
 use crate::tree::node::Node;
-use crate::workload::dra::classes;
+use crate::workload::dra::class_blocks;
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-device-class-name",
@@ -71,14 +71,14 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("dra_device_class_name.rs")),
     check: Check::Object(check),
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
-    for block in classes(object) {
+    for block in class_blocks(object) {
         let node = block.get("deviceClassName");
         let Some(name) = node.text() else {
             continue;
@@ -86,7 +86,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         if name.is_empty() || is_dns_subdomain(name) {
             continue;
         }
-        let finding = ctx.report(&node, format!("{} can be no DeviceClass", shown(name)));
+        let finding = ctx.report(&node, format!("{} can be no DeviceClass", quote(name)));
         let Some((class, profile)) = class_of(name) else {
             finding.help("name a DeviceClass: a DNS name, as `gpu.nvidia.com`");
             continue;

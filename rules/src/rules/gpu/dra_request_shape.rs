@@ -56,9 +56,9 @@ use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::platform::Version;
-use crate::schema::validation::{is_open, shown};
+use crate::schema::validation::{may_hold_more_fields, quote};
 use crate::tree::node::Node;
-use crate::workload::dra::{classes, flat_fields, flatten, nest, nests, requests};
+use crate::workload::dra::{class_blocks, flat_fields, flatten, nest, nests_in_exactly, requests};
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-request-shape",
@@ -68,14 +68,14 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("dra_request_shape.rs")),
     check: Check::Object(check),
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(nested) = nests(&object.id().version) else {
+    let Some(nested) = nests_in_exactly(&object.id().version) else {
         return;
     };
     if object.is(Kind::RESOURCE_CLAIM_TEMPLATE) {
@@ -84,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     for request in requests(object) {
         one(object, &request, nested, ctx);
     }
-    for block in classes(object) {
+    for block in class_blocks(object) {
         count(&block, ctx);
     }
 }
@@ -92,7 +92,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 /// A template whose claim stands where the claim's own wrapper belongs.
 fn single_spec(object: &Object, ctx: &mut Context<'_>) {
     let devices = object.path(&["spec", "devices"]);
-    if !devices.exists() {
+    if !devices.is_set() {
         return;
     }
     let inner = object.path(&["spec", "spec"]);
@@ -101,7 +101,7 @@ fn single_spec(object: &Object, ctx: &mut Context<'_>) {
     if inner.is_absent() {
         finding.fix(
             Fix::new("move `devices` under `spec.spec`", Safety::Safe)
-                .relocate(&devices, &inner.get("devices")),
+                .move_to(&devices, &inner.get("devices")),
         );
     }
 }
@@ -120,14 +120,14 @@ fn one(object: &Object, request: &Node<'_>, nested: bool, ctx: &mut Context<'_>)
             if exactly.is_absent() && !alternatives {
                 finding.fix(nest(Fix::new("move the fields under `exactly`", Safety::Safe), request));
             }
-        } else if exactly.exists() && alternatives {
+        } else if exactly.is_set() && alternatives {
             ctx.report(&first, "`exactly` and `firstAvailable` exclude each other").help("keep one of them");
-        } else if !exactly.exists() && !alternatives {
+        } else if !exactly.is_set() && !alternatives {
             neither(object, request, "exactly", ctx);
         }
         return;
     }
-    if exactly.exists() {
+    if exactly.is_set() {
         let help;
         let fix = if ctx.platform().kubernetes >= Version::new(1, 34)
             && requests(object).all(|r| flat_fields(&r).next().is_none())
@@ -156,7 +156,7 @@ fn one(object: &Object, request: &Node<'_>, nested: bool, ctx: &mut Context<'_>)
 }
 
 fn neither(object: &Object, request: &Node<'_>, field: &str, ctx: &mut Context<'_>) {
-    if object.is_partial() || is_open(request) || request.get("firstAvailable").is_unknown() {
+    if object.is_partial() || may_hold_more_fields(request) || request.get("firstAvailable").is_unknown() {
         return;
     }
     ctx.report(request, "a request needs a device class or alternatives")
@@ -184,7 +184,7 @@ fn count(block: &Node<'_>, ctx: &mut Context<'_>) {
             }
         }
         Some(other) => {
-            ctx.report(&mode, format!("{} is no allocation mode", shown(other)))
+            ctx.report(&mode, format!("{} is no allocation mode", quote(other)))
                 .help("write `ExactCount` or `All`");
         }
     }

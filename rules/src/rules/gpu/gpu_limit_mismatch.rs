@@ -69,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: WORKLOAD_KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("gpu_limit_mismatch.rs")),
     check: Check::Object(check),
@@ -111,7 +111,7 @@ fn compare(name: &str, request: &Node<'_>, limit: &Node<'_>, object: &Object, ct
         }
         ctx.report(request, format!("`{name}` is requested without a limit"))
             .help("extended resources need a limit equal to the request")
-            .refused_by(refusal(object))
+            .rejected_by(refusal(object))
             .fix(
                 Fix::new(format!("set the limit of `{name}` to the request"), Safety::Safe)
                     .set(limit, request.to_json()),
@@ -123,7 +123,7 @@ fn compare(name: &str, request: &Node<'_>, limit: &Node<'_>, object: &Object, ct
     {
         ctx.report(request, format!("the request of `{name}` ({a}) differs from its limit ({b})"))
             .help("write the same number in both, or leave the request out")
-            .refused_by(refusal(object))
+            .rejected_by(refusal(object))
             .related(object, limit, "the limit")
             .fix(
                 Fix::new(format!("set the request of `{name}` to its limit"), Safety::Unsafe)
@@ -142,7 +142,7 @@ fn whole(name: &str, amount: &Node<'_>, object: &Object, ctx: &mut Context<'_>) 
     }
     ctx.report(amount, format!("`{name}` takes whole numbers, not {value}"))
         .help("share a GPU through MIG, time-slicing or dynamic resource allocation")
-        .refused_by(refusal(object));
+        .rejected_by(refusal(object));
     false
 }
 
@@ -151,7 +151,7 @@ fn quantity(node: &Node<'_>) -> Option<Quantity> {
     if node.is_null() {
         return Some(Quantity::ZERO);
     }
-    Quantity::parse(&node.quantity_text()?).ok()
+    Quantity::parse(&node.string_or_number()?).ok()
 }
 
 /// The API server judges the pod templates of its own kinds. Those of other operators' kinds it

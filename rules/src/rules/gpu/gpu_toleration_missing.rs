@@ -63,9 +63,9 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::cluster::placement::is_made;
+use crate::cluster::placement::has_controller;
 use crate::facts::quantity::Quantity;
-use crate::karpenter::pod::pod;
+use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::Toleration;
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
@@ -83,7 +83,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: WORKLOAD_KINDS,
     reads: &[Kind::NODE_POOL],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_toleration_missing.rs")),
     check: Check::Object(check),
@@ -93,7 +93,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     // Pods of a DaemonSet come with the nodes; those of a controller are its template's. The
     // runtime of an InferenceService and the flavours of a queue bring tolerations of their own.
     let brings = object.id().kind == "InferenceService" || is_queued(object);
-    if object.is_partial() || object.is(Kind::DAEMON_SET) || is_made(object) || brings {
+    if object.is_partial() || object.is(Kind::DAEMON_SET) || has_controller(object) || brings {
         return;
     }
     for template in templates(object) {
@@ -106,10 +106,10 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     if wanted.is_empty() {
         return;
     }
-    let Some(pod) = pod(template).filter(|_| !template.spec.get("nodeName").exists()) else {
+    let Some(pod) = to_scheduling_pod(template).filter(|_| !template.spec.get("nodeName").is_set()) else {
         return;
     };
-    let name = object.title();
+    let name = object.display_name();
     for (key, resource) in wanted {
         let covers = |t: &Toleration| {
             (t.key == key || t.key.is_empty()) && matches!(t.effect.as_str(), "" | "NoSchedule")
@@ -145,7 +145,7 @@ fn taints<'a>(template: &Template<'a>) -> BTreeMap<&'static str, &'a str> {
     for container in template.all_containers() {
         for side in ["limits", "requests"] {
             for (resource, amount) in container.path(&["resources", side]).entries() {
-                let amount = amount.quantity_text();
+                let amount = amount.string_or_number();
                 let amount = amount.and_then(|text| Quantity::parse(&text).ok());
                 let wanted = is_accelerator(resource) && amount.is_some_and(|q| !q.is_zero());
                 if let Some(key) = taint(resource).filter(|_| wanted) {
@@ -170,12 +170,12 @@ fn taint(resource: &str) -> Option<&'static str> {
 
 /// Whether every pool that takes the pods is known, and has no such taint.
 fn is_free(key: &str, template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    let places = ctx.index().views().places(ctx.platform());
-    if places.is_blind() {
+    let places = ctx.index().views().feasibility(ctx.platform());
+    if places.has_unreadable_pools() {
         return false;
     }
-    let sites = places.sites_of(template).unwrap_or_default();
-    !sites.is_empty() && !sites.iter().any(|site| site.is_tainted(key))
+    let sites = places.feasible_pools_of(template).unwrap_or_default();
+    !sites.is_empty() && !sites.iter().any(|site| site.has_taint(key))
 }
 
 fn is_tainted(pool: &Object, key: &str) -> bool {
@@ -187,5 +187,5 @@ fn is_tainted(pool: &Object, key: &str) -> bool {
 /// Whether a queue decides on what nodes the pods run.
 fn is_queued(object: &Object) -> bool {
     let labels = object.path(&["metadata", "labels"]);
-    labels.get("kueue.x-k8s.io/queue-name").exists()
+    labels.get("kueue.x-k8s.io/queue-name").is_set()
 }

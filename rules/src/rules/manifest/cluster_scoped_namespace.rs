@@ -65,7 +65,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("cluster_scoped_namespace.rs")),
     check: Check::Object(check),
@@ -74,11 +74,14 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) {
     let namespace = object.path(&["metadata", "namespace"]);
     // A template fills it in for namespaced objects and cluster-wide ones alike.
-    if !namespace.exists() || namespace.is_unknown() || namespace.text() == Some("") {
+    if !namespace.is_set() || namespace.is_unknown() || namespace.text() == Some("") {
         return;
     }
     let kind = &object.id().kind;
-    ctx.report(&namespace, format!("{} has no namespace, so the API server drops it", super::words::a(kind)))
-        .help("remove `metadata.namespace`")
-        .fix(Fix::new("remove the namespace", Safety::Safe).remove(&namespace));
+    ctx.report(
+        &namespace,
+        format!("{} has no namespace, so the API server drops it", super::words::with_article(kind)),
+    )
+    .help("remove `metadata.namespace`")
+    .fix(Fix::new("remove the namespace", Safety::Safe).remove(&namespace));
 }

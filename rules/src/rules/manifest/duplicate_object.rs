@@ -58,7 +58,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("duplicate_object.rs")),
     check: Check::Object(check),
@@ -70,7 +70,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     let id = object.id();
     let name = object.path(&["metadata", "name"]);
-    if object.is_partial() || id.name.is_empty() || name.is_unknown() || !name.exists() {
+    if object.is_partial() || id.name.is_empty() || name.is_unknown() || !name.is_set() {
         return;
     }
     if object.path(&["metadata", "namespace"]).is_unknown() {
@@ -78,7 +78,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let all = ctx.index().all(&id.group, &id.kind, id.namespace_or_default(), &id.name);
     // Each object but the first is reported against the first, so that a pair is one finding.
-    let Some(first) = all.first().filter(|first| !first.same(object)) else {
+    let Some(first) = all.first().filter(|first| !first.is_same_resource(object)) else {
         return;
     };
     let Some(other) = first.origin() else {

@@ -69,7 +69,7 @@ use crate::lint::finding::Severity;
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::platform::{Platform, Version};
-use crate::rules::manifest::words::place;
+use crate::rules::manifest::words::quoted_field;
 use crate::tree::node::Node;
 
 pub(crate) static RULE: Rule = Rule {
@@ -87,7 +87,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: None,
     docs: docs(include_str!("field_needs_newer_version.rs")),
     check: Check::Object(check),
@@ -196,7 +196,7 @@ fn reserved(object: &Object, ctx: &mut Context<'_>) {
     let Some(list) = RequirementList::of(object) else {
         return;
     };
-    let installed = list.provider.karpenter(ctx.platform());
+    let installed = list.provider.karpenter_version(ctx.platform());
     if installed >= needed {
         return;
     }
@@ -218,7 +218,7 @@ fn reserved(object: &Object, ctx: &mut Context<'_>) {
 /// The version that counts for an object: other providers than AWS' own have their own.
 fn karpenter(object: &Object, platform: &Platform) -> Version {
     match RequirementList::of(object) {
-        Some(list) => list.provider.karpenter(platform),
+        Some(list) => list.provider.karpenter_version(platform),
         None => platform.karpenter,
     }
 }
@@ -233,7 +233,7 @@ fn report(
 ) {
     let help = format!("update {name}, or set `platform` in gpulint.yaml if it is newer");
     if row.values.is_empty() {
-        let field = place(&node.pointer());
+        let field = quoted_field(&node.pointer());
         ctx.report(node, format!("{name} {installed} drops {field}, which came with {needed}"))
             .severity(Severity::Warning)
             .help(help)
@@ -241,7 +241,7 @@ fn report(
     } else if let Some(value) = node.text().filter(|text| row.values.contains(text)) {
         ctx.report(node, format!("{name} {installed} refuses `{value}`, which came with {needed}"))
             .severity(Severity::Error)
-            .refused_by(Some(Authority::ApiServer))
+            .rejected_by(Some(Authority::ApiServer))
             .help(help);
     }
 }
@@ -249,7 +249,7 @@ fn report(
 /// The nodes that a path leads to, where something is written.
 fn find<'a>(node: &Node<'a>, path: &[&str], out: &mut Vec<Node<'a>>) {
     match path.split_first() {
-        None if node.exists() => out.push(node.clone()),
+        None if node.is_set() => out.push(node.clone()),
         None => {}
         Some((&"*", rest)) => node.items().for_each(|item| find(&item, rest, out)),
         Some((step, rest)) => find(&node.get(step), rest, out),

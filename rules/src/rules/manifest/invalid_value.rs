@@ -67,7 +67,7 @@
 use serde_json::{Value, json};
 
 use crate::facts::duration;
-use crate::facts::duration::Field;
+use crate::facts::duration::DurationField;
 use crate::facts::suggest;
 use crate::karpenter::requirement_list::Provider;
 use crate::kind::Kind;
@@ -77,10 +77,10 @@ use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::platform::Platform;
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
-use crate::rules::manifest::words::{listed, place, value};
-use crate::rules::owners::Owned;
+use crate::rules::manifest::words::{list_names, quoted_field, quoted_value};
+use crate::rules::owners::EarlierReports;
 use crate::schema;
-use crate::schema::{Counted, Problem, Violation};
+use crate::schema::{LengthUnit, Violation, ViolationKind};
 use crate::tree::node::{Node, Shape};
 use crate::tree::scalar::Scalar;
 use crate::tree::scalar::resolve_plain;
@@ -94,23 +94,23 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[],
     params: &[],
     // A number that no Go integer holds passes a CRD, and then nobody behind it can read it.
-    refused_by: &[Authority::ApiServer, Authority::KedaAdmission],
+    rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("invalid_value.rs")),
-    check: Check::Residual(check),
+    check: Check::CatchAll(check),
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
-    let owned = Owned::of(object, ctx);
-    let newer = schema::is_outgrown(object, ctx.platform());
+    let owned = EarlierReports::of(object, ctx);
+    let newer = schema::cluster_is_newer(object, ctx.platform());
     let incomplete = is_incomplete(object);
     for violation in object.violations() {
-        let outgrown = newer && matches!(violation.problem, Problem::Enum { .. });
+        let outgrown = newer && matches!(violation.kind, ViolationKind::Enum { .. });
         if outgrown
             || is_let_through(object, violation, ctx.platform())
-            || violation.problem == Problem::Unknown
+            || violation.kind == ViolationKind::Unknown
             || is_part(violation)
-            || owned.has(violation)
+            || owned.covers(violation)
         {
             continue;
         }
@@ -120,7 +120,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
         let said = say(object, &node, violation);
         let finding = ctx.report(&node, said.message);
-        finding.refused_by(Some(refuser(object, violation)));
+        finding.rejected_by(Some(refuser(object, violation)));
         if let Some(help) = said.help {
             finding.help(help);
         }
@@ -133,20 +133,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 /// Whether the platform's version of Karpenter takes a duration that a later pattern refuses.
 fn is_let_through(object: &Object, violation: &Violation, platform: &Platform) -> bool {
     let node = object.root().at(&violation.pointer);
-    let text = node.text().filter(|_| matches!(violation.problem, Problem::Pattern { .. }));
+    let text = node.text().filter(|_| matches!(violation.kind, ViolationKind::Pattern { .. }));
     text.zip(duration_field(object, &node)).is_some_and(|(text, field)| {
-        let version = Provider::of_object(object).karpenter(platform);
-        duration::is_let_through(field, text, version)
+        let version = Provider::of_object(object).karpenter_version(platform);
+        duration::passes_unanchored_pattern(field, text, version)
     })
 }
 
 /// Who refuses it: the API server takes a CRD's numbers past 32 bits, and quantities that Go does
 /// not read. KEDA's webhooks decode what they are asked about, and refuse both.
 fn refuser(object: &Object, violation: &Violation) -> Authority {
-    let decoded = match &violation.problem {
-        Problem::Range { limit, .. } => *limit == i32::MAX.to_string() || *limit == i32::MIN.to_string(),
+    let decoded = match &violation.kind {
+        ViolationKind::Range { limit, .. } => {
+            *limit == i32::MAX.to_string() || *limit == i32::MIN.to_string()
+        }
         // The pattern takes it.
-        Problem::Format { format } => format == schema::READ_QUANTITY,
+        ViolationKind::Format { format } => format == schema::GO_QUANTITY,
         _ => false,
     };
     match object.id().group.as_str() {
@@ -185,7 +187,7 @@ impl Said {
         let title = format!("write `{text}`");
         self.help.get_or_insert_with(|| title.clone());
         let fix = Fix::new(title, Safety::Safe).set(node, value.clone());
-        self.fix = Some(if drifts(object, node) { fix.drifting() } else { fix });
+        self.fix = Some(if drifts(object, node) { fix.replaces_nodes() } else { fix });
         self
     }
 }
@@ -199,15 +201,15 @@ fn drifts(object: &Object, node: &Node<'_>) -> bool {
 }
 
 fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
-    let at = place(&violation.pointer);
-    match &violation.problem {
-        Problem::Missing => Said::new(format!("{at} is missing")),
-        Problem::Unknown => Said::new(format!("{at} is no field")),
-        Problem::Type { expected } => of_type(object, node, &at, expected),
-        Problem::Enum { allowed } => of_enum(object, node, &at, allowed),
-        Problem::Pattern { pattern } => of_pattern(object, node, &at, pattern),
-        Problem::Format { format } => of_format(node, &at, format),
-        Problem::Range { limit, lower, exclusive } => {
+    let at = quoted_field(&violation.pointer);
+    match &violation.kind {
+        ViolationKind::Missing => Said::new(format!("{at} is missing")),
+        ViolationKind::Unknown => Said::new(format!("{at} is no field")),
+        ViolationKind::Type { expected } => of_type(object, node, &at, expected),
+        ViolationKind::Enum { allowed } => of_enum(object, node, &at, allowed),
+        ViolationKind::Pattern { pattern } => of_pattern(object, node, &at, pattern),
+        ViolationKind::Format { format } => of_format(node, &at, format),
+        ViolationKind::Range { limit, lower, exclusive } => {
             let bound = match (lower, exclusive) {
                 (true, false) => "at least",
                 (true, true) => "more than",
@@ -217,11 +219,11 @@ fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
             let written = shown(node);
             Said::new(format!("{at} is {written}, and has to be {bound} {limit}"))
         }
-        Problem::Count { of, limit, lower } => {
+        ViolationKind::Count { of, limit, lower } => {
             let what = match of {
-                Counted::Characters => "character",
-                Counted::Items => "item",
-                Counted::Entries => "entry",
+                LengthUnit::Characters => "character",
+                LengthUnit::Items => "item",
+                LengthUnit::Entries => "entry",
             };
             let many = match (*limit, what) {
                 (1, what) => what.to_owned(),
@@ -236,19 +238,19 @@ fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
                 format!("{at} has {bound} {limit} {many}")
             });
             match of {
-                Counted::Characters if !lower => said.help("write a shorter text"),
+                LengthUnit::Characters if !lower => said.help("write a shorter text"),
                 _ => said,
             }
         }
-        Problem::Duplicate { keys } if keys.is_empty() => {
+        ViolationKind::Duplicate { keys } if keys.is_empty() => {
             Said::new(format!("{at} repeats an earlier item")).help("remove one of the two")
         }
-        Problem::Duplicate { keys } => {
+        ViolationKind::Duplicate { keys } => {
             let keys: Vec<String> = keys.iter().map(|k| format!("`{k}`")).collect();
             Said::new(format!("{at} has the {} of an earlier item", keys.join(" and ")))
                 .help("remove one of the two, or give it another")
         }
-        Problem::Invalid { message, help, fix } => {
+        ViolationKind::Invalid { message, help, fix } => {
             Said { message: message.clone(), help: help.clone(), fix: fix.as_deref().cloned() }
         }
     }
@@ -260,7 +262,7 @@ fn shown(node: &Node<'_>) -> String {
         Shape::Mapping => "a map".to_owned(),
         Shape::Sequence => "a list".to_owned(),
         Shape::Absent => "missing".to_owned(),
-        Shape::Scalar => value(node.written().unwrap_or_default()),
+        Shape::Scalar => quoted_value(node.raw_text().unwrap_or_default()),
     }
 }
 
@@ -280,7 +282,7 @@ fn of_type(object: &Object, node: &Node<'_>, at: &str, expected: &[&str]) -> Sai
     let wanted: Vec<String> = expected.iter().filter(|e| **e != "null").map(|e| article(e)).collect();
     let wanted = wanted.join(" or ");
     let said = Said::new(format!("{at} takes {wanted}, not {}", article(found)));
-    let Some(text) = node.written().filter(|_| node.shape() == Shape::Scalar) else {
+    let Some(text) = node.raw_text().filter(|_| node.shape() == Shape::Scalar) else {
         return said;
     };
     if expected.contains(&"string") && matches!(found, "integer" | "number" | "boolean") {
@@ -309,7 +311,7 @@ fn of_type(object: &Object, node: &Node<'_>, at: &str, expected: &[&str]) -> Sai
 fn of_enum(object: &Object, node: &Node<'_>, at: &str, allowed: &[String]) -> Said {
     let said = Said::new(format!("{at} has no value {}", shown(node)));
     let Some(text) = node.text() else {
-        return said.help(listed("it takes", allowed));
+        return said.help(list_names("it takes", allowed));
     };
     let same = |word: &&String| word.eq_ignore_ascii_case(text);
     // v1beta1's name of the policy.
@@ -322,21 +324,21 @@ fn of_enum(object: &Object, node: &Node<'_>, at: &str, allowed: &[String]) -> Sa
     match suggest::nearest(text, allowed.iter().map(String::as_str)) {
         // Between short words nobody knows which one is meant.
         Some(near) if near.len() > 4 => said.help(format!("did you mean `{near}`?")),
-        _ => said.help(listed("it takes", allowed)),
+        _ => said.help(list_names("it takes", allowed)),
     }
 }
 
 /// The duration that a field of Karpenter's kinds holds.
-fn duration_field(object: &Object, node: &Node<'_>) -> Option<Field> {
+fn duration_field(object: &Object, node: &Node<'_>) -> Option<DurationField> {
     if !object.is(Kind::NODE_POOL) && !object.is(Kind::NODE_CLAIM) {
         return None;
     }
     let pointer = node.pointer();
     match pointer.steps().last()?.as_str() {
-        "expireAfter" => Some(Field::ExpireAfter),
-        "consolidateAfter" => Some(Field::ConsolidateAfter),
-        "terminationGracePeriod" => Some(Field::TerminationGracePeriod),
-        "duration" => Some(Field::BudgetDuration),
+        "expireAfter" => Some(DurationField::ExpireAfter),
+        "consolidateAfter" => Some(DurationField::ConsolidateAfter),
+        "terminationGracePeriod" => Some(DurationField::TerminationGracePeriod),
+        "duration" => Some(DurationField::BudgetDuration),
         _ => None,
     }
 }
@@ -345,8 +347,8 @@ fn of_pattern(object: &Object, node: &Node<'_>, at: &str, pattern: &str) -> Said
     let written = shown(node);
     if let Some(field) = duration_field(object, node) {
         let takes = match field {
-            Field::BudgetDuration => "hours and minutes, as in `8h` or `1h30m`",
-            Field::TerminationGracePeriod => "hours, minutes and seconds, as in `1h30m`",
+            DurationField::BudgetDuration => "hours and minutes, as in `8h` or `1h30m`",
+            DurationField::TerminationGracePeriod => "hours, minutes and seconds, as in `1h30m`",
             _ => "hours, minutes and seconds, as in `1h30m`, or `Never`",
         };
         let said =
@@ -373,10 +375,10 @@ fn of_pattern(object: &Object, node: &Node<'_>, at: &str, pattern: &str) -> Said
 fn of_format(node: &Node<'_>, at: &str, format: &str) -> Said {
     let written = shown(node);
     let (what, help) = match format {
-        "quantity" | schema::READ_QUANTITY => {
+        "quantity" | schema::GO_QUANTITY => {
             ("a quantity", "write a number with or without a unit: `500m`, `2`, `16Gi`")
         }
-        "date-time" | schema::STORED_MOMENT => ("a moment", "write it as `2027-01-31T08:00:00Z`"),
+        "date-time" | schema::CRD_DATE_TIME => ("a moment", "write it as `2027-01-31T08:00:00Z`"),
         "duration" => ("a duration", "write it as `90s` or `1h30m`"),
         "byte" => ("base64", "encode it, padding included"),
         _ => ("in the format of the field", "see the field's documentation"),

@@ -54,12 +54,12 @@
 //! - <https://kubernetes.io/docs/reference/kubernetes-api/>
 
 use crate::kind::Kind;
-use crate::lint::finding::{Place, Severity};
+use crate::lint::finding::{Location, Severity};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::rules::owners::Owned;
+use crate::rules::owners::EarlierReports;
 use crate::schema;
-use crate::schema::{Problem, Violation};
+use crate::schema::{Violation, ViolationKind};
 use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
@@ -70,20 +70,20 @@ pub(crate) static RULE: Rule = Rule {
     kinds: schema::KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer, Authority::KedaAdmission],
+    rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: None,
     docs: docs(include_str!("manifest_incomplete.rs")),
-    check: Check::Residual(check),
+    check: Check::CatchAll(check),
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     if object.is_patch() {
         return;
     }
-    let parts = parts(object, &Owned::of(object, ctx));
-    let kind = super::words::a(&object.id().kind);
+    let parts = parts(object, &EarlierReports::of(object, ctx));
+    let kind = super::words::with_article(&object.id().kind);
     let (place, message, refused) = match parts.as_slice() {
-        [] if object.is_fragment() && !is_judged_elsewhere(object, ctx) => {
+        [] if object.is_incomplete() && !is_judged_elsewhere(object, ctx) => {
             let spec = object.get("spec");
             // The definition of a ScaledJob takes it, but KEDA's admission misses the triggers.
             if object.is(Kind::SCALED_JOB) {
@@ -97,15 +97,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         [] => return,
         [one] => {
             let node = object.root().at(&one.pointer);
-            let field = one.pointer.field();
-            let message = match &one.problem {
-                Problem::Missing => format!("`{field}` is missing, which {kind} needs"),
+            let field = one.pointer.field_path();
+            let message = match &one.kind {
+                ViolationKind::Missing => format!("`{field}` is missing, which {kind} needs"),
                 _ => format!("`{field}` is no map, which {kind} needs"),
             };
             (node, message, Some(Authority::ApiServer))
         }
         [first, rest @ ..] => {
-            let fields: Vec<String> = parts.iter().map(|p| p.pointer.field()).collect();
+            let fields: Vec<String> = parts.iter().map(|p| p.pointer.field_path()).collect();
             let message = match fields.as_slice() {
                 [a, b] => format!("`{a}` and `{b}` are missing, which {kind} needs"),
                 [a, b, more @ ..] => {
@@ -123,22 +123,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     // A fragment misses nothing else, and what is absent in it has no place for a report: but this.
     let finding = ctx.report(&object.root(), message);
-    finding.place = Place::of(object, &place);
-    finding.refused_by(refused).help("write it; a patch belongs into the `patches` of a kustomization");
+    finding.location = Location::of(object, &place);
+    finding.rejected_by(refused).help("write it; a patch belongs into the `patches` of a kustomization");
 }
 
 /// The parts that are missing, or are no maps, in the order in which the schema names them.
-fn parts<'o>(object: &'o Object, owned: &Owned<'_>) -> Vec<&'o Violation> {
-    object.violations().iter().filter(|v| is_part(v) && !owned.has(v)).collect()
+fn parts<'o>(object: &'o Object, owned: &EarlierReports<'_>) -> Vec<&'o Violation> {
+    object.violations().iter().filter(|v| is_part(v) && !owned.covers(v)).collect()
 }
 
 /// Whether a violation is that a part is missing, or is no map.
 pub(super) fn is_part(violation: &Violation) -> bool {
-    match &violation.problem {
-        Problem::Missing => schema::is_frame(&violation.pointer),
-        Problem::Type { expected } => {
+    match &violation.kind {
+        ViolationKind::Missing => schema::is_envelope(&violation.pointer),
+        ViolationKind::Type { expected } => {
             let inner = violation.pointer.join("");
-            expected == &["map"] && schema::is_frame(&inner)
+            expected == &["map"] && schema::is_envelope(&inner)
         }
         _ => false,
     }
@@ -146,12 +146,12 @@ pub(super) fn is_part(violation: &Violation) -> bool {
 
 /// Whether the object is reported as incomplete, so that nothing else in it is missed.
 pub(super) fn is_incomplete(object: &Object) -> bool {
-    object.is_fragment() || object.violations().iter().any(is_part)
+    object.is_incomplete() || object.violations().iter().any(is_part)
 }
 
 /// An old API version has rules of its own, which say more than that something is missing.
 fn is_judged_elsewhere(object: &Object, ctx: &Context<'_>) -> bool {
-    !schema::is_known(object.id()) || ctx.refusals(None).next().is_some()
+    !schema::has_schema(object.id()) || ctx.earlier_rejections(None).next().is_some()
 }
 
 fn parent(pointer: &Pointer) -> Pointer {

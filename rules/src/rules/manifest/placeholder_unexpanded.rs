@@ -66,7 +66,7 @@ use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::schema;
 use crate::tree::node::{Node, Shape};
-use crate::tree::placeholder::{is_placeholder, placeholder};
+use crate::tree::placeholder::{find_placeholder, is_placeholder};
 
 pub(crate) static RULE: Rule = Rule {
     id: "placeholder-unexpanded",
@@ -76,7 +76,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: schema::KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("placeholder_unexpanded.rs")),
     check: Check::Object(check),
@@ -122,7 +122,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let [first, more @ ..] = places.as_slice() else {
             continue;
         };
-        let shown = super::words::value(text);
+        let shown = super::words::quoted_value(text);
         let message = match more.len() {
             0 => format!("{shown} is a placeholder that nothing has filled in"),
             1 => format!("{shown} is a placeholder that nothing has filled in, here and once more"),
@@ -142,8 +142,8 @@ fn collect<'a>(node: &Node<'a>, out: &mut Vec<(&'a str, Node<'a>)>) {
         Shape::Absent => {}
         Shape::Scalar => {
             // A text of several lines is a script or a file of its own.
-            if let Some(text) = node.written().filter(|t| node.is_unknown() && !t.contains('\n')) {
-                out.push((placeholder(text).unwrap_or(text), node.clone()));
+            if let Some(text) = node.raw_text().filter(|t| node.is_unknown() && !t.contains('\n')) {
+                out.push((find_placeholder(text).unwrap_or(text), node.clone()));
             }
         }
         Shape::Sequence => node.items().for_each(|item| collect(&item, out)),

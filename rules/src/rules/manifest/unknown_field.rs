@@ -69,11 +69,11 @@ use crate::facts::suggest;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::migration::moved::{Now, moved};
+use crate::migration::moved::{Replacement, moved_field};
 use crate::object::Object;
-use crate::rules::owners::Owned;
+use crate::rules::owners::EarlierReports;
 use crate::schema;
-use crate::schema::{Problem, fields_at};
+use crate::schema::{ViolationKind, fields_at};
 use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
@@ -84,19 +84,19 @@ pub(crate) static RULE: Rule = Rule {
     kinds: schema::KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("unknown_field.rs")),
-    check: Check::Residual(check),
+    check: Check::CatchAll(check),
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
-    if schema::is_outgrown(object, ctx.platform()) {
+    if schema::cluster_is_newer(object, ctx.platform()) {
         return;
     }
-    let owned = Owned::of(object, ctx);
+    let owned = EarlierReports::of(object, ctx);
     for violation in object.violations() {
-        if violation.problem == Problem::Unknown && !owned.has(violation) {
+        if violation.kind == ViolationKind::Unknown && !owned.covers(violation) {
             report(object, &violation.pointer, ctx);
         }
     }
@@ -108,33 +108,33 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
         return;
     };
     let parent = Pointer::from_steps(above.iter().cloned());
-    let field = super::words::place(pointer);
+    let field = super::words::quoted_field(pointer);
     let node = object.root().at(pointer);
     let finding = ctx.report(
         &node,
-        format!("{} of `{}` has no field {field}", super::words::a(&id.kind), id.api_version()),
+        format!("{} of `{}` has no field {field}", super::words::with_article(&id.kind), id.api_version()),
     );
     finding.at_key();
     let path: Vec<&str> = pointer.steps().iter().map(String::as_str).collect();
-    if let Some(found) = moved((&id.group, &id.kind), &path) {
+    if let Some(found) = moved_field((&id.group, &id.kind), &path) {
         match found.now {
-            Now::At(to) => {
+            Replacement::SameValue(to) => {
                 finding.help(format!("it is `{}` now, with the same value", to.join(".")));
                 let target = object.root().path(to);
-                if target.is_absent() && node.exists() && !node.has_unknown() {
+                if target.is_absent() && node.is_set() && !node.has_unknown() {
                     let title = format!("move it to `{}`", to.join("."));
-                    let fix = Fix::new(title, Safety::Safe).relocate(&node, &target);
+                    let fix = Fix::new(title, Safety::Safe).move_to(&node, &target);
                     let templated = to.starts_with(&["spec", "template"]);
-                    finding.fix(if templated { fix.drifting() } else { fix });
+                    finding.fix(if templated { fix.replaces_nodes() } else { fix });
                 }
             }
-            Now::As(to, how) => {
+            Replacement::NewValue(to, how) => {
                 finding.help(format!("it is `{}` now: {how}", to.join(".")));
             }
-            Now::InClass(to) => {
+            Replacement::InNodeClass(to) => {
                 finding.help(format!("it is `{}` of the EC2NodeClass now", to.join(".")));
             }
-            Now::Gone(why) => {
+            Replacement::Removed(why) => {
                 finding.help(format!("it is gone: {why}"));
             }
         }
@@ -146,13 +146,13 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
     if let Some(near) = near {
         finding.help(format!("did you mean `{near}`?"));
         let target = written.get(near);
-        if target.is_absent() && node.exists() {
-            finding.fix(Fix::new(format!("rename it to `{near}`"), Safety::Unsafe).relocate(&node, &target));
+        if target.is_absent() && node.is_set() {
+            finding.fix(Fix::new(format!("rename it to `{near}`"), Safety::Unsafe).move_to(&node, &target));
         }
     } else if let Some(home) = home(object, name, above) {
-        finding.help(format!("it stands at {}", super::words::place(&home)));
+        finding.help(format!("it stands at {}", super::words::quoted_field(&home)));
     } else if !known.is_empty() {
-        finding.help(super::words::listed("known here are", &known));
+        finding.help(super::words::list_names("known here are", &known));
     }
 }
 

@@ -1,37 +1,37 @@
 //! How the rules over the schema put places and lists into a line of 120 characters.
 
-use crate::lint::message::LINE;
+use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::tree::pointer::Pointer;
 
 /// The most characters of a place within one.
-const PLACE: usize = 56;
+const MAX_FIELD_CHARS: usize = 56;
 
 /// The field in backticks: whole, or its last steps where it is long.
-pub(super) fn place(pointer: &Pointer) -> String {
-    let whole = pointer.field();
-    if whole.chars().count() <= PLACE {
+pub(super) fn quoted_field(pointer: &Pointer) -> String {
+    let whole = pointer.field_path();
+    if whole.chars().count() <= MAX_FIELD_CHARS {
         return format!("`{whole}`");
     }
     let steps = pointer.steps();
     for skipped in 1..steps.len() {
-        let tail = Pointer::from_steps(steps.iter().skip(skipped).cloned()).field();
-        if tail.chars().count() < PLACE && !tail.starts_with('[') {
+        let tail = Pointer::from_steps(steps.iter().skip(skipped).cloned()).field_path();
+        if tail.chars().count() < MAX_FIELD_CHARS && !tail.starts_with('[') {
             return format!("`{tail}`");
         }
     }
     let last = steps.last().map_or("", String::as_str);
-    format!("`{}…`", last.chars().take(PLACE - 1).collect::<String>())
+    format!("`{}…`", last.chars().take(MAX_FIELD_CHARS - 1).collect::<String>())
 }
 
 /// A kind with its article.
-pub(super) fn a(kind: &str) -> String {
+pub(super) fn with_article(kind: &str) -> String {
     // `EC2NodeClass` is spoken with a vowel; no other kind here begins with one.
     let article = if kind.starts_with(['A', 'E', 'I', 'O']) { "an" } else { "a" };
     format!("{article} {kind}")
 }
 
 /// A text as a value in backticks, cut where it is long.
-pub(super) fn value(text: &str) -> String {
+pub(super) fn quoted_value(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().replace('`', "'");
     let cut = line.chars().count() > 32 || line.len() < text.len();
     let head: String = line.chars().take(32).collect();
@@ -39,11 +39,11 @@ pub(super) fn value(text: &str) -> String {
 }
 
 /// A list of names after a few words, as many as fit.
-pub(super) fn listed(intro: &str, names: &[String]) -> String {
+pub(super) fn list_names(intro: &str, names: &[String]) -> String {
     let mut out = intro.to_owned();
     for (at, name) in names.iter().enumerate() {
         let piece = format!("{} `{name}`", if at == 0 { "" } else { "," });
-        if out.chars().count() + piece.chars().count() > LINE - 4 {
+        if out.chars().count() + piece.chars().count() > MAX_MESSAGE_CHARS - 4 {
             out.push_str(" …");
             break;
         }
@@ -54,17 +54,17 @@ pub(super) fn listed(intro: &str, names: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{listed, place, value};
+    use super::{list_names, quoted_field, quoted_value};
     use crate::tree::pointer::Pointer;
 
     #[test]
     fn lines_stay_short() {
         let long = "/spec/template/spec/containers/0/resources/limits/example.com~1accelerators";
         let pointer = Pointer::parse(long).expect("a pointer");
-        assert_eq!(place(&pointer), "`resources.limits[example.com/accelerators]`");
-        assert_eq!(value("a`b\nc"), "`a'b…`");
+        assert_eq!(quoted_field(&pointer), "`resources.limits[example.com/accelerators]`");
+        assert_eq!(quoted_value("a`b\nc"), "`a'b…`");
         let names: Vec<String> = (0..40).map(|n| format!("field{n}")).collect();
-        assert!(listed("known are", &names).chars().count() <= 120);
-        assert!(listed("known are", &names[..2]).ends_with("`field0`, `field1`"));
+        assert!(list_names("known are", &names).chars().count() <= 120);
+        assert!(list_names("known are", &names[..2]).ends_with("`field0`, `field1`"));
     }
 }

@@ -49,8 +49,8 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: None,
     docs: docs(include_str!("yaml_duplicate_key.rs")),
-    check: Check::Reader,
+    check: Check::Builtin,
 };

@@ -52,8 +52,8 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("yaml_text_after_end.rs")),
-    check: Check::Reader,
+    check: Check::Builtin,
 };

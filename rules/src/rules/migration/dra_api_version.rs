@@ -69,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("dra_api_version.rs")),
     check: Check::Object(check),
@@ -121,7 +121,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let mut fix =
         Fix::new("write `resource.k8s.io/v1`", Safety::Safe).set(&node, json!("resource.k8s.io/v1"));
     for request in requests(object) {
-        let mixed = request.get("exactly").exists() || request.get("firstAvailable").exists();
+        let mixed = request.get("exactly").is_set() || request.get("firstAvailable").is_set();
         if version == "v1beta1" && flat_fields(&request).next().is_some() {
             if mixed {
                 return;

@@ -73,7 +73,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("karpenter_legacy_annotation.rs")),
     check: Check::Object(check),
@@ -117,7 +117,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     for (annotations, carrier) in places {
         for old in OLD {
             let node = annotations.get(old);
-            if node.exists() {
+            if node.is_set() {
                 report(&node, &annotations.get(NEW), old, carrier, ctx);
             }
         }
@@ -130,11 +130,11 @@ fn report(node: &Node<'_>, new: &Node<'_>, old: &str, carrier: Carrier, ctx: &mu
     finding.at_key();
     // Nodes of a live pool get its annotations only when they are replaced.
     let fix = |title: String, safety| match carrier {
-        Carrier::Pool => Fix::new(title, safety).drifting(),
+        Carrier::Pool => Fix::new(title, safety).replaces_nodes(),
         _ => Fix::new(title, safety),
     };
     let off = node.text().is_some_and(|value| value != "true") || node.bool() == Some(false);
-    if new.exists() || off {
+    if new.is_set() || off {
         // Asked for nothing, or says it twice: what is left over protects nobody less.
         finding
             .severity(Severity::Info)
@@ -150,5 +150,5 @@ fn report(node: &Node<'_>, new: &Node<'_>, old: &str, carrier: Carrier, ctx: &mu
         (_, OLD_CONSOLIDATE) => (format!("rename it to `{NEW}`, which holds off drift too"), Safety::Safe),
         _ => (format!("rename it to `{NEW}`"), Safety::Safe),
     };
-    finding.fix(fix(title, safety).relocate(node, new));
+    finding.fix(fix(title, safety).move_to(node, new));
 }

@@ -102,7 +102,7 @@ pub(crate) static RULE: Rule = Rule {
     // Old kinds are looked up in files alone: no cluster that could be watched serves them.
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("karpenter_legacy_api.rs")),
     check: Check::Object(check),

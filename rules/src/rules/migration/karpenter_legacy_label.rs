@@ -81,7 +81,7 @@ use crate::lint::finding::{Finding, Severity};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::workload::node_labels::{Mention, Use, mentions};
+use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
 use crate::workload::template::{WORKLOAD_KINDS, templates, with_workloads};
 
 const OLD: &str = "karpenter.sh/provisioner-name";
@@ -95,7 +95,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS,
     reads: &[Kind::NODE_POOL],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("karpenter_legacy_label.rs")),
     check: Check::Object(check),
@@ -109,13 +109,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         for requirement in requirements.items() {
             let place = requirement.get("key");
             if let Some(key) = place.text() {
-                beta(&Mention { key, usage: Use::Wanted, place, selector: None, values: Vec::new() }, ctx);
+                beta(
+                    &LabelReference {
+                        key,
+                        usage: LabelUse::Required,
+                        node: place,
+                        selector: None,
+                        values: Vec::new(),
+                    },
+                    ctx,
+                );
             }
         }
         return;
     }
     for template in templates(object) {
-        for mention in mentions(&template) {
+        for mention in referenced_labels(&template) {
             if mention.key == OLD {
                 provisioner_name(&mention, ctx);
             } else {
@@ -125,17 +134,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
 }
 
-fn provisioner_name(mention: &Mention<'_>, ctx: &mut Context<'_>) {
+fn provisioner_name(mention: &LabelReference<'_>, ctx: &mut Context<'_>) {
     let (severity, message) = match mention.usage {
-        Use::Wanted => (Severity::Error, format!("Karpenter ignores pods that select `{OLD}`")),
-        Use::Avoided => {
+        LabelUse::Required => (Severity::Error, format!("Karpenter ignores pods that select `{OLD}`")),
+        LabelUse::Excluded => {
             (Severity::Warning, format!("no node has `{OLD}` any more, so this keeps the pod off none"))
         }
-        Use::Preferred => {
+        LabelUse::Preferred => {
             (Severity::Warning, format!("no node has `{OLD}` any more, so this preference does nothing"))
         }
-        Use::Domain => (Severity::Error, format!("no node has `{OLD}` any more, so the pod fits on none")),
-        Use::SoftDomain => {
+        LabelUse::Topology => {
+            (Severity::Error, format!("no node has `{OLD}` any more, so the pod fits on none"))
+        }
+        LabelUse::SoftTopology => {
             (Severity::Warning, format!("no node has `{OLD}` any more, so this spreads nothing"))
         }
     };
@@ -147,7 +158,7 @@ fn provisioner_name(mention: &Mention<'_>, ctx: &mut Context<'_>) {
             !named(pools).is_empty()
         })
     });
-    let finding = ctx.report(&mention.place, message);
+    let finding = ctx.report(&mention.node, message);
     finding.severity(severity).help(format!("select `{NEW}` and the name of the NodePool"));
     if mention.selector.is_some() {
         finding.at_key();
@@ -159,14 +170,14 @@ fn provisioner_name(mention: &Mention<'_>, ctx: &mut Context<'_>) {
 }
 
 /// A label that Kubernetes renamed, and that Karpenter reads under its new name.
-fn beta(mention: &Mention<'_>, ctx: &mut Context<'_>) {
+fn beta(mention: &LabelReference<'_>, ctx: &mut Context<'_>) {
     let key = mention.key;
     let stable = normalise(key);
     // The EBS driver's own zone label is no older name.
     if stable == key || !key.contains("beta.kubernetes.io/") {
         return;
     }
-    let finding = ctx.report(&mention.place, format!("`{key}` is the old name of `{stable}`"));
+    let finding = ctx.report(&mention.node, format!("`{key}` is the old name of `{stable}`"));
     finding.severity(Severity::Info).help(format!("write `{stable}`"));
     if mention.selector.is_some() {
         finding.at_key();
@@ -176,16 +187,16 @@ fn beta(mention: &Mention<'_>, ctx: &mut Context<'_>) {
 }
 
 /// Renames the key, unless the new one is written beside it.
-fn rename(finding: &mut Finding, mention: &Mention<'_>, key: &str, fix: Fix) {
+fn rename(finding: &mut Finding, mention: &LabelReference<'_>, key: &str, fix: Fix) {
     match &mention.selector {
         Some(selector) => {
             let new = selector.get(key);
             if new.is_absent() {
-                finding.fix(fix.relocate(&mention.place, &new));
+                finding.fix(fix.move_to(&mention.node, &new));
             }
         }
         None => {
-            finding.fix(fix.set(&mention.place, json!(key)));
+            finding.fix(fix.set(&mention.node, json!(key)));
         }
     }
 }

@@ -85,7 +85,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: WORKLOAD_KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("karpenter_legacy_taint.rs")),
     check: Check::Object(check),
@@ -115,7 +115,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
             finding.help(format!("tolerate `{NEW}`, which has no value"));
             // Any other value never matched the old taint: what was meant is not known.
-            if !value.exists() || value.text() == Some("disrupting") {
+            if !value.is_set() || value.text() == Some("disrupting") {
                 let mut fix = Fix::new(format!("tolerate `{NEW}`"), Safety::Safe).set(&key, json!(NEW));
                 if !value.is_absent() {
                     fix = fix.remove(&value);

@@ -83,7 +83,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("karpenter_managed_metadata.rs")),
     check: Check::Object(check),
@@ -109,7 +109,7 @@ const FINALIZERS: &[&str] = &["karpenter.sh/termination", "karpenter.k8s.aws/ter
 fn check(object: &Object, ctx: &mut Context<'_>) {
     let metadata = object.get("metadata");
     // What comes from a cluster has all of this by right; only files are to be kept clean of it.
-    if metadata.get("uid").exists() {
+    if metadata.get("uid").is_set() {
         return;
     }
     let annotations = metadata.get("annotations");

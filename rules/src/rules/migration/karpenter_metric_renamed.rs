@@ -54,7 +54,7 @@ use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::migration::metrics::{Fate, RULE_KINDS, records, rename, stale};
+use crate::migration::metrics::{MetricChange, RULE_KINDS, obsolete_metrics, recording_rule_names, rename};
 use crate::object::Object;
 use crate::tree::node::Node;
 
@@ -69,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[RULE_KINDS[0], RULE_KINDS[1], Kind::SCALED_OBJECT, Kind::SCALED_JOB, CONFIG_MAP, DASHBOARD],
     reads: &RULE_KINDS,
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("karpenter_metric_renamed.rs")),
     check: Check::Object(check),
@@ -93,7 +93,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
     } else {
         // Under review the object is not in the index yet.
-        let own = records(object);
+        let own = recording_rule_names(object);
         for group in object.path(&["spec", "groups"]).items() {
             for rule in group.get("rules").items() {
                 judge(&rule.get("expr"), Severity::Warning, &own, ctx);
@@ -115,31 +115,31 @@ fn judge(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Context
         return;
     };
     let index = ctx.index();
-    for found in stale(text, ctx.platform().karpenter) {
-        if index.views().recorded().contains(found.name) || own.iter().any(|n| n == found.name) {
+    for found in obsolete_metrics(text, ctx.platform().karpenter) {
+        if index.views().recording_rules().contains(found.name) || own.iter().any(|n| n == found.name) {
             continue;
         }
         let old = found.name;
-        let message = match found.fate {
-            Fate::Renamed(_) | Fate::Replaced(_) => {
+        let message = match found.change {
+            MetricChange::Renamed(_) | MetricChange::Replaced(_) => {
                 format!("Karpenter no longer calls a metric `{old}`")
             }
-            Fate::Gone(_) => format!("Karpenter no longer exports `{old}`"),
+            MetricChange::Removed(_) => format!("Karpenter no longer exports `{old}`"),
         };
         let finding = ctx.report(query, message);
         finding.severity(severity);
-        match found.fate {
-            Fate::Renamed(new) => {
+        match found.change {
+            MetricChange::Renamed(new) => {
                 let text = json!(rename(text, old, new));
                 let fix = Fix::new(format!("write `{new}`"), Safety::Safe);
                 finding.help(format!("write `{new}`")).fix(fix.set(query, text));
             }
-            Fate::Replaced(new) => {
+            MetricChange::Replaced(new) => {
                 let text = json!(rename(text, old, new));
                 let fix = Fix::new(format!("write `{new}`; check its labels"), Safety::Unsafe);
                 finding.help(format!("write `{new}`; its labels changed")).fix(fix.set(query, text));
             }
-            Fate::Gone(instead) => {
+            MetricChange::Removed(instead) => {
                 finding.help(instead);
             }
         }

@@ -72,7 +72,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::new("keda.k8s.io", "ScaledObject"), Kind::new("keda.k8s.io", "TriggerAuthentication")],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_legacy_api.rs")),
     check: Check::Object(check),

@@ -52,10 +52,10 @@
 
 use serde_json::json;
 
-use crate::keda::removed::{OldKey, old_key, old_type};
+use crate::keda::removed::{RemovedKey, removed_key, removed_type};
 use crate::keda::scalers;
-use crate::keda::scalers::Reading;
-use crate::keda::{Trigger, brief, triggers, with_article};
+use crate::keda::scalers::KeyStatus;
+use crate::keda::{Trigger, ellipsize, triggers, with_article};
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
@@ -77,7 +77,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer, Authority::KedaAdmission],
+    rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("keda_removed_field.rs")),
     check: Check::Object(check),
@@ -105,7 +105,7 @@ fn of_trigger(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {
     let Some(kind) = trigger.kind() else {
         return;
     };
-    if let Some((since, instead)) = old_type(kind) {
+    if let Some((since, instead)) = removed_type(kind) {
         let node = trigger.node.get("type");
         let finding = ctx.report(&node, format!("trigger type `{kind}` is gone since KEDA {since}"));
         finding.help(format!("use `{instead}`"));
@@ -118,11 +118,11 @@ fn of_trigger(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {
         return;
     };
     for (name, value) in trigger.metadata().entries() {
-        match (scaler.reading(name), old_key(kind, name)) {
-            (Reading::Gone(since, instead), _) => gone(trigger, name, &value, since, instead, ctx),
+        match (scaler.key_status(name), removed_key(kind, name)) {
+            (KeyStatus::Rejected(since, instead), _) => gone(trigger, name, &value, since, instead, ctx),
             (reading, Some(old)) => {
                 // A scaler that reads such a key has its own use for it.
-                let own = matches!(reading, Reading::Read) && old.of.is_empty();
+                let own = matches!(reading, KeyStatus::Read) && old.trigger_types.is_empty();
                 if !own {
                     old_one(trigger, kind, old, &value, ctx);
                 }
@@ -150,8 +150,8 @@ fn gone(
         finding.help("write it as the trigger's `metricType`");
         let legal = matches!(value.text(), Some("Utilization" | "AverageValue"));
         if legal && metric_type.is_absent() {
-            finding.fix(Fix::new("move it to `metricType`", Safety::Safe).relocate(value, &metric_type));
-        } else if metric_type.exists() {
+            finding.fix(Fix::new("move it to `metricType`", Safety::Safe).move_to(value, &metric_type));
+        } else if metric_type.is_set() {
             finding.fix(Fix::new(format!("remove `{name}`"), Safety::Safe).remove(value));
         }
     } else {
@@ -163,21 +163,21 @@ fn gone(
 }
 
 /// A key that is ignored, or will be.
-fn old_one(trigger: &Trigger<'_>, kind: &str, old: &OldKey, value: &Node<'_>, ctx: &mut Context<'_>) {
+fn old_one(trigger: &Trigger<'_>, kind: &str, old: &RemovedKey, value: &Node<'_>, ctx: &mut Context<'_>) {
     let keda = ctx.platform().keda;
     let key = old.key;
-    let refused = old.refused.is_some_and(|(from, before)| (from..before).contains(&keda));
+    let refused = old.rejected_between.is_some_and(|(from, before)| (from..before).contains(&keda));
     let (message, severity) = if refused {
         (format!("{} trigger of KEDA {keda} refuses `{key}`", with_article(kind)), Severity::Error)
     } else if keda < old.since {
         (format!("`{key}` of a `{kind}` trigger goes with KEDA {}", old.since), Severity::Info)
     } else {
-        let severity = if old.of.is_empty() { Severity::Info } else { Severity::Warning };
+        let severity = if old.trigger_types.is_empty() { Severity::Info } else { Severity::Warning };
         (format!("`{key}` has no effect since KEDA {}", old.since), severity)
     };
     let headers = trigger.metadata().get("customHeaders");
     let finding = ctx.report(value, message);
-    finding.at_key().help(old.instead).severity(severity);
+    finding.at_key().help(old.replacement).severity(severity);
     if key == "metricName" && keda >= old.since {
         finding.fix(Fix::new("remove `metricName`", Safety::Safe).remove(value));
     } else if let ("cortexOrgID", Some(id), true) = (key, value.text(), headers.is_absent())
@@ -200,11 +200,11 @@ fn identity(provider: &Node<'_>, ctx: &mut Context<'_>) {
         _ => return,
     };
     let keda = ctx.platform().keda;
-    let name = brief(provider.text().unwrap_or_default());
+    let name = ellipsize(provider.text().unwrap_or_default());
     let finding = ctx.report(provider, format!("pod identity `{name}` is gone since KEDA {since}"));
     finding
         .help(format!("set up `{instead}`: it needs roles of its own"))
-        .refused_by(Some(Authority::ApiServer));
+        .rejected_by(Some(Authority::ApiServer));
     if keda < since {
         finding.severity(Severity::Warning);
     }
@@ -222,7 +222,7 @@ fn rollout(object: &Object, ctx: &mut Context<'_>) {
                 ctx.report(node, format!("rollout strategy `default` is refused since KEDA {since}"));
             finding
                 .help("write `immediate`, which means the same")
-                .refused_by(Some(Authority::ApiServer))
+                .rejected_by(Some(Authority::ApiServer))
                 .fix(Fix::new("write `immediate`", Safety::Safe).set(node, json!("immediate")));
             if keda < since {
                 finding.severity(Severity::Warning);
@@ -233,7 +233,7 @@ fn rollout(object: &Object, ctx: &mut Context<'_>) {
         let finding = ctx.report(&old, "`rolloutStrategy` is deprecated since KEDA 2.8");
         finding.at_key().help("write it as `rollout.strategy`").severity(Severity::Warning);
         if strategy.is_absent() {
-            finding.fix(Fix::new("move it to `rollout.strategy`", Safety::Safe).relocate(&old, &strategy));
+            finding.fix(Fix::new("move it to `rollout.strategy`", Safety::Safe).move_to(&old, &strategy));
         }
     }
 }

@@ -77,7 +77,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("removed_api_version.rs")),
     check: Check::Object(check),
@@ -162,7 +162,7 @@ fn remedy(object: &Object, row: &Removed) -> (String, Option<Fix>) {
                 let part = selector.get(field);
                 part.is_unknown() || !part.entries().is_empty() || part.items().next().is_some()
             };
-            let empty = selector.exists()
+            let empty = selector.is_set()
                 && !selector.is_unknown()
                 && !says("matchLabels")
                 && !says("matchExpressions");
@@ -174,7 +174,7 @@ fn remedy(object: &Object, row: &Removed) -> (String, Option<Fix>) {
             }
         }
         Change::Metrics => {
-            if object.path(&["spec", "metrics"]).exists() || object.is_partial() {
+            if object.path(&["spec", "metrics"]).is_set() || object.is_partial() {
                 let help = format!("write `{now}`, with each metric's numbers under a `target` block");
                 (help, None)
             } else {
@@ -186,7 +186,7 @@ fn remedy(object: &Object, row: &Removed) -> (String, Option<Fix>) {
             let selector = object.path(&["spec", "selector"]);
             let labels = object.path(&["spec", "template", "metadata", "labels"]);
             let title = format!("write `{now}`; its defaults differ");
-            if selector.exists() || object.is_partial() {
+            if selector.is_set() || object.is_partial() {
                 return (help, Some(rename(title, Safety::Unsafe)));
             }
             // The old versions selected the pods' own labels where nothing was written.

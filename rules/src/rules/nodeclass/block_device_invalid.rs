@@ -69,7 +69,7 @@ use serde_json::json;
 use crate::karpenter::node_class::{Ec2NodeClass, suggest_volume, volume_gib};
 use crate::karpenter::scheduling::AmiFamily;
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -83,7 +83,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::EC2_NODE_CLASS],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("block_device_invalid.rs")),
     check: Check::Object(check),
@@ -120,7 +120,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 .fix(
                     Fix::new("remove it; check that nobody reads the volumes", Safety::Unsafe)
                         .remove(&delete)
-                        .drifting(),
+                        .replaces_nodes(),
                 );
         }
     }
@@ -132,12 +132,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 /// What the API server refuses in a volume.
 fn volume(ebs: &Node<'_>, ctx: &mut Context<'_>) {
     let (size, snapshot) = (ebs.get("volumeSize"), ebs.get("snapshotID"));
-    if !size.exists() && !snapshot.exists() {
+    if !size.is_set() && !snapshot.is_set() {
         ctx.report(&size, "the volume has neither `volumeSize` nor `snapshotID`")
             .help("add `volumeSize`, such as 100Gi");
     }
     let rate = ebs.get("volumeInitializationRate");
-    if rate.exists() && (!snapshot.exists() || snapshot.text() == Some("")) {
+    if rate.is_set() && (!snapshot.is_set() || snapshot.text() == Some("")) {
         ctx.report(&rate, "only a volume from a snapshot is initialized at a rate")
             .help("add `snapshotID`, or remove the rate");
     }
@@ -146,7 +146,7 @@ fn volume(ebs: &Node<'_>, ctx: &mut Context<'_>) {
     };
     match volume_gib(text) {
         None => {
-            let message = format!("`{}` is no size that the API server takes here", shown(text));
+            let message = format!("`{}` is no size that the API server takes here", ellipsize(text));
             let finding = ctx.report(&size, message);
             if let Some(better) = suggest_volume(text) {
                 finding.help(format!("write `{better}`"));
@@ -159,7 +159,7 @@ fn volume(ebs: &Node<'_>, ctx: &mut Context<'_>) {
         // The bare unit slips through the pattern.
         Some(0) if !text.starts_with(|c: char| c.is_ascii_digit()) => {
             ctx.report(&size, "a unit without a number means 0, and EC2 refuses that")
-                .refused_by(None)
+                .rejected_by(None)
                 .help("write a number before the unit");
         }
         Some(_) => {}
@@ -172,17 +172,17 @@ fn performance(ebs: &Node<'_>, ctx: &mut Context<'_>) {
         return;
     };
     let (iops, throughput) = (ebs.get("iops"), ebs.get("throughput"));
-    if iops.exists() && matches!(kind, "gp2" | "st1" | "sc1" | "standard") {
+    if iops.is_set() && matches!(kind, "gp2" | "st1" | "sc1" | "standard") {
         ctx.report(&iops, format!("a volume of type {kind} takes no `iops`"))
             .severity(Severity::Warning)
             .help("remove it, or use gp3, io1 or io2");
     }
-    if throughput.exists() && kind != "gp3" {
+    if throughput.is_set() && kind != "gp3" {
         ctx.report(&throughput, format!("a volume of type {kind} takes no `throughput`"))
             .severity(Severity::Warning)
             .help("remove it, or use gp3");
     }
-    if matches!(kind, "io1" | "io2") && !iops.exists() {
+    if matches!(kind, "io1" | "io2") && !iops.is_set() {
         ctx.report(&iops, format!("a volume of type {kind} needs `iops`"))
             .severity(Severity::Warning)
             .help("add `iops`, or use gp3, which has 3000 of its own");
@@ -223,18 +223,18 @@ fn encryption(mapping: &Node<'_>, ebs: &Node<'_>, family: Option<AmiFamily>, ctx
         return;
     }
     let (message, severity) = match encrypted.bool() {
-        Some(false) if ebs.get("snapshotID").exists() => {
+        Some(false) if ebs.get("snapshotID").is_set() => {
             ("the node's volume is as the snapshot is", Severity::Info)
         }
         Some(false) => ("the node's volume is not encrypted", Severity::Warning),
-        _ if encrypted.exists() => return,
+        _ if encrypted.is_set() => return,
         _ => ("whether the node's volume is encrypted is left to the account's default", Severity::Info),
     };
     let finding = ctx.report(&encrypted, message);
     finding.severity(severity).help("add `encrypted: true`, as in Karpenter's own default mapping").fix(
         Fix::new("encrypt it; check who may use the KMS key", Safety::Unsafe)
             .set(&encrypted, json!(true))
-            .drifting(),
+            .replaces_nodes(),
     );
 }
 
@@ -262,6 +262,6 @@ fn wrong_device(mappings: &[Node<'_>], ctx: &mut Context<'_>) {
         .fix(
             Fix::new("map `/dev/xvdb` instead; check how full it gets", Safety::Unsafe)
                 .set(&name, json!("/dev/xvdb"))
-                .drifting(),
+                .replaces_nodes(),
         );
 }

@@ -55,7 +55,7 @@
 
 use serde_json::json;
 
-use crate::cluster::placement::Site;
+use crate::cluster::placement::CandidatePool;
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
@@ -63,7 +63,7 @@ use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::tree::pointer::Pointer;
-use crate::workload::gpu::{EFA, resources_asked};
+use crate::workload::gpu::{EFA, requested_extended_resources};
 use crate::workload::template::{WORKLOAD_KINDS, templates, with_workloads};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
@@ -76,7 +76,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::EC2_NODE_CLASS],
     reads: &READS,
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("efa_public_ip.rs")),
     check: Check::Object(check),
@@ -99,14 +99,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let several: Option<(String, Object, Pointer)> = if let Some(second) = addressed {
         let message = "an instance with several interfaces gets no public address: it cannot start";
         Some((message.to_owned(), object.clone(), second.pointer()))
-    } else if interfaces.exists() {
+    } else if interfaces.is_set() {
         None
     } else {
         let takers = takers(ctx);
-        let users = index.views().class_pools().of(object);
+        let users = index.views().class_pools().pools_of(object);
         users.with_types().find_map(|(pool, types)| {
             let instance = types.iter().find(|t| t.efa > 1)?.name;
-            takers.iter().find(|taker| taker.is_handle_of(pool))?;
+            takers.iter().find(|taker| taker.ptr_eq(pool))?;
             let message =
                 format!("{instance} and its like cannot start with a public address where pods ask for EFA");
             Some((message, pool.clone(), name(pool)))
@@ -114,7 +114,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     let fix = Fix::new("give no public address; check how the nodes reach the internet", Safety::Unsafe)
         .set(&public, json!(false))
-        .drifting();
+        .replaces_nodes();
     let help = "use private subnets, and write `false` or leave the field out";
     match several {
         Some((message, other, place)) => {
@@ -134,13 +134,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 /// The pools that may start nodes for pods that ask for EFA.
 fn takers<'a>(ctx: &Context<'a>) -> Vec<&'a Object> {
     let views = ctx.index().views();
-    let workloads = views.asking_for_efa();
+    let workloads = views.requesting_efa();
     if workloads.is_empty() {
         return Vec::new();
     }
-    let places = views.places(ctx.platform());
+    let places = views.feasibility(ctx.platform());
     let templates = workloads.iter().flat_map(templates);
-    let asking = templates.filter(|template| resources_asked(template).contains(&EFA));
-    let sites = asking.filter_map(|template| places.sites_of(&template));
-    sites.flatten().map(Site::object).collect()
+    let asking = templates.filter(|template| requested_extended_resources(template).contains(&EFA));
+    let sites = asking.filter_map(|template| places.feasible_pools_of(&template));
+    sites.flatten().map(CandidatePool::object).collect()
 }

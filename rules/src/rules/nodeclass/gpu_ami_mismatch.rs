@@ -103,7 +103,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamifamily>
 
 use crate::catalog::InstanceType;
-use crate::cluster::views::Users;
+use crate::cluster::views::PoolsOfClass;
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::karpenter::nodepool::{Hardware, hardware};
 use crate::kind::Kind;
@@ -120,7 +120,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::EC2_NODE_CLASS],
     reads: &[Kind::NODE_POOL],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("gpu_ami_mismatch.rs")),
     check: Check::Object(check),
@@ -135,7 +135,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let index = ctx.index();
-    let users = index.views().class_pools().of(object);
+    let users = index.views().class_pools().pools_of(object);
     match class.alias() {
         Some(alias) => vendor(&alias, &users, ctx),
         None if is_open(&terms) => mixed(&terms, &users, ctx),
@@ -161,7 +161,7 @@ fn without_driver(instance: &InstanceType) -> Option<&'static str> {
 
 /// Pools all of whose types need a driver that the images of the alias lack. Where some types have
 /// theirs, gpu-pool-mixed-vendors speaks.
-fn vendor(alias: &Node<'_>, users: &Users, ctx: &mut Context<'_>) {
+fn vendor(alias: &Node<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>) {
     let Some(family) = alias.text().and_then(|a| a.split('@').next()) else {
         return;
     };
@@ -177,7 +177,10 @@ fn vendor(alias: &Node<'_>, users: &Users, ctx: &mut Context<'_>) {
     };
     ctx.report(
         alias,
-        format!("the images of `{family}` have no {maker} driver, which pool `{}` needs", pool.title()),
+        format!(
+            "the images of `{family}` have no {maker} driver, which pool `{}` needs",
+            pool.display_name()
+        ),
     )
     .help("select an image with the driver by id, tags or parameter, in a class of its own")
     .related(pool, &pool.path(&["metadata", "name"]), "the pool");
@@ -190,8 +193,8 @@ fn is_open(terms: &Node<'_>) -> bool {
     for term in terms.items() {
         let pattern = |t: &str| t.contains(['*', '?']);
         let name = term.get("name");
-        let single = term.get("id").exists()
-            || term.get("ssmParameter").exists()
+        let single = term.get("id").is_set()
+            || term.get("ssmParameter").is_set()
             || name.text().is_some_and(|t| !pattern(t));
         if !single {
             return true;
@@ -201,18 +204,22 @@ fn is_open(terms: &Node<'_>) -> bool {
     exact > 2
 }
 
-fn mixed(terms: &Node<'_>, users: &Users, ctx: &mut Context<'_>) {
+fn mixed(terms: &Node<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>) {
     let of = |wanted: Hardware| {
         let mut pools = users.with_types();
         pools.find(|(_, types)| hardware(types) == wanted)
     };
-    let (Some((gpu, _)), Some((plain, _))) = (of(Hardware::Accelerated), of(Hardware::Plain)) else {
+    let (Some((gpu, _)), Some((plain, _))) = (of(Hardware::Accelerated), of(Hardware::NoAccelerator)) else {
         return;
     };
     let name = ["metadata", "name"];
     ctx.report(
         terms,
-        format!("GPU pool `{}` and pool `{}` take the newest of the same images", gpu.title(), plain.title()),
+        format!(
+            "GPU pool `{}` and pool `{}` take the newest of the same images",
+            gpu.display_name(),
+            plain.display_name()
+        ),
     )
     .help("give GPU pools a class of their own, whose images have the driver")
     .related(gpu, &gpu.path(&name), "a GPU pool")

@@ -130,10 +130,10 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[Kind::NODE_POOL],
     params: &[Param {
         name: "minimum-gib",
-        about: "the size in GiB from which on a volume is large enough for GPU images",
+        description: "the size in GiB from which on a volume is large enough for GPU images",
         default: ParamDefault::Int { default: 50, min: 1, max: 59_000 },
     }],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_root_volume_small.rs")),
     check: Check::Object(check),
@@ -165,7 +165,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let index = ctx.index();
-    let users = index.views().class_pools().of(object);
+    let users = index.views().class_pools().pools_of(object);
     // Local disks hold images and pods instead, where a type has them.
     let small = users.with_types().find(|(_, types)| {
         hardware(types) == Hardware::Accelerated && !(raid0 && types.iter().all(|t| t.instance_store_gb > 0))
@@ -174,9 +174,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let enough = ENOUGH.max(least);
-    let written = size.exists();
-    let finding =
-        ctx.report(&size, format!("GPU pool `{}` has {gib} GiB a node for images and pods", pool.title()));
+    let written = size.is_set();
+    let finding = ctx.report(
+        &size,
+        format!("GPU pool `{}` has {gib} GiB a node for images and pods", pool.display_name()),
+    );
     finding.related(pool, &pool.path(&["metadata", "name"]), "the pool");
     let title = format!("give the nodes {enough} GiB; check what that costs");
     let volume = json!({"volumeSize": format!("{enough}Gi"), "volumeType": "gp3", "encrypted": true});
@@ -184,11 +186,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if written {
         finding
             .help(format!("GPU images are large: write `{enough}Gi` or more"))
-            .fix(fix.set(&size, json!(format!("{enough}Gi"))).drifting());
+            .fix(fix.set(&size, json!(format!("{enough}Gi"))).replaces_nodes());
     } else if let Some(family) = class.family() {
         let device = pod_device(family);
         finding
             .help(format!("that is the default, and GPU images are large: map `{device}` with {enough}Gi"))
-            .fix(fix.set(&size, json!([{"deviceName": device, "ebs": volume}])).drifting());
+            .fix(fix.set(&size, json!([{"deviceName": device, "ebs": volume}])).replaces_nodes());
     }
 }

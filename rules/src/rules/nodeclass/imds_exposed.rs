@@ -72,7 +72,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::EC2_NODE_CLASS],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("imds_exposed.rs")),
     check: Check::Object(check),
@@ -95,7 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             "the metadata service answers without a token: one forwarded request reads the role",
         )
         .help("write `httpTokens: required`")
-        .fix(Fix::new("write `required`", Safety::Safe).set(&tokens, json!("required")).drifting());
+        .fix(Fix::new("write `required`", Safety::Safe).set(&tokens, json!("required")).replaces_nodes());
     }
     let hops = options.get("httpPutResponseHopLimit");
     let Some(limit) = hops.int().filter(|limit| (2..=64).contains(limit)) else {
@@ -111,6 +111,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     .fix(
         Fix::new("write 1; check that no pod asks the metadata service", Safety::Unsafe)
             .set(&hops, json!(1))
-            .drifting(),
+            .replaces_nodes(),
     );
 }

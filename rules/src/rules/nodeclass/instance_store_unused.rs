@@ -114,7 +114,7 @@ use serde_json::json;
 
 use crate::catalog::TypeSet;
 use crate::cluster::objects::Index;
-use crate::cluster::views::Users;
+use crate::cluster::views::PoolsOfClass;
 use crate::karpenter::node_class::{Ec2NodeClass, PodVolume, volume_gib};
 use crate::karpenter::scheduling::AmiFamily;
 use crate::kind::Kind;
@@ -131,7 +131,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::EC2_NODE_CLASS],
     reads: &[Kind::NODE_POOL, Kind::DAEMON_SET],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("instance_store_unused.rs")),
     check: Check::Object(check),
@@ -142,7 +142,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let index = ctx.index();
-    let users = index.views().class_pools().of(object);
+    let users = index.views().class_pools().pools_of(object);
     match class.raid0() {
         Some(true) => joined(&class, &users, ctx),
         Some(false) if takes_raid0(&class) && !uses_disks(&class, index) => {
@@ -157,7 +157,7 @@ fn has_disks(types: &TypeSet) -> bool {
 }
 
 /// Local disks that nothing uses: one pool is enough, for the setting harms no other.
-fn unused(class: &Ec2NodeClass<'_>, users: &Users, ctx: &mut Context<'_>) {
+fn unused(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>) {
     let Some((pool, types)) = users.with_types().find(|(_, types)| has_disks(types)) else {
         return;
     };
@@ -167,7 +167,7 @@ fn unused(class: &Ec2NodeClass<'_>, users: &Users, ctx: &mut Context<'_>) {
         &policy,
         format!(
             "the types of pool `{}` have local disks, {} GB or more, and nothing uses them",
-            pool.title(),
+            pool.display_name(),
             least.unwrap_or_default()
         ),
     )
@@ -176,12 +176,12 @@ fn unused(class: &Ec2NodeClass<'_>, users: &Users, ctx: &mut Context<'_>) {
     .fix(
         Fix::new("join the local disks; check that nothing mounts them by itself", Safety::Unsafe)
             .set(&policy, json!("RAID0"))
-            .drifting(),
+            .replaces_nodes(),
     );
 }
 
 /// RAID0 is set: what else is idle then, or whether there is nothing to join.
-fn joined(class: &Ec2NodeClass<'_>, users: &Users, ctx: &mut Context<'_>) {
+fn joined(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>) {
     let Some(pools) = users.all_types() else {
         return;
     };
@@ -194,7 +194,8 @@ fn joined(class: &Ec2NodeClass<'_>, users: &Users, ctx: &mut Context<'_>) {
         return;
     }
     // Pools elsewhere may have what those here lack.
-    let severity = if ctx.index().knows(Kind::NODE_POOL) { Severity::Warning } else { Severity::Info };
+    let severity =
+        if ctx.index().is_complete_for(Kind::NODE_POOL) { Severity::Warning } else { Severity::Info };
     let pool = pools[0].0;
     ctx.report(
         &class.get("instanceStorePolicy"),
@@ -208,7 +209,7 @@ fn joined(class: &Ec2NodeClass<'_>, users: &Users, ctx: &mut Context<'_>) {
 /// The pool, or how many there are.
 fn which(pools: &[(&Object, TypeSet)]) -> String {
     match pools {
-        [(pool, _)] => format!("pool `{}`", pool.title()),
+        [(pool, _)] => format!("pool `{}`", pool.display_name()),
         several => format!("{} pools", several.len()),
     }
 }

@@ -35,7 +35,7 @@ fn tags(term: &Node<'_>, all: Option<&str>, ctx: &mut Context<'_>) {
         };
         let finding = ctx.report(value, format!("a tag with an empty {what} is refused"));
         finding
-            .refused_by(Some(Authority::ApiServer))
+            .rejected_by(Some(Authority::ApiServer))
             .help("write key and value; the value `*` stands for any");
         if key.is_empty() {
             finding.at_key();

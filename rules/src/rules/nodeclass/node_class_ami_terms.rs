@@ -57,7 +57,7 @@ use serde_json::json;
 
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -72,7 +72,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::EC2_NODE_CLASS],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer, Authority::Karpenter],
+    rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("node_class_ami_terms.rs")),
     check: Check::Object(check),
@@ -101,7 +101,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let list: Vec<Node<'_>> = terms.items().collect();
     if list.is_empty() {
         ctx.report(&terms, "the class selects no AMI: at least one term is needed")
-            .refused_by(SERVER)
+            .rejected_by(SERVER)
             .help("add `alias: al2023@` and the version that you have tested");
         return;
     }
@@ -110,14 +110,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         super::tags(term, Some("every AMI of the account and of Amazon"), ctx);
         alias(&term.get("alias"), ctx);
     }
-    if let Some(aliased) = list.iter().find(|t| t.get("alias").exists())
+    if let Some(aliased) = list.iter().find(|t| t.get("alias").is_set())
         && list.len() > 1
     {
         ctx.report(
             &aliased.get("alias"),
             "an `alias` must be the only AMI term: the API server refuses others beside it",
         )
-        .refused_by(SERVER)
+        .rejected_by(SERVER)
         .help("keep the alias alone, or select all images by id, tags or name");
     }
     family(&class, &list, ctx);
@@ -126,7 +126,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 /// Which fields of a term stand together.
 fn fields(term: &Node<'_>, ctx: &mut Context<'_>) {
-    let has = |name: &str| term.get(name).exists();
+    let has = |name: &str| term.get(name).is_set();
     let selects = ["tags", "id", "name", "alias", "ssmParameter"];
     if !selects.into_iter().any(has) {
         let message = if has("owner") {
@@ -135,7 +135,7 @@ fn fields(term: &Node<'_>, ctx: &mut Context<'_>) {
             "the term selects nothing"
         };
         ctx.report(term, message)
-            .refused_by(SERVER)
+            .rejected_by(SERVER)
             .help("write one of `alias`, `id`, `name`, `tags` and `ssmParameter`");
         return;
     }
@@ -149,7 +149,7 @@ fn fields(term: &Node<'_>, ctx: &mut Context<'_>) {
         let other = others.into_iter().find(|o| has(o) && !(alone == "alias" && *o == "id"));
         if let Some(other) = other {
             ctx.report(&term.get(other), format!("`{alone}` stands alone: `{other}` beside it is refused"))
-                .refused_by(SERVER)
+                .rejected_by(SERVER)
                 .help(format!("keep `{alone}` or the others"));
         } else if has("ssmParameter") {
             ctx.report(&term.get("ssmParameter"), format!("`ssmParameter` beside `{alone}` is ignored"))
@@ -166,19 +166,19 @@ fn alias(node: &Node<'_>, ctx: &mut Context<'_>) {
     let (family, version) = text.split_once('@').unwrap_or((text, ""));
     let plain = !family.is_empty() && family.chars().all(|c| c.is_ascii_alphanumeric());
     if !plain || version.is_empty() {
-        ctx.report(node, format!("the alias `{}` is not of the form `family@version`", shown(text)))
-            .refused_by(SERVER)
+        ctx.report(node, format!("the alias `{}` is not of the form `family@version`", ellipsize(text)))
+            .rejected_by(SERVER)
             .help("write the family, an @ and the version, such as al2023@ with a tested release");
         return;
     }
     let Some((known, _)) = FAMILIES.iter().find(|(f, _)| *f == family) else {
-        let finding = ctx.report(node, format!("no AMI family has the alias `{}`", shown(family)));
-        finding.refused_by(SERVER);
+        let finding = ctx.report(node, format!("no AMI family has the alias `{}`", ellipsize(family)));
+        finding.rejected_by(SERVER);
         let lower = family.to_ascii_lowercase();
         if FAMILIES.iter().any(|(f, _)| *f == lower) {
             let whole = format!("{lower}@{version}");
-            finding.help(format!("write it in lower case: `{}`", shown(&whole)));
-            let fix = Fix::new(format!("write `{}`", shown(&whole)), Safety::Safe);
+            finding.help(format!("write it in lower case: `{}`", ellipsize(&whole)));
+            let fix = Fix::new(format!("write `{}`", ellipsize(&whole)), Safety::Safe);
             finding.fix(fix.set(node, json!(whole)));
         } else {
             finding.help("families are al2, al2023, bottlerocket and windows2019, 2022 and 2025");
@@ -188,14 +188,14 @@ fn alias(node: &Node<'_>, ctx: &mut Context<'_>) {
     let platform = ctx.platform();
     if known.starts_with("windows") && version.split('@').next() != Some("latest") {
         let finding = ctx.report(node, "an alias of Windows has no version but `latest`");
-        finding.refused_by(SERVER).help(format!("write `{known}@latest`"));
+        finding.rejected_by(SERVER).help(format!("write `{known}@latest`"));
     } else if *known == "windows2025" && platform.karpenter < Version::new(1, 9) {
         ctx.report(node, "the alias `windows2025` is taken from Karpenter 1.9 on")
-            .refused_by(SERVER)
+            .rejected_by(SERVER)
             .help("write windows2022@latest, or set `platform.karpenter` to what runs");
     } else if *known == "windows2025" && platform.kubernetes < Version::new(1, 35) {
         ctx.report(node, "EKS has Windows 2025 from Kubernetes 1.35 on: the class is not Ready")
-            .refused_by(Some(Authority::Karpenter))
+            .rejected_by(Some(Authority::Karpenter))
             .help("write windows2022@latest, or set `platform.kubernetes` to what runs");
     }
 }
@@ -203,12 +203,12 @@ fn alias(node: &Node<'_>, ctx: &mut Context<'_>) {
 /// `amiFamily` against the alias, or in its place.
 fn family(class: &Ec2NodeClass<'_>, list: &[Node<'_>], ctx: &mut Context<'_>) {
     let family = class.get("amiFamily");
-    let aliases: Vec<Node<'_>> = list.iter().map(|t| t.get("alias")).filter(Node::exists).collect();
-    if !family.exists() {
+    let aliases: Vec<Node<'_>> = list.iter().map(|t| t.get("alias")).filter(Node::is_set).collect();
+    if !family.is_set() {
         let known = list.iter().all(super::is_known);
         if aliases.is_empty() && known && super::is_known(&class.spec()) {
             ctx.report(&family, "no term is an alias, so `amiFamily` has to say what the images are")
-                .refused_by(SERVER)
+                .rejected_by(SERVER)
                 .help("add `amiFamily`, such as AL2023, Bottlerocket or Custom");
         }
         return;
@@ -224,8 +224,8 @@ fn family(class: &Ec2NodeClass<'_>, list: &[Node<'_>], ctx: &mut Context<'_>) {
         let Some(expected) = expected.filter(|e| *e != text) else {
             continue;
         };
-        ctx.report(&family, format!("`amiFamily: {}` does not go with the alias `{name}`", shown(text)))
-            .refused_by(SERVER)
+        ctx.report(&family, format!("`amiFamily: {}` does not go with the alias `{name}`", ellipsize(text)))
+            .rejected_by(SERVER)
             .help(format!("remove it, or write {expected} or Custom"))
             .fix(Fix::new("remove `amiFamily`: the alias decides", Safety::Unsafe).remove(&family));
         return;
@@ -242,7 +242,7 @@ fn amazon_linux_2(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) {
         let finding = if gone {
             let finding =
                 ctx.report(&alias, "EKS has no AL2 image from Kubernetes 1.33 on: the class is not Ready");
-            finding.refused_by(Some(Authority::Karpenter))
+            finding.rejected_by(Some(Authority::Karpenter))
         } else {
             ctx.report(&alias, "AL2 gets no images from Kubernetes 1.33 on").severity(Severity::Warning)
         };

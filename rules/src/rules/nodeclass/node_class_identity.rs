@@ -69,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::EC2_NODE_CLASS],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer, Authority::Karpenter],
+    rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("node_class_identity.rs")),
     check: Check::Object(check),
@@ -85,13 +85,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let spec = class.spec();
     let (role, profile) = (class.get("role"), class.get("instanceProfile"));
     let is_empty = |node: &Node<'_>| node.text() == Some("");
-    match (role.exists(), profile.exists()) {
+    match (role.is_set(), profile.is_set()) {
         (false, false) => {
             if !spec.is_mapping() || spec.entries().iter().any(|(k, _)| is_placeholder(k)) {
                 return;
             }
             ctx.report(&role, "the class has neither `role` nor `instanceProfile`")
-                .refused_by(Some(Authority::ApiServer))
+                .rejected_by(Some(Authority::ApiServer))
                 .help("add `role`: the name of the IAM role that the nodes have");
         }
         (true, true) => {
@@ -99,7 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 &profile,
                 "the class has both `role` and `instanceProfile`: the API server refuses it",
             );
-            finding.refused_by(Some(Authority::ApiServer)).help("keep one of them").related(
+            finding.rejected_by(Some(Authority::ApiServer)).help("keep one of them").related(
                 object,
                 &role,
                 "`role` is here",
@@ -118,7 +118,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let name = role.text().and_then(|r| r.rsplit('/').next());
     if let Some(length) = name.map(str::len).filter(|l| *l > LONGEST) {
         ctx.report(&role, format!("a role name of {length} characters: IAM has none over {LONGEST}"))
-            .refused_by(Some(Authority::Karpenter))
+            .rejected_by(Some(Authority::Karpenter))
             .help("write the role's name; the class is not Ready before IAM finds it");
     }
 }
@@ -126,7 +126,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 fn empty(node: &Node<'_>, name: &str, ctx: &mut Context<'_>) {
     if node.text() == Some("") {
         ctx.report(node, format!("`{name}` is empty, and the API server refuses that"))
-            .refused_by(Some(Authority::ApiServer))
+            .rejected_by(Some(Authority::ApiServer))
             .help("write the name of the IAM role or profile that the nodes have");
     }
 }

@@ -64,7 +64,7 @@ use crate::facts::suggest::nearest;
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::karpenter::scheduling::AmiFamily;
 use crate::kind::Kind;
-use crate::lint::finding::{Finding, Severity, shown};
+use crate::lint::finding::{Finding, Severity, ellipsize};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::platform::Version;
@@ -79,7 +79,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::EC2_NODE_CLASS],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer, Authority::Karpenter],
+    rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: None,
     docs: docs(include_str!("node_class_kubelet.rs")),
     check: Check::Object(check),
@@ -115,7 +115,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         keys(&reserved, &RESERVED, "nothing that can be kept back", ctx);
         for (name, node) in reserved.entries() {
             if node.text().is_some_and(|t| t.starts_with('-')) {
-                let message = format!("`{}` cannot be negative", shown(name));
+                let message = format!("`{}` cannot be negative", ellipsize(name));
                 refuse(&node, message, ctx).help("write how much to keep back, such as 100m or 200Mi");
             }
         }
@@ -135,7 +135,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         free_form(&class, &kubelet, ctx);
         for (_, node) in kubelet.get("evictionSoftGracePeriod").entries() {
             if let Some(text) = node.text().filter(|t| GoDuration::parse(t).is_err()) {
-                let message = format!("`{}` is no duration", shown(text));
+                let message = format!("`{}` is no duration", ellipsize(text));
                 refuse(&node, message, ctx).help("write it as Go does, such as `90s` or `1m30s`");
             }
         }
@@ -162,7 +162,7 @@ const CLASSIC: [&str; 12] = [
 /// dropped on the way to the node. AL2023 takes every field; a custom image has its own ways.
 fn free_form(class: &Ec2NodeClass<'_>, kubelet: &Node<'_>, ctx: &mut Context<'_>) {
     let own = kubelet.get("registerWithTaints");
-    if own.exists() {
+    if own.is_set() {
         let message = "`registerWithTaints` is written by Karpenter itself".to_owned();
         refuse(&own, message, ctx).at_key().help("write the taints into the NodePool");
     }
@@ -174,8 +174,8 @@ fn free_form(class: &Ec2NodeClass<'_>, kubelet: &Node<'_>, ctx: &mut Context<'_>
     };
     for (field, node) in kubelet.entries() {
         let dropped = !CLASSIC.contains(&field) || (field, family) == ("podsPerCore", "Bottlerocket");
-        if dropped && field != "registerWithTaints" && !is_placeholder(field) && node.exists() {
-            let message = format!("`{}` does not reach nodes of {family}", shown(field));
+        if dropped && field != "registerWithTaints" && !is_placeholder(field) && node.is_set() {
+            let message = format!("`{}` does not reach nodes of {family}", ellipsize(field));
             refuse(&node, message, ctx)
                 .at_key()
                 .help("remove it, or use AL2023, which takes every field of the kubelet");
@@ -190,7 +190,7 @@ fn free_form(class: &Ec2NodeClass<'_>, kubelet: &Node<'_>, ctx: &mut Context<'_>
 
 fn refuse<'f>(node: &Node<'_>, message: String, ctx: &'f mut Context<'_>) -> &'f mut Finding {
     let by = if ctx.platform().karpenter >= OPEN { Authority::Karpenter } else { Authority::ApiServer };
-    ctx.report(node, message).refused_by(Some(by))
+    ctx.report(node, message).rejected_by(Some(by))
 }
 
 fn keys(map: &Node<'_>, known: &[&'static str], what: &str, ctx: &mut Context<'_>) {
@@ -199,7 +199,7 @@ fn keys(map: &Node<'_>, known: &[&'static str], what: &str, ctx: &mut Context<'_
         if known.contains(&key) || is_placeholder(key) || node.is_null() {
             continue;
         }
-        let finding = refuse(&node, format!("`{}` is {what}", shown(key)), ctx);
+        let finding = refuse(&node, format!("`{}` is {what}", ellipsize(key)), ctx);
         finding.at_key();
         // Short words are near to each other: `gpu` is no slip for `cpu`.
         match nearest(key, known.iter().copied()).filter(|_| key.len() > 4) {
@@ -233,7 +233,7 @@ fn pairs(kubelet: &Node<'_>, ctx: &mut Context<'_>) {
         }
         for (key, node) in from.entries() {
             let counts = !is_placeholder(key) && !node.is_null() && SIGNALS.contains(&key);
-            if counts && !to.get(key).exists() {
+            if counts && !to.get(key).is_set() {
                 refuse(&node, format!("`{key}` {message}"), ctx).at_key().help(help);
             }
         }

@@ -54,7 +54,7 @@
 
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -67,7 +67,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::EC2_NODE_CLASS],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("node_class_restricted_tag.rs")),
     check: Check::Object(check),
@@ -92,7 +92,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             ("a tag needs a key".to_owned(), "write the key, or remove the tag")
         } else if KEPT.contains(&key) || key.starts_with(CLUSTER) {
             (
-                format!("the tag `{}` is Karpenter's own, and refused here", shown(key)),
+                format!("the tag `{}` is Karpenter's own, and refused here", ellipsize(key)),
                 "remove it: Karpenter writes it by itself",
             )
         } else {
@@ -101,8 +101,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let finding = ctx.report(&node, message);
         finding.at_key().help(help);
         if !key.is_empty() {
-            let title = format!("remove the tag `{}`", shown(key));
-            finding.fix(Fix::new(title, Safety::Safe).remove(&node).drifting());
+            let title = format!("remove the tag `{}`", ellipsize(key));
+            finding.fix(Fix::new(title, Safety::Safe).remove(&node).replaces_nodes());
         }
     }
 }

@@ -71,7 +71,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::EC2_NODE_CLASS],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("node_class_selector_term.rs")),
     check: Check::Object(check),
@@ -144,12 +144,12 @@ fn list(node: &Node<'_>, terms: &Terms, ctx: &mut Context<'_>) {
     // The server looks for one good term; which rule a term breaks counts one by one.
     let breaks = |term: &Node<'_>, at: usize| {
         terms.alone.get(at).is_some_and(|(alone, others)| {
-            term.get(alone).exists() && others.iter().any(|o| term.get(o).exists())
+            term.get(alone).is_set() && others.iter().any(|o| term.get(o).is_set())
         })
     };
     let refused: Vec<bool> = (0..terms.alone.len()).map(|at| all.iter().all(|t| breaks(t, at))).collect();
     for term in all.iter().filter(|t| super::is_known(t)) {
-        if !terms.selects.iter().any(|s| term.get(s).exists()) {
+        if !terms.selects.iter().any(|s| term.get(s).is_set()) {
             ctx.report(term, "the term selects nothing")
                 .help(format!("write one of {}", words(terms.selects)));
             continue;
@@ -167,7 +167,7 @@ fn list(node: &Node<'_>, terms: &Terms, ctx: &mut Context<'_>) {
 }
 
 fn mixed(term: &Node<'_>, (alone, others): (&str, &[&str]), by: Option<Authority>, ctx: &mut Context<'_>) {
-    let Some(other) = others.iter().find(|o| term.get(o).exists()) else {
+    let Some(other) = others.iter().find(|o| term.get(o).is_set()) else {
         return;
     };
     let message = if by.is_some() {
@@ -175,14 +175,14 @@ fn mixed(term: &Node<'_>, (alone, others): (&str, &[&str]), by: Option<Authority
     } else {
         format!("`{alone}` stands alone: `{other}` beside it is ignored, so more is selected")
     };
-    ctx.report(&term.get(other), message).refused_by(by).help(format!("keep `{alone}`, or the others"));
+    ctx.report(&term.get(other), message).rejected_by(by).help(format!("keep `{alone}`, or the others"));
 }
 
 fn placement_group(node: &Node<'_>, ctx: &mut Context<'_>) {
     if !super::is_known(node) {
         return;
     }
-    match (node.get("name").exists(), node.get("id").exists()) {
+    match (node.get("name").is_set(), node.get("id").is_set()) {
         (false, false) => {
             ctx.report(node, "the selector names no placement group")
                 .help("write `name` or `id`, or leave the selector out");

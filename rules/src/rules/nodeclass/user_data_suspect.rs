@@ -78,7 +78,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::EC2_NODE_CLASS],
     reads: WORKLOAD_KINDS,
     params: &[],
-    refused_by: &[Authority::Karpenter],
+    rejected_by: &[Authority::Karpenter],
     fix: None,
     docs: docs(include_str!("user_data_suspect.rs")),
     check: Check::Object(check),
@@ -107,7 +107,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             ctx.report(&node, message)
                 .at_key()
                 .severity(Severity::Error)
-                .refused_by(Some(Authority::Karpenter))
+                .rejected_by(Some(Authority::Karpenter))
                 .help("load what is large from S3 or an image: the class is never Ready with it");
         } else {
             let message = format!("{kib} KiB of user data, to which Karpenter adds its own");
@@ -225,7 +225,7 @@ fn unregistered(class: &Ec2NodeClass<'_>, text: &str, ctx: &mut Context<'_>) {
         return;
     }
     // An image of EKS's own, whose start nobody here has written, is not judged by its user data.
-    let alias = |term: Node<'_>| term.get("alias").exists() || term.is_unknown();
+    let alias = |term: Node<'_>| term.get("alias").is_set() || term.is_unknown();
     if class.get("amiSelectorTerms").items().any(alias) {
         return;
     }
@@ -249,7 +249,7 @@ fn unregistered(class: &Ec2NodeClass<'_>, text: &str, ctx: &mut Context<'_>) {
 fn efa(class: &Ec2NodeClass<'_>, text: &str, ctx: &mut Context<'_>) {
     let driver = lines(text).any(|line| line.contains("modprobe efa") || line.contains("efa_installer"))
         || text.contains("aws-efa-installer");
-    if driver && !class.get("networkInterfaces").exists() && !ctx.index().views().is_asked_for(EFA) {
+    if driver && !class.get("networkInterfaces").is_set() && !ctx.index().views().is_requested(EFA) {
         ctx.report(&class.get("userData"), "an EFA driver attaches no EFA interface to the node")
             .at_key()
             .severity(Severity::Info)

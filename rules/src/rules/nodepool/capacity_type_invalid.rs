@@ -62,11 +62,11 @@
 
 use serde_json::json;
 
-use crate::karpenter::labels::key::Place;
+use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{Item, KINDS_AND_WORKLOADS, RequirementList};
-use crate::lint::finding::{Severity, shown};
+use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, RequirementItem, RequirementList};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -82,7 +82,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS_AND_WORKLOADS,
     reads: &[],
     params: &[],
-    refused_by: &[Authority::Karpenter],
+    rejected_by: &[Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("capacity_type_invalid.rs")),
     check: Check::Object(check),
@@ -101,8 +101,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             let label = pool.labels().get(CAPACITY_TYPE);
             value(&label, Severity::Error, None, None, ctx);
         }
-        let checked =
-            list.place != Place::Claim && list.provider.karpenter(ctx.platform()) >= Version::new(1, 5);
+        let checked = list.location != KeyLocation::Claim
+            && list.provider.karpenter_version(ctx.platform()) >= Version::new(1, 5);
         let by = KARPENTER.filter(|_| checked);
         for requirement in list.items() {
             expression(&requirement.0, Severity::Error, by, ctx);
@@ -154,7 +154,7 @@ fn expression(expression: &Node<'_>, none: Severity, by: Option<Authority>, ctx:
 }
 
 /// `minValues` counts the valid ones alone.
-fn few(item: &Item<'_>, by: Option<Authority>, ctx: &mut Context<'_>) {
+fn few(item: &RequirementItem<'_>, by: Option<Authority>, ctx: &mut Context<'_>) {
     let wanted = item.0.get("minValues");
     let (Some(CAPACITY_TYPE), Some(Operator::In), Some(number)) = (item.key(), item.operator(), wanted.int())
     else {
@@ -169,7 +169,7 @@ fn few(item: &Item<'_>, by: Option<Authority>, ctx: &mut Context<'_>) {
         return;
     }
     ctx.report(&wanted, format!("`minValues` is {number}, but only {valid} of the values exist"))
-        .refused_by(by)
+        .rejected_by(by)
         .help("the capacity types are `on-demand`, `spot` and `reserved`");
 }
 
@@ -184,8 +184,8 @@ fn value(
         return;
     };
     let meant = meant(text);
-    let finding = ctx.report(node, format!("`{}` is no capacity type", shown(text)));
-    finding.refused_by(by).severity(severity);
+    let finding = ctx.report(node, format!("`{}` is no capacity type", ellipsize(text)));
+    finding.rejected_by(by).severity(severity);
     match meant {
         Some(word) => {
             finding.help(format!("write `{word}`"));

@@ -86,7 +86,7 @@ use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::tree::placeholder::is_placeholder;
-use crate::workload::class::Class;
+use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
@@ -97,7 +97,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("capacity_type_unspecified.rs")),
     check: Check::Object(check),
@@ -108,7 +108,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let requirements = pool.requirements();
-    if pool.is_foreign() || object.is_partial() || !requirements.is_sequence() {
+    if pool.is_other_provider() || object.is_partial() || !requirements.is_sequence() {
         return;
     }
     // A placeholder may be the requirement.
@@ -123,11 +123,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let purpose = ctx.index().views().purpose(&pool, object.name());
-    if purpose.is_some_and(|(class, _)| class == Class::Training) {
+    if purpose.is_some_and(|(class, _)| class == WorkloadClass::Training) {
         return;
     }
     let gpu = pool.hardware() == Hardware::Accelerated || pool.has_accelerator_taint();
-    let name = object.title();
+    let name = object.display_name();
     let finding = ctx.report(
         &requirements,
         format!("pool `{name}` does not say which capacity it may use, so Karpenter prefers Spot"),
@@ -135,7 +135,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     finding.help("require `karpenter.sh/capacity-type`: on-demand, spot or both").fix(
         Fix::new("require on-demand; check whether Spot was meant", Safety::Unsafe)
             .append(&requirements, json!({"key": CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}))
-            .drifting(),
+            .replaces_nodes(),
     );
     if !gpu {
         finding.severity(Severity::Info);

@@ -82,7 +82,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("consolidate_after_missing.rs")),
     check: Check::Object(check),
@@ -96,10 +96,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let after = disruption.get("consolidateAfter");
     let merged = disruption.entries().iter().any(|(k, _)| is_placeholder(k));
     // In a patch null takes a field away; what is left is not known.
-    if !disruption.is_mapping() || after.exists() || merged || pool.is_foreign() || object.is_partial() {
+    if !disruption.is_mapping() || after.is_set() || merged || pool.is_other_provider() || object.is_partial()
+    {
         return;
     }
-    let plain = pool.hardware() == Hardware::Plain && !pool.has_accelerator_taint();
+    let plain = pool.hardware() == Hardware::NoAccelerator && !pool.has_accelerator_taint();
     let default = pool.consolidation_policy() == Some("WhenEmptyOrUnderutilized");
     let (value, safety) = if plain && default { ("0s", Safety::Safe) } else { ("5m", Safety::Unsafe) };
     ctx.report(&after, "`spec.disruption` has no `consolidateAfter`, so the API server refuses the NodePool")

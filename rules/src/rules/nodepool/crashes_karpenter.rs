@@ -68,7 +68,7 @@
 use serde_json::json;
 
 use crate::facts::duration;
-use crate::facts::duration::{DurationError, Field, GoDuration, is_let_through};
+use crate::facts::duration::{DurationError, DurationField, GoDuration, passes_unanchored_pattern};
 use crate::facts::quantity::Quantity;
 use crate::karpenter::empty_range::empty_ranges;
 use crate::karpenter::node_class::Ec2NodeClass;
@@ -77,9 +77,9 @@ use crate::karpenter::requirement::normalise;
 use crate::karpenter::requirement_list::Provider;
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{BlockDevice, NodeClass};
-use crate::karpenter::undecodable::{Fault, unreadable};
+use crate::karpenter::undecodable::{DecodeError, undecodable};
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -103,7 +103,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("crashes_karpenter.rs")),
     check: Check::Object(check),
@@ -136,14 +136,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 /// Durations that Go cannot hold, or read; a NodeClaim has no disruption block.
 fn durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx: &mut Context<'_>) {
     let kind = object.id().kind.as_str();
-    let version = Provider::of_object(object).karpenter(ctx.platform());
+    let version = Provider::of_object(object).karpenter_version(ctx.platform());
     let mut fields = vec![
-        (spec.get("expireAfter"), Field::ExpireAfter),
-        (spec.get("terminationGracePeriod"), Field::TerminationGracePeriod),
-        (disruption.get("consolidateAfter"), Field::ConsolidateAfter),
+        (spec.get("expireAfter"), DurationField::ExpireAfter),
+        (spec.get("terminationGracePeriod"), DurationField::TerminationGracePeriod),
+        (disruption.get("consolidateAfter"), DurationField::ConsolidateAfter),
     ];
     for budget in disruption.get("budgets").items() {
-        fields.push((budget.get("duration"), Field::BudgetDuration));
+        fields.push((budget.get("duration"), DurationField::BudgetDuration));
     }
     for (node, field) in fields {
         let Some(text) = node.text() else {
@@ -164,10 +164,10 @@ fn durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx: &mut 
                 // 292 years are no limit to a node.
                 field.allows_never().then(|| "Never".to_owned()),
             ),
-            Err(_) if !read_by_go && is_let_through(field, text, version) => (
+            Err(_) if !read_by_go && passes_unanchored_pattern(field, text, version) => (
                 format!(
                     "`{}` is no duration to Karpenter, which then reads no {kind} of the cluster",
-                    shown(text)
+                    ellipsize(text)
                 ),
                 "write hours, minutes and seconds, as in `1h30m`, or `Never`",
                 duration::suggest(field, text),
@@ -181,7 +181,7 @@ fn durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx: &mut 
             let title = format!("write `{better}`");
             let fix = Fix::new(title, Safety::Safe).set(&node, json!(better));
             finding.fix(match field {
-                Field::ExpireAfter => fix.drifting(),
+                DurationField::ExpireAfter => fix.replaces_nodes(),
                 _ => fix,
             });
         }
@@ -189,7 +189,7 @@ fn durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx: &mut 
 }
 
 fn pool_ranges(pool: &NodePool<'_>, ctx: &mut Context<'_>) {
-    if pool.is_foreign() || pool.labels().is_unknown() {
+    if pool.is_other_provider() || pool.labels().is_unknown() {
         return;
     }
     let lines: Vec<Node<'_>> = pool.requirements().items().collect();
@@ -241,9 +241,9 @@ fn block_devices(object: &Object, ctx: &mut Context<'_>) {
         .map(|m| BlockDevice {
             device_name: m.get("deviceName").text().map(str::to_owned),
             root_volume: m.get("rootVolume").bool() == Some(true),
-            ebs: m.get("ebs").exists(),
+            ebs: m.get("ebs").is_set(),
             // How large does not matter, but whether there is a size.
-            volume_size: m.path(&["ebs", "volumeSize"]).exists().then_some(1),
+            volume_size: m.path(&["ebs", "volumeSize"]).is_set().then_some(1),
         })
         .collect();
     let crashes = |devices: &[BlockDevice]| {
@@ -301,35 +301,35 @@ fn grace_periods(object: &Object, ctx: &mut Context<'_>) {
 /// Numbers and quantities that the API server stores and Karpenter cannot read.
 fn values(object: &Object, ctx: &mut Context<'_>) {
     let kind = &object.id().kind;
-    for found in unreadable(object, ctx.platform().karpenter) {
-        let text = found.node.written().unwrap_or_default();
-        let text = shown(text);
-        let (message, help) = match found.fault {
-            Fault::Wide => (
+    for found in undecodable(object, ctx.platform().karpenter) {
+        let text = found.node.raw_text().unwrap_or_default();
+        let text = ellipsize(text);
+        let (message, help) = match found.error {
+            DecodeError::Int32Overflow => (
                 format!("Karpenter reads 32 bits here; over `{text}` it reads no {kind} of the cluster"),
                 "the largest number is 2147483647",
             ),
-            Fault::NoQuantity => (
+            DecodeError::InvalidQuantity => (
                 format!("`{text}` is no quantity to Karpenter, which then reads no {kind} of the cluster"),
                 "write a number, with a suffix such as `m` or `Gi`, or a whole exponent",
             ),
-            Fault::NoMoment => (
+            DecodeError::InvalidTime => (
                 format!("`{text}` is no moment to Karpenter, which then reads no {kind} of the cluster"),
                 "remove `timeAdded`, which Kubernetes itself sets, or write it as `2027-01-31T08:00:00Z`",
             ),
-            Fault::Panics if text.is_empty() => (
+            DecodeError::Panics if text.is_empty() => (
                 "Karpenter panics over an empty threshold, for all pools".to_owned(),
                 "write a quantity or a percentage, such as `100Mi` or `5%`, or remove the entry",
             ),
-            Fault::Panics => (
+            DecodeError::Panics => (
                 format!("`{text}` is no quantity to Karpenter, which panics over it for all pools"),
                 "write a number, with a suffix such as `m` or `Mi`, or a whole exponent",
             ),
-            Fault::Endless => (
+            DecodeError::NonTerminating => (
                 format!("Karpenter does not come to an end computing with `{text}`"),
                 "write the number that is meant; without a limit, leave it out",
             ),
-            Fault::Infinite => (
+            DecodeError::Infinite => (
                 "a price with this many digits makes Karpenter panic where NodeOverlays are on".to_owned(),
                 "write the price in dollars an hour, such as `1.25`",
             ),

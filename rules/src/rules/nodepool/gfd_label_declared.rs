@@ -105,7 +105,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gfd_label_declared.rs")),
     check: Check::Object(check),
@@ -147,7 +147,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
         return;
     };
-    if list.provider == Provider::Foreign {
+    if list.provider == Provider::Other {
         return;
     }
     for (key, value) in pool.labels().entries() {
@@ -197,7 +197,7 @@ fn declared(pool: &NodePool<'_>, key: &str, place: &Node<'_>, value: &Node<'_>, 
             let title = format!("write `{real}`; check which pods select the label");
             finding
                 .help(format!("on these types it writes `{real}`: write that, or take it out"))
-                .fix(Fix::new(title, Safety::Unsafe).set(value, json!(real)).drifting());
+                .fix(Fix::new(title, Safety::Unsafe).set(value, json!(real)).replaces_nodes());
         }
         None => {
             finding.help("take it out; pods select `karpenter.k8s.aws/instance-gpu-name`");

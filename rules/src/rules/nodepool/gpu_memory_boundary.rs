@@ -87,11 +87,11 @@ use serde_json::json;
 
 use crate::catalog;
 use crate::catalog::{InstanceType, Label, TypeSet};
-use crate::karpenter::labels::key::Place;
+use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements};
 use crate::karpenter::requirement_list::{
-    Item, KINDS_AND_WORKLOADS, Provider, RequirementList, is_comparison,
+    KINDS_AND_WORKLOADS, Provider, RequirementItem, RequirementList, is_comparison,
 };
 use crate::karpenter::scheduling::admitted_without_class;
 use crate::lint::finding::Severity;
@@ -109,7 +109,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS_AND_WORKLOADS,
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_memory_boundary.rs")),
     check: Check::Object(check),
@@ -126,10 +126,10 @@ const NEAR: i64 = 8;
 fn check(object: &Object, ctx: &mut Context<'_>) {
     if let Some(list) = RequirementList::of(object) {
         // What a NodeClaim or an overlay asks for was chosen by others, or is no bound of a pool.
-        if list.place != Place::Pool || list.provider == Provider::Foreign {
+        if list.location != KeyLocation::Pool || list.provider == Provider::Other {
             return;
         }
-        let items: Vec<Item<'_>> = list.items().collect();
+        let items: Vec<RequirementItem<'_>> = list.items().collect();
         if items.iter().any(|i| is_ours(i, list.provider))
             && NodePool::new(object).is_some_and(|pool| !pool.has_unknown_types())
         {
@@ -157,7 +157,7 @@ fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
     ]);
     // Which of the two providers makes the nodes, the key itself says.
     for provider in [Provider::Aws, Provider::AutoMode] {
-        let key = provider.spelling(MEMORY);
+        let key = provider.provider_key(MEMORY);
         let value = selected.iter().find(|(k, _)| *k == key).map(|(_, v)| v);
         if let Some(value) = value {
             let others = selected.iter().filter(|(k, _)| *k != key);
@@ -166,8 +166,10 @@ fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
             }
         }
         for term in terms.items() {
-            let items: Vec<Item<'_>> =
-                (term.get("matchExpressions").items()).filter(Node::is_mapping).map(Item).collect();
+            let items: Vec<RequirementItem<'_>> = (term.get("matchExpressions").items())
+                .filter(Node::is_mapping)
+                .map(RequirementItem)
+                .collect();
             if items.iter().any(|i| is_ours(i, provider)) && !term.has_unknown() {
                 judge(&items, &selected, provider, ctx);
             }
@@ -176,11 +178,16 @@ fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
 }
 
 /// Whether an item speaks of the memory, under the key of this provider.
-fn is_ours(item: &Item<'_>, provider: Provider) -> bool {
-    item.key().is_some_and(|k| *k == *provider.spelling(MEMORY))
+fn is_ours(item: &RequirementItem<'_>, provider: Provider) -> bool {
+    item.key().is_some_and(|k| *k == *provider.provider_key(MEMORY))
 }
 
-fn judge(items: &[Item<'_>], selected: &[(&str, Node<'_>)], provider: Provider, ctx: &mut Context<'_>) {
+fn judge(
+    items: &[RequirementItem<'_>],
+    selected: &[(&str, Node<'_>)],
+    provider: Provider,
+    ctx: &mut Context<'_>,
+) {
     for (at, item) in items.iter().enumerate() {
         let Some(operator) = item.operator().filter(|_| is_ours(item, provider)) else {
             continue;
@@ -223,7 +230,7 @@ fn exact(value: &Node<'_>, types: &TypeSet, ctx: &mut Context<'_>) {
 }
 
 /// A bound between the size on the box and what the label says.
-fn bound(item: &Item<'_>, operator: Operator, types: &TypeSet, ctx: &mut Context<'_>) {
+fn bound(item: &RequirementItem<'_>, operator: Operator, types: &TypeSet, ctx: &mut Context<'_>) {
     let number = item.texts().and_then(|texts| match texts.as_slice() {
         [one] => one.parse::<i64>().ok(),
         _ => None,
@@ -285,19 +292,19 @@ fn misses(operator: Operator, bound: i64, mib: i64) -> bool {
 
 /// The types that the other requirements leave.
 fn left<'a>(
-    items: impl Iterator<Item = &'a Item<'a>>,
+    items: impl Iterator<Item = &'a RequirementItem<'a>>,
     selected: impl Iterator<Item = &'a (&'a str, Node<'a>)>,
     provider: Provider,
 ) -> Option<TypeSet> {
     let mut all = Requirements::new();
     for item in items {
         let (key, operator) = (item.key()?, item.operator()?);
-        let key = provider.label(key);
+        let key = provider.catalogue_key(key);
         all.add(&key, Requirement::new(operator, &item.texts()?, None));
     }
     for (key, value) in selected {
-        all.add(&provider.label(key), Requirement::is(value.text()?));
+        all.add(&provider.catalogue_key(key), Requirement::is(value.text()?));
     }
     let admitted = admitted_without_class(&all);
-    admitted.doubts.is_empty().then_some(admitted.types)
+    admitted.uncertainties.is_empty().then_some(admitted.types)
 }

@@ -95,7 +95,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_pool_arch_unpinned.rs")),
     check: Check::Object(check),
@@ -130,6 +130,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         .fix(
             Fix::new("require amd64; check that no image is for arm64 alone", Safety::Unsafe)
                 .append(&requirements, json!({"key": ARCH, "operator": "In", "values": ["amd64"]}))
-                .drifting(),
+                .replaces_nodes(),
         );
 }

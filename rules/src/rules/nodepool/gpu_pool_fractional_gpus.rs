@@ -95,7 +95,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[Kind::NODE_OVERLAY],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_pool_fractional_gpus.rs")),
     check: Check::Object(check),
@@ -125,7 +125,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let overlaid = (ctx.index().of(Kind::NODE_OVERLAY))
-        .any(|o| o.path(&["spec", "capacity", "nvidia.com/gpu"]).exists());
+        .any(|o| o.path(&["spec", "capacity", "nvidia.com/gpu"]).is_set());
     if overlaid {
         return;
     }
@@ -135,6 +135,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         .fix(
             Fix::new("require whole GPUs; check that nothing runs on shares", Safety::Unsafe)
                 .append(&requirements, json!({"key": COUNT, "operator": "Gt", "values": ["0"]}))
-                .drifting(),
+                .replaces_nodes(),
         );
 }

@@ -100,7 +100,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_pool_mixed_vendors.rs")),
     check: Check::Object(check),
@@ -135,6 +135,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         .fix(
             Fix::new("require nvidia; check that nothing needs the others", Safety::Unsafe)
                 .append(&requirements, json!({"key": key, "operator": "In", "values": ["nvidia"]}))
-                .drifting(),
+                .replaces_nodes(),
         );
 }

@@ -90,7 +90,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[Kind::NODE_POOL],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("gpu_pool_single_instance_type.rs")),
     check: Check::Object(check),
@@ -117,10 +117,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let label = pool.labels().get(INSTANCE_TYPE);
     let node = match pool.requirement(INSTANCE_TYPE) {
         Some(requirement) => requirement.get("values"),
-        None if label.exists() => label,
+        None if label.is_set() => label,
         None => pool.requirements(),
     };
-    let name = object.title();
+    let name = object.display_name();
     let behind = super::fallback(object, &pool, ctx.index());
     let finding = ctx.report(
         &node,

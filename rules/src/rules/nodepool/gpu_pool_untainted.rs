@@ -89,7 +89,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_pool_untainted.rs")),
     check: Check::Object(check),
@@ -114,7 +114,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let key = accelerator_resource(&types).unwrap_or("nvidia.com/gpu");
-    let name = object.title();
+    let name = object.display_name();
     ctx.report(&taints, format!("GPU pool `{name}` has no taint that keeps other pods off its nodes"))
         .help(format!("add the taint `{key}=true:NoSchedule`"))
         .fix(
@@ -123,6 +123,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 Safety::Unsafe,
             )
             .append(&taints, json!({"key": key, "value": "true", "effect": "NoSchedule"}))
-            .drifting(),
+            .replaces_nodes(),
         );
 }

@@ -98,7 +98,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("gpu_pool_without_limit.rs")),
     check: Check::Object(check),
@@ -109,7 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     // A static pool has as many nodes as it says.
-    if pool.is_foreign() || pool.is_static() {
+    if pool.is_other_provider() || pool.is_static() {
         return;
     }
     let resources = counted(&pool);
@@ -121,11 +121,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if limits.is_unknown() || entries.iter().any(|(key, _)| is_placeholder(key)) {
         return;
     }
-    if resources.iter().any(|r| limits.get(r).exists()) {
+    if resources.iter().any(|r| limits.get(r).is_set()) {
         return;
     }
-    let name = object.title();
-    let by_nodes = limits.get("nodes").exists();
+    let name = object.display_name();
+    let by_nodes = limits.get("nodes").is_set();
     let finding =
         ctx.report(&limits.get(resource), format!("GPU pool `{name}` has no limit on `{resource}`"));
     if by_nodes {

@@ -84,7 +84,7 @@ use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, normalise};
 use crate::karpenter::requirement_list::RequirementList;
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -97,7 +97,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("limit_below_any_instance.rs")),
     check: Check::Object(check),
@@ -137,7 +137,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         .into_iter()
         .filter(|(name, _)| COUNTED.contains(name))
         .filter_map(|(name, node)| {
-            let limit = Quantity::parse(&node.quantity_text()?).ok()?;
+            let limit = Quantity::parse(&node.string_or_number()?).ok()?;
             Some((node, name, limit.milli()))
         })
         .collect();
@@ -202,7 +202,7 @@ fn named(object: &Object, types: &TypeSet, limits: &[(Node<'_>, &str, i128)], ct
             let Some((node, name, _)) = exceeded.filter(|_| !with.is_empty()) else {
                 continue;
             };
-            ctx.report(&value, format!("`{}` never fits under the limit on `{name}`", shown(text)))
+            ctx.report(&value, format!("`{}` never fits under the limit on `{name}`", ellipsize(text)))
                 .severity(Severity::Warning)
                 .help("raise the limit, or take the name out")
                 .related(object, node, "the limit");

@@ -84,7 +84,7 @@
 use crate::facts::suggest::nearest;
 use crate::karpenter::nodepool::{NodePool, accelerator_resource};
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -99,7 +99,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[Kind::NODE_OVERLAY],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("limit_key_unknown.rs")),
     check: Check::Object(check),
@@ -110,7 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     // A static pool takes no such limit at all, and other clouds have resources of their own.
-    if pool.is_static() || pool.is_foreign() {
+    if pool.is_static() || pool.is_other_provider() {
         return;
     }
     let limits = pool.limits();
@@ -121,7 +121,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
         let meant = meant(key, &pool);
         let finding =
-            ctx.report(&node, format!("no instance type has `{}`, so this limits nothing", shown(key)));
+            ctx.report(&node, format!("no instance type has `{}`, so this limits nothing", ellipsize(key)));
         finding.at_key();
         match meant {
             Some(name) => {
@@ -129,7 +129,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 let target = limits.get(name);
                 if target.is_absent() && !node.is_null() {
                     let title = format!("limit `{name}` instead; check what the pool has now");
-                    finding.fix(Fix::new(title, Safety::Unsafe).relocate(&node, &target));
+                    finding.fix(Fix::new(title, Safety::Unsafe).move_to(&node, &target));
                 }
             }
             None => {
@@ -141,7 +141,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 /// Whether a NodeOverlay gives the resource to instance types.
 fn overlaid(key: &str, ctx: &Context<'_>) -> bool {
-    ctx.index().of(Kind::NODE_OVERLAY).any(|o| o.path(&["spec", "capacity", key]).exists())
+    ctx.index().of(Kind::NODE_OVERLAY).any(|o| o.path(&["spec", "capacity", key]).is_set())
 }
 
 fn meant(key: &str, pool: &NodePool<'_>) -> Option<&'static str> {

@@ -95,7 +95,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("limits_inconsistent.rs")),
     check: Check::Object(check),
@@ -119,7 +119,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     let limits: Vec<Limit<'_>> = (pool.limits().entries().into_iter())
         .filter_map(|(name, node)| {
-            let milli = Quantity::parse(&node.quantity_text()?).ok()?.milli();
+            let milli = Quantity::parse(&node.string_or_number()?).ok()?.milli();
             Some(Limit { node, name, milli })
         })
         .collect();

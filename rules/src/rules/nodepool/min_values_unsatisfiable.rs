@@ -68,9 +68,9 @@ use std::collections::BTreeSet;
 use crate::catalog;
 use crate::karpenter::nodepool::{Hardware, NodePool};
 use crate::karpenter::requirement::{Operator, normalise};
-use crate::karpenter::requirement_list::{Item, RequirementList};
+use crate::karpenter::requirement_list::{RequirementItem, RequirementList};
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
 
@@ -82,7 +82,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: None,
     docs: docs(include_str!("min_values_unsatisfiable.rs")),
     check: Check::Object(check),
@@ -115,7 +115,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 /// Whether the list itself has fewer values; reports it.
-fn too_few_written(item: &Item<'_>, wanted: i64, ctx: &mut Context<'_>) -> bool {
+fn too_few_written(item: &RequirementItem<'_>, wanted: i64, ctx: &mut Context<'_>) -> bool {
     if item.operator() != Some(Operator::In) {
         return false;
     }
@@ -131,7 +131,7 @@ fn too_few_written(item: &Item<'_>, wanted: i64, ctx: &mut Context<'_>) -> bool 
     } else if distinct < wanted {
         let message = format!("`minValues` is {wanted}, but only {} differ", count(distinct));
         ctx.report(&node, message)
-            .refused_by(None)
+            .rejected_by(None)
             .help("the scheduler counts a repeated value once, and starts no node");
     } else {
         return false;
@@ -147,7 +147,12 @@ fn count(number: usize) -> String {
 }
 
 /// Whether the types that the pool admits have fewer values of the label; reports it.
-fn too_few_kinds(pool: &NodePool<'_>, item: &Item<'_>, wanted: i64, ctx: &mut Context<'_>) -> bool {
+fn too_few_kinds(
+    pool: &NodePool<'_>,
+    item: &RequirementItem<'_>,
+    wanted: i64,
+    ctx: &mut Context<'_>,
+) -> bool {
     let Some(key) = item.key() else {
         return false;
     };
@@ -170,10 +175,10 @@ fn too_few_kinds(pool: &NodePool<'_>, item: &Item<'_>, wanted: i64, ctx: &mut Co
     let message = format!(
         "the pool's instance types have {} of `{}`, and `minValues` is {wanted}",
         count(kinds),
-        shown(key)
+        ellipsize(key)
     );
     ctx.report(&item.0.get("minValues"), message)
-        .refused_by(None)
+        .rejected_by(None)
         .help("the pool never starts a node: lower the number, or admit more types");
     true
 }

@@ -74,7 +74,7 @@ fn is_new(key: &str, value: &str) -> bool {
 
 /// Whether a requirement names one of the types, or the family of one.
 fn names_one_of(pool: &NodePool<'_>, types: &crate::catalog::TypeSet) -> bool {
-    pool.catalogue_pool().requirements.iter().filter(|r| r.op == Operator::In).any(|r| {
+    pool.normalized_pool().requirements.iter().filter(|r| r.op == Operator::In).any(|r| {
         match normalise(&r.key) {
             "node.kubernetes.io/instance-type" => {
                 types.names().any(|name| r.values.iter().any(|v| v == name))

@@ -78,7 +78,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
     params: &[],
-    refused_by: &[Authority::ApiServer, Authority::Karpenter],
+    rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("node_class_ref_incomplete.rs")),
     check: Check::Object(check),
@@ -102,9 +102,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if reference.is_unknown() {
         return;
     }
-    if !reference.exists() {
+    if !reference.is_set() {
         ctx.report(&reference, "`nodeClassRef` is missing, so the API server refuses the object")
-            .refused_by(SERVER)
+            .rejected_by(SERVER)
             .help("add it with `group`, `kind` and `name`");
         return;
     }
@@ -113,12 +113,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let version = reference.get("apiVersion");
     let group = reference.get("group");
-    if version.exists() && empty(&group) {
+    if version.is_set() && empty(&group) {
         old_field(&reference, &version, ctx);
     } else if let Some((prefix, _)) = group.text().and_then(|g| g.split_once('/')) {
         let finding = ctx.report(&group, "`nodeClassRef.group` takes a group without a version");
         finding
-            .refused_by(SERVER)
+            .rejected_by(SERVER)
             .help(format!("write `{prefix}`"))
             .fix(Fix::new("drop the version", Safety::Safe).set(&group, json!(prefix)));
     } else if !missing(&reference, object, ctx) {
@@ -128,7 +128,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 /// Absent, null or an empty text.
 fn empty(node: &Node<'_>) -> bool {
-    !node.exists() || node.text() == Some("")
+    !node.is_set() || node.text() == Some("")
 }
 
 /// `apiVersion`, as v1beta1 had it.
@@ -137,7 +137,7 @@ fn old_field(reference: &Node<'_>, version: &Node<'_>, ctx: &mut Context<'_>) {
     let complete = !empty(&reference.get("kind")) && !empty(&reference.get("name"));
     let finding = ctx
         .report(version, "`nodeClassRef.apiVersion` was v1beta1's; v1 wants `group` and refuses the object");
-    finding.refused_by(SERVER).help("replace it by `group`, which is what stands before the `/`");
+    finding.rejected_by(SERVER).help("replace it by `group`, which is what stands before the `/`");
     if let Some(group) = group.filter(|g| g.contains('.') && complete) {
         finding.fix(
             Fix::new(format!("write `group: {group}` instead"), Safety::Safe)
@@ -167,9 +167,9 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool
     };
     let finding = ctx.report(&place, format!("`nodeClassRef` lacks {words}, which v1 requires"));
     // An empty text is refused since 1.1.
-    let written = lacking.iter().all(|f| reference.get(f).exists());
+    let written = lacking.iter().all(|f| reference.get(f).is_set());
     if !written || since_1_1 {
-        finding.refused_by(SERVER);
+        finding.rejected_by(SERVER);
     }
     let Some((class, safety)) = guess else {
         finding.help("write `group`, `kind` and `name` of the class");
@@ -203,7 +203,7 @@ fn guess(group: &Node<'_>, kind: &Node<'_>, object: &Object, ctx: &Context<'_>) 
         return Some((class, safety));
     }
     let index = ctx.index();
-    let others = || index.views().classes().groups_besides(object);
+    let others = || index.views().node_classes().groups_of_other_pools(object);
     let auto = index.of(AUTO).next().is_some() || others().any(|g| g == AUTO.group);
     let aws = index.of(AWS).next().is_some() || others().any(|g| g == AWS.group);
     let foreign = others().any(|g| g != AUTO.group && g != AWS.group);
@@ -220,7 +220,7 @@ fn mismatch(reference: &Node<'_>, ctx: &mut Context<'_>) {
     };
     if group_text == "karpenter.sh" {
         ctx.report(&group, "group `karpenter.sh` has no node classes, so Karpenter ignores the pool")
-            .refused_by(IGNORED)
+            .rejected_by(IGNORED)
             .help("on AWS the group is `karpenter.k8s.aws`, in EKS Auto Mode `eks.amazonaws.com`");
         return;
     }
@@ -232,7 +232,7 @@ fn mismatch(reference: &Node<'_>, ctx: &mut Context<'_>) {
     }
     let finding =
         ctx.report(&kind, format!("group `{group_text}` has no `{text}`, so Karpenter ignores the pool"));
-    finding.refused_by(IGNORED).help(format!("the kind of this group is `{}`", class.kind));
+    finding.rejected_by(IGNORED).help(format!("the kind of this group is `{}`", class.kind));
     if text.eq_ignore_ascii_case(class.kind) || (class == AWS && text == "AWSNodeTemplate") {
         let title = format!("write `{}`", class.kind);
         finding.fix(Fix::new(title, Safety::Safe).set(&kind, json!(class.kind)));

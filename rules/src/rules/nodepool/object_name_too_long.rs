@@ -69,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::SCALED_JOB],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("object_name_too_long.rs")),
     check: Check::Object(check),

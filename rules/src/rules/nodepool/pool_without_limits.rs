@@ -72,7 +72,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("pool_without_limits.rs")),
     check: Check::Object(check),
@@ -83,15 +83,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     // Written as null or `{}` in a patch, it changes nothing.
-    if object.is_partial() || pool.is_foreign() || pool.is_static() {
+    if object.is_partial() || pool.is_other_provider() || pool.is_static() {
         return;
     }
     let limits = pool.limits();
-    let written = limits.entries().iter().any(|(_, v)| v.exists());
+    let written = limits.entries().iter().any(|(_, v)| v.is_set());
     if written || limits.is_unknown() || pool.is_gpu_intended() {
         return;
     }
-    let name = object.title();
+    let name = object.display_name();
     ctx.report(
         &limits,
         format!("NodePool `{name}` has no limits: nothing but the account's quota bounds it"),

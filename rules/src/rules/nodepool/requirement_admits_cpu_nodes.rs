@@ -89,7 +89,7 @@ use crate::catalog;
 use crate::catalog::TypeSet;
 use crate::karpenter::nodepool::{Hardware, NodePool, hardware};
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{Item, RequirementList};
+use crate::karpenter::requirement_list::{RequirementItem, RequirementList};
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
@@ -105,7 +105,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("requirement_admits_cpu_nodes.rs")),
     check: Check::Object(check),
@@ -115,8 +115,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
         return;
     };
-    let speaks_of_devices = |item: &Item<'_>| {
-        let key = item.key().map(|key| list.provider.label(key));
+    let speaks_of_devices = |item: &RequirementItem<'_>| {
+        let key = item.key().map(|key| list.provider.catalogue_key(key));
         key.is_some_and(|k| {
             k.starts_with("karpenter.k8s.aws/instance-gpu-")
                 || k.starts_with("karpenter.k8s.aws/instance-accelerator-")
@@ -153,7 +153,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     } else {
         "karpenter.k8s.aws/instance-gpu-count"
     };
-    let (key, operator) = (list.provider.spelling(key), item.0.get("operator"));
+    let (key, operator) = (list.provider.provider_key(key), item.0.get("operator"));
     let finding = ctx.report(
         &operator,
         format!(
@@ -168,7 +168,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     finding.help(format!("require `{key} Gt 0` as well")).fix(
         Fix::new("require a device; check that nothing runs on the machines without", Safety::Unsafe)
             .append(&pool.requirements(), json!({"key": key, "operator": "Gt", "values": ["0"]}))
-            .drifting(),
+            .replaces_nodes(),
     );
 }
 

@@ -63,10 +63,10 @@
 
 use serde_json::json;
 
-use crate::karpenter::labels::key::Place;
+use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{Item, KINDS, RequirementList, is_comparison};
-use crate::lint::finding::{Severity, shown};
+use crate::karpenter::requirement_list::{KINDS, RequirementItem, RequirementList, is_comparison};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -79,7 +79,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("requirement_arity.rs")),
     check: Check::Object(check),
@@ -91,7 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     for item in list.items() {
         // A patch may give the rest elsewhere.
-        if object.is_partial() && !item.values().exists() {
+        if object.is_partial() && !item.values().is_set() {
             continue;
         }
         let Some(operator) = item.operator() else {
@@ -99,7 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         };
         match operator {
             Operator::In if item.count() == Some(0) => nothing(&item, ctx),
-            Operator::NotIn if item.count() == Some(0) => everything(&item, list.place, ctx),
+            Operator::NotIn if item.count() == Some(0) => everything(&item, list.location, ctx),
             Operator::Exists | Operator::DoesNotExist => ignored(&item, operator, ctx),
             _ if is_comparison(operator) => number(&item, operator, ctx),
             _ => {}
@@ -107,13 +107,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
 }
 
-fn nothing(item: &Item<'_>, ctx: &mut Context<'_>) {
+fn nothing(item: &RequirementItem<'_>, ctx: &mut Context<'_>) {
     ctx.report(&item.values(), "`In` without values matches nothing, and the API server refuses it")
         .help("list the values, or write `operator: Exists` for any value");
 }
 
-fn everything(item: &Item<'_>, place: Place, ctx: &mut Context<'_>) {
-    let finding = if place == Place::Overlay {
+fn everything(item: &RequirementItem<'_>, place: KeyLocation, ctx: &mut Context<'_>) {
+    let finding = if place == KeyLocation::Overlay {
         ctx.report(
             &item.values(),
             "`NotIn` without values excludes nothing, and the API server refuses it here",
@@ -130,12 +130,12 @@ fn everything(item: &Item<'_>, place: Place, ctx: &mut Context<'_>) {
     if !item.values().is_absent() {
         fix = fix.remove(&item.values());
     }
-    if place != Place::Overlay {
+    if place != KeyLocation::Overlay {
         finding.fix(fix);
     }
 }
 
-fn ignored(item: &Item<'_>, operator: Operator, ctx: &mut Context<'_>) {
+fn ignored(item: &RequirementItem<'_>, operator: Operator, ctx: &mut Context<'_>) {
     let values = item.values();
     if !values.is_sequence() || values.items().next().is_none() {
         return;
@@ -149,7 +149,7 @@ fn ignored(item: &Item<'_>, operator: Operator, ctx: &mut Context<'_>) {
         .help(help);
 }
 
-fn number(item: &Item<'_>, operator: Operator, ctx: &mut Context<'_>) {
+fn number(item: &RequirementItem<'_>, operator: Operator, ctx: &mut Context<'_>) {
     let values = item.values();
     let Some(texts) = item.texts() else {
         return;
@@ -175,7 +175,7 @@ fn number(item: &Item<'_>, operator: Operator, ctx: &mut Context<'_>) {
     let node = values.index(0);
     ctx.report(
         &node,
-        format!("`{operator}` compares whole numbers from 0 up, and `{}` is none", shown(text)),
+        format!("`{operator}` compares whole numbers from 0 up, and `{}` is none", ellipsize(text)),
     )
     .help("write a number such as \"4\"; memory is in MiB, without a unit");
 }

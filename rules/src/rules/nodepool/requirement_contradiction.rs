@@ -72,9 +72,9 @@ use std::collections::BTreeMap;
 
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, Requirement, normalise};
-use crate::karpenter::requirement_list::{Item, RequirementList, is_comparison};
+use crate::karpenter::requirement_list::{RequirementItem, RequirementList, is_comparison};
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -88,7 +88,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("requirement_contradiction.rs")),
     check: Check::Object(check),
@@ -125,7 +125,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 /// The requirement of a line that is well formed and known.
-fn known(item: &Item<'_>) -> Option<Requirement> {
+fn known(item: &RequirementItem<'_>) -> Option<Requirement> {
     let operator = item.operator()?;
     let texts = item.texts()?;
     let well_formed = match operator {
@@ -138,9 +138,9 @@ fn known(item: &Item<'_>) -> Option<Requirement> {
     well_formed.then(|| Requirement::new(operator, &texts, None))
 }
 
-fn place<'a>(item: &Item<'a>) -> Node<'a> {
+fn place<'a>(item: &RequirementItem<'a>) -> Node<'a> {
     let values = item.values();
-    if values.exists() { values } else { item.0.get("operator") }
+    if values.is_set() { values } else { item.0.get("operator") }
 }
 
 /// Reports the first line that cannot hold together with those before it.
@@ -163,12 +163,16 @@ fn judge(object: &Object, key: &str, lines: &[Line<'_>], ctx: &mut Context<'_>) 
         let message = match culprits.as_slice() {
             [(_, one)] => format!(
                 "`{}` {} and {} exclude each other",
-                shown(key),
-                shown(&one.to_string()),
-                shown(&requirement.to_string())
+                ellipsize(key),
+                ellipsize(&one.to_string()),
+                ellipsize(&requirement.to_string())
             ),
             several => {
-                format!("the {} requirements on `{}` leave no value together", several.len() + 1, shown(key))
+                format!(
+                    "the {} requirements on `{}` leave no value together",
+                    several.len() + 1,
+                    ellipsize(key)
+                )
             }
         };
         let finding = ctx.report(node, message);

@@ -68,13 +68,13 @@
 use serde_json::json;
 
 use crate::cluster::objects::Index;
-use crate::karpenter::labels::key::{Place, refusal};
-use crate::karpenter::labels::typo::{Sure, meant};
+use crate::karpenter::labels::key::{KeyLocation, rejection};
+use crate::karpenter::labels::typo::{TypoConfidence, intended_key};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, Requirement, is_well_known, normalise};
-use crate::karpenter::requirement_list::{Item, Provider, RequirementList, is_comparison};
+use crate::karpenter::requirement_list::{Provider, RequirementItem, RequirementList, is_comparison};
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
 use crate::object::Object;
@@ -89,10 +89,10 @@ pub(crate) static RULE: Rule = Rule {
     reads: WORKLOAD_KINDS,
     params: &[Param {
         name: "domains",
-        about: "Domains of label keys of your own, which are never taken for slips",
+        description: "Domains of label keys of your own, which are never taken for slips",
         default: ParamDefault::Strings(&[]),
     }],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("requirement_key_lookalike.rs")),
     check: Check::Object(check),
@@ -102,30 +102,31 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
         return;
     };
-    if list.provider == Provider::Foreign {
+    if list.provider == Provider::Other {
         return;
     }
     for item in list.items() {
         let Some(key) = item.key() else {
             continue;
         };
-        let known = is_well_known(normalise(key)) || is_well_known(&list.provider.label(key));
+        let known = is_well_known(normalise(key)) || is_well_known(&list.provider.catalogue_key(key));
         let aws = list.provider == Provider::Aws;
         // What is refused, or of the other kind of class, has a finding already.
         if known
             || (aws && key.starts_with("eks.amazonaws.com/instance-"))
-            || refusal(key, Place::Pool, ctx.platform().karpenter, aws).is_some()
-            || pool.labels().get(key).exists()
+            || rejection(key, KeyLocation::Pool, ctx.platform().karpenter, aws).is_some()
+            || pool.labels().get(key).is_set()
         {
             continue;
         }
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
         let index = ctx.index();
-        if ctx.strings("domains").iter().any(|own| own == domain) || index.views().label_uses().contains(key)
+        if ctx.strings("domains").iter().any(|own| own == domain)
+            || index.views().referenced_labels().contains(key)
         {
             continue;
         }
-        match meant(&item, list.provider) {
+        match intended_key(&item, list.provider) {
             Some((word, sure)) => lookalike(&item, key, &word, sure, ctx),
             // These are GPU feature discovery's, and have a rule of their own.
             None if domain == "nvidia.com" => {}
@@ -134,20 +135,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
 }
 
-fn lookalike(item: &Item<'_>, key: &str, word: &str, sure: Sure, ctx: &mut Context<'_>) {
+fn lookalike(item: &RequirementItem<'_>, key: &str, word: &str, sure: TypoConfidence, ctx: &mut Context<'_>) {
     let node = item.0.get("key");
-    let finding = ctx.report(&node, format!("`{}` is no label of instances: it narrows nothing", shown(key)));
-    if sure == Sure::Likely {
+    let finding =
+        ctx.report(&node, format!("`{}` is no label of instances: it narrows nothing", ellipsize(key)));
+    if sure == TypoConfidence::Likely {
         finding.severity(Severity::Warning);
     }
     let title = format!("write `{word}`; check which nodes the pool then gets");
     finding
         .help(format!("write `{word}`"))
-        .fix(Fix::new(title, Safety::Unsafe).set(&node, json!(word)).drifting());
+        .fix(Fix::new(title, Safety::Unsafe).set(&node, json!(word)).replaces_nodes());
 }
 
 /// A label of one's own whose value Karpenter makes up.
-fn made_up(item: &Item<'_>, key: &str, ctx: &mut Context<'_>) {
+fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
     let (Some(operator), Some(values)) = (item.operator(), item.texts()) else {
         return;
     };
@@ -165,7 +167,7 @@ fn made_up(item: &Item<'_>, key: &str, ctx: &mut Context<'_>) {
     let whole = knows_workloads(index);
     let severity = if whole || is_comparison(operator) {
         Severity::Warning
-    } else if index.views().label_uses().has_workloads() {
+    } else if index.views().referenced_labels().has_workloads() {
         Severity::Info
     } else {
         // Pods elsewhere may well select a value of their own.
@@ -175,7 +177,7 @@ fn made_up(item: &Item<'_>, key: &str, ctx: &mut Context<'_>) {
     let here = if whole { "" } else { " here" };
     ctx.report(
         &item.0.get("key"),
-        format!("no workload{here} selects `{}`, so each node gets {value} for it", shown(key)),
+        format!("no workload{here} selects `{}`, so each node gets {value} for it", ellipsize(key)),
     )
     .severity(severity)
     .help("give it one value with `In`, or let pods select theirs; it narrows no instance type");
@@ -183,5 +185,5 @@ fn made_up(item: &Item<'_>, key: &str, ctx: &mut Context<'_>) {
 
 /// Whether a workload that is not here does not exist.
 fn knows_workloads(index: &Index) -> bool {
-    WORKLOAD_KINDS.iter().all(|kind| index.knows(*kind))
+    WORKLOAD_KINDS.iter().all(|kind| index.is_complete_for(*kind))
 }

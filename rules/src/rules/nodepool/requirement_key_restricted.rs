@@ -66,12 +66,12 @@
 
 use serde_json::json;
 
-use crate::karpenter::labels::key::{Place, Reason, meant, refusal};
+use crate::karpenter::labels::key::{KeyLocation, KeyRejectionReason, rejection, suggest_key};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, WELL_KNOWN_AWS};
 use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider, RequirementList};
 use crate::kind::Kind;
-use crate::lint::finding::{Finding, Severity, shown};
+use crate::lint::finding::{Finding, Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -86,7 +86,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS_AND_WORKLOADS,
     reads: &[Kind::NODE_POOL],
     params: &[],
-    refused_by: &[Authority::ApiServer, Authority::Karpenter],
+    rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("requirement_key_restricted.rs")),
     check: Check::Object(check),
@@ -97,12 +97,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         for item in list.items() {
             let node = item.0.get("key");
             if let Some(key) = node.text() {
-                judge(&node, key, list.place, list.provider, ctx);
+                judge(&node, key, list.location, list.provider, ctx);
             }
         }
         if let Some(pool) = NodePool::new(object) {
             for (key, node) in pool.labels().entries() {
-                judge(&node, key, Place::TemplateLabel, list.provider, ctx);
+                judge(&node, key, KeyLocation::TemplateLabel, list.provider, ctx);
             }
         }
         return;
@@ -117,23 +117,23 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 /// A key of a NodePool, NodeClaim or NodeOverlay. `node` is the text of a requirement's key, or
 /// the value of a label.
-fn judge(node: &Node<'_>, key: &str, place: Place, provider: Provider, ctx: &mut Context<'_>) {
+fn judge(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider, ctx: &mut Context<'_>) {
     if crate::tree::placeholder::is_placeholder(key) {
         return;
     }
-    let version = provider.karpenter(ctx.platform());
-    let refusal = refusal(key, place, version, provider == Provider::Aws);
-    let label = place == Place::TemplateLabel;
+    let version = provider.karpenter_version(ctx.platform());
+    let refusal = rejection(key, place, version, provider == Provider::Aws);
+    let label = place == KeyLocation::TemplateLabel;
     if let Some(refusal) = refusal {
         // The CRD's pattern speaks of all other malformed keys.
-        if refusal.reason == Reason::Malformed && !label && !is_too_long(key) {
+        if refusal.reason == KeyRejectionReason::Malformed && !label && !is_too_long(key) {
             return;
         }
         let finding = ctx.report(node, message(key, refusal.reason, label));
-        finding.refused_by(Some(refusal.by)).help(help(key, refusal.reason));
+        finding.rejected_by(Some(refusal.authority)).help(help(key, refusal.reason));
         if label {
             finding.at_key();
-        } else if let Some(word) = meant(key) {
+        } else if let Some(word) = suggest_key(key) {
             rename(finding, node, &word);
         }
         return;
@@ -143,12 +143,12 @@ fn judge(node: &Node<'_>, key: &str, place: Place, provider: Provider, ctx: &mut
     };
     let (message, word) = match provider {
         Provider::AutoMode => {
-            (format!("`{}` is no label of EKS Auto Mode's nodes", shown(key)), "in Auto Mode")
+            (format!("`{}` is no label of EKS Auto Mode's nodes", ellipsize(key)), "in Auto Mode")
         }
-        _ => (format!("`{}` is a label of EKS Auto Mode alone", shown(key)), "with an EC2NodeClass"),
+        _ => (format!("`{}` is a label of EKS Auto Mode alone", ellipsize(key)), "with an EC2NodeClass"),
     };
     let finding = ctx.report(node, message);
-    finding.refused_by(None).help(format!("{word} the key is `{other}`"));
+    finding.rejected_by(None).help(format!("{word} the key is `{other}`"));
     if label {
         finding.at_key();
     } else {
@@ -159,7 +159,7 @@ fn judge(node: &Node<'_>, key: &str, place: Place, provider: Provider, ctx: &mut
 fn rename(finding: &mut Finding, node: &Node<'_>, word: &str) {
     finding.fix(
         Fix::new(format!("write `{word}`; check which nodes the pool then gets"), Safety::Unsafe)
-            .drifting()
+            .replaces_nodes()
             .set(node, json!(word)),
     );
 }
@@ -172,44 +172,54 @@ fn is_too_long(key: &str) -> bool {
     }
 }
 
-fn message(key: &str, reason: Reason, label: bool) -> String {
-    let key = shown(key);
+fn message(key: &str, reason: KeyRejectionReason, label: bool) -> String {
+    let key = ellipsize(key);
     match reason {
-        Reason::Domain(domain) => {
+        KeyRejectionReason::Domain(domain) => {
             format!("`{key}` is none of the labels that Karpenter allows under `{domain}`")
         }
-        Reason::NodePool => "every node has `karpenter.sh/nodepool` by itself: it cannot be set".to_owned(),
-        Reason::Hostname if label => "`kubernetes.io/hostname` cannot be one name for every node".to_owned(),
-        Reason::Hostname => "`kubernetes.io/hostname` names a node that does not exist yet".to_owned(),
-        Reason::NodeClass => {
+        KeyRejectionReason::NodePool => {
+            "every node has `karpenter.sh/nodepool` by itself: it cannot be set".to_owned()
+        }
+        KeyRejectionReason::Hostname if label => {
+            "`kubernetes.io/hostname` cannot be one name for every node".to_owned()
+        }
+        KeyRejectionReason::Hostname => {
+            "`kubernetes.io/hostname` names a node that does not exist yet".to_owned()
+        }
+        KeyRejectionReason::NodeClass => {
             "`karpenter.k8s.aws/ec2nodeclass` passes the API server, but Karpenter refuses it".to_owned()
         }
-        Reason::Since(version) => format!("`{key}` is taken from Karpenter {version} on"),
-        Reason::NotInOverlay => format!("`{key}` cannot be asked for in a NodeOverlay"),
-        Reason::Kubernetes => {
+        KeyRejectionReason::Since(version) => format!("`{key}` is taken from Karpenter {version} on"),
+        KeyRejectionReason::NotInOverlay => format!("`{key}` cannot be asked for in a NodeOverlay"),
+        KeyRejectionReason::Kubernetes => {
             format!("`{key}` lies in a domain that Karpenter reserves before 1.9")
         }
-        Reason::Malformed => format!("`{key}` is no label key"),
+        KeyRejectionReason::Malformed => format!("`{key}` is no label key"),
     }
 }
 
-fn help(key: &str, reason: Reason) -> String {
+fn help(key: &str, reason: KeyRejectionReason) -> String {
     match reason {
-        Reason::Domain(_) => match meant(key) {
+        KeyRejectionReason::Domain(_) => match suggest_key(key) {
             Some(word) => format!("write `{word}`"),
             None => "take a documented key, or a domain of your own for a label of your own".to_owned(),
         },
-        Reason::NodePool => "remove it; to choose this pool, pods select `karpenter.sh/nodepool`".to_owned(),
-        Reason::Hostname => "remove it: Karpenter makes the nodes".to_owned(),
-        Reason::NodeClass => "remove it: `nodeClassRef` says which class the nodes have".to_owned(),
-        Reason::Since(version) => {
+        KeyRejectionReason::NodePool => {
+            "remove it; to choose this pool, pods select `karpenter.sh/nodepool`".to_owned()
+        }
+        KeyRejectionReason::Hostname => "remove it: Karpenter makes the nodes".to_owned(),
+        KeyRejectionReason::NodeClass => {
+            "remove it: `nodeClassRef` says which class the nodes have".to_owned()
+        }
+        KeyRejectionReason::Since(version) => {
             format!("remove it, or set `platform.karpenter` to \"{version}\" once that runs")
         }
-        Reason::NotInOverlay => "choose the types by the `instance-…` labels".to_owned(),
-        Reason::Kubernetes => {
+        KeyRejectionReason::NotInOverlay => "choose the types by the `instance-…` labels".to_owned(),
+        KeyRejectionReason::Kubernetes => {
             "take a domain of your own, or set `platform.karpenter` to what runs".to_owned()
         }
-        Reason::Malformed => {
+        KeyRejectionReason::Malformed => {
             "a key is a name of at most 63 letters, digits, `-`, `_`, `.`, after `domain/` or not".to_owned()
         }
     }
@@ -222,7 +232,7 @@ fn other_prefix(key: &str, provider: Provider) -> Option<String> {
     let (from, to) = match provider {
         Provider::Aws => (AUTO, AWS),
         Provider::AutoMode => (AWS, AUTO),
-        Provider::Foreign => return None,
+        Provider::Other => return None,
     };
     let name = key.strip_prefix(from)?;
     let known = name.starts_with("instance-") && WELL_KNOWN_AWS.contains(&name);
@@ -275,10 +285,10 @@ fn wanted<'a>(term: &Node<'a>) -> Vec<(&'a str, Node<'a>)> {
 fn missing(key: &str, ctx: &Context<'_>) -> Option<(Provider, String)> {
     // Most keys are neither's.
     other_prefix(key, Provider::Aws).or_else(|| other_prefix(key, Provider::AutoMode))?;
-    let provider = match ctx.index().views().classes().only_group()? {
+    let provider = match ctx.index().views().node_classes().unique_group()? {
         "eks.amazonaws.com" => Provider::AutoMode,
         // The pools that Auto Mode brings along stand in no file.
-        "karpenter.k8s.aws" if ctx.index().knows(Kind::NODE_POOL) => Provider::Aws,
+        "karpenter.k8s.aws" if ctx.index().is_complete_for(Kind::NODE_POOL) => Provider::Aws,
         _ => return None,
     };
     other_prefix(key, provider).map(|other| (provider, other))
@@ -289,17 +299,18 @@ fn elsewhere(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) 
     let Some((provider, other)) = missing(key, ctx) else {
         return;
     };
-    let key = shown(key);
+    let key = ellipsize(key);
     let message = match provider {
         Provider::AutoMode => format!("no node has `{key}`: all pools are EKS Auto Mode's"),
         _ => format!("no node has `{key}`: no pool is EKS Auto Mode's"),
     };
-    let severity = if ctx.index().knows(Kind::NODE_POOL) { Severity::Error } else { Severity::Warning };
+    let severity =
+        if ctx.index().is_complete_for(Kind::NODE_POOL) { Severity::Error } else { Severity::Warning };
     let finding = ctx.report(node, message);
     finding
         .severity(severity)
-        .refused_by(None)
-        .awaiting()
+        .rejected_by(None)
+        .may_be_transient()
         .help(format!("the nodes of these pools have `{other}`"));
     if selector {
         finding.at_key();
@@ -314,18 +325,18 @@ fn of_pod(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) {
     if matches!(key, "kubernetes.io/hostname" | "karpenter.sh/provisioner-name") {
         return;
     }
-    let Some(refusal) = refusal(key, Place::Pod, ctx.platform().karpenter, true) else {
+    let Some(refusal) = rejection(key, KeyLocation::Pod, ctx.platform().karpenter, true) else {
         return;
     };
-    let finding = ctx.report(node, format!("Karpenter ignores pods that select `{}`", shown(key)));
-    finding.refused_by(Some(refusal.by));
-    finding.help(match meant(key) {
+    let finding = ctx.report(node, format!("Karpenter ignores pods that select `{}`", ellipsize(key)));
+    finding.rejected_by(Some(refusal.authority));
+    finding.help(match suggest_key(key) {
         Some(word) => format!("select `{word}`"),
         None => "select `karpenter.sh/nodepool`, or a label that the pool gives its nodes".to_owned(),
     });
     if selector {
         finding.at_key();
-    } else if let Some(word) = meant(key) {
+    } else if let Some(word) = suggest_key(key) {
         let title = format!("write `{word}`; check which nodes the pod then gets");
         finding.fix(Fix::new(title, Safety::Unsafe).set(node, json!(word)));
     }

@@ -86,11 +86,11 @@ use crate::catalog;
 use crate::catalog::TypeSet;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{Item, RequirementList};
+use crate::karpenter::requirement_list::{RequirementItem, RequirementList};
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::RequirementSpec;
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -104,7 +104,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("requirement_value_dead.rs")),
     check: Check::Object(check),
@@ -114,8 +114,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
         return;
     };
-    let lists =
-        |item: &Item<'_>| item.operator() == Some(Operator::In) && item.values().items().nth(1).is_some();
+    let lists = |item: &RequirementItem<'_>| {
+        item.operator() == Some(Operator::In) && item.values().items().nth(1).is_some()
+    };
     if !list.items().any(|item| lists(&item)) {
         return;
     }
@@ -128,7 +129,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     for item in list.items().filter(lists) {
         if let Some(key) = item.key() {
-            judge(object, &pool, &types, &item, &list.provider.label(key), ctx);
+            judge(object, &pool, &types, &item, &list.provider.catalogue_key(key), ctx);
         }
     }
 }
@@ -137,7 +138,7 @@ fn judge(
     object: &Object,
     pool: &NodePool<'_>,
     types: &TypeSet,
-    item: &Item<'_>,
+    item: &RequirementItem<'_>,
     key: &str,
     ctx: &mut Context<'_>,
 ) {
@@ -162,7 +163,8 @@ fn judge(
         more => format!(", nor {more} more of the list"),
     };
     let by = excluded_by(pool, key, text);
-    let finding = ctx.report(first, format!("no type of the pool has the {name} `{}`{more}", shown(text)));
+    let finding =
+        ctx.report(first, format!("no type of the pool has the {name} `{}`{more}", ellipsize(text)));
     finding.help(match by.as_deref() {
         Some(by) => format!("the requirement on `{by}` excludes it: take it out, or loosen that"),
         None => "the other requirements exclude it: take it out, or loosen them".to_owned(),
@@ -185,14 +187,14 @@ fn judge(
 
 /// The short name of the one other key whose requirement excludes all types with a value.
 fn excluded_by(pool: &NodePool<'_>, key: &str, value: &str) -> Option<String> {
-    let mut own = pool.catalogue_pool();
+    let mut own = pool.normalized_pool();
     own.requirements.push(RequirementSpec {
         key: key.to_owned(),
         op: Operator::In,
         values: vec![value.to_owned()],
         min_values: None,
     });
-    let keys = scheduling::smallest_conflict(&own, &scheduling::Settings::default());
+    let keys = scheduling::smallest_conflict(&own, &scheduling::SchedulerOptions::default());
     let mut others = keys.iter().filter(|k| *k != key);
     match (others.next(), others.next()) {
         (Some(other), None) => Some(other.rsplit('/').next().unwrap_or(other).to_owned()),

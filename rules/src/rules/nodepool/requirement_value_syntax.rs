@@ -63,10 +63,10 @@
 use serde_json::{Value, json};
 
 use crate::facts::names::is_label_value;
-use crate::karpenter::labels::key::Place;
+use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{Item, KINDS, RequirementList, is_comparison};
-use crate::lint::finding::{Severity, shown};
+use crate::karpenter::requirement_list::{KINDS, RequirementItem, RequirementList, is_comparison};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -80,7 +80,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS,
     reads: &[],
     params: &[],
-    refused_by: &[Authority::Karpenter],
+    rejected_by: &[Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("requirement_value_syntax.rs")),
     check: Check::Object(check),
@@ -93,7 +93,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     for item in list.items() {
         let operator = item.operator();
         // Nobody checks a NodeClaim, and a label that no node can have excludes no node.
-        if list.place == Place::Claim && operator != Some(Operator::In) {
+        if list.location == KeyLocation::Claim && operator != Some(Operator::In) {
             continue;
         }
         for node in item.values().items() {
@@ -104,15 +104,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             if operator.is_some_and(is_comparison) && text.parse::<i64>().map_or(true, |n| n < 0) {
                 continue;
             }
-            report(&item, &node, text, list.place, ctx);
+            report(&item, &node, text, list.location, ctx);
         }
     }
 }
 
-fn report(item: &Item<'_>, node: &Node<'_>, text: &str, place: Place, ctx: &mut Context<'_>) {
-    let finding = ctx.report(node, format!("no label can have the value `{}`", shown(text)));
-    if place == Place::Claim {
-        finding.refused_by(None);
+fn report(
+    item: &RequirementItem<'_>,
+    node: &Node<'_>,
+    text: &str,
+    place: KeyLocation,
+    ctx: &mut Context<'_>,
+) {
+    let finding = ctx.report(node, format!("no label can have the value `{}`", ellipsize(text)));
+    if place == KeyLocation::Claim {
+        finding.rejected_by(None);
     }
     let several = split(text);
     let trimmed = text.trim();

@@ -97,13 +97,13 @@ use serde_json::json;
 use crate::catalog;
 use crate::catalog::TypeSet;
 use crate::facts::names::is_label_value;
-use crate::karpenter::labels::key::Place;
-use crate::karpenter::labels::value::{Meant, TENANCY, has_known_values, is_open, meant};
+use crate::karpenter::labels::key::KeyLocation;
+use crate::karpenter::labels::value::{Suggestion, TENANCY, has_known_values, has_open_values, suggest};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{Item, KINDS_AND_WORKLOADS, Provider, RequirementList};
+use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider, RequirementItem, RequirementList};
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -119,7 +119,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS_AND_WORKLOADS,
     reads: &[],
     params: &[],
-    refused_by: &[Authority::Karpenter],
+    rejected_by: &[Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("requirement_value_unknown.rs")),
     check: Check::Object(check),
@@ -161,17 +161,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 /// The requirements and template labels of what makes nodes.
 fn nodes(object: &Object, list: &RequirementList<'_>, ctx: &mut Context<'_>) {
-    if list.provider == Provider::Foreign {
+    if list.provider == Provider::Other {
         return;
     }
     for item in list.items() {
-        asked(&item, Asker::Nodes, list.provider, list.place, ctx);
+        asked(&item, Asker::Nodes, list.provider, list.location, ctx);
     }
     if let Some(pool) = NodePool::new(object) {
         for (key, value) in pool.labels().entries() {
             let asked = Asked {
                 asker: Asker::Nodes,
-                key: &list.provider.label(key),
+                key: &list.provider.catalogue_key(key),
                 excluded: false,
                 refused: false,
                 values: vec![value],
@@ -184,7 +184,7 @@ fn nodes(object: &Object, list: &RequirementList<'_>, ctx: &mut Context<'_>) {
 /// The node selector and the required terms of a pod. Which provider makes its nodes, its keys say.
 fn pods(template: &Template<'_>, asker: Asker, ctx: &mut Context<'_>) {
     for (key, value) in template.spec.get("nodeSelector").entries() {
-        let key = Provider::AutoMode.label(key);
+        let key = Provider::AutoMode.catalogue_key(key);
         let values = vec![value];
         let refused = is_refused(&key, &values, asker, ctx);
         let asked = Asked { asker, key: &key, excluded: false, refused, values };
@@ -198,22 +198,29 @@ fn pods(template: &Template<'_>, asker: Asker, ctx: &mut Context<'_>) {
     ]);
     for term in terms.items() {
         let expressions = term.get("matchExpressions");
-        for item in expressions.items().filter(Node::is_mapping).map(Item) {
-            asked(&item, asker, Provider::AutoMode, Place::Pod, ctx);
+        for item in expressions.items().filter(Node::is_mapping).map(RequirementItem) {
+            asked(&item, asker, Provider::AutoMode, KeyLocation::Pod, ctx);
         }
     }
 }
 
-fn asked(item: &Item<'_>, asker: Asker, provider: Provider, place: Place, ctx: &mut Context<'_>) {
+fn asked(
+    item: &RequirementItem<'_>,
+    asker: Asker,
+    provider: Provider,
+    place: KeyLocation,
+    ctx: &mut Context<'_>,
+) {
     let (Some(key), Some(operator)) = (item.key(), item.operator()) else {
         return;
     };
     if !matches!(operator, Operator::In | Operator::NotIn) {
         return;
     }
-    let key = provider.label(key);
+    let key = provider.catalogue_key(key);
     let values: Vec<Node<'_>> = item.values().items().collect();
-    let refused = operator == Operator::In && place != Place::Claim && is_refused(&key, &values, asker, ctx);
+    let refused =
+        operator == Operator::In && place != KeyLocation::Claim && is_refused(&key, &values, asker, ctx);
     let asked = Asked { asker, key: &key, excluded: operator == Operator::NotIn, refused, values };
     judge(&asked, ctx);
 }
@@ -256,22 +263,22 @@ fn unknown(
     known: &BTreeSet<&'static str>,
     ctx: &mut Context<'_>,
 ) {
-    let meant = meant(text, asked.key, known);
-    let sure = matches!(meant, Meant::Certainly(_) | Meant::Slip(_));
+    let meant = suggest(text, asked.key, known);
+    let sure = matches!(meant, Suggestion::Certain(_) | Suggestion::Typo(_));
     if !sure && !asked.refused && may_be_elsewhere(asked, known) {
         return;
     }
-    let severity = match (is_open(asked.key), sure) {
+    let severity = match (has_open_values(asked.key), sure) {
         _ if asked.refused => Severity::Error,
         // A family or type may be newer than the catalogue, but it has a name.
         (true, false) if !text.is_empty() => Severity::Info,
         _ => Severity::Warning,
     };
     let finding =
-        ctx.report(node, format!("no instance type has the {} `{}`", short(asked.key), shown(text)));
+        ctx.report(node, format!("no instance type has the {} `{}`", short(asked.key), ellipsize(text)));
     finding.severity(severity);
     if asked.refused {
-        finding.refused_by(Some(Authority::Karpenter));
+        finding.rejected_by(Some(Authority::Karpenter));
     }
     match meant {
         _ if text.is_empty() => {
@@ -281,11 +288,11 @@ fn unknown(
                 finding.fix(Fix::new("take the empty value out", Safety::Safe).remove(node));
             }
         }
-        Meant::Certainly(word) => {
+        Suggestion::Certain(word) => {
             finding.help(format!("write `{word}`"));
             finding.fix(Fix::new(format!("write `{word}`"), Safety::Safe).set(node, json!(word)));
         }
-        Meant::Slip(word) | Meant::Perhaps(word) if severity > Severity::Info => {
+        Suggestion::Typo(word) | Suggestion::Likely(word) if severity > Severity::Info => {
             finding.help(format!("did you mean `{word}`?"));
             let title = format!("write `{word}`; check that it is what was meant");
             finding.fix(Fix::new(title, Safety::Unsafe).set(node, json!(word)));
@@ -310,7 +317,7 @@ fn may_be_elsewhere(asked: &Asked<'_>, known: &BTreeSet<&'static str>) -> bool {
             let known = |v: &Node<'_>| v.text().is_none_or(|t| known.contains(t));
             asked.excluded
                 || !asked.key.starts_with("karpenter.k8s.aws/")
-                || is_open(asked.key) && asked.values.iter().any(known)
+                || has_open_values(asked.key) && asked.values.iter().any(known)
         }
     }
 }
@@ -343,7 +350,7 @@ fn offered(node: &Node<'_>, text: &str, asked: &Asked<'_>, ctx: &mut Context<'_>
     if quiet {
         return;
     }
-    let (name, text) = (short(asked.key), shown(text));
+    let (name, text) = (short(asked.key), ellipsize(text));
     let (message, help) = match region {
         Some(region) if !gone(with) => (
             format!("the {name} `{text}` is not offered in `{region}`"),

@@ -85,7 +85,7 @@
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
 use crate::catalog;
-use crate::catalog::{CAPACITY_TYPE, Index, OS, REGION, TENANCY, TypeSet, ZONE, ZONE_ID};
+use crate::catalog::{CAPACITY_TYPE, LabelValueIndex, OS, REGION, TENANCY, TypeSet, ZONE, ZONE_ID};
 use crate::facts::date::Date;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, Requirement, normalise};
@@ -106,7 +106,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("requirements_match_nothing.rs")),
     check: Check::Object(check),
@@ -116,7 +116,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let Some(pool) = NodePool::new(object) else {
         return;
     };
-    if pool.is_foreign() || object.is_partial() || pool.has_unknown_types() {
+    if pool.is_other_provider() || object.is_partial() || pool.has_unknown_types() {
         return;
     }
     // Whatever the whole admits, a part of it admits as well.
@@ -124,20 +124,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         in_region(object, &pool, &types, ctx);
         return;
     }
-    let mut own = pool.catalogue_pool();
+    let mut own = pool.normalized_pool();
     // What is malformed is refused, and reported as that.
     if !own.requirements.iter().all(well_formed) {
         return;
     }
     own.requirements.retain(|r| counts(&r.key, &r.values));
     own.labels.retain(|(k, v)| counts(k, std::slice::from_ref(v)));
-    let keys = scheduling::smallest_conflict(&own, &scheduling::Settings::default());
+    let keys = scheduling::smallest_conflict(&own, &scheduling::SchedulerOptions::default());
     if keys.is_empty() || keys.iter().any(|k| contradicts_itself(&own, k)) {
         return;
     }
     let unsure = super::names_something_new(&pool, Some(&keys)) || is_old(ctx);
     let names: Vec<String> = keys.iter().map(|k| format!("`{}`", short(k))).collect();
-    let name = object.title();
+    let name = object.display_name();
     let message = match names.as_slice() {
         [one] => format!("no instance type meets the requirement on {one} of pool `{name}`"),
         [first @ .., last] => {
@@ -184,13 +184,13 @@ fn in_region(object: &Object, pool: &NodePool<'_>, types: &TypeSet, ctx: &mut Co
     // What is newer than the catalogue may be offered.
     if types.is_disjoint(offered) && !super::names_something_new(pool, None) {
         // The first requirement that alone leaves nothing there, or all of them.
-        let there = |index: &Index, value: &Node<'_>| {
+        let there = |index: &LabelValueIndex, value: &Node<'_>| {
             let with = value.text().and_then(|text| index.with(text));
             with.is_some_and(|types| !types.is_disjoint(offered))
         };
         let node = RequirementList::of(object).and_then(|list| {
             list.items().filter(|item| item.operator() == Some(Operator::In)).find_map(|item| {
-                let index = catalog::index(&list.provider.label(item.key()?))?;
+                let index = catalog::index(&list.provider.catalogue_key(item.key()?))?;
                 let none = !item.values().items().any(|v| there(index, &v));
                 none.then(|| item.values())
             })
@@ -275,7 +275,7 @@ fn place<'a>(pool: &NodePool<'a>, key: &str) -> Option<Node<'a>> {
     let requirement = pool.requirement(key).or_else(|| pool.requirement(auto.as_deref()?));
     if let Some(requirement) = requirement {
         let values = requirement.get("values");
-        return Some(if values.exists() { values } else { requirement.get("operator") });
+        return Some(if values.is_set() { values } else { requirement.get("operator") });
     }
     pool.labels().entries().into_iter().find(|(k, _)| normalise(k) == key).map(|(_, v)| v)
 }

@@ -103,11 +103,11 @@
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::class::Class;
+use crate::workload::class::WorkloadClass;
 
 pub(crate) static RULE: Rule = Rule {
     id: "reserved-capacity-mismatch",
@@ -117,7 +117,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("reserved_capacity_mismatch.rs")),
     check: Check::Object(check),
@@ -154,7 +154,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let index = ctx.index();
-    let Some(found) = index.only(Kind::EC2_NODE_CLASS, "default", name) else {
+    let Some(found) = index.unique(Kind::EC2_NODE_CLASS, "default", name) else {
         return;
     };
     let Some(class) = Ec2NodeClass::new(found) else {
@@ -162,17 +162,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     let several = index.all(Kind::EC2_NODE_CLASS.group, Kind::EC2_NODE_CLASS.kind, "default", name);
     // A second class of the name, or a patch, may have what this one lacks.
-    if several.len() > 1 || index.views().classes().is_patched(name) {
+    if several.len() > 1 || index.views().node_classes().is_patched(name) {
         return;
     }
     let terms = class.get("capacityReservationSelectorTerms");
-    if terms.exists() && (!terms.is_sequence() || terms.items().next().is_some()) {
+    if terms.is_set() && (!terms.is_sequence() || terms.items().next().is_some()) {
         if only {
             alone(object, &pool, &node, ctx);
         }
         return;
     }
-    let shown = shown(name);
+    let shown = ellipsize(name);
     let finding = if only {
         ctx.report(&node, format!("the pool takes reserved capacity alone, and class `{shown}` selects none"))
     } else {
@@ -195,7 +195,7 @@ fn unused(object: &Object, ctx: &mut Context<'_>) {
     if terms.items().next().is_none() {
         return;
     }
-    let users = ctx.index().views().class_pools().of(object);
+    let users = ctx.index().views().class_pools().pools_of(object);
     // A pool that says nothing of capacity types allows reserved capacity.
     let refuses = |pool: &Object| {
         NodePool::new(pool).is_some_and(|pool| {
@@ -203,7 +203,7 @@ fn unused(object: &Object, ctx: &mut Context<'_>) {
             !pool.has_unknown_types() && types.is_some_and(|types| !types.contains(&RESERVED))
         })
     };
-    if users.more || users.pools.is_empty() || !users.pools.iter().all(refuses) {
+    if users.incomplete || users.pools.is_empty() || !users.pools.iter().all(refuses) {
         return;
     }
     let finding =
@@ -242,8 +242,8 @@ fn alone(object: &Object, pool: &NodePool<'_>, node: &Node<'_>, ctx: &mut Contex
     let purpose = index.views().purpose(pool, object.name());
     if by_reservation
         || pool.is_static()
-        || !index.knows(Kind::NODE_POOL)
-        || purpose.is_some_and(|(class, _)| class == Class::Training)
+        || !index.is_complete_for(Kind::NODE_POOL)
+        || purpose.is_some_and(|(class, _)| class == WorkloadClass::Training)
         || super::fallback(object, pool, index).is_some()
     {
         return;

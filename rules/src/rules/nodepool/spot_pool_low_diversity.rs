@@ -93,7 +93,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[Kind::NODE_POOL],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("spot_pool_low_diversity.rs")),
     check: Check::Object(check),
@@ -123,7 +123,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let usable: Vec<_> = types
         .iter()
-        .filter(|t| !accelerated || crate::cluster::views::fallback::DEVICES.iter().any(|r| t.devices(r) > 0))
+        .filter(|t| {
+            !accelerated
+                || crate::cluster::views::fallback::COUNTED_ACCELERATORS.iter().any(|r| t.devices(r) > 0)
+        })
         .collect();
     let families: BTreeSet<&str> = usable.iter().map(|t| t.family()).collect();
     let few = usable.len() < FEW;
@@ -131,7 +134,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if usable.is_empty() || !(few || families.len() == 1 && !on_demand) {
         return;
     }
-    let name = object.title();
+    let name = object.display_name();
     let count = usable.len();
     let what = match (families.first(), families.len()) {
         (Some(family), 1) => format!("{} of family `{family}`", types_word(count)),

@@ -64,7 +64,7 @@
 
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -78,7 +78,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("static_pool_conflict.rs")),
     check: Check::Object(check),
@@ -89,7 +89,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let weight = object.path(&["spec", "weight"]);
-    if weight.exists() {
+    if weight.is_set() {
         ctx.report(&weight, "a static pool has no `weight`: pods do not choose it")
             .help("remove `weight`")
             .fix(Fix::new("remove `weight`", Safety::Safe).remove(&weight));
@@ -99,7 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         if key == "nodes" || is_placeholder(key) || node.is_null() {
             continue;
         }
-        ctx.report(&node, format!("a static pool takes no limit on `{}`, only on `nodes`", shown(key)))
+        ctx.report(&node, format!("a static pool takes no limit on `{}`, only on `nodes`", ellipsize(key)))
             .help("remove it: the number of nodes is `replicas`")
             .at_key();
     }

@@ -70,7 +70,7 @@
 
 use crate::facts::names::is_qualified_name;
 use crate::kind::Kind;
-use crate::lint::finding::{Severity, shown};
+use crate::lint::finding::{Severity, ellipsize};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -84,7 +84,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
     reads: &[],
     params: &[],
-    refused_by: &[Authority::ApiServer, Authority::Karpenter],
+    rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("taint_invalid.rs")),
     check: Check::Object(check),
@@ -102,8 +102,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         value(taint, pool, ctx);
         let key = taint.get("key");
         if let Some(text) = key.text().filter(|t| pool && is_too_long(t)) {
-            ctx.report(&key, format!("the key `{}` is longer than a label's may be", shown(text)))
-                .refused_by(Some(Authority::Karpenter))
+            ctx.report(&key, format!("the key `{}` is longer than a label's may be", ellipsize(text)))
+                .rejected_by(Some(Authority::Karpenter))
                 .help("a name has at most 63 characters, its domain at most 253");
         }
     }
@@ -119,16 +119,16 @@ fn value(taint: &Node<'_>, pool: bool, ctx: &mut Context<'_>) {
     };
     if text.is_empty() {
         ctx.report(&node, "a taint's value may be left out, but not be empty")
-            .refused_by(Some(Authority::ApiServer))
+            .rejected_by(Some(Authority::ApiServer))
             .help("remove `value`")
-            .fix(Fix::new("remove the empty value", Safety::Safe).remove(&node).drifting());
+            .fix(Fix::new("remove the empty value", Safety::Safe).remove(&node).replaces_nodes());
     } else if pool && is_too_long(text) {
-        ctx.report(&node, format!("the value `{}` is longer than a label's may be", shown(text)))
-            .refused_by(Some(Authority::Karpenter))
+        ctx.report(&node, format!("the value `{}` is longer than a label's may be", ellipsize(text)))
+            .rejected_by(Some(Authority::Karpenter))
             .help("write at most 63 characters");
     } else if text.contains('/') && is_qualified_name(text) {
-        ctx.report(&node, format!("no Node can have the taint value `{}`", shown(text)))
-            .refused_by(None)
+        ctx.report(&node, format!("no Node can have the taint value `{}`", ellipsize(text)))
+            .rejected_by(None)
             .help("the API server refuses such a Node, so it never joins: write it without the `/`");
     } else if matches!(text, "Exists" | "Equal") {
         ctx.report(&node, format!("`{text}` is an operator of tolerations: here it is the taint's value"))
@@ -156,10 +156,13 @@ fn twice(object: &Object, taints: &[Node<'_>], ctx: &mut Context<'_>) {
                 slot.insert(taint);
             }
             std::collections::btree_map::Entry::Occupied(first) => {
-                ctx.report(&taint.get("key"), format!("the taint `{}:{effect}` is there twice", shown(key)))
-                    .refused_by(Some(Authority::Karpenter))
-                    .help("keep one of them: taints and startup taints count together")
-                    .related(object, first.get(), "the first one");
+                ctx.report(
+                    &taint.get("key"),
+                    format!("the taint `{}:{effect}` is there twice", ellipsize(key)),
+                )
+                .rejected_by(Some(Authority::Karpenter))
+                .help("keep one of them: taints and startup taints count together")
+                .related(object, first.get(), "the first one");
             }
         }
     }

@@ -92,7 +92,7 @@ use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::class::Class;
+use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
@@ -103,7 +103,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("training_pool_on_spot.rs")),
     check: Check::Object(check),
@@ -114,7 +114,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let requirements = pool.requirements();
-    if pool.is_foreign() || object.is_partial() || !pool.allows_spot() {
+    if pool.is_other_provider() || object.is_partial() || !pool.allows_spot() {
         return;
     }
     // A placeholder may be, or complete, the requirement on the capacity type.
@@ -130,16 +130,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     {
         return;
     }
-    if pool.hardware() == Hardware::Plain && !pool.has_accelerator_taint() {
+    if pool.hardware() == Hardware::NoAccelerator && !pool.has_accelerator_taint() {
         return;
     }
     let views = ctx.index().views();
-    let name = object.title();
-    let Some((Class::Training, _)) = views.purpose(&pool, object.name()) else {
+    let name = object.display_name();
+    let Some((WorkloadClass::Training, _)) = views.purpose(&pool, object.name()) else {
         return;
     };
     let by_itself = pool.purpose().is_some();
-    let trainer = views.choosing(&pool, object.name()).into_iter().find(|w| w.classified.is(Class::Training));
+    let trainer =
+        views.selecting(&pool, object.name()).into_iter().find(|w| w.classified.is(WorkloadClass::Training));
     let (node, fix) = place(&pool, &requirements, &label);
     let message = if pool.capacity_types().is_some() {
         format!("training pool `{name}` may buy Spot nodes, which go with two minutes' notice")
@@ -163,7 +164,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 
 /// Where Spot is allowed, and how to take it away.
 fn place<'a>(pool: &NodePool<'a>, requirements: &Node<'a>, label: &Node<'a>) -> (Node<'a>, Option<Fix>) {
-    let fix = |title: &str| Fix::new(title, Safety::Unsafe).drifting();
+    let fix = |title: &str| Fix::new(title, Safety::Unsafe).replaces_nodes();
     if let Some(requirement) = pool.requirement(CAPACITY_TYPE) {
         let values = requirement.get("values");
         let is_in = requirement.get("operator").text() == Some("In");
@@ -181,7 +182,7 @@ fn place<'a>(pool: &NodePool<'a>, requirements: &Node<'a>, label: &Node<'a>) -> 
             _ => (requirement.get("operator"), None),
         };
     }
-    if label.exists() {
+    if label.is_set() {
         let fix = fix("buy on-demand nodes").set(label, json!("on-demand"));
         return (label.clone(), Some(fix));
     }

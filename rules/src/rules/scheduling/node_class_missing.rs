@@ -111,7 +111,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("node_class_missing.rs")),
     check: Check::Object(check),
@@ -129,9 +129,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if index.has(kind, "default", class) {
         return;
     }
-    let complete = index.knows(kind);
+    let complete = index.is_complete_for(kind);
     // A class in another namespace is a slip of its own, and a patch or a placeholder may be it.
-    if index.views().classes().may_exist(kind, class) {
+    if index.views().node_classes().may_exist(kind, class) {
         return;
     }
     if !index.has_any(kind) && !complete {
@@ -151,7 +151,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let finding = if complete {
         ctx.report(&node, format!("there is no {kind} `{class}`, so the pool is never Ready"))
             .severity(Severity::Error)
-            .awaiting()
+            .may_be_transient()
     } else {
         ctx.report(
             &node,
@@ -175,20 +175,20 @@ fn reference(object: &Object) -> Option<(Kind, Node<'_>, &str)> {
 fn is_first(object: &Object, index: &Index) -> bool {
     let kinds = [Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS];
     let absent = kinds.into_iter().filter(|kind| !index.has_any(*kind));
-    let classes = index.views().classes();
+    let classes = index.views().node_classes();
     let firsts = absent.filter_map(|kind| classes.first_pool(kind));
-    let first = firsts.min_by(|a, b| a.order().cmp(&b.order()));
-    first.is_some_and(|first| first.same(object))
+    let first = firsts.min_by(|a, b| a.sort_key().cmp(&b.sort_key()));
+    first.is_some_and(|first| first.is_same_resource(object))
 }
 
 /// A class that no pool refers to; said only where every pool is known.
 fn orphan(object: &Object, ctx: &mut Context<'_>) {
     let index = ctx.index();
-    let name = object.title();
+    let name = object.display_name();
     if !index.is_complete() || object.is_partial() || name.is_empty() {
         return;
     }
-    let used = index.views().classes().is_used(object.name());
+    let used = index.views().node_classes().is_used(object.name());
     if !used {
         ctx.report(&object.path(&["metadata", "name"]), format!("no NodePool uses EC2NodeClass `{name}`"))
             .severity(Severity::Info)

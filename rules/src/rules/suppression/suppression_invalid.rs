@@ -47,8 +47,8 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("suppression_invalid.rs")),
-    check: Check::Reader,
+    check: Check::Builtin,
 };

@@ -45,8 +45,8 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[],
     reads: &[],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("suppression_without_reason.rs")),
-    check: Check::Reader,
+    check: Check::Builtin,
 };

@@ -68,18 +68,18 @@
 
 use serde_json::json;
 
-use crate::cluster::placement::{Site, is_made, wanted_capacity};
+use crate::cluster::placement::{CandidatePool, has_controller, requested_capacity_types};
 use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
-use crate::karpenter::pod::pod;
+use crate::karpenter::pod::to_scheduling_pod;
 use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::class::{Class, classify};
-use crate::workload::gpu::asks_for_accelerator;
-use crate::workload::template::{Template, WORKLOAD_KINDS, is_brief, is_short, templates};
+use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::gpu::requests_accelerator;
+use crate::workload::template::{Template, WORKLOAD_KINDS, is_short_deadline, is_short_lived, templates};
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-on-spot",
@@ -89,7 +89,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: WORKLOAD_KINDS,
     reads: &[Kind::NODE_POOL],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("training_on_spot.rs")),
     check: Check::Object(check),
@@ -100,16 +100,17 @@ const RESUMES: [&str; 3] = ["resume", "checkpoint", "ckpt"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     // Pods of a DaemonSet come with every node, those of a controller are its template's.
-    if object.is_partial() || object.is(Kind::DAEMON_SET) || is_made(object) || is_short(object) {
+    if object.is_partial() || object.is(Kind::DAEMON_SET) || has_controller(object) || is_short_lived(object)
+    {
         return;
     }
-    if !classify(object).is(Class::Training) {
+    if !classify(object).is(WorkloadClass::Training) {
         return;
     }
     for template in templates(object) {
-        if asks_for_accelerator(&template)
-            && pod(&template).is_some()
-            && !is_brief(&template.spec.get("activeDeadlineSeconds"))
+        if requests_accelerator(&template)
+            && to_scheduling_pod(&template).is_some()
+            && !is_short_deadline(&template.spec.get("activeDeadlineSeconds"))
         {
             judge(object, &template, ctx);
         }
@@ -117,8 +118,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
-    let name = object.title();
-    let asked = wanted_capacity(template);
+    let name = object.display_name();
+    let asked = requested_capacity_types(template);
     if asked.as_ref().is_some_and(|asked| !asked.contains("spot")) {
         return;
     }
@@ -126,24 +127,24 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     let advice = resumes(template);
     if asked.is_some() {
         let message = format!("training run `{name}` asks for Spot nodes, which go with two minutes' notice");
-        let node = if selector.exists() { selector.clone() } else { template.spec.get("affinity") };
+        let node = if selector.is_set() { selector.clone() } else { template.spec.get("affinity") };
         let finding = ctx.report(&node, message);
         finding.help("ask for `on-demand` or `reserved`, or say in a suppression that the run resumes");
         if advice {
             finding.severity(Severity::Info);
         }
-        if selector.text() == Some("spot") && !template.spec.get("affinity").exists() {
+        if selector.text() == Some("spot") && !template.spec.get("affinity").is_set() {
             finding.fix(on_demand(&selector));
         }
         return;
     }
     let views = ctx.index().views();
-    let places = views.places(ctx.platform());
-    let Some(sites) = places.sites_of(template) else {
+    let places = views.feasibility(ctx.platform());
+    let Some(sites) = places.feasible_pools_of(template) else {
         return;
     };
-    let wanted = wanted_capacity(template);
-    let has = |site: &&Site, capacity: &str| {
+    let wanted = requested_capacity_types(template);
+    let has = |site: &&CandidatePool, capacity: &str| {
         let types = site.capacity_types(wanted.as_ref());
         types.contains(capacity)
     };
@@ -153,16 +154,16 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         found.find(|site| !first || Some(site.weight()) == heaviest)
     };
     let (site, surely) = match (spot(true), spot(false)) {
-        (Some(site), _) => (site, !places.is_blind()),
+        (Some(site), _) => (site, !places.has_unreadable_pools()),
         (None, Some(site)) => (site, false),
         (None, None) => return,
     };
     let pool = site.object();
     let says_so = NodePool::new(pool)
         .and_then(|spec| views.purpose(&spec, pool.name()))
-        .is_some_and(|(class, _)| class == Class::Training);
+        .is_some_and(|(class, _)| class == WorkloadClass::Training);
     let elsewhere = sites.iter().any(|site| has(site, "on-demand"));
-    let host = pool.title();
+    let host = pool.display_name();
     let message = format!(
         "training run `{name}` may land on Spot nodes of `{host}`, which go with two minutes' notice"
     );
@@ -194,6 +195,6 @@ fn resumes(template: &Template<'_>) -> bool {
         let words = ["command", "args"].map(|list| container.get(list));
         let mut words = words.iter().flat_map(Node::items);
         let mut names = container.get("env").items().map(|e| e.get("name"));
-        words.any(|w| w.written().is_some_and(says)) || names.any(|n| n.written().is_some_and(says))
+        words.any(|w| w.raw_text().is_some_and(says)) || names.any(|n| n.raw_text().is_some_and(says))
     })
 }

@@ -80,7 +80,7 @@ use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
 use crate::object::Object;
-use crate::workload::admission_webhook::{KINDS, OF_NODES, PODS, Webhook};
+use crate::workload::admission_webhook::{KINDS, NODE_RESOURCES, PODS, Webhook};
 
 pub(crate) static RULE: Rule = Rule {
     id: "webhook-blocks-nodes",
@@ -91,10 +91,10 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[],
     params: &[Param {
         name: "namespaces",
-        about: "namespaces beside kube-system whose pods must start while a webhook is down",
+        description: "namespaces beside kube-system whose pods must start while a webhook is down",
         default: ParamDefault::Strings(&["karpenter"]),
     }],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("webhook_blocks_nodes.rs")),
     check: Check::Object(check),
@@ -102,7 +102,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     // A patch may add the selector.
-    if object.awaits_patch() {
+    if object.is_patched_by_kustomize() {
         return;
     }
     let namespaces = ctx.strings("namespaces");
@@ -110,7 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         if !webhook.fails_closed(object.is_partial()) || is_karpenters(&webhook) {
             continue;
         }
-        let mut blocked: Vec<&str> = OF_NODES
+        let mut blocked: Vec<&str> = NODE_RESOURCES
             .iter()
             .filter(|resource| webhook.blocks(**resource, &[]))
             .map(|resource| resource.name)

@@ -116,8 +116,8 @@ use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::workload::admission_webhook::{KINDS, OF_NODES, PODS, Resource, Webhook};
-use crate::workload::node_labels::{Use, mentions};
+use crate::workload::admission_webhook::{KINDS, NODE_RESOURCES, PODS, Resource, Webhook};
+use crate::workload::node_labels::{LabelUse, referenced_labels};
 use crate::workload::template::{Template, templates};
 
 pub(crate) static RULE: Rule = Rule {
@@ -128,7 +128,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS,
     reads: &[Kind::SERVICE, Kind::DEPLOYMENT, Kind::HPA, Kind::SCALED_OBJECT, Kind::PDB],
     params: &[],
-    refused_by: &[],
+    rejected_by: &[],
     fix: None,
     docs: docs(include_str!("webhook_self_dependency.rs")),
     check: Check::Object(check),
@@ -136,12 +136,12 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) {
     // A patch may add the selector.
-    if object.awaits_patch() {
+    if object.is_patched_by_kustomize() {
         return;
     }
     let index = ctx.index();
     for webhook in Webhook::of(object) {
-        if !webhook.fails_closed(object.is_partial()) || webhook.is_narrowed() {
+        if !webhook.fails_closed(object.is_partial()) || webhook.has_unevaluated_conditions() {
             continue;
         }
         let service = webhook.get("clientConfig").get("service");
@@ -149,17 +149,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         else {
             continue;
         };
-        let pods = webhook.is_asked_about(PODS) && webhook.covers_namespace(namespace) == Some(true);
-        let nodes = OF_NODES.iter().any(|r: &Resource| webhook.blocks(*r, &[]));
+        let pods = webhook.intercepts(PODS) && webhook.covers_namespace(namespace) == Some(true);
+        let nodes = NODE_RESOURCES.iter().any(|r: &Resource| webhook.blocks(*r, &[]));
         if !pods && !nodes {
             continue;
         }
-        let Some(found) = index.only(Kind::SERVICE, namespace, name) else {
+        let Some(found) = index.unique(Kind::SERVICE, namespace, name) else {
             continue;
         };
         for backend in backends(found, namespace, index) {
             if let Some(weakness) = weakness(backend, index) {
-                let whose = backend.title();
+                let whose = backend.display_name();
                 let message = format!("the webhook needs Deployment `{whose}`, {weakness}");
                 ctx.report(&service, message)
                     .at_key()
@@ -201,17 +201,18 @@ fn weakness(deployment: &Object, index: &Index) -> Option<&'static str> {
     let views = index.views();
     let all = templates(deployment);
     let on_karpenter = all.iter().any(|template| {
-        mentions(template).iter().any(|m| {
-            m.usage == Use::Wanted && matches!(m.key, "karpenter.sh/nodepool" | "karpenter.sh/capacity-type")
+        referenced_labels(template).iter().any(|m| {
+            m.usage == LabelUse::Required
+                && matches!(m.key, "karpenter.sh/nodepool" | "karpenter.sh/capacity-type")
         })
     });
     if on_karpenter {
         return Some("which runs on Karpenter's nodes alone");
     }
-    let floor = views.replicas(deployment)?.floor;
+    let floor = views.replicas(deployment)?.min;
     if floor <= 1 {
         // Without a number in the file, an autoscaler that is not here may keep more.
-        let said = deployment.path(&["spec", "replicas"]).exists();
+        let said = deployment.path(&["spec", "replicas"]).is_set();
         return (said || index.is_complete()).then_some("which has one replica");
     }
     let namespace = deployment.id().namespace_or_default();

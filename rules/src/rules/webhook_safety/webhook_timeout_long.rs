@@ -83,16 +83,16 @@ pub(crate) static RULE: Rule = Rule {
     params: &[
         Param {
             name: "seconds",
-            about: "the longest timeout of any webhook with failurePolicy Fail, in seconds",
+            description: "the longest timeout of any webhook with failurePolicy Fail, in seconds",
             default: ParamDefault::Int { default: 10, min: 1, max: 30 },
         },
         Param {
             name: "pod-seconds",
-            about: "the longest timeout of one that is asked about pods, in seconds",
+            description: "the longest timeout of one that is asked about pods, in seconds",
             default: ParamDefault::Int { default: 5, min: 1, max: 30 },
         },
     ],
-    refused_by: &[],
+    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("webhook_timeout_long.rs")),
     check: Check::Object(check),
@@ -107,10 +107,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             continue;
         }
         let timeout = webhook.get("timeoutSeconds");
-        let seconds = if timeout.exists() { timeout.int() } else { Some(DEFAULT) };
+        let seconds = if timeout.is_set() { timeout.int() } else { Some(DEFAULT) };
         // With conditions, or labels that a pod must have, few pods wait; a patch may add them.
-        let narrowed = webhook.is_narrowed() || object.awaits_patch();
-        let pods = webhook.is_asked_about(PODS) && !narrowed;
+        let narrowed = webhook.has_unevaluated_conditions() || object.is_patched_by_kustomize();
+        let pods = webhook.intercepts(PODS) && !narrowed;
         let most = ctx.int("seconds");
         let most = if pods { most.min(ctx.int("pod-seconds")) } else { most };
         // More than thirty the API server refuses; that has its own finding.
@@ -118,7 +118,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             continue;
         };
         let what = if pods { "each pod" } else { "each request" };
-        let message = if timeout.exists() {
+        let message = if timeout.is_set() {
             format!("{what} waits up to {seconds} seconds for this webhook, and then fails")
         } else {
             format!("{what} waits up to {seconds} seconds, the default, for this webhook, and then fails")

@@ -6,15 +6,15 @@ use crate::object::Object;
 use crate::tree::node::Node;
 
 use super::syntax::{DNS_1035_LABEL, QUALIFIED_NAME, WEBHOOK_NAME};
-use super::{Report, is_open, maps, selector, shown};
+use super::{Checker, mapping_items, may_hold_more_fields, quote, selector};
 
-pub(super) fn configuration<'a>(object: &'a Object, report: &mut Report<'a>) {
+pub(super) fn configuration<'a>(object: &'a Object, report: &mut Checker<'a>) {
     let mut named = Vec::new();
-    for hook in maps(&object.get("webhooks")) {
-        if let Some(name) = report.name(&hook, "name", &WEBHOOK_NAME) {
+    for hook in mapping_items(&object.get("webhooks")) {
+        if let Some(name) = report.required_name(&hook, "name", &WEBHOOK_NAME) {
             named.push((hook.get("name"), name.to_owned()));
         }
-        for rule in maps(&hook.get("rules")) {
+        for rule in mapping_items(&hook.get("rules")) {
             matching(&rule, report);
         }
         selector::selector(&hook.get("namespaceSelector"), report);
@@ -27,7 +27,7 @@ pub(super) fn configuration<'a>(object: &'a Object, report: &mut Report<'a>) {
 }
 
 /// Which requests a webhook is asked about.
-fn matching<'a>(rule: &Node<'a>, report: &mut Report<'a>) {
+fn matching<'a>(rule: &Node<'a>, report: &mut Checker<'a>) {
     for field in ["operations", "apiGroups", "apiVersions", "resources"] {
         let list = rule.get(field);
         if list.is_unknown() {
@@ -36,20 +36,20 @@ fn matching<'a>(rule: &Node<'a>, report: &mut Report<'a>) {
         let count = list.items().count();
         if count == 0 {
             let message = format!("`{field}` needs an item");
-            if !list.exists() { report.missing(rule, field, message) } else { report.at(&list, message) }
+            if !list.is_set() { report.missing(rule, field, message) } else { report.error(&list, message) }
                 .help("write `\"*\"` for all of them");
             continue;
         }
         if field != "resources" && count > 1 && list.items().any(|i| i.text() == Some("*")) {
             report
-                .at(&list, format!("`*` in `{field}` allows nothing beside it"))
+                .error(&list, format!("`*` in `{field}` allows nothing beside it"))
                 .help("write `\"*\"` alone, or leave it out");
         }
         // The core group is the empty text.
         if field != "apiGroups" {
             for item in list.items() {
                 if item.text() == Some("") || item.is_null() {
-                    report.at(&item, format!("an item of `{field}` may not be empty"));
+                    report.error(&item, format!("an item of `{field}` may not be empty"));
                 }
             }
         }
@@ -57,7 +57,7 @@ fn matching<'a>(rule: &Node<'a>, report: &mut Report<'a>) {
     resources(&rule.get("resources"), report);
 }
 
-fn resources<'a>(list: &Node<'a>, report: &mut Report<'a>) {
+fn resources<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
     let (mut whole, mut parts) = (BTreeSet::new(), BTreeSet::new());
     let (mut all, mut star, mut plain) = (false, false, false);
     for item in list.items() {
@@ -71,7 +71,9 @@ fn resources<'a>(list: &Node<'a>, report: &mut Report<'a>) {
             continue;
         };
         if whole.contains(resource) || parts.contains(part) {
-            report.at(&item, format!("{} is covered by an item before it", shown(text))).help("leave it out");
+            report
+                .error(&item, format!("{} is covered by an item before it", quote(text)))
+                .help("leave it out");
         }
         if part == "*" {
             whole.insert(resource);
@@ -81,23 +83,23 @@ fn resources<'a>(list: &Node<'a>, report: &mut Report<'a>) {
         }
     }
     if all && list.items().count() > 1 {
-        report.at(list, "`*/*` allows nothing beside it").help("write `\"*/*\"` alone");
+        report.error(list, "`*/*` allows nothing beside it").help("write `\"*/*\"` alone");
     }
     if star && plain {
-        report.at(list, "`*` allows no other resource beside it").help("leave the others out, or `*`");
+        report.error(list, "`*` allows no other resource beside it").help("leave the others out, or `*`");
     }
 }
 
 /// Where the webhook is.
-fn client<'a>(config: &Node<'a>, report: &mut Report<'a>) {
+fn client<'a>(config: &Node<'a>, report: &mut Checker<'a>) {
     if !config.is_mapping() {
         return;
     }
     let (url, service) = (config.get("url"), config.get("service"));
-    if url.exists() == service.exists() {
-        if !report.partial && !is_open(config) {
+    if url.is_set() == service.is_set() {
+        if !report.partial && !may_hold_more_fields(config) {
             report
-                .at(config, "exactly one of `url` and `service` is required")
+                .error(config, "exactly one of `url` and `service` is required")
                 .help("write `service` for a webhook in the cluster");
         }
         return;
@@ -105,7 +107,7 @@ fn client<'a>(config: &Node<'a>, report: &mut Report<'a>) {
     if let Some(text) = url.text() {
         if let Err(problem) = check_url(text) {
             report
-                .at(&url, problem)
+                .error(&url, problem)
                 .help("write `https://`, a host and a path, without user, query and fragment");
         }
         return;
@@ -113,8 +115,8 @@ fn client<'a>(config: &Node<'a>, report: &mut Report<'a>) {
     if !service.is_mapping() {
         return;
     }
-    report.text(&service, "name");
-    report.text(&service, "namespace");
+    report.required_text(&service, "name");
+    report.required_text(&service, "namespace");
     report.between(&service.get("port"), 1, 65535);
     let path = service.get("path");
     let Some(text) = path.text().filter(|t| !t.is_empty() && *t != "/") else {
@@ -125,11 +127,11 @@ fn client<'a>(config: &Node<'a>, report: &mut Report<'a>) {
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     if !text.starts_with('/') {
         report
-            .at(&path, format!("the path {} does not begin with `/`", shown(text)))
+            .error(&path, format!("the path {} does not begin with `/`", quote(text)))
             .help("write it from the root");
     } else if !inner.split('/').all(segment) {
         report
-            .at(&path, format!("{} is no path of DNS names", shown(text)))
+            .error(&path, format!("{} is no path of DNS names", quote(text)))
             .help("write lower-case letters, digits, `-` and `.` between the slashes");
     }
 }
@@ -156,41 +158,41 @@ fn check_url(text: &str) -> Result<(), String> {
 }
 
 /// The versions of AdmissionReview that the webhook understands.
-fn versions<'a>(list: &Node<'a>, report: &mut Report<'a>) {
-    if list.is_unknown() || !list.exists() {
+fn versions<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
+    if list.is_unknown() || !list.is_set() {
         return;
     }
     let help = "write `[v1]`";
     if list.items().next().is_none() {
-        report.at(list, "a version is required").help(help);
+        report.error(list, "a version is required").help(help);
         return;
     }
     let mut seen = Vec::new();
     for item in list.items() {
-        report.spelled(&item, &DNS_1035_LABEL);
+        report.check_syntax(&item, &DNS_1035_LABEL);
         if item.is_null() {
-            report.at(&item, "a version may not be empty").help(help);
+            report.error(&item, "a version may not be empty").help(help);
         }
         seen.extend(item.text().map(|t| (item.clone(), t.to_owned())));
     }
     report.unique(seen.into_iter(), "the version");
     if !list.items().any(|i| i.is_unknown() || matches!(i.text(), Some("v1" | "v1beta1"))) {
-        report.at(list, "neither `v1` nor `v1beta1` is among the versions").help(help);
+        report.error(list, "neither `v1` nor `v1beta1` is among the versions").help(help);
     }
 }
 
-fn conditions<'a>(list: &Node<'a>, report: &mut Report<'a>) {
+fn conditions<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
     report.at_most(list, 64);
     let mut named = Vec::new();
-    for condition in maps(list) {
-        if let Some(name) = report.name(&condition, "name", &QUALIFIED_NAME) {
+    for condition in mapping_items(list) {
+        if let Some(name) = report.required_name(&condition, "name", &QUALIFIED_NAME) {
             named.push((condition.get("name"), name.to_owned()));
         }
         let expression = condition.get("expression");
-        if let Some(text) = report.text(&condition, "expression")
+        if let Some(text) = report.required_text(&condition, "expression")
             && text.trim().is_empty()
         {
-            report.at(&expression, "`expression` is required and may not be empty");
+            report.error(&expression, "`expression` is required and may not be empty");
         }
     }
     report.unique(named.into_iter(), "the name");

@@ -7,7 +7,7 @@ use crate::tree::node::Node;
 
 use super::syntax::{DNS_LABEL, PATH_SEGMENT};
 use super::volume::quantity;
-use super::{Report, is_open, maps, resources, shown};
+use super::{Checker, mapping_items, may_hold_more_fields, quote, resources};
 
 /// The types of metrics and the blocks that describe them, in the order in which the server looks.
 const SOURCES: &[(&str, &str)] = &[
@@ -18,21 +18,21 @@ const SOURCES: &[(&str, &str)] = &[
     ("ContainerResource", "containerResource"),
 ];
 
-pub(super) fn autoscaler<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn autoscaler<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let target = spec.get("scaleTargetRef");
     reference(&target, false, report);
-    for metric in maps(&spec.get("metrics")) {
+    for metric in mapping_items(&spec.get("metrics")) {
         one(&metric, report);
     }
 }
 
 /// A reference to an object; what is scaled needs a version with a group.
-fn reference<'a>(target: &Node<'a>, any_group: bool, report: &mut Report<'a>) {
+fn reference<'a>(target: &Node<'a>, any_group: bool, report: &mut Checker<'a>) {
     if !target.is_mapping() {
         return;
     }
     for field in ["kind", "name"] {
-        report.name(target, field, &PATH_SEGMENT);
+        report.required_name(target, field, &PATH_SEGMENT);
     }
     let version = target.get("apiVersion");
     let controller = target.get("kind").text() == Some("ReplicationController");
@@ -41,11 +41,11 @@ fn reference<'a>(target: &Node<'a>, any_group: bool, report: &mut Report<'a>) {
     }
     let text = version.text().unwrap_or_default();
     if text.split('/').count() > 2 {
-        report.at(&version, format!("{} is no version", shown(text)));
+        report.error(&version, format!("{} is no version", quote(text)));
     } else if !version.is_unknown() && !text.contains('/') && !any_group && !controller {
         let message = "`apiVersion` must name a group";
-        let refusal = if version.exists() {
-            report.at(&version, message)
+        let refusal = if version.is_set() {
+            report.error(&version, message)
         } else {
             report.missing(target, "apiVersion", message)
         };
@@ -58,27 +58,27 @@ fn reference<'a>(target: &Node<'a>, any_group: bool, report: &mut Report<'a>) {
     }
 }
 
-fn one<'a>(metric: &Node<'a>, report: &mut Report<'a>) {
+fn one<'a>(metric: &Node<'a>, report: &mut Checker<'a>) {
     let kind = metric.get("type");
     let wanted = SOURCES.iter().find(|(k, _)| kind.text() == Some(*k));
     if let Some((name, field)) = wanted {
         let block = metric.get(field);
-        if !block.exists() {
+        if !block.is_set() {
             report
                 .missing(metric, field, format!("`type: {name}` needs `{field}`"))
                 .help(format!("write the metric under `{field}`"));
         }
         for (_, other) in SOURCES {
             let node = metric.get(other);
-            if other != field && node.exists() {
+            if other != field && node.is_set() {
                 report
-                    .at(&node, format!("`type: {name}` takes no `{other}`"))
+                    .error(&node, format!("`type: {name}` takes no `{other}`"))
                     .help("write one metric an item");
             }
         }
     }
     // Only the block that the server meets first is looked into.
-    let Some((name, field)) = SOURCES.iter().find(|(_, f)| metric.get(f).exists()) else {
+    let Some((name, field)) = SOURCES.iter().find(|(_, f)| metric.get(f).is_set()) else {
         return;
     };
     let block = metric.get(field);
@@ -87,28 +87,28 @@ fn one<'a>(metric: &Node<'a>, report: &mut Report<'a>) {
     }
 }
 
-fn source<'a>(kind: &str, block: &Node<'a>, report: &mut Report<'a>) {
+fn source<'a>(kind: &str, block: &Node<'a>, report: &mut Checker<'a>) {
     let target = block.get("target");
     match kind {
         "Resource" | "ContainerResource" => {
-            report.text(block, "name");
+            report.required_text(block, "name");
             if kind == "ContainerResource" {
                 let name = block.get("name");
                 if let Some(text) = name.text().filter(|t| !t.is_empty()) {
                     resources::resource_name(text, &name, report);
                 }
-                report.name(block, "container", &DNS_LABEL);
+                report.required_name(block, "container", &DNS_LABEL);
             }
             either(&target, ("averageUtilization", "averageValue"), true, report);
         }
         _ => {
             let metric = block.get("metric");
             if metric.is_mapping() {
-                report.name(&metric, "name", &PATH_SEGMENT);
+                report.required_name(&metric, "name", &PATH_SEGMENT);
             }
             match kind {
                 "Pods" => {
-                    if target.is_mapping() && !target.get("averageValue").exists() {
+                    if target.is_mapping() && !target.get("averageValue").is_set() {
                         report
                             .missing(&target, "averageValue", "a metric of pods needs `averageValue`")
                             .help("write the value that one pod should have");
@@ -124,23 +124,23 @@ fn source<'a>(kind: &str, block: &Node<'a>, report: &mut Report<'a>) {
     }
     for field in ["value", "averageValue"] {
         let node = target.get(field);
-        if node.exists() && quantity(&node).is_some_and(|q| q <= Quantity::ZERO) {
-            report.at(&node, format!("`{field}` is not above 0")).help("write a target above 0");
+        if node.is_set() && quantity(&node).is_some_and(|q| q <= Quantity::ZERO) {
+            report.error(&node, format!("`{field}` is not above 0")).help("write a target above 0");
         }
     }
 }
 
 /// One of two targets; the first is where the server reports that none is there.
-fn either<'a>(target: &Node<'a>, (first, second): (&str, &str), exclusive: bool, report: &mut Report<'a>) {
-    if !target.is_mapping() || is_open(target) {
+fn either<'a>(target: &Node<'a>, (first, second): (&str, &str), exclusive: bool, report: &mut Checker<'a>) {
+    if !target.is_mapping() || may_hold_more_fields(target) {
         return;
     }
     let (a, b) = (target.get(first), target.get(second));
-    if !a.exists() && !b.exists() {
+    if !a.is_set() && !b.is_set() {
         report
             .missing(target, first, format!("one of `{first}` and `{second}` is required"))
             .help(format!("write `{first}` or `{second}`"));
-    } else if exclusive && a.exists() && b.exists() {
-        report.at(&b, format!("`{first}` and `{second}` exclude each other")).help("keep one of them");
+    } else if exclusive && a.is_set() && b.is_set() {
+        report.error(&b, format!("`{first}` and `{second}` exclude each other")).help("keep one of them");
     }
 }

@@ -9,26 +9,26 @@ use crate::facts::quantity::Quantity;
 use crate::lint::fix::{Fix, Safety};
 use crate::tree::node::Node;
 
-use super::pod::{Of, Pod};
+use super::pod::{PodContext, PodSpecOwner};
 use super::syntax::{CONFIG_KEY, DNS_LABEL, DNS_SUBDOMAIN, ENV_NAME, PORT_NAME, is_config_key, is_port_name};
-use super::volume::{is_subscript, no_steps_up, quantity, relative};
-use super::{Report, is_open, maps, probe, resources, security, shown};
+use super::volume::{is_subscript, no_backsteps, quantity, relative};
+use super::{Checker, mapping_items, may_hold_more_fields, probe, quote, resources, security};
 
 /// Every container of a pod.
-pub(super) fn containers<'a>(pod: &Pod<'a>, report: &mut Report<'a>) {
+pub(super) fn containers<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
     let spec = &pod.spec;
     let list = spec.get("containers");
     if list.is_sequence() && list.items().next().is_none() && !report.partial {
-        report.at(&list, "a pod needs a container").help("write at least one under `containers`");
+        report.error(&list, "a pod needs a container").help("write at least one under `containers`");
     }
     let mut named = Vec::new();
-    for container in maps(&list) {
+    for container in mapping_items(&list) {
         common(pod, &container, report);
-        probe::lifecycle(&container, pod.grace, report);
+        probe::lifecycle(&container, pod.grace_period, report);
         probe::probes(&container, report);
         named.extend(name_of(&container));
     }
-    for container in maps(&spec.get("initContainers")) {
+    for container in mapping_items(&spec.get("initContainers")) {
         common(pod, &container, report);
         init(pod, &container, report);
         named.extend(name_of(&container));
@@ -45,38 +45,38 @@ fn name_of<'a>(container: &Node<'a>) -> Option<(Node<'a>, String)> {
 }
 
 /// What runs before the containers; with `restartPolicy: Always` it runs beside them.
-fn init<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
+fn init<'a>(pod: &PodContext<'a>, container: &Node<'a>, report: &mut Checker<'a>) {
     let policy = container.get("restartPolicy");
     if policy.is_unknown() {
         return;
     }
     if policy.text() == Some("Always") {
-        probe::lifecycle(container, pod.grace, report);
+        probe::lifecycle(container, pod.grace_period, report);
         probe::probes(container, report);
         return;
     }
-    if report.partial || is_open(container) {
+    if report.partial || may_hold_more_fields(container) {
         return;
     }
     for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
         let node = container.get(field);
-        if node.exists() {
+        if node.is_set() {
             report
-                .at(&node, format!("an init container that ends has no `{field}`"))
+                .error(&node, format!("an init container that ends has no `{field}`"))
                 .help("write `restartPolicy: Always` for a sidecar, or leave it out");
         }
     }
 }
 
-fn common<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
-    report.name(container, "name", &DNS_LABEL);
+fn common<'a>(pod: &PodContext<'a>, container: &Node<'a>, report: &mut Checker<'a>) {
+    report.required_name(container, "name", &DNS_LABEL);
     let image = container.get("image");
-    if let Some(text) = report.text(container, "image")
-        && pod.of == Of::Pod
+    if let Some(text) = report.required_text(container, "image")
+        && pod.owner == PodSpecOwner::Pod
         && text.trim() != text
     {
         report
-            .at(&image, "`image` has blanks at an end")
+            .error(&image, "`image` has blanks at an end")
             .fix(Fix::new("remove the blanks", Safety::Safe).set(&image, json!(text.trim())));
     }
     ports(container, report);
@@ -93,12 +93,15 @@ fn common<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
         report,
     );
     let mut resized = Vec::new();
-    for policy in maps(&container.get("resizePolicy")) {
+    for policy in mapping_items(&container.get("resizePolicy")) {
         let restart = policy.get("restartPolicy");
         if restart.text() == Some("RestartContainer") && pod.spec.get("restartPolicy").text() == Some("Never")
         {
             report
-                .at(&restart, "`RestartContainer` is not allowed where the pod's `restartPolicy` is `Never`")
+                .error(
+                    &restart,
+                    "`RestartContainer` is not allowed where the pod's `restartPolicy` is `Never`",
+                )
                 .help("write `NotRequired`");
         }
         let resource = policy.get("resourceName");
@@ -107,11 +110,11 @@ fn common<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
     report.unique(resized.into_iter(), "the resource");
 }
 
-fn ports<'a>(container: &Node<'a>, report: &mut Report<'a>) {
+fn ports<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
     let mut named = Vec::new();
-    for port in maps(&container.get("ports")) {
+    for port in mapping_items(&container.get("ports")) {
         let name = port.get("name");
-        report.spelled_unless_empty(&name, &PORT_NAME);
+        report.check_syntax_unless_empty(&name, &PORT_NAME);
         if let Some(text) = name.text()
             && is_port_name(text)
         {
@@ -122,12 +125,12 @@ fn ports<'a>(container: &Node<'a>, report: &mut Report<'a>) {
 }
 
 /// Ports of the node: each once, and the container's own where the pod shares its network.
-fn host_ports<'a>(pod: &Pod<'a>, report: &mut Report<'a>) {
+fn host_ports<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
     let network = pod.spec.get("hostNetwork");
     let shared = network.bool() == Some(true);
     let mut seen = BTreeSet::new();
-    for container in maps(&pod.spec.get("containers")) {
-        for port in maps(&container.get("ports")) {
+    for container in mapping_items(&pod.spec.get("containers")) {
+        for port in mapping_items(&container.get("ports")) {
             let (host, inner) = (port.get("hostPort"), port.get("containerPort"));
             if let (Some(h), Some(c)) = (host.int(), inner.int())
                 && shared
@@ -135,12 +138,14 @@ fn host_ports<'a>(pod: &Pod<'a>, report: &mut Report<'a>) {
                 && h != c
             {
                 report
-                    .at(&host, "with `hostNetwork` it must equal `containerPort`")
+                    .error(&host, "with `hostNetwork` it must equal `containerPort`")
                     .help(format!("write {c}, or leave `hostPort` out"));
             }
             // In a Pod, not in a template, the server writes the container's port here.
             let number = match host.int() {
-                Some(0) | None if shared && pod.of == Of::Pod && !host.is_unknown() => inner.int(),
+                Some(0) | None if shared && pod.owner == PodSpecOwner::Pod && !host.is_unknown() => {
+                    inner.int()
+                }
                 other => other,
             };
             let Some(number) = number.filter(|n| *n != 0) else {
@@ -155,46 +160,46 @@ fn host_ports<'a>(pod: &Pod<'a>, report: &mut Report<'a>) {
             let address = address.text().unwrap_or_default();
             if !seen.insert((protocol, address, number)) {
                 report
-                    .at(&host, format!("port {number} of the node is taken twice"))
+                    .error(&host, format!("port {number} of the node is taken twice"))
                     .help("give each container its own port");
             }
         }
     }
 }
 
-fn env<'a>(container: &Node<'a>, report: &mut Report<'a>) {
-    for variable in maps(&container.get("env")) {
-        report.name(&variable, "name", &ENV_NAME);
+fn env<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
+    for variable in mapping_items(&container.get("env")) {
+        report.required_name(&variable, "name", &ENV_NAME);
         let from = variable.get("valueFrom");
         if !from.is_mapping() {
             continue;
         }
         let value = variable.get("value");
         if value.text().is_some_and(|v| !v.is_empty()) {
-            report.at(&from, "`value` and `valueFrom` exclude each other").help("leave one of them out");
+            report.error(&from, "`value` and `valueFrom` exclude each other").help("leave one of them out");
         }
         const SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"];
-        let written = SOURCES.iter().filter(|s| from.get(s).exists()).count();
-        if written > 1 || (written == 0 && !report.partial && !is_open(&from)) {
+        let written = SOURCES.iter().filter(|s| from.get(s).is_set()).count();
+        if written > 1 || (written == 0 && !report.partial && !may_hold_more_fields(&from)) {
             report
-                .at(&from, format!("`valueFrom` wants one source and has {written}"))
-                .help(format!("write one of {}", super::either(SOURCES)));
+                .error(&from, format!("`valueFrom` wants one source and has {written}"))
+                .help(format!("write one of {}", super::join_or(SOURCES)));
         }
         field_ref(&from.get("fieldRef"), report);
         resource_ref(&from.get("resourceFieldRef"), report);
         for field in ["configMapKeyRef", "secretKeyRef"] {
             let reference = from.get(field);
             if reference.is_mapping() {
-                report.name(&reference, "name", &DNS_SUBDOMAIN);
-                if report.text(&reference, "key").is_some_and(|k| !is_config_key(k)) {
-                    report.spelled(&reference.get("key"), &CONFIG_KEY);
+                report.required_name(&reference, "name", &DNS_SUBDOMAIN);
+                if report.required_text(&reference, "key").is_some_and(|k| !is_config_key(k)) {
+                    report.check_syntax(&reference.get("key"), &CONFIG_KEY);
                 }
             }
         }
     }
 }
 
-fn field_ref<'a>(reference: &Node<'a>, report: &mut Report<'a>) {
+fn field_ref<'a>(reference: &Node<'a>, report: &mut Checker<'a>) {
     const PATHS: &[&str] = &[
         "metadata.name",
         "metadata.namespace",
@@ -209,14 +214,14 @@ fn field_ref<'a>(reference: &Node<'a>, report: &mut Report<'a>) {
     if !reference.is_mapping() {
         return;
     }
-    let Some(path) = report.text(reference, "fieldPath") else {
+    let Some(path) = report.required_text(reference, "fieldPath") else {
         return;
     };
     if PATHS.contains(&path) || is_subscript(path) {
         return;
     }
     let node = reference.get("fieldPath");
-    let refusal = report.at(&node, format!("no variable can hold {}", shown(path)));
+    let refusal = report.error(&node, format!("no variable can hold {}", quote(path)));
     if matches!(path, "metadata.labels" | "metadata.annotations") {
         refusal.help(format!("name one: `{path}['key']`"));
     } else if let Some(near) = crate::facts::suggest::nearest(path, PATHS.iter().copied()) {
@@ -224,11 +229,11 @@ fn field_ref<'a>(reference: &Node<'a>, report: &mut Report<'a>) {
     }
 }
 
-fn resource_ref<'a>(reference: &Node<'a>, report: &mut Report<'a>) {
+fn resource_ref<'a>(reference: &Node<'a>, report: &mut Checker<'a>) {
     if !reference.is_mapping() {
         return;
     }
-    let Some(resource) = report.text(reference, "resource") else {
+    let Some(resource) = report.required_text(reference, "resource") else {
         return;
     };
     let node = reference.get("resource");
@@ -238,7 +243,7 @@ fn resource_ref<'a>(reference: &Node<'a>, report: &mut Report<'a>) {
         .is_some_and(|r| matches!(r, "cpu" | "memory" | "ephemeral-storage") || r.starts_with("hugepages-"));
     if !known {
         report
-            .at(&node, format!("no variable can hold {}", shown(resource)))
+            .error(&node, format!("no variable can hold {}", quote(resource)))
             .help("write `limits.` or `requests.` and `cpu`, `memory` or `ephemeral-storage`");
         return;
     }
@@ -252,7 +257,7 @@ fn resource_ref<'a>(reference: &Node<'a>, report: &mut Report<'a>) {
         &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"]
     };
     if !units.iter().any(|u| Quantity::parse(u) == Ok(amount)) {
-        report.at(&divisor, "`divisor` is no unit of this resource").help(if cpu {
+        report.error(&divisor, "`divisor` is no unit of this resource").help(if cpu {
             "write `1` or `1m`"
         } else {
             "write 1, or 1 with a suffix such as `Mi`"
@@ -260,36 +265,36 @@ fn resource_ref<'a>(reference: &Node<'a>, report: &mut Report<'a>) {
     }
 }
 
-fn env_from<'a>(container: &Node<'a>, report: &mut Report<'a>) {
-    for source in maps(&container.get("envFrom")) {
-        report.spelled_unless_empty(&source.get("prefix"), &ENV_NAME);
+fn env_from<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
+    for source in mapping_items(&container.get("envFrom")) {
+        report.check_syntax_unless_empty(&source.get("prefix"), &ENV_NAME);
         report.exactly_one(&source, &["configMapRef", "secretRef"]);
         for field in ["configMapRef", "secretRef"] {
             let reference = source.get(field);
             if reference.is_mapping() {
                 // The server takes this name for the beginning of one.
-                if let Some(name) = report.text(&reference, "name")
+                if let Some(name) = report.required_text(&reference, "name")
                     && !is_dns_subdomain(name.strip_suffix('-').unwrap_or(name))
                 {
-                    report.spelled(&reference.get("name"), &DNS_SUBDOMAIN);
+                    report.check_syntax(&reference.get("name"), &DNS_SUBDOMAIN);
                 }
             }
         }
     }
 }
 
-fn mounts<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
+fn mounts<'a>(pod: &PodContext<'a>, container: &Node<'a>, report: &mut Checker<'a>) {
     let privileged = container.path(&["securityContext", "privileged"]);
     let mut paths = Vec::new();
-    for mount in maps(&container.get("volumeMounts")) {
+    for mount in mapping_items(&container.get("volumeMounts")) {
         let name = mount.get("name");
-        if let Some(text) = report.text(&mount, "name")
+        if let Some(text) = report.required_text(&mount, "name")
             && let Some(volumes) = &pod.volumes
             && !volumes.contains(text)
         {
             unknown_volume(&name, text, volumes, report);
         }
-        if let Some(path) = report.text(&mount, "mountPath") {
+        if let Some(path) = report.required_text(&mount, "mountPath") {
             paths.push((mount.get("mountPath"), path.to_owned()));
         }
         for field in ["subPath", "subPathExpr"] {
@@ -298,10 +303,10 @@ fn mounts<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
                 relative(&node, report);
             }
         }
-        let both = |n: &Node<'_>| n.exists() && n.text() != Some("");
+        let both = |n: &Node<'_>| n.is_set() && n.text() != Some("");
         let (sub, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
         if both(&sub) && both(&expression) {
-            report.at(&expression, "`subPath` and `subPathExpr` exclude each other");
+            report.error(&expression, "`subPath` and `subPathExpr` exclude each other");
         }
         let propagation = mount.get("mountPropagation");
         if propagation.text() == Some("Bidirectional")
@@ -310,7 +315,7 @@ fn mounts<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
             && !report.partial
         {
             report
-                .at(&propagation, "`Bidirectional` needs a privileged container")
+                .error(&propagation, "`Bidirectional` needs a privileged container")
                 .help("write `HostToContainer`");
         }
         let recursive = mount.get("recursiveReadOnly");
@@ -318,19 +323,19 @@ fn mounts<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
             let read_only = mount.get("readOnly");
             if read_only.bool() != Some(true) && !read_only.is_unknown() && !report.partial {
                 report
-                    .at(&recursive, "`recursiveReadOnly` needs `readOnly: true`")
+                    .error(&recursive, "`recursiveReadOnly` needs `readOnly: true`")
                     .help("write `readOnly: true`");
             }
             if matches!(propagation.text(), Some("Bidirectional" | "HostToContainer")) {
-                report.at(&recursive, "`recursiveReadOnly` excludes `mountPropagation`");
+                report.error(&recursive, "`recursiveReadOnly` excludes `mountPropagation`");
             }
         }
     }
     report.unique(paths.into_iter(), "the path");
 }
 
-fn unknown_volume<'a>(node: &Node<'a>, name: &str, volumes: &BTreeSet<&'a str>, report: &mut Report<'a>) {
-    let refusal = report.at(node, format!("the pod has no volume {}", shown(name)));
+fn unknown_volume<'a>(node: &Node<'a>, name: &str, volumes: &BTreeSet<&'a str>, report: &mut Checker<'a>) {
+    let refusal = report.error(node, format!("the pod has no volume {}", quote(name)));
     match crate::facts::suggest::nearest(name, volumes.iter().copied()) {
         Some(near) => refusal.help(format!("did you mean `{near}`?")),
         None => refusal.help("write it under `volumes`"),
@@ -338,32 +343,32 @@ fn unknown_volume<'a>(node: &Node<'a>, name: &str, volumes: &BTreeSet<&'a str>, 
 }
 
 /// Volumes as block devices.
-fn devices<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
-    let mounted: Vec<(Option<&str>, Option<&str>)> = maps(&container.get("volumeMounts"))
+fn devices<'a>(pod: &PodContext<'a>, container: &Node<'a>, report: &mut Checker<'a>) {
+    let mounted: Vec<(Option<&str>, Option<&str>)> = mapping_items(&container.get("volumeMounts"))
         .map(|m| (m.get("name").text(), m.get("mountPath").text()))
         .collect();
     let (mut names, mut paths) = (Vec::new(), Vec::new());
-    for device in maps(&container.get("volumeDevices")) {
+    for device in mapping_items(&container.get("volumeDevices")) {
         let (name, path) = (device.get("name"), device.get("devicePath"));
-        if let Some(text) = report.text(&device, "name") {
+        if let Some(text) = report.required_text(&device, "name") {
             if let Some(volumes) = &pod.volumes {
                 if !volumes.contains(text) {
                     unknown_volume(&name, text, volumes, report);
-                } else if !pod.claims.contains(text) {
+                } else if !pod.claim_volumes.contains(text) {
                     report
-                        .at(&name, format!("the volume {} is no claim", shown(text)))
+                        .error(&name, format!("the volume {} is no claim", quote(text)))
                         .help("only a claim can be a block device");
                 }
             }
             if mounted.iter().any(|(n, _)| *n == Some(text)) {
-                report.at(&name, format!("{} is mounted as well", shown(text)));
+                report.error(&name, format!("{} is mounted as well", quote(text)));
             }
             names.push((name, text.to_owned()));
         }
-        if let Some(text) = report.text(&device, "devicePath") {
-            no_steps_up(&path, report);
+        if let Some(text) = report.required_text(&device, "devicePath") {
+            no_backsteps(&path, report);
             if mounted.iter().any(|(_, p)| *p == Some(text)) {
-                report.at(&path, format!("{} is a mount's path as well", shown(text)));
+                report.error(&path, format!("{} is a mount's path as well", quote(text)));
             }
             paths.push((path, text.to_owned()));
         }
@@ -373,17 +378,17 @@ fn devices<'a>(pod: &Pod<'a>, container: &Node<'a>, report: &mut Report<'a>) {
 }
 
 /// The claims of devices that a container uses.
-fn claims<'a>(pod: &Pod<'a>, list: &Node<'a>, report: &mut Report<'a>) {
+fn claims<'a>(pod: &PodContext<'a>, list: &Node<'a>, report: &mut Checker<'a>) {
     let mut used: BTreeSet<(&str, &str)> = BTreeSet::new();
-    for claim in maps(list) {
-        let Some(name) = report.text(&claim, "name") else {
+    for claim in mapping_items(list) {
+        let Some(name) = report.required_text(&claim, "name") else {
             continue;
         };
         if !is_qualified_name(name) {
             continue;
         }
         let request = claim.get("request");
-        report.spelled_unless_empty(&request, &DNS_LABEL);
+        report.check_syntax_unless_empty(&request, &DNS_LABEL);
         if request.is_unknown() {
             continue;
         }
@@ -392,13 +397,13 @@ fn claims<'a>(pod: &Pod<'a>, list: &Node<'a>, report: &mut Report<'a>) {
         let other = part.is_empty() && used.iter().any(|(n, _)| *n == name);
         if whole || other || !used.insert((name, part)) {
             report
-                .at(&claim, format!("the claim {} is used twice", shown(name)))
+                .error(&claim, format!("the claim {} is used twice", quote(name)))
                 .help("use it once, or name another `request` each time");
         }
-        if let Some(devices) = &pod.devices
+        if let Some(devices) = &pod.resource_claims
             && !devices.contains(name)
         {
-            let refusal = report.at(&claim, format!("the pod has no claim {}", shown(name)));
+            let refusal = report.error(&claim, format!("the pod has no claim {}", quote(name)));
             match crate::facts::suggest::nearest(name, devices.iter().copied()) {
                 Some(near) => refusal.help(format!("did you mean `{near}`?")),
                 None => refusal.help("write it under the pod's `resourceClaims`"),

@@ -9,20 +9,20 @@ use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
 use crate::tree::node::Node;
 
-use super::{Report, job, shown};
+use super::{Checker, job, quote};
 
-pub(super) fn cron_job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn cron_job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Checker<'a>) {
     let node = object.path(&["metadata", "name"]);
     if node.text().is_some_and(|n| n.len() > 52) {
         report
-            .at(&node, "the name of a CronJob has 52 characters at most")
+            .error(&node, "the name of a CronJob has 52 characters at most")
             .help("its Jobs add 11 characters to it");
     }
     schedule(spec, report);
     time_zone(&spec.get("timeZone"), report);
     let template = spec.get("jobTemplate");
     let inner = template.get("spec");
-    if template.is_mapping() && !inner.exists() {
+    if template.is_mapping() && !inner.is_set() {
         report.missing(&template, "spec", "`spec` is required");
     }
     if !inner.is_mapping() {
@@ -30,25 +30,25 @@ pub(super) fn cron_job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Rep
     }
     job::body(&inner, false, report);
     let chosen = inner.get("selector");
-    if chosen.exists() {
+    if chosen.is_set() {
         report
-            .at(&chosen, "the API server writes a Job's `selector` itself")
+            .error(&chosen, "the API server writes a Job's `selector` itself")
             .help("leave it out")
             .fix(Fix::new("remove `selector`", Safety::Safe).remove(&chosen));
     }
     let manual = inner.get("manualSelector");
     if manual.bool() == Some(true) {
         report
-            .at(&manual, "a CronJob's Jobs have no `manualSelector`")
+            .error(&manual, "a CronJob's Jobs have no `manualSelector`")
             .help("leave it out")
             .fix(Fix::new("remove `manualSelector`", Safety::Safe).remove(&manual));
     }
 }
 
 /// Five fields or a descriptor, `@every` included, and no time zone.
-fn schedule<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+fn schedule<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let node = spec.get("schedule");
-    let Some(text) = report.text(spec, "schedule") else {
+    let Some(text) = report.required_text(spec, "schedule") else {
         return;
     };
     if text.contains("TZ") {
@@ -57,7 +57,7 @@ fn schedule<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
             .or_else(|| text.strip_prefix("TZ="))
             .and_then(|t| t.split_once(' '));
         let zone = spec.get("timeZone");
-        let refusal = report.at(&node, "the time zone does not belong into the schedule");
+        let refusal = report.error(&node, "the time zone does not belong into the schedule");
         refusal.help("write it as `timeZone`");
         if let Some((name, rest)) = rest
             && zone.is_absent()
@@ -73,7 +73,7 @@ fn schedule<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     if let Some(every) = text.strip_prefix("@every ") {
         if GoDuration::parse(every).is_err() {
             report
-                .at(&node, format!("{} is no duration", shown(every)))
+                .error(&node, format!("{} is no duration", quote(every)))
                 .help("write hours, minutes and seconds: `@every 1h30m`");
         }
         return;
@@ -88,8 +88,8 @@ fn schedule<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     };
     let message = match &error {
         CronError::FieldCount { found } => format!("the schedule has {found} fields, not 5"),
-        CronError::Descriptor(_) => format!("{} is no known schedule", shown(text)),
-        CronError::Field { field, text, .. } => format!("{field} {} is refused", shown(text)),
+        CronError::Descriptor(_) => format!("{} is no known schedule", quote(text)),
+        CronError::Field { field, text, .. } => format!("{field} {} is refused", quote(text)),
         CronError::TimeZone(_) => "the schedule holds a time zone".to_owned(),
     };
     let help = match &error {
@@ -99,18 +99,18 @@ fn schedule<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         }
         _ => "write minute, hour, day of month, month and day of week: `0 3 * * 1`".to_owned(),
     };
-    report.at(&node, message).help(help);
+    report.error(&node, message).help(help);
 }
 
 /// A name of the time zone database.
-fn time_zone<'a>(node: &Node<'a>, report: &mut Report<'a>) {
+fn time_zone<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     let Some(name) = node.text() else {
         return;
     };
     if timezone::is_known(name) {
         return;
     }
-    let refusal = report.at(node, format!("{} is no time zone", shown(name)));
+    let refusal = report.error(node, format!("{} is no time zone", quote(name)));
     match timezone::nearest(name) {
         Some(near) if near.eq_ignore_ascii_case(name) => {
             refusal

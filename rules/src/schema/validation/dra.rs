@@ -11,17 +11,17 @@ use crate::tree::node::Node;
 use crate::workload::dra::{devices, flat_fields};
 
 use super::syntax::{DNS_LABEL, DRIVER_NAME, LABEL_VALUE, QUALIFIED_NAME, is_c_identifier};
-use super::{Report, is_open, maps, shown, text_of, volume};
+use super::{Checker, mapping_items, may_hold_more_fields, quote, text_of, volume};
 
 /// The longest CEL expression, in bytes.
-const EXPRESSION: usize = 10 * 1024;
+const MAX_EXPRESSION_BYTES: usize = 10 * 1024;
 
-pub(super) fn claim<'a>(object: &'a Object, report: &mut Report<'a>) {
+pub(super) fn claim<'a>(object: &'a Object, report: &mut Checker<'a>) {
     if object.is(Kind::DEVICE_CLASS) {
         let spec = object.get("spec");
         selectors(&spec, report);
         report.at_most(&spec.get("config"), 32);
-        for config in maps(&spec.get("config")) {
+        for config in mapping_items(&spec.get("config")) {
             opaque(&config, report);
         }
         return;
@@ -34,15 +34,15 @@ pub(super) fn claim<'a>(object: &'a Object, report: &mut Report<'a>) {
     report.at_most(&list, 32);
     // Names of requests, and of the alternatives of each.
     let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let mut known = !report.partial && !list.is_unknown() && !is_open(&devices);
+    let mut known = !report.partial && !list.is_unknown() && !may_hold_more_fields(&devices);
     let mut named = Vec::new();
     for request in list.items() {
-        known &= !is_open(&request) && !request.get("name").is_unknown();
+        known &= !may_hold_more_fields(&request) && !request.get("name").is_unknown();
         if !request.is_mapping() && !request.is_null() {
             known = false;
             continue;
         }
-        if let Some(name) = report.name(&request, "name", &DNS_LABEL) {
+        if let Some(name) = report.required_name(&request, "name", &DNS_LABEL) {
             named.push((request.get("name"), name.to_owned()));
         }
         let parts = names.entry(request.get("name").text().unwrap_or_default()).or_default();
@@ -50,8 +50,8 @@ pub(super) fn claim<'a>(object: &'a Object, report: &mut Report<'a>) {
         known &= !alternatives.has_unknown();
         report.at_most(&alternatives, 8);
         let mut inner = Vec::new();
-        for alternative in maps(&alternatives) {
-            if let Some(name) = report.name(&alternative, "name", &DNS_LABEL) {
+        for alternative in mapping_items(&alternatives) {
+            if let Some(name) = report.required_name(&alternative, "name", &DNS_LABEL) {
                 inner.push((alternative.get("name"), name.to_owned()));
                 parts.insert(name);
             }
@@ -69,61 +69,67 @@ pub(super) fn claim<'a>(object: &'a Object, report: &mut Report<'a>) {
     report.unique(named.into_iter(), "the name");
     let names = known.then_some(&names);
     report.at_most(&devices.get("constraints"), 32);
-    for constraint in maps(&devices.get("constraints")) {
+    for constraint in mapping_items(&devices.get("constraints")) {
         references(&constraint, names, report);
         attribute(&constraint, report);
     }
     report.at_most(&devices.get("config"), 32);
-    for config in maps(&devices.get("config")) {
+    for config in mapping_items(&devices.get("config")) {
         references(&config, names, report);
         opaque(&config, report);
     }
 }
 
 /// One wish: a class, selectors, tolerations.
-fn one<'a>(block: &Node<'a>, report: &mut Report<'a>) {
-    report.text(block, "deviceClassName");
+fn one<'a>(block: &Node<'a>, report: &mut Checker<'a>) {
+    report.required_text(block, "deviceClassName");
     selectors(block, report);
-    for toleration in maps(&block.get("tolerations")) {
+    for toleration in mapping_items(&block.get("tolerations")) {
         let operator = toleration.get("operator");
-        report.spelled_unless_empty(&toleration.get("key"), &QUALIFIED_NAME);
+        report.check_syntax_unless_empty(&toleration.get("key"), &QUALIFIED_NAME);
         let value = toleration.get("value");
         match operator.text() {
             Some("Exists") => {
                 if value.text().is_some_and(|v| !v.is_empty()) {
-                    report.at(&value, "`operator: Exists` takes no `value`");
+                    report.error(&value, "`operator: Exists` takes no `value`");
                 }
             }
-            _ => report.spelled(&value, &LABEL_VALUE),
+            _ => report.check_syntax(&value, &LABEL_VALUE),
         }
         report.choice(&operator, &["Equal", "Exists"]);
         report.choice(&toleration.get("effect"), &["NoSchedule", "NoExecute"]);
     }
 }
 
-fn selectors<'a>(block: &Node<'a>, report: &mut Report<'a>) {
+fn selectors<'a>(block: &Node<'a>, report: &mut Checker<'a>) {
     let list = block.get("selectors");
     report.at_most(&list, 32);
-    for selector in maps(&list) {
+    for selector in mapping_items(&list) {
         let cel = selector.get("cel");
-        if !cel.exists() {
+        if !cel.is_set() {
             report
                 .missing(&selector, "cel", "`cel` is required")
                 .help("write the condition as `cel.expression`");
             continue;
         }
         let expression = cel.get("expression");
-        let Some(text) = report.text(&cel, "expression") else {
+        let Some(text) = report.required_text(&cel, "expression") else {
             continue;
         };
-        if text.len() > EXPRESSION {
-            report.at(&expression, "the expression is longer than 10 KiB").help("write a shorter condition");
+        if text.len() > MAX_EXPRESSION_BYTES {
+            report
+                .error(&expression, "the expression is longer than 10 KiB")
+                .help("write a shorter condition");
         }
     }
 }
 
 /// Requests that are named elsewhere in the claim.
-fn references<'a>(block: &Node<'a>, names: Option<&BTreeMap<&str, BTreeSet<&str>>>, report: &mut Report<'a>) {
+fn references<'a>(
+    block: &Node<'a>,
+    names: Option<&BTreeMap<&str, BTreeSet<&str>>>,
+    report: &mut Checker<'a>,
+) {
     let list = block.get("requests");
     report.at_most(&list, 32);
     let mut seen = Vec::new();
@@ -140,7 +146,7 @@ fn references<'a>(block: &Node<'a>, names: Option<&BTreeMap<&str, BTreeSet<&str>
             None => names.contains_key(text),
         };
         if !found {
-            let refusal = report.at(&node, format!("the claim has no request {}", shown(text)));
+            let refusal = report.error(&node, format!("the claim has no request {}", quote(text)));
             match crate::facts::suggest::nearest(text, names.keys().copied()) {
                 Some(near) => refusal.help(format!("did you mean `{near}`?")),
                 None => refusal.help("name a request, or a request, `/` and an alternative"),
@@ -151,10 +157,10 @@ fn references<'a>(block: &Node<'a>, names: Option<&BTreeMap<&str, BTreeSet<&str>
 }
 
 /// What the devices of a constraint must have in common: a driver's domain and an identifier.
-fn attribute<'a>(constraint: &Node<'a>, report: &mut Report<'a>) {
+fn attribute<'a>(constraint: &Node<'a>, report: &mut Checker<'a>) {
     let node = constraint.get("matchAttribute");
     let Some(text) = node.text() else {
-        if !node.exists() && !constraint.get("distinctAttribute").exists() {
+        if !node.is_set() && !constraint.get("distinctAttribute").is_set() {
             report
                 .missing(constraint, "matchAttribute", "`matchAttribute` is required")
                 .help("write a driver's attribute: `gpu.nvidia.com/parentUUID`");
@@ -166,28 +172,28 @@ fn attribute<'a>(constraint: &Node<'a>, report: &mut Report<'a>) {
     });
     if !good {
         report
-            .at(&node, format!("{} is no driver's attribute", shown(text)))
+            .error(&node, format!("{} is no driver's attribute", quote(text)))
             .help("write the driver's domain, `/` and a name: `gpu.nvidia.com/parentUUID`");
     }
 }
 
 /// Parameters for a driver.
-fn opaque<'a>(config: &Node<'a>, report: &mut Report<'a>) {
+fn opaque<'a>(config: &Node<'a>, report: &mut Checker<'a>) {
     let block = config.get("opaque");
-    if !block.exists() {
+    if !block.is_set() {
         report.missing(config, "opaque", "`opaque` is required");
         return;
     }
     if !block.is_mapping() {
         return;
     }
-    report.name(&block, "driver", &DRIVER_NAME);
+    report.required_name(&block, "driver", &DRIVER_NAME);
     let parameters = block.get("parameters");
-    if !parameters.exists() {
+    if !parameters.is_set() {
         report.missing(&block, "parameters", "`parameters` is required");
     } else if !parameters.is_mapping() && !parameters.is_unknown() {
         report
-            .at(&parameters, "`parameters` is an object of the driver")
+            .error(&parameters, "`parameters` is an object of the driver")
             .help("write `apiVersion`, `kind` and what the driver wants");
     }
 }

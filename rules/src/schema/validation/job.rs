@@ -10,11 +10,11 @@ use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
 use crate::tree::node::Node;
 
-use super::pod::Of;
+use super::pod::PodSpecOwner;
 use super::syntax::QUALIFIED_NAME;
-use super::{Report, cron_job, is_open, maps, pod, selector, shown};
+use super::{Checker, cron_job, mapping_items, may_hold_more_fields, pod, quote, selector};
 
-pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Checker<'a>) {
     if object.is(Kind::CRON_JOB) {
         cron_job::cron_job(object, spec, report);
         return;
@@ -23,8 +23,8 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'
     let manual = spec.get("manualSelector");
     let chosen = spec.get("selector");
     if manual.bool() == Some(true) {
-        if !is_open(spec) {
-            selector::of_template(spec, &spec.get("template"), true, report);
+        if !may_hold_more_fields(spec) {
+            selector::template_selector(spec, &spec.get("template"), true, report);
         }
     } else if chosen.is_mapping()
         && !manual.is_unknown()
@@ -36,14 +36,14 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'
     {
         selector::selector(&chosen, report);
         report
-            .at(&chosen, "the API server writes a Job's `selector` itself")
+            .error(&chosen, "the API server writes a Job's `selector` itself")
             .help("leave it out, or write `manualSelector: true` and be sure that it is unique")
             .fix(Fix::new("remove `selector`", Safety::Safe).remove(&chosen));
     }
     let node = object.path(&["metadata", "name"]);
     if node.text().is_some_and(|n| n.len() > 63) {
         report
-            .at(&node, "the name of a Job has 63 characters at most")
+            .error(&node, "the name of a Job has 63 characters at most")
             .help("it becomes a label of the pods");
         return;
     }
@@ -55,16 +55,16 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'
         && !is_dns_label(&format!("{name}-{}", count - 1))
     {
         report
-            .at(&node, "the pods of an indexed Job cannot have this name as host name")
+            .error(&node, "the pods of an indexed Job cannot have this name as host name")
             .help("write a DNS label, short enough for `-` and the highest index");
     }
 }
 
 /// What holds for every Job. `defaulted` says that the server writes the number of completions
 /// where neither it nor the parallelism is written, which it does not in a CronJob.
-pub(super) fn body<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Report<'a>) {
+pub(super) fn body<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Checker<'a>) {
     let template = spec.get("template");
-    pod::template(&template, Of::Template, Some(&BTreeSet::new()), report);
+    pod::template(&template, PodSpecOwner::Template, Some(&BTreeSet::new()), report);
     restarts(spec, &template, report);
     completion(spec, defaulted, report);
     failure(spec, &template, report);
@@ -79,14 +79,14 @@ pub(super) fn body<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Report<'a>
             });
         if !good {
             report
-                .at(&manager, format!("{} names no controller", shown(text)))
+                .error(&manager, format!("{} names no controller", quote(text)))
                 .help("write a domain, `/` and a name: `kubernetes.io/job-controller`");
         }
     }
 }
 
 /// A Job ends, so its pods may not restart for ever.
-fn restarts<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
+fn restarts<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Checker<'a>) {
     let inner = template.get("spec");
     let policy = inner.get("restartPolicy");
     if !inner.is_mapping() {
@@ -96,53 +96,53 @@ fn restarts<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
     let help = "write `restartPolicy: Never`, and `backoffLimit` for the number of retries";
     match policy.text() {
         Some("" | "Always") => {
-            report.at(&policy, message).help(help).fix(
+            report.error(&policy, message).help(help).fix(
                 Fix::new("write `Never`; failed pods are replaced", Safety::Unsafe)
                     .set(&policy, json!("Never")),
             );
         }
-        None if !policy.exists() => {
+        None if !policy.is_set() => {
             report.missing(&inner, "restartPolicy", message).help(help).fix(
                 Fix::new("write `Never`; failed pods are replaced", Safety::Unsafe)
                     .set(&policy, json!("Never")),
             );
         }
-        Some("OnFailure") if spec.get("podFailurePolicy").exists() => {
+        Some("OnFailure") if spec.get("podFailurePolicy").is_set() => {
             report
-                .at(&policy, "`podFailurePolicy` needs `restartPolicy: Never`")
+                .error(&policy, "`podFailurePolicy` needs `restartPolicy: Never`")
                 .help("write `Never`: only pods that end can be judged");
         }
         _ => {}
     }
 }
 
-fn completion<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Report<'a>) {
-    const MOST: i64 = 100_000;
-    const MOST_OF_MANY: i64 = 10_000;
+fn completion<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Checker<'a>) {
+    const MAX_INDEXES: i64 = 100_000;
+    const MAX_PARALLELISM_ABOVE_LIMIT: i64 = 10_000;
     let mode = spec.get("completionMode");
     let indexed = mode.text() == Some("Indexed");
     let completions = spec.get("completions");
     let parallelism = spec.get("parallelism");
     let per_index = spec.get("backoffLimitPerIndex");
     let failed = spec.get("maxFailedIndexes");
-    if report.partial || is_open(spec) || mode.is_unknown() {
+    if report.partial || may_hold_more_fields(spec) || mode.is_unknown() {
         return;
     }
-    if failed.exists() && !per_index.exists() {
+    if failed.is_set() && !per_index.is_set() {
         report.missing(spec, "backoffLimitPerIndex", "`maxFailedIndexes` needs `backoffLimitPerIndex`");
     }
     if !indexed {
         for node in [&per_index, &failed] {
-            if node.exists() {
-                let name = super::last(node);
+            if node.is_set() {
+                let name = super::field_name(node);
                 report
-                    .at(node, format!("`{name}` needs `completionMode: Indexed`"))
+                    .error(node, format!("`{name}` needs `completionMode: Indexed`"))
                     .help("write `completionMode: Indexed` and `completions`");
             }
         }
         return;
     }
-    if !completions.exists() && (parallelism.exists() || !defaulted) {
+    if !completions.is_set() && (parallelism.is_set() || !defaulted) {
         let refusal = report.missing(spec, "completions", "an indexed Job needs `completions`");
         refusal.help("write how many indexes there are");
         if let Some(count) = parallelism.int()
@@ -153,83 +153,88 @@ fn completion<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Report<'a>) {
             );
         }
     }
-    report.between(&parallelism, 0, MOST);
-    report.between(&failed, 0, MOST);
+    report.between(&parallelism, 0, MAX_INDEXES);
+    report.between(&failed, 0, MAX_INDEXES);
     let Some(count) = completions.int() else {
         return;
     };
     if failed.int().is_some_and(|f| f > count) {
         report
-            .at(&failed, format!("`maxFailedIndexes` is above `completions` ({count})"))
+            .error(&failed, format!("`maxFailedIndexes` is above `completions` ({count})"))
             .help("write at most as many");
     }
-    if count > MOST && per_index.exists() {
-        if !failed.exists() {
+    if count > MAX_INDEXES && per_index.is_set() {
+        if !failed.is_set() {
             report.missing(spec, "maxFailedIndexes", "more than 100000 completions need `maxFailedIndexes`");
         }
-        report.between(&parallelism, 0, MOST_OF_MANY);
-        report.between(&failed, 0, MOST_OF_MANY);
+        report.between(&parallelism, 0, MAX_PARALLELISM_ABOVE_LIMIT);
+        report.between(&failed, 0, MAX_PARALLELISM_ABOVE_LIMIT);
     }
 }
 
-fn failure<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
+fn failure<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Checker<'a>) {
     let policy = spec.get("podFailurePolicy");
-    if !policy.exists() {
+    if !policy.is_set() {
         return;
     }
     let replacement = spec.get("podReplacementPolicy");
     if replacement.text() == Some("TerminatingOrFailed") {
         report
-            .at(&replacement, "`podFailurePolicy` needs `podReplacementPolicy: Failed`")
+            .error(&replacement, "`podFailurePolicy` needs `podReplacementPolicy: Failed`")
             .help("write `Failed`, or leave it out")
             .fix(Fix::new("write `Failed`", Safety::Safe).set(&replacement, json!("Failed")));
     }
     let inner = template.get("spec");
     let mut names = BTreeSet::new();
-    let mut known = !report.partial && !is_open(&inner);
+    let mut known = !report.partial && !may_hold_more_fields(&inner);
     for field in ["containers", "initContainers"] {
         let list = inner.get(field);
         known &= !list.is_unknown();
         for container in list.items() {
             let name = container.get("name");
-            known &= !container.is_unknown() && !name.is_unknown() && !is_open(&container);
+            known &= !container.is_unknown() && !name.is_unknown() && !may_hold_more_fields(&container);
             names.extend(name.text());
         }
     }
     let rules = policy.get("rules");
     report.at_most(&rules, 20);
-    for rule in maps(&rules) {
+    for rule in mapping_items(&rules) {
         let action = rule.get("action");
         if action.text() == Some("FailIndex")
-            && !spec.get("backoffLimitPerIndex").exists()
+            && !spec.get("backoffLimitPerIndex").is_set()
             && !report.partial
-            && !is_open(spec)
+            && !may_hold_more_fields(spec)
         {
             report
-                .at(&action, "`FailIndex` needs `backoffLimitPerIndex`")
+                .error(&action, "`FailIndex` needs `backoffLimitPerIndex`")
                 .help("write `backoffLimitPerIndex` in the Job's spec");
         }
         let codes = rule.get("onExitCodes");
         let conditions = rule.get("onPodConditions");
         let some = conditions.items().next().is_some();
-        if codes.exists() && some {
+        if codes.is_set() && some {
             report
-                .at(&rule, "`onExitCodes` and `onPodConditions` exclude each other")
+                .error(&rule, "`onExitCodes` and `onPodConditions` exclude each other")
                 .help("write two rules");
-        } else if !codes.exists() && !some && !conditions.is_unknown() && !report.partial && !is_open(&rule) {
+        } else if !codes.is_set()
+            && !some
+            && !conditions.is_unknown()
+            && !report.partial
+            && !may_hold_more_fields(&rule)
+        {
             report
-                .at(&rule, "the rule says nothing about when it holds")
+                .error(&rule, "the rule says nothing about when it holds")
                 .help("write `onExitCodes` or `onPodConditions`");
         }
         exit_codes(&codes, known.then_some(&names), report);
         report.at_most(&conditions, 20);
-        for condition in maps(&conditions) {
-            report.spelled(&condition.get("type"), &QUALIFIED_NAME);
+        for condition in mapping_items(&conditions) {
+            report.check_syntax(&condition.get("type"), &QUALIFIED_NAME);
         }
     }
 }
 
-fn exit_codes<'a>(codes: &Node<'a>, names: Option<&BTreeSet<&str>>, report: &mut Report<'a>) {
+fn exit_codes<'a>(codes: &Node<'a>, names: Option<&BTreeSet<&str>>, report: &mut Checker<'a>) {
     if !codes.is_mapping() {
         return;
     }
@@ -238,7 +243,7 @@ fn exit_codes<'a>(codes: &Node<'a>, names: Option<&BTreeSet<&str>>, report: &mut
         && !names.contains(name)
     {
         report
-            .at(&container, format!("the pod has no container {}", shown(name)))
+            .error(&container, format!("the pod has no container {}", quote(name)))
             .help("name a container or an init container of the template");
     }
     let values = codes.get("values");
@@ -247,8 +252,8 @@ fn exit_codes<'a>(codes: &Node<'a>, names: Option<&BTreeSet<&str>>, report: &mut
     }
     let numbers: Vec<(Node<'a>, i64)> = values.items().filter_map(|n| n.int().map(|v| (n, v))).collect();
     if values.items().next().is_none() {
-        if values.exists() {
-            report.at(&values, "`values` may not be empty");
+        if values.is_set() {
+            report.error(&values, "`values` may not be empty");
         } else {
             report.missing(codes, "values", "`values` is required");
         }
@@ -257,14 +262,14 @@ fn exit_codes<'a>(codes: &Node<'a>, names: Option<&BTreeSet<&str>>, report: &mut
     let mut seen = BTreeSet::new();
     for (node, value) in &numbers {
         if *value == 0 && codes.get("operator").text() == Some("In") {
-            report.at(node, "exit code 0 is no failure").help("leave 0 out, or write `operator: NotIn`");
+            report.error(node, "exit code 0 is no failure").help("leave 0 out, or write `operator: NotIn`");
         }
         if !seen.insert(*value) {
-            report.at(node, format!("exit code {value} is written twice"));
+            report.error(node, format!("exit code {value} is written twice"));
         }
     }
     if numbers.windows(2).any(|w| w[0].1 > w[1].1) {
-        report.at(&values, "the exit codes are not in order").help("write the smallest first").fix(
+        report.error(&values, "the exit codes are not in order").help("write the smallest first").fix(
             Fix::new("sort them", Safety::Safe).set(&values, {
                 let mut sorted: Vec<i64> = numbers.iter().map(|n| n.1).collect();
                 sorted.sort_unstable();
@@ -274,29 +279,29 @@ fn exit_codes<'a>(codes: &Node<'a>, names: Option<&BTreeSet<&str>>, report: &mut
     }
 }
 
-fn success<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+fn success<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let policy = spec.get("successPolicy");
     let mode = spec.get("completionMode");
-    if !policy.exists() || report.partial || is_open(spec) || mode.is_unknown() {
+    if !policy.is_set() || report.partial || may_hold_more_fields(spec) || mode.is_unknown() {
         return;
     }
     if mode.text() != Some("Indexed") {
         report
-            .at(&policy, "`successPolicy` needs `completionMode: Indexed`")
+            .error(&policy, "`successPolicy` needs `completionMode: Indexed`")
             .help("write `completionMode: Indexed` and `completions`");
         return;
     }
     let rules = policy.get("rules");
     if rules.is_sequence() && rules.items().next().is_none() {
-        report.at(&rules, "`rules` may not be empty");
+        report.error(&rules, "`rules` may not be empty");
     }
     report.at_most(&rules, 20);
     let total = spec.get("completions");
-    for rule in maps(&rules) {
+    for rule in mapping_items(&rules) {
         let (count, indexes) = (rule.get("succeededCount"), rule.get("succeededIndexes"));
-        if !count.exists() && !indexes.exists() && !is_open(&rule) {
+        if !count.is_set() && !indexes.is_set() && !may_hold_more_fields(&rule) {
             report
-                .at(&rule, "the rule says nothing about when the Job has succeeded")
+                .error(&rule, "the rule says nothing about when the Job has succeeded")
                 .help("write `succeededCount` or `succeededIndexes`");
         }
         report.not_negative(&count);
@@ -305,7 +310,7 @@ fn success<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         };
         let named = indexes.text().map(|text| read_indexes(text, total));
         if let Some(Err(problem)) = &named {
-            report.at(&indexes, problem.clone()).help("write numbers and ranges in order, as `0,2-5`");
+            report.error(&indexes, problem.clone()).help("write numbers and ranges in order, as `0,2-5`");
         }
         let most = match named {
             Some(Ok(named)) => named.min(total),
@@ -313,7 +318,7 @@ fn success<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         };
         if count.int().is_some_and(|c| c > most) {
             report
-                .at(&count, format!("`succeededCount` is above {most}, the number of indexes"))
+                .error(&count, format!("`succeededCount` is above {most}, the number of indexes"))
                 .help("write at most as many");
         }
     }
@@ -335,12 +340,12 @@ fn read_indexes(text: &str, total: i64) -> Result<i64, String> {
             t.parse::<i64>()
                 .ok()
                 .filter(|_| t.bytes().all(|b| b.is_ascii_digit()))
-                .ok_or_else(|| format!("{} is no index", shown(part)))
+                .ok_or_else(|| format!("{} is no index", quote(part)))
         };
         let first = number(from)?;
         let end = to.map_or(Ok(first), number)?;
         if first <= last || (to.is_some() && end <= first) {
-            return Err(format!("{} is not in order", shown(part)));
+            return Err(format!("{} is not in order", quote(part)));
         }
         if end >= total {
             return Err(format!("there is no index {end}: `completions` is {total}"));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Report, is_open, maps, shown};
+use super::{Checker, mapping_items, may_hold_more_fields, quote};
 use crate::lint::fix::{Fix, Safety};
 use crate::tree::node::Node;
 
@@ -11,21 +11,21 @@ use crate::tree::node::Node;
 const TIMEOUTS: [&str; 3] = ["tcpEstablishedTimeout", "udpStreamTimeout", "udpTimeout"];
 
 /// Resources that the instance type alone decides.
-const FIXED: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
+const FIXED_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
 /// `spec` of an EC2NodeClass.
-pub(super) fn node_class<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn node_class<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let tracking = spec.get("connectionTracking");
-    let written = TIMEOUTS.iter().any(|t| tracking.get(t).exists());
-    if tracking.is_mapping() && !written && !is_open(&tracking) && !report.partial {
+    let written = TIMEOUTS.iter().any(|t| tracking.get(t).is_set());
+    if tracking.is_mapping() && !written && !may_hold_more_fields(&tracking) && !report.partial {
         report
-            .at(&tracking, "`connectionTracking` sets no timeout")
+            .error(&tracking, "`connectionTracking` sets no timeout")
             .help("write one of the timeouts, or leave the field out");
     }
     interfaces(&spec.get("networkInterfaces"), report);
 }
 
-fn interfaces<'a>(list: &Node<'a>, report: &mut Report<'a>) {
+fn interfaces<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
     // One item that is not known may be what is missing.
     let known = |item: &Node<'a>| {
         let number = |field: &str| item.get(field).int().is_some();
@@ -37,7 +37,7 @@ fn interfaces<'a>(list: &Node<'a>, report: &mut Report<'a>) {
     let mut pairs = BTreeSet::new();
     let mut cards = BTreeSet::new();
     let (mut primary, mut any) = (false, false);
-    for item in maps(list) {
+    for item in mapping_items(list) {
         any = true;
         let card = item.get("networkCardIndex").int();
         let device = item.get("deviceIndex").int();
@@ -45,31 +45,33 @@ fn interfaces<'a>(list: &Node<'a>, report: &mut Report<'a>) {
         primary |= card == Some(0) && device == Some(0) && kind == Some("interface");
         if !pairs.insert((card, device)) {
             report
-                .at(&item, "two interfaces have one card and one device index")
+                .error(&item, "two interfaces have one card and one device index")
                 .help("count `deviceIndex` up on each card");
         } else if kind == Some("efa-only") && !cards.insert(card) {
             report
-                .at(&item, "a network card takes one `efa-only` interface")
+                .error(&item, "a network card takes one `efa-only` interface")
                 .help("put it on a card of its own");
         }
     }
     if any && !primary {
         report
-            .at(list, "no interface is the primary one")
+            .error(list, "no interface is the primary one")
             .help("add networkCardIndex 0, deviceIndex 0 and interfaceType interface");
     }
 }
 
 /// `spec` of a NodeOverlay.
-pub(super) fn overlay<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn overlay<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let (price, adjustment) = (spec.get("price"), spec.get("priceAdjustment"));
-    if price.exists() && adjustment.exists() {
-        report.at(&adjustment, "`price` and `priceAdjustment` exclude each other").help("keep one of them");
+    if price.is_set() && adjustment.is_set() {
+        report
+            .error(&adjustment, "`price` and `priceAdjustment` exclude each other")
+            .help("keep one of them");
     }
     for (name, node) in spec.get("capacity").entries() {
-        if FIXED.contains(&name) && !node.is_null() {
+        if FIXED_RESOURCES.contains(&name) && !node.is_null() {
             report
-                .at(&node, format!("an overlay cannot set {}", shown(name)))
+                .error(&node, format!("an overlay cannot set {}", quote(name)))
                 .help("remove it: the instance type decides")
                 .fix(Fix::new("remove it", Safety::Safe).remove(&node));
         }

@@ -39,7 +39,7 @@ use syntax::Syntax;
 /// Adds what is wrong with an object. Placeholders are unknown, and in a partial
 /// object what is absent is not missing.
 pub(crate) fn validate(object: &Object, out: &mut Vec<Violation>) {
-    let mut report = Report::new(object);
+    let mut report = Checker::new(object);
     let spec = object.get("spec");
     let id = object.id();
     match (id.group.as_str(), id.version.as_str(), id.kind.as_str()) {
@@ -47,7 +47,7 @@ pub(crate) fn validate(object: &Object, out: &mut Vec<Violation>) {
         ("admissionregistration.k8s.io", "v1", _) => admission::configuration(object, &mut report),
         _ if !spec.is_mapping() => {}
         ("", "v1", "Pod") => {
-            pod::pod(&spec, pod::Of::Pod, Some(&BTreeSet::new()), &mut report);
+            pod::pod(&spec, pod::PodSpecOwner::Pod, Some(&BTreeSet::new()), &mut report);
             let labels = object.path(&["metadata", "labels"]);
             placement::own_labels(&labels, &spec, &mut report);
             pod::profiles(&object.root(), &mut report);
@@ -60,12 +60,12 @@ pub(crate) fn validate(object: &Object, out: &mut Vec<Violation>) {
         ("autoscaling", "v2", _) => autoscaler::autoscaler(&spec, &mut report),
         _ => {}
     }
-    out.extend(report.into_refusals().into_iter().map(Refusal::into_violation));
+    out.extend(report.into_errors().into_iter().map(FieldError::into_violation));
 }
 
 /// Something that the API server refuses.
 #[derive(Debug)]
-pub(crate) struct Refusal<'a> {
+pub(crate) struct FieldError<'a> {
     /// The field, written or not.
     pub(crate) node: Node<'a>,
     /// What is wrong.
@@ -76,13 +76,13 @@ pub(crate) struct Refusal<'a> {
     pub(crate) fix: Option<Fix>,
 }
 
-impl<'a> Refusal<'a> {
-    pub(crate) fn help(&mut self, text: impl Into<String>) -> &mut Refusal<'a> {
+impl<'a> FieldError<'a> {
+    pub(crate) fn help(&mut self, text: impl Into<String>) -> &mut FieldError<'a> {
         self.help = Some(text.into());
         self
     }
 
-    pub(crate) fn fix(&mut self, fix: Fix) -> &mut Refusal<'a> {
+    pub(crate) fn fix(&mut self, fix: Fix) -> &mut FieldError<'a> {
         self.fix = Some(fix);
         self
     }
@@ -100,7 +100,7 @@ impl<'a> Refusal<'a> {
     }
 
     /// Reports it under the rule that is being asked.
-    pub(crate) fn tell(self, ctx: &mut Context<'_>) {
+    pub(crate) fn report(self, ctx: &mut Context<'_>) {
         let finding = ctx.report(&self.node, self.message);
         if let Some(help) = self.help {
             finding.help(help);
@@ -113,28 +113,28 @@ impl<'a> Refusal<'a> {
 
 /// Collects violations, and holds the checks that every kind needs.
 #[derive(Debug)]
-pub(crate) struct Report<'a> {
-    found: Vec<Refusal<'a>>,
+pub(crate) struct Checker<'a> {
+    errors: Vec<FieldError<'a>>,
     /// Takes what is not to be reported, so that callers need not ask.
-    dropped: Option<Refusal<'a>>,
+    discarded: Option<FieldError<'a>>,
     /// Whether what is absent means nothing.
     pub(crate) partial: bool,
 }
 
-impl<'a> Report<'a> {
-    pub(crate) fn new(object: &Object) -> Report<'a> {
-        Report { found: Vec::new(), dropped: None, partial: object.is_partial() }
+impl<'a> Checker<'a> {
+    pub(crate) fn new(object: &Object) -> Checker<'a> {
+        Checker { errors: Vec::new(), discarded: None, partial: object.is_partial() }
     }
 
-    pub(crate) fn into_refusals(self) -> Vec<Refusal<'a>> {
-        self.found
+    pub(crate) fn into_errors(self) -> Vec<FieldError<'a>> {
+        self.errors
     }
 
     /// Reports something written.
-    pub(crate) fn at(&mut self, node: &Node<'a>, message: impl Into<String>) -> &mut Refusal<'a> {
-        let at = self.found.len();
-        self.found.push(Refusal { node: node.clone(), message: message.into(), help: None, fix: None });
-        &mut self.found[at]
+    pub(crate) fn error(&mut self, node: &Node<'a>, message: impl Into<String>) -> &mut FieldError<'a> {
+        let at = self.errors.len();
+        self.errors.push(FieldError { node: node.clone(), message: message.into(), help: None, fix: None });
+        &mut self.errors[at]
     }
 
     /// Reports that a field of `parent` is not written. Nothing in patches, and nothing where a
@@ -144,24 +144,24 @@ impl<'a> Report<'a> {
         parent: &Node<'a>,
         field: &str,
         message: impl Into<String>,
-    ) -> &mut Refusal<'a> {
+    ) -> &mut FieldError<'a> {
         let node = parent.get(field);
-        if self.partial || is_open(parent) || node.is_unknown() {
-            return self.dropped.insert(Refusal { node, message: String::new(), help: None, fix: None });
+        if self.partial || may_hold_more_fields(parent) || node.is_unknown() {
+            return self.discarded.insert(FieldError { node, message: String::new(), help: None, fix: None });
         }
-        self.at(&node, message)
+        self.error(&node, message)
     }
 
     /// The text of a field that must not be empty.
-    pub(crate) fn text(&mut self, parent: &Node<'a>, field: &str) -> Option<&'a str> {
+    pub(crate) fn required_text(&mut self, parent: &Node<'a>, field: &str) -> Option<&'a str> {
         let node = parent.get(field);
-        if !node.exists() {
+        if !node.is_set() {
             self.missing(parent, field, format!("`{field}` is required"));
             return None;
         }
         match node.text() {
             Some("") => {
-                self.at(&node, format!("`{field}` is required and may not be empty"));
+                self.error(&node, format!("`{field}` is required and may not be empty"));
                 None
             }
             text => text,
@@ -169,25 +169,30 @@ impl<'a> Report<'a> {
     }
 
     /// Like [`Report::text`], and the text must be spelled right.
-    pub(crate) fn name(&mut self, parent: &Node<'a>, field: &str, syntax: &Syntax) -> Option<&'a str> {
-        let text = self.text(parent, field)?;
-        self.spelled(&parent.get(field), syntax);
+    pub(crate) fn required_name(
+        &mut self,
+        parent: &Node<'a>,
+        field: &str,
+        syntax: &Syntax,
+    ) -> Option<&'a str> {
+        let text = self.required_text(parent, field)?;
+        self.check_syntax(&parent.get(field), syntax);
         Some(text)
     }
 
     /// Text that must be spelled right where it is written; the empty text counts.
-    pub(crate) fn spelled(&mut self, node: &Node<'a>, syntax: &Syntax) {
+    pub(crate) fn check_syntax(&mut self, node: &Node<'a>, syntax: &Syntax) {
         if let Some(text) = text_of(node)
             && !(syntax.accepts)(text)
         {
-            self.at(node, format!("{} is no {}", shown(text), syntax.what)).help(syntax.help);
+            self.error(node, format!("{} is no {}", quote(text), syntax.what)).help(syntax.help);
         }
     }
 
     /// Like [`Report::spelled`], where the empty text counts as absent.
-    pub(crate) fn spelled_unless_empty(&mut self, node: &Node<'a>, syntax: &Syntax) {
+    pub(crate) fn check_syntax_unless_empty(&mut self, node: &Node<'a>, syntax: &Syntax) {
         if node.text().is_some_and(|t| !t.is_empty()) {
-            self.spelled(node, syntax);
+            self.check_syntax(node, syntax);
         }
     }
 
@@ -207,24 +212,24 @@ impl<'a> Report<'a> {
             return;
         }
         let same = words.iter().find(|w| w.eq_ignore_ascii_case(text));
-        let refusal = self.at(node, format!("{} is not known here", shown(text)));
+        let refusal = self.error(node, format!("{} is not known here", quote(text)));
         if let Some(word) = same {
             refusal.help(format!("write `{word}`")).fix(
                 Fix::new(format!("write `{word}`"), Safety::Safe).set(node, serde_json::Value::from(*word)),
             );
         } else {
-            refusal.help(format!("write {}", either(words)));
+            refusal.help(format!("write {}", join_or(words)));
         }
     }
 
     /// A required choice.
     pub(crate) fn required_choice(&mut self, parent: &Node<'a>, field: &str, words: &[&str]) {
         let node = parent.get(field);
-        if node.exists() {
+        if node.is_set() {
             self.strict_choice(&node, words);
         } else {
             self.missing(parent, field, format!("`{field}` is required"))
-                .help(format!("write {}", either(words)));
+                .help(format!("write {}", join_or(words)));
         }
     }
 
@@ -233,11 +238,11 @@ impl<'a> Report<'a> {
         if let Some(value) = node.int()
             && !(least..=most).contains(&value)
         {
-            let name = last(node);
+            let name = field_name(node);
             let refusal = if value < least {
-                self.at(node, format!("`{name}` {value} is below {least}"))
+                self.error(node, format!("`{name}` {value} is below {least}"))
             } else {
-                self.at(node, format!("`{name}` {value} is above {most}"))
+                self.error(node, format!("`{name}` {value} is above {most}"))
             };
             if most == i64::MAX {
                 refusal.help(format!("write {least} or more"));
@@ -256,7 +261,7 @@ impl<'a> Report<'a> {
     pub(crate) fn at_most(&mut self, list: &Node<'a>, most: usize) {
         let count = list.items().count();
         if count > most {
-            self.at(list, format!("{count} items are more than {most}"))
+            self.error(list, format!("{count} items are more than {most}"))
                 .help(format!("the API server takes {most} at most"));
         }
     }
@@ -266,22 +271,22 @@ impl<'a> Report<'a> {
         let mut seen = BTreeSet::new();
         for (node, key) in nodes {
             if !seen.insert(key.clone()) {
-                self.at(&node, format!("{what} {} is used twice", shown(&key)));
+                self.error(&node, format!("{what} {} is used twice", quote(&key)));
             }
         }
     }
 
     /// Exactly one of some fields of `parent`. Reports the second one, or that none is there.
     pub(crate) fn exactly_one(&mut self, parent: &Node<'a>, fields: &[&str]) {
-        let mut written = fields.iter().filter(|f| parent.get(f).exists());
+        let mut written = fields.iter().filter(|f| parent.get(f).is_set());
         let first = written.next();
         match (first, written.next()) {
             (Some(a), Some(b)) => {
-                self.at(&parent.get(b), format!("`{a}` and `{b}` exclude each other"))
-                    .help(format!("write one of {}", either(fields)));
+                self.error(&parent.get(b), format!("`{a}` and `{b}` exclude each other"))
+                    .help(format!("write one of {}", join_or(fields)));
             }
-            (None, _) if !self.partial && !is_open(parent) => {
-                self.at(parent, format!("one of {} is required", either(fields)));
+            (None, _) if !self.partial && !may_hold_more_fields(parent) => {
+                self.error(parent, format!("one of {} is required", join_or(fields)));
             }
             _ => {}
         }
@@ -289,30 +294,30 @@ impl<'a> Report<'a> {
 }
 
 /// Whether a placeholder may hold fields of this mapping.
-pub(crate) fn is_open(node: &Node<'_>) -> bool {
+pub(crate) fn may_hold_more_fields(node: &Node<'_>) -> bool {
     node.is_unknown() || node.has_unknown_key()
 }
 
 /// The items that are mappings; null in a list is one without fields.
-pub(crate) fn maps<'a>(list: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
+pub(crate) fn mapping_items<'a>(list: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
     list.items().filter(|n| n.is_mapping() || n.is_null())
 }
 
 /// A text; null in a list is the empty one, and elsewhere it is absent.
 pub(crate) fn text_of<'a>(node: &Node<'a>) -> Option<&'a str> {
-    if node.is_null() && last(node).parse::<usize>().is_ok() {
+    if node.is_null() && field_name(node).parse::<usize>().is_ok() {
         return Some("");
     }
     node.text()
 }
 
 /// The field's own name.
-pub(crate) fn last(node: &Node<'_>) -> String {
+pub(crate) fn field_name(node: &Node<'_>) -> String {
     node.pointer().steps().last().cloned().unwrap_or_default()
 }
 
 /// User text in a message: in backticks, short, on one line.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     const MOST: usize = 40;
     if text.is_empty() {
         return "the empty text".to_owned();
@@ -327,7 +332,7 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 /// "`a`, `b` or `c`", cut where it is too long for a help line.
-pub(crate) fn either(words: &[&str]) -> String {
+pub(crate) fn join_or(words: &[&str]) -> String {
     let mut out = String::new();
     for (i, word) in words.iter().enumerate() {
         if i > 0 {

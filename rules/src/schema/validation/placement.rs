@@ -6,15 +6,15 @@ use crate::lint::fix::{Fix, Safety};
 use crate::tree::node::Node;
 use crate::workload::gpu::is_extended;
 
-use super::pod::Of;
+use super::pod::PodSpecOwner;
 use super::selector::{labels, requirement, selector};
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME};
-use super::{Report, is_open, maps, shown};
+use super::{Checker, mapping_items, may_hold_more_fields, quote};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-pub(super) fn placement<'a>(spec: &Node<'a>, of: Of, report: &mut Report<'a>) {
+pub(super) fn placement<'a>(spec: &Node<'a>, of: PodSpecOwner, report: &mut Checker<'a>) {
     labels(&spec.get("nodeSelector"), report);
     // Most pods have no affinity, and what is absent in it has long names.
     let affinity = spec.get("affinity");
@@ -22,15 +22,15 @@ pub(super) fn placement<'a>(spec: &Node<'a>, of: Of, report: &mut Report<'a>) {
         nodes(&affinity.get("nodeAffinity"), report);
         for kind in ["podAffinity", "podAntiAffinity"] {
             let block = affinity.get(kind);
-            for term in maps(&block.get(REQUIRED)) {
+            for term in mapping_items(&block.get(REQUIRED)) {
                 pods(&term, report);
             }
-            for weighted in maps(&block.get(PREFERRED)) {
+            for weighted in mapping_items(&block.get(PREFERRED)) {
                 pods(&weighted.get("podAffinityTerm"), report);
             }
         }
     }
-    for toleration in maps(&spec.get("tolerations")) {
+    for toleration in mapping_items(&spec.get("tolerations")) {
         tolerate(&toleration, of, report);
     }
     spread(&spec.get("topologySpreadConstraints"), report);
@@ -38,79 +38,79 @@ pub(super) fn placement<'a>(spec: &Node<'a>, of: Of, report: &mut Report<'a>) {
 
 /// A Pod's own labels: for each of `matchLabelKeys` that it has, the server adds an expression to the
 /// selector, and refuses a second one of that key. For a template it does so when the pod is made.
-pub(super) fn own_labels<'a>(labels: &Node<'a>, spec: &Node<'a>, report: &mut Report<'a>) {
-    let mut blocks: Vec<Node<'a>> = maps(&spec.get("topologySpreadConstraints")).collect();
+pub(super) fn own_labels<'a>(labels: &Node<'a>, spec: &Node<'a>, report: &mut Checker<'a>) {
+    let mut blocks: Vec<Node<'a>> = mapping_items(&spec.get("topologySpreadConstraints")).collect();
     for kind in ["podAffinity", "podAntiAffinity"] {
         let block = spec.path(&["affinity", kind]);
-        blocks.extend(maps(&block.get(REQUIRED)));
-        blocks.extend(maps(&block.get(PREFERRED)).map(|w| w.get("podAffinityTerm")));
+        blocks.extend(mapping_items(&block.get(REQUIRED)));
+        blocks.extend(mapping_items(&block.get(PREFERRED)).map(|w| w.get("podAffinityTerm")));
     }
     for block in blocks {
         let chosen = block.get("labelSelector");
         for node in block.get("matchLabelKeys").items() {
-            let Some(key) = node.text().filter(|key| labels.get(key).exists()) else {
+            let Some(key) = node.text().filter(|key| labels.get(key).is_set()) else {
                 continue;
             };
-            let mut expressions = maps(&chosen.get("matchExpressions"));
-            if chosen.get("matchLabels").get(key).exists()
+            let mut expressions = mapping_items(&chosen.get("matchExpressions"));
+            if chosen.get("matchLabels").get(key).is_set()
                 || expressions.any(|e| e.get("key").text() == Some(key))
             {
-                let message = format!("{} stands in `labelSelector` as well", shown(key));
+                let message = format!("{} stands in `labelSelector` as well", quote(key));
                 report
-                    .at(&node, message)
+                    .error(&node, message)
                     .help("its value comes from the pod: remove the key from one of the two");
             }
         }
     }
 }
 
-fn nodes<'a>(affinity: &Node<'a>, report: &mut Report<'a>) {
+fn nodes<'a>(affinity: &Node<'a>, report: &mut Checker<'a>) {
     let required = affinity.get(REQUIRED);
     let terms = required.get("nodeSelectorTerms");
     if terms.is_sequence() && terms.items().next().is_none() {
         report
-            .at(&terms, "`nodeSelectorTerms` needs a term")
+            .error(&terms, "`nodeSelectorTerms` needs a term")
             .help("write what the node must have, or leave the block out");
     }
-    for term in maps(&terms) {
+    for term in mapping_items(&terms) {
         node_term(&term, true, report);
     }
-    for preferred in maps(&affinity.get(PREFERRED)) {
+    for preferred in mapping_items(&affinity.get(PREFERRED)) {
         node_term(&preferred.get("preference"), false, report);
     }
 }
 
-fn node_term<'a>(term: &Node<'a>, strict: bool, report: &mut Report<'a>) {
+fn node_term<'a>(term: &Node<'a>, strict: bool, report: &mut Checker<'a>) {
     const OPERATORS: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
-    for expression in maps(&term.get("matchExpressions")) {
-        report.spelled(&expression.get("key"), &QUALIFIED_NAME);
+    for expression in mapping_items(&term.get("matchExpressions")) {
+        report.check_syntax(&expression.get("key"), &QUALIFIED_NAME);
         requirement(&expression, OPERATORS, report);
         if strict {
             for value in expression.get("values").items() {
-                report.spelled(&value, &LABEL_VALUE);
+                report.check_syntax(&value, &LABEL_VALUE);
             }
         }
     }
-    for field in maps(&term.get("matchFields")) {
+    for field in mapping_items(&term.get("matchFields")) {
         report.strict_choice(&field.get("key"), &["metadata.name"]);
         report.strict_choice(&field.get("operator"), &["In", "NotIn"]);
         let values = field.get("values");
         let count = values.items().count();
         if count != 1 && !values.is_unknown() {
             let message = "a field of a node is compared with one value";
-            if values.exists() {
-                report.at(&values, message);
+            if values.is_set() {
+                report.error(&values, message);
             } else {
                 report.missing(&field, "values", message);
             }
         }
         for value in values.items() {
-            report.spelled(&value, &DNS_SUBDOMAIN);
+            report.check_syntax(&value, &DNS_SUBDOMAIN);
         }
     }
 }
 
-fn pods<'a>(term: &Node<'a>, report: &mut Report<'a>) {
+fn pods<'a>(term: &Node<'a>, report: &mut Checker<'a>) {
     if !term.is_mapping() {
         return;
     }
@@ -118,43 +118,43 @@ fn pods<'a>(term: &Node<'a>, report: &mut Report<'a>) {
     selector(&chosen, report);
     selector(&term.get("namespaceSelector"), report);
     for namespace in term.get("namespaces").items() {
-        report.spelled(&namespace, &DNS_LABEL);
+        report.check_syntax(&namespace, &DNS_LABEL);
     }
-    report.name(term, "topologyKey", &QUALIFIED_NAME);
+    report.required_name(term, "topologyKey", &QUALIFIED_NAME);
     let same = keys(term, "matchLabelKeys", report);
     let other = keys(term, "mismatchLabelKeys", report);
     for (node, key) in same.iter().filter(|(_, k)| other.iter().any(|(_, o)| o == k)) {
-        report.at(node, format!("{} stands in `mismatchLabelKeys` as well", shown(key)));
+        report.error(node, format!("{} stands in `mismatchLabelKeys` as well", quote(key)));
     }
 }
 
 /// Keys whose values come from the pod itself; they need a selector beside them, and none of its
 /// keys.
-fn keys<'a>(block: &Node<'a>, field: &str, report: &mut Report<'a>) -> Vec<(Node<'a>, &'a str)> {
+fn keys<'a>(block: &Node<'a>, field: &str, report: &mut Checker<'a>) -> Vec<(Node<'a>, &'a str)> {
     let list = block.get(field);
     let chosen = block.get("labelSelector");
     if list.items().next().is_none() || chosen.is_unknown() {
         return Vec::new();
     }
-    if !chosen.exists() && !report.partial && !is_open(block) {
+    if !chosen.is_set() && !report.partial && !may_hold_more_fields(block) {
         report
-            .at(&list, format!("`{field}` needs a `labelSelector` beside it"))
+            .error(&list, format!("`{field}` needs a `labelSelector` beside it"))
             .help("write the `labelSelector` that the keys narrow");
     }
     let mut out = Vec::new();
     for node in list.items() {
-        report.spelled(&node, &QUALIFIED_NAME);
+        report.check_syntax(&node, &QUALIFIED_NAME);
         out.extend(node.text().map(|t| (node.clone(), t)));
     }
     out
 }
 
-fn tolerate<'a>(toleration: &Node<'a>, of: Of, report: &mut Report<'a>) {
+fn tolerate<'a>(toleration: &Node<'a>, of: PodSpecOwner, report: &mut Checker<'a>) {
     let (key, operator) = (toleration.get("key"), toleration.get("operator"));
     let (value, effect) = (toleration.get("value"), toleration.get("effect"));
-    report.spelled_unless_empty(&key, &QUALIFIED_NAME);
+    report.check_syntax_unless_empty(&key, &QUALIFIED_NAME);
     let how = operator.text().unwrap_or_default();
-    let open = is_open(toleration) || report.partial;
+    let open = may_hold_more_fields(toleration) || report.partial;
     if !key.is_unknown()
         && !operator.is_unknown()
         && key.text().unwrap_or_default().is_empty()
@@ -162,8 +162,8 @@ fn tolerate<'a>(toleration: &Node<'a>, of: Of, report: &mut Report<'a>) {
         && !open
     {
         let message = "a toleration without `key` needs `operator: Exists`";
-        let refusal = if operator.exists() {
-            report.at(&operator, message)
+        let refusal = if operator.is_set() {
+            report.error(&operator, message)
         } else {
             report.missing(toleration, "operator", message)
         };
@@ -174,7 +174,7 @@ fn tolerate<'a>(toleration: &Node<'a>, of: Of, report: &mut Report<'a>) {
         "Exists" if value.text().is_some_and(|v| !v.is_empty()) => {
             let fix = Fix::new("remove `value`", Safety::Unsafe).remove(&value);
             report
-                .at(&operator, "`operator: Exists` takes no `value`")
+                .error(&operator, "`operator: Exists` takes no `value`")
                 .help("leave `value` out, or write `operator: Equal`")
                 .fix(fix);
         }
@@ -183,9 +183,9 @@ fn tolerate<'a>(toleration: &Node<'a>, of: Of, report: &mut Report<'a>) {
                 && !(LABEL_VALUE.accepts)(text)
             {
                 // The server blames the operator.
-                let node = if operator.exists() { &operator } else { toleration };
+                let node = if operator.is_set() { &operator } else { toleration };
                 report
-                    .at(node, format!("the `value` {} is no label value", shown(text)))
+                    .error(node, format!("the `value` {} is no label value", quote(text)))
                     .help(LABEL_VALUE.help);
             }
         }
@@ -193,14 +193,14 @@ fn tolerate<'a>(toleration: &Node<'a>, of: Of, report: &mut Report<'a>) {
     }
     let seconds = toleration.get("tolerationSeconds");
     // In a Pod EKS writes its own toleration of a GPU's taint over one that is the same but for this.
-    let rewritten = of == Of::Pod
+    let rewritten = of == PodSpecOwner::Pod
         && how == "Exists"
         && effect.text() == Some("NoSchedule")
         && key.text().is_some_and(is_extended);
-    if seconds.exists() && !rewritten && !effect.is_unknown() && effect.text() != Some("NoExecute") && !open {
+    if seconds.is_set() && !rewritten && !effect.is_unknown() && effect.text() != Some("NoExecute") && !open {
         let message = "`tolerationSeconds` needs `effect: NoExecute`";
-        let refusal = if effect.exists() {
-            report.at(&effect, message)
+        let refusal = if effect.is_set() {
+            report.error(&effect, message)
         } else {
             report.missing(toleration, "effect", message)
         };
@@ -208,22 +208,22 @@ fn tolerate<'a>(toleration: &Node<'a>, of: Of, report: &mut Report<'a>) {
     }
 }
 
-fn spread<'a>(list: &Node<'a>, report: &mut Report<'a>) {
+fn spread<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
     let mut seen = BTreeSet::new();
-    for constraint in maps(list) {
-        report.text(&constraint, "topologyKey");
+    for constraint in mapping_items(list) {
+        report.required_text(&constraint, "topologyKey");
         let action = constraint.get("whenUnsatisfiable");
         if let (Some(key), Some(action)) = (constraint.get("topologyKey").text(), action.text())
             && !seen.insert((key, action))
         {
             report
-                .at(&constraint, format!("a second constraint for {} and `{action}`", shown(key)))
+                .error(&constraint, format!("a second constraint for {} and `{action}`", quote(key)))
                 .help("merge the two, or change one");
         }
         let domains = constraint.get("minDomains");
-        if domains.exists() && action.text().is_some_and(|a| a != "DoNotSchedule") {
+        if domains.is_set() && action.text().is_some_and(|a| a != "DoNotSchedule") {
             report
-                .at(&domains, "`minDomains` needs `whenUnsatisfiable: DoNotSchedule`")
+                .error(&domains, "`minDomains` needs `whenUnsatisfiable: DoNotSchedule`")
                 .help("leave `minDomains` out, or write `DoNotSchedule`");
         }
         let chosen = constraint.get("labelSelector");

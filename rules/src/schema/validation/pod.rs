@@ -6,11 +6,14 @@ use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, IP, QUALIFIED_NAME};
-use super::{Report, container, is_open, maps, placement, security, selector, shown, text_of, volume};
+use super::{
+    Checker, container, mapping_items, may_hold_more_fields, placement, quote, security, selector, text_of,
+    volume,
+};
 
 /// Where a pod spec stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum PodSpecOwner {
     /// A Pod itself.
     Pod,
     /// The template of another kind.
@@ -20,28 +23,28 @@ pub(super) enum Of {
 }
 
 /// What the containers of a pod refer to.
-pub(super) struct Pod<'a> {
+pub(super) struct PodContext<'a> {
     pub(super) spec: Node<'a>,
-    pub(super) of: Of,
+    pub(super) owner: PodSpecOwner,
     /// Names of volumes; `None` where not all are known.
     pub(super) volumes: Option<BTreeSet<&'a str>>,
     /// Names of volumes that are claims, which alone may be block devices.
-    pub(super) claims: BTreeSet<&'a str>,
+    pub(super) claim_volumes: BTreeSet<&'a str>,
     /// Names of resource claims; `None` where not all are known.
-    pub(super) devices: Option<BTreeSet<&'a str>>,
+    pub(super) resource_claims: Option<BTreeSet<&'a str>>,
     /// Seconds from SIGTERM to SIGKILL, where known.
-    pub(super) grace: Option<i64>,
+    pub(super) grace_period: Option<i64>,
 }
 
 /// The names of a list of named items; `None` where one is not known or the list is not whole.
-fn names<'a>(list: &Node<'a>, report: &Report<'a>) -> Option<BTreeSet<&'a str>> {
+fn known_names<'a>(list: &Node<'a>, report: &Checker<'a>) -> Option<BTreeSet<&'a str>> {
     if report.partial || list.is_unknown() {
         return None;
     }
     let mut out = BTreeSet::new();
     for item in list.items() {
         let name = item.get("name");
-        if item.is_unknown() || is_open(&item) || name.is_unknown() {
+        if item.is_unknown() || may_hold_more_fields(&item) || name.is_unknown() {
             return None;
         }
         out.extend(name.text());
@@ -53,14 +56,14 @@ fn names<'a>(list: &Node<'a>, report: &Report<'a>) -> Option<BTreeSet<&'a str>> 
 /// own claim templates, `None` where they are not known.
 pub(super) fn template<'a>(
     template: &Node<'a>,
-    of: Of,
+    of: PodSpecOwner,
     claimed: Option<&BTreeSet<&'a str>>,
-    report: &mut Report<'a>,
+    report: &mut Checker<'a>,
 ) {
     if template.is_mapping() {
         selector::labels(&template.path(&["metadata", "labels"]), report);
         annotations(&template.path(&["metadata", "annotations"]), report);
-        if !template.get("spec").exists() {
+        if !template.get("spec").is_set() {
             report.missing(template, "spec", "a pod template needs `spec`");
         }
         pod(&template.get("spec"), of, claimed, report);
@@ -69,23 +72,28 @@ pub(super) fn template<'a>(
 }
 
 /// The keys of annotations, which the server reads in lower case.
-fn annotations<'a>(map: &Node<'a>, report: &mut Report<'a>) {
+fn annotations<'a>(map: &Node<'a>, report: &mut Checker<'a>) {
     for (key, value) in map.entries() {
         if !is_placeholder(key) && !(QUALIFIED_NAME.accepts)(&key.to_lowercase()) {
             report
-                .at(&value, format!("the key {} is no qualified name", shown(key)))
+                .error(&value, format!("the key {} is no qualified name", quote(key)))
                 .help(QUALIFIED_NAME.help);
         }
     }
 }
 
 /// A pod spec.
-pub(super) fn pod<'a>(spec: &Node<'a>, of: Of, claimed: Option<&BTreeSet<&'a str>>, report: &mut Report<'a>) {
+pub(super) fn pod<'a>(
+    spec: &Node<'a>,
+    of: PodSpecOwner,
+    claimed: Option<&BTreeSet<&'a str>>,
+    report: &mut Checker<'a>,
+) {
     if !spec.is_mapping() {
         return;
     }
-    let open = is_open(spec);
-    let mut volumes = names(&spec.get("volumes"), report).filter(|_| !open);
+    let open = may_hold_more_fields(spec);
+    let mut volumes = known_names(&spec.get("volumes"), report).filter(|_| !open);
     match (&mut volumes, claimed) {
         (Some(volumes), Some(claimed)) => volumes.extend(claimed.iter()),
         (_, None) => volumes = None,
@@ -94,17 +102,17 @@ pub(super) fn pod<'a>(spec: &Node<'a>, of: Of, claimed: Option<&BTreeSet<&'a str
     let grace = spec.get("terminationGracePeriodSeconds");
     let mut claims: BTreeSet<&str> = claimed.into_iter().flatten().copied().collect();
     claims.extend(
-        maps(&spec.get("volumes"))
-            .filter(|v| v.get("persistentVolumeClaim").exists() || v.get("ephemeral").exists())
+        mapping_items(&spec.get("volumes"))
+            .filter(|v| v.get("persistentVolumeClaim").is_set() || v.get("ephemeral").is_set())
             .filter_map(|v| v.get("name").text()),
     );
-    let pod = Pod {
+    let pod = PodContext {
         spec: spec.clone(),
-        of,
+        owner: of,
         volumes,
-        claims,
-        devices: names(&spec.get("resourceClaims"), report).filter(|_| !open),
-        grace: if grace.exists() {
+        claim_volumes: claims,
+        resource_claims: known_names(&spec.get("resourceClaims"), report).filter(|_| !open),
+        grace_period: if grace.is_set() {
             grace.int()
         } else if report.partial || open {
             None
@@ -117,33 +125,33 @@ pub(super) fn pod<'a>(spec: &Node<'a>, of: Of, claimed: Option<&BTreeSet<&'a str
     container::containers(&pod, report);
     if spec.get("ephemeralContainers").items().next().is_some() {
         let message = match of {
-            Of::Pod => "a new Pod has no `ephemeralContainers`",
+            PodSpecOwner::Pod => "a new Pod has no `ephemeralContainers`",
             _ => "a pod template has no `ephemeralContainers`",
         };
         report
-            .at(&spec.get("ephemeralContainers"), message)
+            .error(&spec.get("ephemeralContainers"), message)
             .help("`kubectl debug` adds them to a running pod");
     }
     security::pod(spec, report);
     placement::placement(spec, of, report);
     network(&pod, report);
-    gates(spec, of, report);
+    scheduling_gates(spec, of, report);
     for field in ["serviceAccountName", "nodeName", "priorityClassName"] {
-        report.spelled_unless_empty(&spec.get(field), &DNS_SUBDOMAIN);
+        report.check_syntax_unless_empty(&spec.get(field), &DNS_SUBDOMAIN);
     }
-    report.spelled(&spec.get("runtimeClassName"), &DNS_SUBDOMAIN);
-    if of == Of::Pod
+    report.check_syntax(&spec.get("runtimeClassName"), &DNS_SUBDOMAIN);
+    if of == PodSpecOwner::Pod
         && !report.partial
         && !open
         && matches!(spec.get("serviceAccountName").text(), None | Some(""))
         && !spec.get("serviceAccountName").is_unknown()
     {
-        for volume in maps(&spec.get("volumes")) {
-            for source in maps(&volume.path(&["projected", "sources"])) {
+        for volume in mapping_items(&spec.get("volumes")) {
+            for source in mapping_items(&volume.path(&["projected", "sources"])) {
                 let token = source.get("serviceAccountToken");
-                if token.exists() && spec.get("serviceAccount").text().is_none() {
+                if token.is_set() && spec.get("serviceAccount").text().is_none() {
                     report
-                        .at(&token, "a Pod with this source needs `serviceAccountName`")
+                        .error(&token, "a Pod with this source needs `serviceAccountName`")
                         .help("write `serviceAccountName`, for example `default`");
                 }
             }
@@ -152,55 +160,55 @@ pub(super) fn pod<'a>(spec: &Node<'a>, of: Of, claimed: Option<&BTreeSet<&'a str
 }
 
 /// Claims of dynamic resource allocation.
-fn resource_claims<'a>(list: &Node<'a>, report: &mut Report<'a>) {
+fn resource_claims<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
     let mut named = Vec::new();
-    for claim in maps(list) {
-        if let Some(name) = report.name(&claim, "name", &DNS_LABEL) {
+    for claim in mapping_items(list) {
+        if let Some(name) = report.required_name(&claim, "name", &DNS_LABEL) {
             named.push((claim.get("name"), name.to_owned()));
         }
         // Until 1.30 the two fields stood under `source`, which is an unknown field now.
-        if !claim.get("source").exists() {
+        if !claim.get("source").is_set() {
             report.exactly_one(&claim, &["resourceClaimName", "resourceClaimTemplateName"]);
         }
-        report.spelled(&claim.get("resourceClaimName"), &DNS_SUBDOMAIN);
-        report.spelled(&claim.get("resourceClaimTemplateName"), &DNS_SUBDOMAIN);
+        report.check_syntax(&claim.get("resourceClaimName"), &DNS_SUBDOMAIN);
+        report.check_syntax(&claim.get("resourceClaimTemplateName"), &DNS_SUBDOMAIN);
     }
     report.unique(named.into_iter(), "the claim");
 }
 
 /// Host names and name resolution.
-fn network<'a>(pod: &Pod<'a>, report: &mut Report<'a>) {
+fn network<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
     let spec = &pod.spec;
-    if pod.of != Of::StatefulSet {
-        report.spelled_unless_empty(&spec.get("hostname"), &DNS_LABEL);
-        report.spelled_unless_empty(&spec.get("subdomain"), &DNS_LABEL);
+    if pod.owner != PodSpecOwner::StatefulSet {
+        report.check_syntax_unless_empty(&spec.get("hostname"), &DNS_LABEL);
+        report.check_syntax_unless_empty(&spec.get("subdomain"), &DNS_LABEL);
     }
-    for alias in maps(&spec.get("hostAliases")) {
-        report.spelled(&alias.get("ip"), &IP);
+    for alias in mapping_items(&spec.get("hostAliases")) {
+        report.check_syntax(&alias.get("ip"), &IP);
         for name in alias.get("hostnames").items() {
-            report.spelled(&name, &DNS_SUBDOMAIN);
+            report.check_syntax(&name, &DNS_SUBDOMAIN);
         }
     }
     let config = spec.get("dnsConfig");
     let servers = config.get("nameservers");
     if spec.get("dnsPolicy").text() == Some("None")
         && !config.is_unknown()
-        && !is_open(&config)
+        && !may_hold_more_fields(&config)
         && !servers.is_unknown()
         && servers.items().next().is_none()
     {
         let message = "`dnsPolicy: None` needs a nameserver in `dnsConfig`";
-        if !config.exists() {
+        if !config.is_set() {
             report.missing(spec, "dnsConfig", message);
-        } else if servers.exists() {
-            report.at(&servers, message);
+        } else if servers.is_set() {
+            report.error(&servers, message);
         } else {
             report.missing(&config, "nameservers", message);
         }
     }
     report.at_most(&servers, 3);
     for server in servers.items() {
-        report.spelled(&server, &IP);
+        report.check_syntax(&server, &IP);
     }
     let searches = config.get("searches");
     report.at_most(&searches, 32);
@@ -210,41 +218,42 @@ fn network<'a>(pod: &Pod<'a>, report: &mut Report<'a>) {
         {
             let bare = text.strip_suffix('.').unwrap_or(text).replace('_', "-");
             if !(DNS_SUBDOMAIN.accepts)(&bare) {
-                report.at(&search, format!("{} is no DNS name", shown(text))).help(DNS_SUBDOMAIN.help);
+                report.error(&search, format!("{} is no DNS name", quote(text))).help(DNS_SUBDOMAIN.help);
             }
         }
     }
-    for option in maps(&config.get("options")) {
-        report.text(&option, "name");
+    for option in mapping_items(&config.get("options")) {
+        report.required_text(&option, "name");
     }
 }
 
 /// Readiness and scheduling gates.
-fn gates<'a>(spec: &Node<'a>, of: Of, report: &mut Report<'a>) {
-    for gate in maps(&spec.get("readinessGates")) {
-        report.spelled(&gate.get("conditionType"), &QUALIFIED_NAME);
+fn scheduling_gates<'a>(spec: &Node<'a>, of: PodSpecOwner, report: &mut Checker<'a>) {
+    for gate in mapping_items(&spec.get("readinessGates")) {
+        report.check_syntax(&gate.get("conditionType"), &QUALIFIED_NAME);
     }
     let gates = spec.get("schedulingGates");
     let mut named = Vec::new();
-    for gate in maps(&gates) {
-        if let Some(name) = report.name(&gate, "name", &QUALIFIED_NAME) {
+    for gate in mapping_items(&gates) {
+        if let Some(name) = report.required_name(&gate, "name", &QUALIFIED_NAME) {
             named.push((gate.get("name"), name.to_owned()));
         }
     }
     report.unique(named.into_iter(), "the gate");
     let node = spec.get("nodeName");
-    if of == Of::Pod && gates.items().next().is_some() && node.text().is_some_and(|n| !n.is_empty()) {
+    if of == PodSpecOwner::Pod && gates.items().next().is_some() && node.text().is_some_and(|n| !n.is_empty())
+    {
         report
-            .at(&node, "`nodeName` is not allowed while there are `schedulingGates`")
+            .error(&node, "`nodeName` is not allowed while there are `schedulingGates`")
             .help("leave one of them out");
     }
 }
 
 /// AppArmor's old annotations name containers.
-pub(super) fn profiles<'a>(template: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn profiles<'a>(template: &Node<'a>, report: &mut Checker<'a>) {
     const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
     let spec = template.get("spec");
-    if report.partial || is_open(&spec) {
+    if report.partial || may_hold_more_fields(&spec) {
         return;
     }
     for (key, value) in template.path(&["metadata", "annotations"]).entries() {
@@ -254,14 +263,14 @@ pub(super) fn profiles<'a>(template: &Node<'a>, report: &mut Report<'a>) {
         let mut all = spec.get("initContainers").items().chain(spec.get("containers").items());
         if !is_placeholder(key)
             && !all.any(|c| {
-                c.is_unknown() || is_open(&c) || {
+                c.is_unknown() || may_hold_more_fields(&c) || {
                     let name = c.get("name");
                     name.is_unknown() || name.text() == Some(container)
                 }
             })
         {
             report
-                .at(&value, format!("there is no container {}", shown(container)))
+                .error(&value, format!("there is no container {}", quote(container)))
                 .help("write `securityContext.appArmorProfile` on the container instead");
         }
     }

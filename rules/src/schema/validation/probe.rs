@@ -6,9 +6,9 @@ use crate::lint::fix::{Fix, Safety};
 use crate::tree::node::Node;
 
 use super::syntax::{HEADER_NAME, PORT_NAME, is_port_name};
-use super::{Report, is_open, maps, shown};
+use super::{Checker, mapping_items, may_hold_more_fields, quote};
 
-pub(super) fn probes<'a>(container: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn probes<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
     for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let probe = container.get(field);
         if !probe.is_mapping() {
@@ -18,9 +18,9 @@ pub(super) fn probes<'a>(container: &Node<'a>, report: &mut Report<'a>) {
         let successes = probe.get("successThreshold");
         if field == "readinessProbe" {
             let grace = probe.get("terminationGracePeriodSeconds");
-            if grace.exists() {
+            if grace.is_set() {
                 report
-                    .at(&grace, "a readiness probe ends nothing and takes no grace period")
+                    .error(&grace, "a readiness probe ends nothing and takes no grace period")
                     .help("leave `terminationGracePeriodSeconds` out")
                     .fix(Fix::new("remove it", Safety::Safe).remove(&grace));
             }
@@ -28,14 +28,14 @@ pub(super) fn probes<'a>(container: &Node<'a>, report: &mut Report<'a>) {
             && count > 1
         {
             report
-                .at(&successes, format!("`successThreshold` {count} must be 1 here"))
+                .error(&successes, format!("`successThreshold` {count} must be 1 here"))
                 .help("only a readiness probe takes another number")
                 .fix(Fix::new("write 1", Safety::Safe).set(&successes, json!(1)));
         }
     }
 }
 
-pub(super) fn lifecycle<'a>(container: &Node<'a>, grace: Option<i64>, report: &mut Report<'a>) {
+pub(super) fn lifecycle<'a>(container: &Node<'a>, grace: Option<i64>, report: &mut Checker<'a>) {
     for field in ["postStart", "preStop"] {
         let hook = container.path(&["lifecycle", field]);
         if hook.is_mapping() {
@@ -44,18 +44,20 @@ pub(super) fn lifecycle<'a>(container: &Node<'a>, grace: Option<i64>, report: &m
     }
 }
 
-fn handler<'a>(block: &Node<'a>, kinds: &[&str], grace: Option<i64>, report: &mut Report<'a>) {
-    let mut written = kinds.iter().filter(|k| block.get(k).exists());
+fn handler<'a>(block: &Node<'a>, kinds: &[&str], grace: Option<i64>, report: &mut Checker<'a>) {
+    let mut written = kinds.iter().filter(|k| block.get(k).is_set());
     match (written.next(), written.next()) {
         (Some(a), Some(b)) => {
-            report.at(&block.get(b), format!("`{a}` and `{b}` exclude each other")).help("keep one of them");
+            report
+                .error(&block.get(b), format!("`{a}` and `{b}` exclude each other"))
+                .help("keep one of them");
             return;
         }
         (None, _) => {
-            if !report.partial && !is_open(block) {
+            if !report.partial && !may_hold_more_fields(block) {
                 report
-                    .at(block, "it does nothing: no handler is written")
-                    .help(format!("write one of {}", super::either(kinds)));
+                    .error(block, "it does nothing: no handler is written")
+                    .help(format!("write one of {}", super::join_or(kinds)));
             }
             return;
         }
@@ -65,8 +67,8 @@ fn handler<'a>(block: &Node<'a>, kinds: &[&str], grace: Option<i64>, report: &mu
     if exec.is_mapping() {
         let command = exec.get("command");
         if !command.is_unknown() && command.items().next().is_none() {
-            if command.exists() {
-                report.at(&command, "`command` may not be empty");
+            if command.is_set() {
+                report.error(&command, "`command` may not be empty");
             } else {
                 report.missing(&exec, "command", "`command` is required");
             }
@@ -78,26 +80,26 @@ fn handler<'a>(block: &Node<'a>, kinds: &[&str], grace: Option<i64>, report: &mu
             port(&action.get("port"), report);
         }
     }
-    for header in maps(&block.path(&["httpGet", "httpHeaders"])) {
-        report.spelled(&header.get("name"), &HEADER_NAME);
+    for header in mapping_items(&block.path(&["httpGet", "httpHeaders"])) {
+        report.check_syntax(&header.get("name"), &HEADER_NAME);
     }
     let seconds = block.path(&["sleep", "seconds"]);
     if let (Some(sleep), Some(grace)) = (seconds.int(), grace) {
         if sleep < 0 {
-            report.at(&seconds, format!("`seconds` {sleep} is below 0"));
+            report.error(&seconds, format!("`seconds` {sleep} is below 0"));
         } else if sleep > grace {
             report
-                .at(&seconds, format!("sleeping {sleep} s is longer than the grace period of {grace} s"))
+                .error(&seconds, format!("sleeping {sleep} s is longer than the grace period of {grace} s"))
                 .help("raise `terminationGracePeriodSeconds`, which the sleep is part of");
         }
     }
 }
 
 /// A port by number or by name.
-pub(super) fn port<'a>(node: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn port<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     if let Some(number) = node.int() {
         if !(1..=65535).contains(&number) {
-            report.at(node, format!("{number} is no port")).help("write a number from 1 to 65535");
+            report.error(node, format!("{number} is no port")).help("write a number from 1 to 65535");
         }
         return;
     }
@@ -110,12 +112,12 @@ pub(super) fn port<'a>(node: &Node<'a>, report: &mut Report<'a>) {
     match text.parse::<u16>() {
         Ok(number) if number > 0 => {
             report
-                .at(node, format!("{} in quotes is a name, and no port's name", shown(text)))
+                .error(node, format!("{} in quotes is a name, and no port's name", quote(text)))
                 .help(format!("write {number} without quotes"))
                 .fix(Fix::new("remove the quotes", Safety::Safe).set(node, json!(number)));
         }
         _ => {
-            report.at(node, format!("{} is no port name", shown(text))).help(PORT_NAME.help);
+            report.error(node, format!("{} is no port name", quote(text))).help(PORT_NAME.help);
         }
     }
 }

@@ -11,12 +11,12 @@ use crate::workload::gpu::is_extended;
 
 use super::syntax::QUALIFIED_NAME;
 use super::volume::quantity;
-use super::{Report, maps, shown};
+use super::{Checker, mapping_items, quote};
 
 const NATIVE: &[&str] = &["cpu", "memory", "ephemeral-storage"];
 
 /// The resources of a container.
-pub(super) fn container<'a>(container: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn container<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
     let resources = container.get("resources");
     let limits = resources.get("limits");
     let requests = resources.get("requests");
@@ -31,7 +31,7 @@ pub(super) fn container<'a>(container: &Node<'a>, report: &mut Report<'a>) {
             resource_name(name, &amount, report);
             let value = quantity(&amount);
             if value.is_some_and(|q| q < Quantity::ZERO) {
-                report.at(&amount, format!("{} is below 0", shown(name))).help("write 0 or more");
+                report.error(&amount, format!("{} is below 0", quote(name))).help("write 0 or more");
             }
             sized |= matches!(name, "cpu" | "memory");
             if let Some(size) = name.strip_prefix("hugepages-") {
@@ -50,18 +50,18 @@ pub(super) fn container<'a>(container: &Node<'a>, report: &mut Report<'a>) {
         && !report.partial
     {
         report
-            .at(&node, "huge pages need `cpu` or `memory` beside them")
+            .error(&node, "huge pages need `cpu` or `memory` beside them")
             .help("request `cpu` or `memory` in the same container");
     }
 }
 
 /// A resource that a container may ask for.
-pub(super) fn resource_name<'a>(name: &str, amount: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn resource_name<'a>(name: &str, amount: &Node<'a>, report: &mut Checker<'a>) {
     if !(QUALIFIED_NAME.accepts)(name) {
-        report.at(amount, format!("{} names no resource", shown(name))).help(QUALIFIED_NAME.help);
+        report.error(amount, format!("{} names no resource", quote(name))).help(QUALIFIED_NAME.help);
     } else if !name.contains('/') {
         if !NATIVE.contains(&name) && !name.starts_with("hugepages-") {
-            let refusal = report.at(amount, format!("{} names no resource", shown(name)));
+            let refusal = report.error(amount, format!("{} names no resource", quote(name)));
             match (name, crate::facts::suggest::nearest(name, NATIVE.iter().copied())) {
                 ("gpu" | "gpus", _) => refusal.help("did you mean `nvidia.com/gpu`?"),
                 (_, Some(near)) => refusal.help(format!("did you mean `{near}`?")),
@@ -71,21 +71,21 @@ pub(super) fn resource_name<'a>(name: &str, amount: &Node<'a>, report: &mut Repo
     } else if name.starts_with("requests.")
         || (is_extended(name) && !(QUALIFIED_NAME.accepts)(&format!("requests.{name}")))
     {
-        report.at(amount, format!("{} names no resource", shown(name)));
+        report.error(amount, format!("{} names no resource", quote(name)));
     }
 }
 
 /// Requests of `cpu` and the like may be below their limits; those of huge pages may not.
-fn compare<'a>(name: &str, request: &Node<'a>, limits: &Node<'a>, report: &mut Report<'a>) {
+fn compare<'a>(name: &str, request: &Node<'a>, limits: &Node<'a>, report: &mut Checker<'a>) {
     let whole = name.starts_with("hugepages-");
     let limit = limits.get(name);
     if limits.is_unknown() || limit.is_unknown() {
         return;
     }
     if limit.is_absent() {
-        if whole && !report.partial && !super::is_open(limits) {
+        if whole && !report.partial && !super::may_hold_more_fields(limits) {
             report
-                .at(&limit, format!("{} is requested without a limit", shown(name)))
+                .error(&limit, format!("{} is requested without a limit", quote(name)))
                 .help("huge pages need a limit equal to the request");
         }
         return;
@@ -95,11 +95,14 @@ fn compare<'a>(name: &str, request: &Node<'a>, limits: &Node<'a>, report: &mut R
     };
     if asked > most {
         report
-            .at(request, format!("the request of {} ({asked}) is above its limit ({most})", shown(name)))
+            .error(request, format!("the request of {} ({asked}) is above its limit ({most})", quote(name)))
             .help("lower the request or raise the limit");
     } else if whole && asked != most {
         report
-            .at(request, format!("the request of {} ({asked}) differs from its limit ({most})", shown(name)))
+            .error(
+                request,
+                format!("the request of {} ({asked}) differs from its limit ({most})", quote(name)),
+            )
             .help("huge pages need a limit equal to the request");
     }
 }
@@ -109,7 +112,7 @@ fn page_size<'a>(
     size: &str,
     amount: &Node<'a>,
     value: Option<Quantity>,
-    report: &mut Report<'a>,
+    report: &mut Checker<'a>,
 ) {
     let page = Quantity::parse(size).ok().map(Quantity::value);
     let Some(value) = value else {
@@ -117,21 +120,21 @@ fn page_size<'a>(
     };
     if page.is_none_or(|p| p <= 0 || value.value() % p != 0) {
         report
-            .at(amount, format!("{value} is no multiple of the page of {}", shown(name)))
+            .error(amount, format!("{value} is no multiple of the page of {}", quote(name)))
             .help("write a multiple of the page size");
     }
 }
 
 /// Resources of the pod as a whole, which its containers share.
-pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let resources = spec.get("resources");
     if !resources.is_mapping() {
         return;
     }
     let claims = resources.get("claims");
-    if claims.exists() {
+    if claims.is_set() {
         report
-            .at(&claims, "`claims` belong to a container's resources")
+            .error(&claims, "`claims` belong to a container's resources")
             .help("write them in the container that uses them");
     }
     let (limits, requests) = (resources.get("limits"), resources.get("requests"));
@@ -142,16 +145,16 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
             }
             if !matches!(name, "cpu" | "memory") && !name.starts_with("hugepages-") {
                 report
-                    .at(&amount, format!("a pod as a whole cannot ask for {}", shown(name)))
+                    .error(&amount, format!("a pod as a whole cannot ask for {}", quote(name)))
                     .help("ask for it in the container that uses it");
             }
             if quantity(&amount).is_some_and(|q| q < Quantity::ZERO) {
-                report.at(&amount, format!("{} is below 0", shown(name)));
+                report.error(&amount, format!("{} is below 0", quote(name)));
             }
         }
     }
     for (name, request) in requests.entries() {
-        if request.exists() {
+        if request.is_set() {
             compare(name, &request, &limits, report);
         }
     }
@@ -159,9 +162,9 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
 }
 
 /// No container may have more than the pod, and all together may not ask for more.
-fn shared<'a>(spec: &Node<'a>, limits: &Node<'a>, requests: &Node<'a>, report: &mut Report<'a>) {
+fn shared<'a>(spec: &Node<'a>, limits: &Node<'a>, requests: &Node<'a>, report: &mut Checker<'a>) {
     let mut sums: BTreeMap<&str, i128> = BTreeMap::new();
-    for container in maps(&spec.get("containers")) {
+    for container in mapping_items(&spec.get("containers")) {
         let own = container.get("resources");
         for (name, amount) in own.get("limits").entries() {
             let most = limits.get(name);
@@ -169,14 +172,14 @@ fn shared<'a>(spec: &Node<'a>, limits: &Node<'a>, requests: &Node<'a>, report: &
                 && a > b
             {
                 report
-                    .at(&amount, format!("the limit of {} is above the pod's ({b})", shown(name)))
+                    .error(&amount, format!("the limit of {} is above the pod's ({b})", quote(name)))
                     .help("lower it, or raise the pod's limit");
             }
         }
         for name in ["cpu", "memory"] {
             let asked = own.path(&["requests", name]);
             // A container that writes only a limit asks for as much.
-            let asked = if asked.exists() { asked } else { own.path(&["limits", name]) };
+            let asked = if asked.is_set() { asked } else { own.path(&["limits", name]) };
             if let Some(amount) = quantity(&asked) {
                 let sum = sums.entry(name).or_default();
                 *sum = sum.saturating_add(amount.nano());
@@ -189,7 +192,7 @@ fn shared<'a>(spec: &Node<'a>, limits: &Node<'a>, requests: &Node<'a>, report: &
             && sum > all.nano()
         {
             report
-                .at(&node, format!("the containers together ask for more {} than this", shown(name)))
+                .error(&node, format!("the containers together ask for more {} than this", quote(name)))
                 .help("raise the pod's request, or lower those of the containers");
         }
     }

@@ -2,20 +2,20 @@
 
 use crate::tree::node::Node;
 
-use super::{Report, maps, shown};
+use super::{Checker, mapping_items, quote};
 
-pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let context = spec.get("securityContext");
     for group in context.get("supplementalGroups").items() {
         if let Some(id) = group.int()
             && !(0..=i64::from(i32::MAX)).contains(&id)
         {
-            report.at(&group, format!("{id} is no group id")).help("write a number from 0 to 2147483647");
+            report.error(&group, format!("{id} is no group id")).help("write a number from 0 to 2147483647");
         }
     }
     if spec.get("shareProcessNamespace").bool() == Some(true) && spec.get("hostPID").bool() == Some(true) {
         report
-            .at(
+            .error(
                 &spec.get("shareProcessNamespace"),
                 "`shareProcessNamespace` and `hostPID` exclude each other",
             )
@@ -25,18 +25,18 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         for field in ["hostNetwork", "hostPID", "hostIPC"] {
             let node = spec.get(field);
             if node.bool() == Some(true) {
-                report.at(&node, format!("`hostUsers: false` excludes `{field}`"));
+                report.error(&node, format!("`hostUsers: false` excludes `{field}`"));
             }
         }
     }
     let mut named = Vec::new();
-    for sysctl in maps(&context.get("sysctls")) {
-        let Some(name) = report.text(&sysctl, "name") else {
+    for sysctl in mapping_items(&context.get("sysctls")) {
+        let Some(name) = report.required_text(&sysctl, "name") else {
             continue;
         };
         let node = sysctl.get("name");
         if !is_sysctl(name) {
-            report.at(&node, format!("{} is no sysctl", shown(name)));
+            report.error(&node, format!("{} is no sysctl", quote(name)));
         }
         for (switch, prefixes) in [
             ("hostNetwork", &["net."][..]),
@@ -44,7 +44,7 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         ] {
             let dotted = name.replace('/', ".");
             if spec.get(switch).bool() == Some(true) && prefixes.iter().any(|p| dotted.starts_with(p)) {
-                report.at(&node, format!("{} is the host's with `{switch}`", shown(name)));
+                report.error(&node, format!("{} is the host's with `{switch}`", quote(name)));
             }
         }
         named.push((node, name.to_owned()));
@@ -54,7 +54,7 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
 }
 
 /// The context of a container; `own_users` says that the pod has its own user namespace.
-pub(super) fn container<'a>(context: &Node<'a>, own_users: bool, report: &mut Report<'a>) {
+pub(super) fn container<'a>(context: &Node<'a>, own_users: bool, report: &mut Checker<'a>) {
     if !context.is_mapping() {
         return;
     }
@@ -62,27 +62,27 @@ pub(super) fn container<'a>(context: &Node<'a>, own_users: bool, report: &mut Re
     if escalation.bool() == Some(false) {
         if context.get("privileged").bool() == Some(true) {
             report
-                .at(context, "`privileged` and `allowPrivilegeEscalation: false` exclude each other")
+                .error(context, "`privileged` and `allowPrivilegeEscalation: false` exclude each other")
                 .help("leave one of them out");
         }
         let added = context.path(&["capabilities", "add"]);
         if added.items().any(|c| c.text() == Some("CAP_SYS_ADMIN")) {
             report
-                .at(context, "`CAP_SYS_ADMIN` excludes `allowPrivilegeEscalation: false`")
+                .error(context, "`CAP_SYS_ADMIN` excludes `allowPrivilegeEscalation: false`")
                 .help("leave one of them out");
         }
     }
     let mount = context.get("procMount");
     if mount.text() == Some("Unmasked") && !own_users {
         report
-            .at(&mount, "`procMount: Unmasked` needs `hostUsers: false`")
+            .error(&mount, "`procMount: Unmasked` needs `hostUsers: false`")
             .help("write `hostUsers: false` in the pod spec");
     }
     profiles(context, report);
 }
 
 /// Seccomp and AppArmor: only a profile of the node has a name.
-fn profiles<'a>(context: &Node<'a>, report: &mut Report<'a>) {
+fn profiles<'a>(context: &Node<'a>, report: &mut Checker<'a>) {
     for field in ["seccompProfile", "appArmorProfile"] {
         let profile = context.get(field);
         if !profile.is_mapping() {
@@ -93,18 +93,18 @@ fn profiles<'a>(context: &Node<'a>, report: &mut Report<'a>) {
             continue;
         };
         if kind == "Localhost" {
-            if !name.exists() {
+            if !name.is_set() {
                 report.missing(&profile, "localhostProfile", "`type: Localhost` needs `localhostProfile`");
             } else if let Some(text) = name.text() {
                 if field == "appArmorProfile" && (text.is_empty() || text.trim() != text) {
-                    report.at(&name, format!("{} is no profile's name", shown(text)));
+                    report.error(&name, format!("{} is no profile's name", quote(text)));
                 } else if field == "seccompProfile" {
                     super::volume::relative(&name, report);
                 }
             }
-        } else if name.exists() {
+        } else if name.is_set() {
             report
-                .at(&name, "`localhostProfile` needs `type: Localhost`")
+                .error(&name, "`localhostProfile` needs `type: Localhost`")
                 .help("leave it out, or write `type: Localhost`");
         }
     }

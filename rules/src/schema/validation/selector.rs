@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::syntax::{LABEL_VALUE, QUALIFIED_NAME};
-use super::{Report, is_open, maps, shown};
+use super::{Checker, mapping_items, may_hold_more_fields, quote};
 use crate::lint::fix::{Fix, Safety};
 use crate::tree::node::Node;
 use crate::workload::selector::matches;
@@ -11,39 +11,39 @@ use crate::workload::selector::matches;
 const OPERATORS: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist"];
 
 /// Keys and values of a map of labels.
-pub(crate) fn labels<'a>(map: &Node<'a>, report: &mut Report<'a>) {
+pub(crate) fn labels<'a>(map: &Node<'a>, report: &mut Checker<'a>) {
     for (key, value) in map.entries() {
         if crate::tree::placeholder::is_placeholder(key) {
             continue;
         }
         if !(QUALIFIED_NAME.accepts)(key) {
             report
-                .at(&value, format!("the key {} is no qualified name", shown(key)))
+                .error(&value, format!("the key {} is no qualified name", quote(key)))
                 .help(QUALIFIED_NAME.help);
         }
-        report.spelled(&value, &LABEL_VALUE);
+        report.check_syntax(&value, &LABEL_VALUE);
     }
 }
 
 /// A label selector wherever it stands.
-pub(crate) fn selector<'a>(node: &Node<'a>, report: &mut Report<'a>) {
+pub(crate) fn selector<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     labels(&node.get("matchLabels"), report);
-    for expression in maps(&node.get("matchExpressions")) {
+    for expression in mapping_items(&node.get("matchExpressions")) {
         let key = expression.get("key");
-        if key.exists() {
-            report.spelled(&key, &QUALIFIED_NAME);
+        if key.is_set() {
+            report.check_syntax(&key, &QUALIFIED_NAME);
         } else {
             report.missing(&expression, "key", "`key` is required");
         }
         requirement(&expression, OPERATORS, report);
         for value in expression.get("values").items() {
-            report.spelled(&value, &LABEL_VALUE);
+            report.check_syntax(&value, &LABEL_VALUE);
         }
     }
 }
 
 /// The operator of a requirement, and the number of values that it takes.
-pub(crate) fn requirement<'a>(expression: &Node<'a>, operators: &[&str], report: &mut Report<'a>) {
+pub(crate) fn requirement<'a>(expression: &Node<'a>, operators: &[&str], report: &mut Checker<'a>) {
     report.required_choice(expression, "operator", operators);
     let values = expression.get("values");
     if values.is_unknown() {
@@ -56,21 +56,21 @@ pub(crate) fn requirement<'a>(expression: &Node<'a>, operators: &[&str], report:
     match operator {
         "In" | "NotIn" if count == 0 => {
             let message = format!("`{operator}` needs `values`");
-            if values.exists() {
-                report.at(&values, message);
+            if values.is_set() {
+                report.error(&values, message);
             } else {
                 report.missing(expression, "values", message);
             }
         }
         "Exists" | "DoesNotExist" if count > 0 => {
             report
-                .at(&values, format!("`{operator}` takes no `values`"))
+                .error(&values, format!("`{operator}` takes no `values`"))
                 .help("leave `values` out, or write `In`");
         }
         "Gt" | "Lt" if operators.contains(&operator) && count != 1 => {
             let message = format!("`{operator}` takes one value");
-            if values.exists() {
-                report.at(&values, message);
+            if values.is_set() {
+                report.error(&values, message);
             } else {
                 report.missing(expression, "values", message);
             }
@@ -80,10 +80,15 @@ pub(crate) fn requirement<'a>(expression: &Node<'a>, operators: &[&str], report:
 }
 
 /// A workload's selector, which may not be empty, and the labels of the pods that it makes.
-pub(crate) fn of_template<'a>(spec: &Node<'a>, template: &Node<'a>, required: bool, report: &mut Report<'a>) {
+pub(crate) fn template_selector<'a>(
+    spec: &Node<'a>,
+    template: &Node<'a>,
+    required: bool,
+    report: &mut Checker<'a>,
+) {
     let node = spec.get("selector");
     let labels_node = template.path(&["metadata", "labels"]);
-    if !node.exists() {
+    if !node.is_set() {
         if required {
             let labels = labels_node.to_json();
             let refusal = report.missing(spec, "selector", "`selector` is required");
@@ -98,7 +103,7 @@ pub(crate) fn of_template<'a>(spec: &Node<'a>, template: &Node<'a>, required: bo
         return;
     }
     selector(&node, report);
-    if !node.is_mapping() || is_open(&node) {
+    if !node.is_mapping() || may_hold_more_fields(&node) {
         return;
     }
     let empty = |field: &str| {
@@ -108,26 +113,26 @@ pub(crate) fn of_template<'a>(spec: &Node<'a>, template: &Node<'a>, required: bo
     if empty("matchLabels") && empty("matchExpressions") {
         if !report.partial {
             report
-                .at(&node, "`selector` may not be empty")
+                .error(&node, "`selector` may not be empty")
                 .help("select the labels of the pod template under `matchLabels`");
         }
         return;
     }
-    agrees(&node, &labels_node, template, report);
+    selects_template(&node, &labels_node, template, report);
 }
 
 /// Whether a selector selects the template's labels; says so where it does not.
-pub(crate) fn agrees<'a>(
+pub(crate) fn selects_template<'a>(
     node: &Node<'a>,
     labels_node: &Node<'a>,
     template: &Node<'a>,
-    report: &mut Report<'a>,
+    report: &mut Checker<'a>,
 ) {
     if report.partial
         || !template.is_mapping()
-        || is_open(template)
-        || is_open(&template.get("metadata"))
-        || is_open(labels_node)
+        || may_hold_more_fields(template)
+        || may_hold_more_fields(&template.get("metadata"))
+        || may_hold_more_fields(labels_node)
     {
         return;
     }
@@ -143,10 +148,10 @@ pub(crate) fn agrees<'a>(
     let message = match &differs {
         Some((key, value)) if !labels_node.get(key).is_absent() => format!(
             "the pods' label {} is not {}, which `selector` wants",
-            shown(key),
-            shown(value.text().unwrap_or_default())
+            quote(key),
+            quote(value.text().unwrap_or_default())
         ),
-        Some((key, _)) => format!("the pods lack the label {} of `selector`", shown(key)),
+        Some((key, _)) => format!("the pods lack the label {} of `selector`", quote(key)),
         None => "`selector` does not select the labels of the pods".to_owned(),
     };
     let mut fix = None;
@@ -163,7 +168,7 @@ pub(crate) fn agrees<'a>(
                 .set(labels_node, Value::Object(all)),
         );
     }
-    let refusal = report.at(labels_node, message);
+    let refusal = report.error(labels_node, message);
     refusal.help("write the labels of `selector` into the pod template");
     if let Some(fix) = fix {
         refusal.fix(fix);

@@ -7,14 +7,14 @@ use crate::object::Object;
 use crate::tree::node::Node;
 
 use super::syntax::{CIDR, DNS_LABEL, DNS_SUBDOMAIN, IP, QUALIFIED_NAME, read_ip};
-use super::{Report, is_open, maps, probe, selector, shown};
+use super::{Checker, mapping_items, may_hold_more_fields, probe, quote, selector};
 
-pub(super) fn service<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn service<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Checker<'a>) {
     let kind = spec.get("type");
     let name = match kind.text() {
         Some("") => "ClusterIP",
         Some(text) => text,
-        None if kind.exists() || report.partial || is_open(spec) => "",
+        None if kind.is_set() || report.partial || may_hold_more_fields(spec) => "",
         None => "ClusterIP",
     };
     let address = spec.get("clusterIP");
@@ -26,7 +26,7 @@ pub(super) fn service<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Repo
     of_type(object, spec, name, headless, report);
 }
 
-fn ports<'a>(spec: &Node<'a>, kind: &str, headless: bool, report: &mut Report<'a>) {
+fn ports<'a>(spec: &Node<'a>, kind: &str, headless: bool, report: &mut Checker<'a>) {
     let list = spec.get("ports");
     let count = list.items().count();
     let address_unknown = spec.get("clusterIP").is_unknown() || spec.get("clusterIPs").has_unknown();
@@ -36,9 +36,9 @@ fn ports<'a>(spec: &Node<'a>, kind: &str, headless: bool, report: &mut Report<'a
         && !address_unknown
         && !matches!(kind, "" | "ExternalName")
     {
-        if list.exists() {
+        if list.is_set() {
             if !report.partial {
-                report.at(&list, "a Service needs a port");
+                report.error(&list, "a Service needs a port");
             }
         } else {
             report
@@ -49,25 +49,25 @@ fn ports<'a>(spec: &Node<'a>, kind: &str, headless: bool, report: &mut Report<'a
     let mut names = Vec::new();
     let mut taken = BTreeSet::new();
     let mut nodes = BTreeSet::new();
-    for port in maps(&list) {
+    for port in mapping_items(&list) {
         let name = port.get("name");
         if count > 1 && !name.is_unknown() && name.text().unwrap_or_default().is_empty() {
-            if name.exists() {
-                report.at(&name, "each of several ports needs a `name`");
+            if name.is_set() {
+                report.error(&name, "each of several ports needs a `name`");
             } else {
                 report
                     .missing(&port, "name", "each of several ports needs a `name`")
                     .help("write one, for example `http`");
             }
         }
-        report.spelled_unless_empty(&name, &DNS_LABEL);
+        report.check_syntax_unless_empty(&name, &DNS_LABEL);
         names.extend(name.text().filter(|n| !n.is_empty()).map(|t| (name.clone(), t.to_owned())));
         let target = port.get("targetPort");
         // Nothing, 0 and the empty text are the port itself.
         if target.int() != Some(0) && target.text() != Some("") {
             probe::port(&target, report);
         }
-        report.spelled(&port.get("appProtocol"), &QUALIFIED_NAME);
+        report.check_syntax(&port.get("appProtocol"), &QUALIFIED_NAME);
         let protocol = port.get("protocol");
         if protocol.is_unknown() {
             continue;
@@ -77,7 +77,7 @@ fn ports<'a>(spec: &Node<'a>, kind: &str, headless: bool, report: &mut Report<'a
             && !taken.insert((protocol, number))
         {
             report
-                .at(&port, format!("port {number} is written twice"))
+                .error(&port, format!("port {number} is written twice"))
                 .help("keep one of them, or change its number");
         }
         let node = port.get("nodePort");
@@ -86,17 +86,17 @@ fn ports<'a>(spec: &Node<'a>, kind: &str, headless: bool, report: &mut Report<'a
         };
         if kind == "ClusterIP" {
             report
-                .at(&node, "`nodePort` needs `type: NodePort` or `LoadBalancer`")
+                .error(&node, "`nodePort` needs `type: NodePort` or `LoadBalancer`")
                 .help("leave it out, or write the `type`");
         }
         if !nodes.insert((protocol, number)) {
-            report.at(&node, format!("node port {number} is written twice"));
+            report.error(&node, format!("node port {number} is written twice"));
         }
     }
     report.unique(names.into_iter(), "the port name");
 }
 
-fn addresses<'a>(spec: &Node<'a>, kind: &str, report: &mut Report<'a>) {
+fn addresses<'a>(spec: &Node<'a>, kind: &str, report: &mut Checker<'a>) {
     if matches!(kind, "" | "ExternalName") {
         return;
     }
@@ -104,23 +104,23 @@ fn addresses<'a>(spec: &Node<'a>, kind: &str, report: &mut Report<'a>) {
     let all = spec.get("clusterIPs");
     let first = all.index(0);
     let written = one.text().is_some_and(|t| !t.is_empty());
-    if !one.is_unknown() && !all.has_unknown() && first.exists() && !report.partial {
+    if !one.is_unknown() && !all.has_unknown() && first.is_set() && !report.partial {
         if !written {
             report
-                .at(&all, "`clusterIPs` needs the same address in `clusterIP`")
+                .error(&all, "`clusterIPs` needs the same address in `clusterIP`")
                 .help("leave `clusterIPs` out, or write its first address as `clusterIP`");
         } else if first.text() != one.text() {
-            report.at(&all, "the first of `clusterIPs` is not `clusterIP`").help("leave `clusterIPs` out");
+            report.error(&all, "the first of `clusterIPs` is not `clusterIP`").help("leave `clusterIPs` out");
         }
     }
     for node in std::iter::once(one.clone()).chain(all.items()) {
         if !matches!(node.text(), None | Some("None" | "")) {
-            report.spelled(&node, &IP);
+            report.check_syntax(&node, &IP);
         }
     }
     report.at_most(&all, 2);
     if first.text() == Some("None") && all.items().count() > 1 {
-        report.at(&all, "`None` allows no other address beside it");
+        report.error(&all, "`None` allows no other address beside it");
     }
     let families: Vec<Option<bool>> = spec
         .get("ipFamilies")
@@ -132,23 +132,23 @@ fn addresses<'a>(spec: &Node<'a>, kind: &str, report: &mut Report<'a>) {
         })
         .collect();
     if families.len() == 2 && families[0].is_some() && families[0] == families[1] {
-        report.at(&spec.get("ipFamilies").index(1), "each family may stand once");
+        report.error(&spec.get("ipFamilies").index(1), "each family may stand once");
     }
     if let (Some(Some(six)), Some(address)) = (families.first(), one.text().and_then(read_ip))
         && address.is_ipv6() != *six
     {
         report
-            .at(&one, "the address is not of the first of `ipFamilies`")
+            .error(&one, "the address is not of the first of `ipFamilies`")
             .help("leave `ipFamilies` out, or write the address's own");
     }
     for node in spec.get("externalIPs").items() {
-        report.spelled(&node, &IP);
+        report.check_syntax(&node, &IP);
         let bad = node
             .text()
             .and_then(read_ip)
             .is_some_and(|ip| ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || link_local(ip));
         if bad {
-            report.at(&node, "no Service can have this external address");
+            report.error(&node, "no Service can have this external address");
         }
     }
 }
@@ -160,7 +160,7 @@ fn link_local(ip: std::net::IpAddr) -> bool {
     }
 }
 
-fn affinity<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+fn affinity<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let kind = spec.get("sessionAffinity");
     let config = spec.get("sessionAffinityConfig");
     // Without that kind of affinity the server drops the block.
@@ -169,38 +169,38 @@ fn affinity<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     }
 }
 
-fn of_type<'a>(object: &'a Object, spec: &Node<'a>, kind: &str, headless: bool, report: &mut Report<'a>) {
+fn of_type<'a>(object: &'a Object, spec: &Node<'a>, kind: &str, headless: bool, report: &mut Checker<'a>) {
     let balanced = kind == "LoadBalancer";
     if headless && matches!(kind, "LoadBalancer" | "NodePort") {
         let node = spec.get("clusterIPs");
-        let node = if node.exists() { node } else { spec.get("clusterIP") };
+        let node = if node.is_set() { node } else { spec.get("clusterIP") };
         report
-            .at(&node, format!("`type: {kind}` needs a cluster address, not `None`"))
+            .error(&node, format!("`type: {kind}` needs a cluster address, not `None`"))
             .help("leave `clusterIP` out, or write `type: ClusterIP`");
     }
     if kind == "ExternalName" {
         let node = spec.get("externalName");
         match node.text().map(|t| t.strip_suffix('.').unwrap_or(t)) {
             Some("") => {
-                report.at(&node, "`type: ExternalName` needs `externalName`");
+                report.error(&node, "`type: ExternalName` needs `externalName`");
             }
             Some(name) if !(DNS_SUBDOMAIN.accepts)(name) => {
-                report.at(&node, format!("{} is no DNS name", shown(name))).help(DNS_SUBDOMAIN.help);
+                report.error(&node, format!("{} is no DNS name", quote(name))).help(DNS_SUBDOMAIN.help);
             }
-            None if !node.exists() => {
+            None if !node.is_set() => {
                 report.missing(spec, "externalName", "`type: ExternalName` needs `externalName`");
             }
             _ => {}
         }
         for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             let node = spec.get(field);
-            if node.exists() && (!node.is_sequence() || node.items().next().is_some()) {
-                report.at(&node, format!("`type: ExternalName` takes no `{field}`"));
+            if node.is_set() && (!node.is_sequence() || node.items().next().is_some()) {
+                report.error(&node, format!("`type: ExternalName` takes no `{field}`"));
             }
         }
         let address = spec.get("clusterIP");
         if address.text().is_some_and(|t| !t.is_empty()) {
-            report.at(&address, "`type: ExternalName` takes no `clusterIP`").help("leave it out");
+            report.error(&address, "`type: ExternalName` takes no `clusterIP`").help("leave it out");
         }
     }
     if kind.is_empty() {
@@ -208,39 +208,39 @@ fn of_type<'a>(object: &'a Object, spec: &Node<'a>, kind: &str, headless: bool, 
     }
     for (field, wanted) in [("allocateLoadBalancerNodePorts", balanced), ("loadBalancerClass", balanced)] {
         let node = spec.get(field);
-        if node.exists() && !wanted {
+        if node.is_set() && !wanted {
             report
-                .at(&node, format!("`{field}` needs `type: LoadBalancer`"))
+                .error(&node, format!("`{field}` needs `type: LoadBalancer`"))
                 .help("leave it out, or write the `type`")
                 .fix(Fix::new(format!("remove `{field}`"), Safety::Unsafe).remove(&node));
         }
     }
     if balanced {
-        report.spelled(&spec.get("loadBalancerClass"), &QUALIFIED_NAME);
+        report.check_syntax(&spec.get("loadBalancerClass"), &QUALIFIED_NAME);
     }
     let ranges = spec.get("loadBalancerSourceRanges");
     if ranges.items().next().is_some() && !balanced {
         report
-            .at(&ranges, "`loadBalancerSourceRanges` needs `type: LoadBalancer`")
+            .error(&ranges, "`loadBalancerSourceRanges` needs `type: LoadBalancer`")
             .help("leave it out, or write the `type`");
     }
     for node in ranges.items() {
         if let Some(text) = node.text()
             && !(CIDR.accepts)(text.trim())
         {
-            report.at(&node, format!("{} is no address range", shown(text))).help(CIDR.help);
+            report.error(&node, format!("{} is no address range", quote(text))).help(CIDR.help);
         }
     }
     let annotated = object.annotation("service.beta.kubernetes.io/load-balancer-source-ranges");
     if annotated.text().is_some() && ranges.items().next().is_none() && !balanced {
-        report.at(&annotated, "this annotation needs `type: LoadBalancer`");
+        report.error(&annotated, "this annotation needs `type: LoadBalancer`");
     }
     let outside = matches!(kind, "LoadBalancer" | "NodePort")
         || (kind == "ClusterIP" && spec.get("externalIPs").items().next().is_some());
     let policy = spec.get("externalTrafficPolicy");
     if policy.text().is_some_and(|t| !t.is_empty()) && !outside {
         report
-            .at(&policy, "`externalTrafficPolicy` needs a Service that is reached from outside")
+            .error(&policy, "`externalTrafficPolicy` needs a Service that is reached from outside")
             .help("leave it out, or write `type: NodePort` or `LoadBalancer`")
             .fix(Fix::new("remove it", Safety::Unsafe).remove(&policy));
     }
@@ -250,7 +250,7 @@ fn of_type<'a>(object: &'a Object, spec: &Node<'a>, kind: &str, headless: bool, 
         && !(balanced && policy.text() == Some("Local"))
     {
         report
-            .at(&health, "`healthCheckNodePort` needs a LoadBalancer with `externalTrafficPolicy: Local`")
+            .error(&health, "`healthCheckNodePort` needs a LoadBalancer with `externalTrafficPolicy: Local`")
             .help("leave it out");
     }
     let spread = spec.get("trafficDistribution");

@@ -112,7 +112,7 @@ pub(crate) static WEBHOOK_NAME: Syntax = Syntax {
 };
 
 /// The longest DNS name.
-const SUBDOMAIN: usize = 253;
+const MAX_SUBDOMAIN_LENGTH: usize = 253;
 
 pub(crate) fn is_port_name(text: &str) -> bool {
     text.len() <= 15
@@ -127,7 +127,7 @@ pub(crate) fn is_env_name(text: &str) -> bool {
 
 pub(crate) fn is_config_key(text: &str) -> bool {
     !text.is_empty()
-        && text.len() <= SUBDOMAIN
+        && text.len() <= MAX_SUBDOMAIN_LENGTH
         && text != "."
         && !text.starts_with("..")
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use crate::facts::quantity::Quantity;
 use crate::tree::node::Node;
 
-use super::pod::Of;
+use super::pod::PodSpecOwner;
 use super::selector;
 use super::selector::selector;
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, DRIVER_NAME};
-use super::{Report, is_open, last, maps, shown};
+use super::{Checker, field_name, mapping_items, may_hold_more_fields, quote};
 
 /// What a volume can be, in the order in which the server looks.
 const SOURCES: &[&str] = &[
@@ -47,23 +47,25 @@ const SOURCES: &[&str] = &[
 /// The volumes of a pod. Those that a StatefulSet replaces by its own claims are not looked at.
 pub(super) fn volumes<'a>(
     list: &Node<'a>,
-    of: Of,
+    of: PodSpecOwner,
     claimed: Option<&BTreeSet<&'a str>>,
-    report: &mut Report<'a>,
+    report: &mut Checker<'a>,
 ) {
     let mut named = Vec::new();
-    for volume in maps(list) {
+    for volume in mapping_items(list) {
         let name = volume.get("name");
-        if of == Of::StatefulSet && name.text().is_some_and(|n| claimed.is_none_or(|c| c.contains(n))) {
+        if of == PodSpecOwner::StatefulSet
+            && name.text().is_some_and(|n| claimed.is_none_or(|c| c.contains(n)))
+        {
             continue;
         }
-        if let Some(text) = report.name(&volume, "name", &DNS_LABEL) {
+        if let Some(text) = report.required_name(&volume, "name", &DNS_LABEL) {
             named.push((name, text.to_owned()));
         }
-        let mut written = SOURCES.iter().filter(|s| volume.get(s).exists());
+        let mut written = SOURCES.iter().filter(|s| volume.get(s).is_set());
         if let (Some(a), Some(b)) = (written.next(), written.next()) {
             report
-                .at(&volume.get(b), format!("a volume is one thing, not `{a}` and `{b}`"))
+                .error(&volume.get(b), format!("a volume is one thing, not `{a}` and `{b}`"))
                 .help("write two volumes");
             continue;
         }
@@ -72,52 +74,52 @@ pub(super) fn volumes<'a>(
     report.unique(named.into_iter(), "the volume");
 }
 
-fn source<'a>(volume: &Node<'a>, report: &mut Report<'a>) {
+fn source<'a>(volume: &Node<'a>, report: &mut Checker<'a>) {
     let limit = volume.path(&["emptyDir", "sizeLimit"]);
     if quantity(&limit).is_some_and(|q| q < Quantity::ZERO) {
-        report.at(&limit, "`sizeLimit` is below 0");
+        report.error(&limit, "`sizeLimit` is below 0");
     }
     let host = volume.get("hostPath");
-    if host.is_mapping() && report.text(&host, "path").is_some() {
-        no_steps_up(&host.get("path"), report);
+    if host.is_mapping() && report.required_text(&host, "path").is_some() {
+        no_backsteps(&host.get("path"), report);
     }
     for (kind, name) in [("secret", "secretName"), ("configMap", "name")] {
         let block = volume.get(kind);
         if block.is_mapping() {
-            report.text(&block, name);
+            report.required_text(&block, name);
             mode(&block, "defaultMode", report);
             items(&block, report);
         }
     }
     let claim = volume.get("persistentVolumeClaim");
     if claim.is_mapping() {
-        report.text(&claim, "claimName");
+        report.required_text(&claim, "claimName");
     }
     let nfs = volume.get("nfs");
     if nfs.is_mapping() {
-        report.text(&nfs, "server");
-        if report.text(&nfs, "path").is_some_and(|p| !p.starts_with('/')) {
-            report.at(&nfs.get("path"), "`path` is not absolute").help("begin it with `/`");
+        report.required_text(&nfs, "server");
+        if report.required_text(&nfs, "path").is_some_and(|p| !p.starts_with('/')) {
+            report.error(&nfs.get("path"), "`path` is not absolute").help("begin it with `/`");
         }
     }
     let csi = volume.get("csi");
     if csi.is_mapping() {
-        report.name(&csi, "driver", &DRIVER_NAME);
+        report.required_name(&csi, "driver", &DRIVER_NAME);
         let secret = csi.get("nodePublishSecretRef");
         if secret.is_mapping() {
-            report.name(&secret, "name", &DNS_SUBDOMAIN);
+            report.required_name(&secret, "name", &DNS_SUBDOMAIN);
         }
     }
     let downward = volume.get("downwardAPI");
     mode(&downward, "defaultMode", report);
-    for file in maps(&downward.get("items")) {
+    for file in mapping_items(&downward.get("items")) {
         downward_file(&file, report);
     }
     projected(&volume.get("projected"), report);
     let ephemeral = volume.get("ephemeral");
     if ephemeral.is_mapping() {
         let template = ephemeral.get("volumeClaimTemplate");
-        if !template.exists() {
+        if !template.is_set() {
             report.missing(&ephemeral, "volumeClaimTemplate", "`volumeClaimTemplate` is required");
         }
         own_metadata(&template.get("metadata"), report);
@@ -126,34 +128,34 @@ fn source<'a>(volume: &Node<'a>, report: &mut Report<'a>) {
 }
 
 /// The metadata of a template of claims, which are named by what they are made for.
-pub(super) fn own_metadata<'a>(metadata: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn own_metadata<'a>(metadata: &Node<'a>, report: &mut Checker<'a>) {
     selector::labels(&metadata.get("labels"), report);
     for field in ["name", "generateName", "namespace", "finalizers", "ownerReferences"] {
         let node = metadata.get(field);
-        if node.exists() && node.text() != Some("") && !node.is_unknown() {
+        if node.is_set() && node.text() != Some("") && !node.is_unknown() {
             report
-                .at(&node, format!("a template has no `{field}` of its own"))
+                .error(&node, format!("a template has no `{field}` of its own"))
                 .help("leave it out: labels and annotations are what a template can give");
         }
     }
 }
 
 /// Permission bits.
-fn mode<'a>(block: &Node<'a>, field: &str, report: &mut Report<'a>) {
+fn mode<'a>(block: &Node<'a>, field: &str, report: &mut Checker<'a>) {
     let node = block.get(field);
     if let Some(bits) = node.int()
         && !(0..=0o777).contains(&bits)
     {
         report
-            .at(&node, format!("`{field}` {bits} is no file mode"))
+            .error(&node, format!("`{field}` {bits} is no file mode"))
             .help("write an octal number from 0000 to 0777, in JSON a decimal one to 511");
     }
 }
 
-fn items<'a>(block: &Node<'a>, report: &mut Report<'a>) {
-    for item in maps(&block.get("items")) {
-        report.text(&item, "key");
-        if report.text(&item, "path").is_some() {
+fn items<'a>(block: &Node<'a>, report: &mut Checker<'a>) {
+    for item in mapping_items(&block.get("items")) {
+        report.required_text(&item, "key");
+        if report.required_text(&item, "path").is_some() {
             relative(&item.get("path"), report);
             reserved(&item.get("path"), report);
         }
@@ -161,8 +163,8 @@ fn items<'a>(block: &Node<'a>, report: &mut Report<'a>) {
     }
 }
 
-fn downward_file<'a>(file: &Node<'a>, report: &mut Report<'a>) {
-    if report.text(file, "path").is_some() {
+fn downward_file<'a>(file: &Node<'a>, report: &mut Checker<'a>) {
+    if report.required_text(file, "path").is_some() {
         relative(&file.get("path"), report);
         reserved(&file.get("path"), report);
     }
@@ -181,12 +183,12 @@ fn downward_file<'a>(file: &Node<'a>, report: &mut Report<'a>) {
         && !is_subscript(path)
     {
         report
-            .at(&field, format!("{} cannot be a file", shown(path)))
+            .error(&field, format!("{} cannot be a file", quote(path)))
             .help("write name, namespace, uid, labels or annotations under `metadata.`");
     }
     let resource = file.get("resourceFieldRef");
     if resource.is_mapping() {
-        report.text(&resource, "containerName");
+        report.required_text(&resource, "containerName");
     }
 }
 
@@ -199,34 +201,34 @@ pub(super) fn is_subscript(path: &str) -> bool {
     })
 }
 
-fn projected<'a>(block: &Node<'a>, report: &mut Report<'a>) {
+fn projected<'a>(block: &Node<'a>, report: &mut Checker<'a>) {
     const KINDS: &[&str] =
         &["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle"];
     mode(block, "defaultMode", report);
     let mut paths = Vec::new();
-    for source in maps(&block.get("sources")) {
-        let mut written = KINDS.iter().filter(|k| source.get(k).exists());
+    for source in mapping_items(&block.get("sources")) {
+        let mut written = KINDS.iter().filter(|k| source.get(k).is_set());
         if let (Some(a), Some(b)) = (written.next(), written.next()) {
             report
-                .at(&source, format!("a source is one thing, not `{a}` and `{b}`"))
+                .error(&source, format!("a source is one thing, not `{a}` and `{b}`"))
                 .help("write two sources");
         }
         for kind in ["secret", "configMap"] {
             let inner = source.get(kind);
             if inner.is_mapping() {
-                report.text(&inner, "name");
+                report.required_text(&inner, "name");
                 items(&inner, report);
-                paths.extend(maps(&inner.get("items")).map(|i| i.get("path")));
+                paths.extend(mapping_items(&inner.get("items")).map(|i| i.get("path")));
             }
         }
-        for file in maps(&source.path(&["downwardAPI", "items"])) {
+        for file in mapping_items(&source.path(&["downwardAPI", "items"])) {
             downward_file(&file, report);
             paths.push(file.get("path"));
         }
         let token = source.get("serviceAccountToken");
         if token.is_mapping() {
             report.between(&token.get("expirationSeconds"), 600, 1 << 32);
-            if report.text(&token, "path").is_some() {
+            if report.required_text(&token, "path").is_some() {
                 relative(&token.get("path"), report);
                 reserved(&token.get("path"), report);
             }
@@ -237,28 +239,30 @@ fn projected<'a>(block: &Node<'a>, report: &mut Report<'a>) {
 }
 
 /// A path below something, not above it.
-pub(super) fn relative<'a>(node: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn relative<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     if node.text().is_some_and(|t| t.starts_with('/')) {
-        report.at(node, format!("`{}` is not relative", last(node))).help("leave out the `/` at the start");
+        report
+            .error(node, format!("`{}` is not relative", field_name(node)))
+            .help("leave out the `/` at the start");
     }
-    no_steps_up(node, report);
+    no_backsteps(node, report);
 }
 
-pub(super) fn no_steps_up<'a>(node: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn no_backsteps<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     if node.text().is_some_and(|t| t.split('/').any(|p| p == "..")) {
-        report.at(node, format!("`{}` holds `..`", last(node)));
+        report.error(node, format!("`{}` holds `..`", field_name(node)));
     }
 }
 
 /// The kubelet keeps names that begin with two dots.
-fn reserved<'a>(node: &Node<'a>, report: &mut Report<'a>) {
+fn reserved<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     if node.text().is_some_and(|t| t.starts_with("..") && !t.starts_with("../")) {
-        report.at(node, format!("`{}` begins with `..`", last(node)));
+        report.error(node, format!("`{}` begins with `..`", field_name(node)));
     }
 }
 
 /// The spec of a PersistentVolumeClaim.
-pub(super) fn claim_spec<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn claim_spec<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     if !spec.is_mapping() {
         return;
     }
@@ -266,8 +270,8 @@ pub(super) fn claim_spec<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     let modes = spec.get("accessModes");
     if !modes.is_unknown() && modes.items().next().is_none() {
         let message = "`accessModes` is required";
-        if modes.exists() {
-            report.at(&modes, message)
+        if modes.is_set() {
+            report.error(&modes, message)
         } else {
             report.missing(spec, "accessModes", message)
         }
@@ -275,7 +279,7 @@ pub(super) fn claim_spec<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     }
     let single = modes.items().any(|m| m.text() == Some("ReadWriteOncePod"));
     if single && modes.items().count() > 1 {
-        report.at(&modes, "`ReadWriteOncePod` allows no other mode beside it");
+        report.error(&modes, "`ReadWriteOncePod` allows no other mode beside it");
     }
     let resources = spec.get("resources");
     let requests = resources.get("requests");
@@ -283,16 +287,20 @@ pub(super) fn claim_spec<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     if resources.is_unknown() || requests.is_unknown() {
         return;
     }
-    if !storage.exists() {
-        if !report.partial && !is_open(&resources) && !is_open(&requests) && !is_open(spec) {
+    if !storage.is_set() {
+        if !report.partial
+            && !may_hold_more_fields(&resources)
+            && !may_hold_more_fields(&requests)
+            && !may_hold_more_fields(spec)
+        {
             report
-                .at(&resources, "a claim needs `requests.storage`")
+                .error(&resources, "a claim needs `requests.storage`")
                 .help("write how much, for example `100Gi`");
         }
     } else if quantity(&storage).is_some_and(|q| q <= Quantity::ZERO) {
-        report.at(&storage, "`storage` is not above 0");
+        report.error(&storage, "`storage` is not above 0");
     }
-    report.spelled_unless_empty(&spec.get("storageClassName"), &DNS_SUBDOMAIN);
+    report.check_syntax_unless_empty(&spec.get("storageClassName"), &DNS_SUBDOMAIN);
 }
 
 /// An amount; null is 0, as it is in a map of resources.
@@ -300,5 +308,5 @@ pub(super) fn quantity(node: &Node<'_>) -> Option<Quantity> {
     if node.is_null() {
         return Some(Quantity::ZERO);
     }
-    Quantity::parse(&node.quantity_text()?).ok()
+    Quantity::parse(&node.string_or_number()?).ok()
 }

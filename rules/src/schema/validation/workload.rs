@@ -9,19 +9,19 @@ use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
 use crate::tree::node::Node;
 
-use super::pod::Of;
+use super::pod::PodSpecOwner;
 use super::syntax::DNS_LABEL;
-use super::{Report, is_open, pod, selector, shown, volume};
+use super::{Checker, may_hold_more_fields, pod, quote, selector, volume};
 
-pub(super) fn workload<'a>(object: &Object, spec: &Node<'a>, report: &mut Report<'a>) {
+pub(super) fn workload<'a>(object: &Object, spec: &Node<'a>, report: &mut Checker<'a>) {
     let template = spec.get("template");
-    if !is_open(spec) {
-        selector::of_template(spec, &template, true, report);
+    if !may_hold_more_fields(spec) {
+        selector::template_selector(spec, &template, true, report);
     }
     if object.is(Kind::STATEFUL_SET) {
         stateful_set(object, spec, &template, report);
     } else {
-        pod::template(&template, Of::Template, Some(&BTreeSet::new()), report);
+        pod::template(&template, PodSpecOwner::Template, Some(&BTreeSet::new()), report);
     }
     runs_for_ever(&object.id().kind, &template, report);
     if object.is(Kind::DEPLOYMENT) {
@@ -32,29 +32,29 @@ pub(super) fn workload<'a>(object: &Object, spec: &Node<'a>, report: &mut Report
 }
 
 /// The pods of these kinds are restarted whenever they end, and know no deadline.
-fn runs_for_ever<'a>(kind: &str, template: &Node<'a>, report: &mut Report<'a>) {
+fn runs_for_ever<'a>(kind: &str, template: &Node<'a>, report: &mut Checker<'a>) {
     let policy = template.path(&["spec", "restartPolicy"]);
     if matches!(policy.text(), Some("OnFailure" | "Never")) {
         report
-            .at(&policy, format!("the pods of a {kind} restart `Always`"))
+            .error(&policy, format!("the pods of a {kind} restart `Always`"))
             .help("leave `restartPolicy` out, or make it a Job")
             .fix(Fix::new("write `Always`", Safety::Unsafe).set(&policy, json!("Always")));
     }
     let deadline = template.path(&["spec", "activeDeadlineSeconds"]);
-    if deadline.exists() {
+    if deadline.is_set() {
         report
-            .at(&deadline, format!("the pods of a {kind} have no `activeDeadlineSeconds`"))
+            .error(&deadline, format!("the pods of a {kind} have no `activeDeadlineSeconds`"))
             .help("leave it out, or make it a Job");
     }
 }
 
-fn deployment<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+fn deployment<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let strategy = spec.get("strategy");
     let rolling = strategy.get("rollingUpdate");
     if strategy.get("type").text() == Some("Recreate") {
-        if rolling.exists() {
+        if rolling.is_set() {
             report
-                .at(&rolling, "`type: Recreate` takes no `rollingUpdate`")
+                .error(&rolling, "`type: Recreate` takes no `rollingUpdate`")
                 .help("leave it out, or write `type: RollingUpdate`")
                 .fix(Fix::new("remove `rollingUpdate`", Safety::Safe).remove(&rolling));
         }
@@ -65,34 +65,34 @@ fn deployment<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
         let b = amount(&more, false, report);
         if a == Some(0) && b == Some(0) {
             report
-                .at(&gone, "`maxUnavailable` and `maxSurge` may not both be 0")
+                .error(&gone, "`maxUnavailable` and `maxSurge` may not both be 0")
                 .help("write 1 in one of them, or no pod can be replaced");
         }
     }
     let ready = spec.get("minReadySeconds");
     let deadline = spec.get("progressDeadlineSeconds");
     let seconds = match deadline.int() {
-        None if !deadline.exists() && !report.partial && !is_open(spec) => Some(600),
+        None if !deadline.is_set() && !report.partial && !may_hold_more_fields(spec) => Some(600),
         other => other,
     };
-    let wait = if ready.exists() { ready.int() } else { Some(0) };
+    let wait = if ready.is_set() { ready.int() } else { Some(0) };
     if let (Some(wait), Some(seconds)) = (wait, seconds)
         && seconds <= wait
         && seconds >= 0
     {
         report
-            .at(&deadline, "`progressDeadlineSeconds` is not above `minReadySeconds`")
+            .error(&deadline, "`progressDeadlineSeconds` is not above `minReadySeconds`")
             .help("it is 600 where it is not written: write more than `minReadySeconds`");
     }
 }
 
 /// A number of pods, or a percentage of them; `None` where it is not written or not known.
 /// `bounded` says that more than 100 % is refused.
-fn amount<'a>(node: &Node<'a>, bounded: bool, report: &mut Report<'a>) -> Option<i64> {
-    let name = super::last(node);
+fn amount<'a>(node: &Node<'a>, bounded: bool, report: &mut Checker<'a>) -> Option<i64> {
+    let name = super::field_name(node);
     if let Some(count) = node.int() {
         if count < 0 {
-            report.at(node, format!("`{name}` {count} is below 0"));
+            report.error(node, format!("`{name}` {count} is below 0"));
         }
         return Some(count);
     }
@@ -100,7 +100,7 @@ fn amount<'a>(node: &Node<'a>, bounded: bool, report: &mut Report<'a>) -> Option
     let digits = text.strip_suffix('%').filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()));
     let Some(digits) = digits else {
         let refusal =
-            report.at(node, format!("`{name}` {} is neither a number nor a percentage", shown(text)));
+            report.error(node, format!("`{name}` {} is neither a number nor a percentage", quote(text)));
         if let Ok(count) = text.parse::<i32>()
             && count >= 0
         {
@@ -114,12 +114,12 @@ fn amount<'a>(node: &Node<'a>, bounded: bool, report: &mut Report<'a>) -> Option
     };
     let percent = digits.parse::<i64>().unwrap_or(i64::MAX);
     if bounded && percent > 100 {
-        report.at(node, format!("`{name}` {} is above 100 %", shown(text))).help("write 100% at most");
+        report.error(node, format!("`{name}` {} is above 100 %", quote(text))).help("write 100% at most");
     }
     Some(percent)
 }
 
-fn daemon_set<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
+fn daemon_set<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let strategy = spec.get("updateStrategy");
     if !matches!(strategy.get("type").text(), None | Some("" | "RollingUpdate"))
         || strategy.get("type").is_unknown()
@@ -132,51 +132,51 @@ fn daemon_set<'a>(spec: &Node<'a>, report: &mut Report<'a>) {
     let a = amount(&gone, true, report);
     let b = amount(&more, true, report);
     // One pod of a node is unavailable while the next one starts, unless something is written.
-    let a = if gone.exists() || report.partial || is_open(&rolling) { a } else { Some(1) };
+    let a = if gone.is_set() || report.partial || may_hold_more_fields(&rolling) { a } else { Some(1) };
     match (a, b) {
         (Some(a), Some(b)) if a > 0 && b > 0 => {
             report
-                .at(&more, "`maxSurge` needs `maxUnavailable: 0`")
+                .error(&more, "`maxSurge` needs `maxUnavailable: 0`")
                 .help("write `maxUnavailable: 0` beside it, or leave `maxSurge` out");
         }
-        (Some(0), _) if b == Some(0) || (!more.exists() && !report.partial) => {
+        (Some(0), _) if b == Some(0) || (!more.is_set() && !report.partial) => {
             report
-                .at(&gone, "`maxUnavailable` and `maxSurge` may not both be 0")
+                .error(&gone, "`maxUnavailable` and `maxSurge` may not both be 0")
                 .help("write 1 in one of them, or no pod can be replaced");
         }
         _ => {}
     }
 }
 
-fn stateful_set<'a>(object: &Object, spec: &Node<'a>, template: &Node<'a>, report: &mut Report<'a>) {
-    report.spelled_unless_empty(&spec.get("serviceName"), &DNS_LABEL);
+fn stateful_set<'a>(object: &Object, spec: &Node<'a>, template: &Node<'a>, report: &mut Checker<'a>) {
+    report.check_syntax_unless_empty(&spec.get("serviceName"), &DNS_LABEL);
     let strategy = spec.get("updateStrategy");
     let rolling = strategy.get("rollingUpdate");
-    if strategy.get("type").text() == Some("OnDelete") && rolling.exists() {
+    if strategy.get("type").text() == Some("OnDelete") && rolling.is_set() {
         report
-            .at(&rolling, "`type: OnDelete` takes no `rollingUpdate`")
+            .error(&rolling, "`type: OnDelete` takes no `rollingUpdate`")
             .help("leave it out, or write `type: RollingUpdate`");
     } else {
         report.not_negative(&rolling.get("partition"));
     }
     let claims = spec.get("volumeClaimTemplates");
     let mut names = BTreeSet::new();
-    let mut known = !claims.is_unknown() && !is_open(spec) && !object.is_partial();
+    let mut known = !claims.is_unknown() && !may_hold_more_fields(spec) && !object.is_partial();
     for claim in claims.items() {
         let name = claim.path(&["metadata", "name"]);
         known &= !claim.is_unknown() && !name.is_unknown();
         names.extend(name.text());
-        report.spelled(&name, &DNS_LABEL);
+        report.check_syntax(&name, &DNS_LABEL);
         let metadata = claim.get("metadata");
-        if metadata.is_mapping() && !name.exists() {
+        if metadata.is_mapping() && !name.is_set() {
             report.missing(&metadata, "name", "`name` is required");
         }
-        if claim.is_mapping() && !claim.get("spec").exists() {
+        if claim.is_mapping() && !claim.get("spec").is_set() {
             report.missing(&claim, "spec", "`spec` is required");
         }
         volume::claim_spec(&claim.get("spec"), report);
     }
-    pod::template(template, Of::StatefulSet, known.then_some(&names), report);
+    pod::template(template, PodSpecOwner::StatefulSet, known.then_some(&names), report);
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod tests;
 
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::workload::gpu::asks_for_accelerator;
+use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{Template, templates};
 use heuristics::{
     BATCH, DIAGNOSTICS, INFRA_IMAGES, NOTEBOOK, PURPOSE_KEYS, SERVING, SERVING_IMAGES, SERVING_KINDS,
@@ -18,7 +18,7 @@ use heuristics::{
 
 /// What kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum WorkloadClass {
     /// Answers requests while somebody waits.
     Realtime,
     /// Talks with people: the thresholds are stricter.
@@ -35,30 +35,30 @@ pub enum Class {
     Unknown,
 }
 
-impl Class {
+impl WorkloadClass {
     /// The word of the `gpulint.dev/workload-class` label and of messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Class::Realtime => "realtime-inference",
-            Class::Interactive => "interactive",
-            Class::Batch => "batch",
-            Class::Training => "training",
-            Class::Notebook => "notebook",
-            Class::Infra => "infra",
-            Class::Unknown => "unknown",
+            WorkloadClass::Realtime => "realtime-inference",
+            WorkloadClass::Interactive => "interactive",
+            WorkloadClass::Batch => "batch",
+            WorkloadClass::Training => "training",
+            WorkloadClass::Notebook => "notebook",
+            WorkloadClass::Infra => "infra",
+            WorkloadClass::Unknown => "unknown",
         }
     }
 
-    fn parse(text: &str) -> Option<Class> {
+    fn parse(text: &str) -> Option<WorkloadClass> {
         Some(match text {
-            "realtime-inference" | "realtime" | "inference" | "serving" => Class::Realtime,
-            "interactive" => Class::Interactive,
-            "batch" => Class::Batch,
-            "training" => Class::Training,
-            "notebook" => Class::Notebook,
-            "infra" => Class::Infra,
-            "unknown" => Class::Unknown,
+            "realtime-inference" | "realtime" | "inference" | "serving" => WorkloadClass::Realtime,
+            "interactive" => WorkloadClass::Interactive,
+            "batch" => WorkloadClass::Batch,
+            "training" => WorkloadClass::Training,
+            "notebook" => WorkloadClass::Notebook,
+            "infra" => WorkloadClass::Infra,
+            "unknown" => WorkloadClass::Unknown,
             _ => return None,
         })
     }
@@ -79,7 +79,7 @@ pub enum Confidence {
 #[derive(Clone, Debug)]
 pub struct Classified {
     /// The class.
-    pub class: Class,
+    pub class: WorkloadClass,
     /// How sure.
     pub confidence: Confidence,
     /// Why: "its command is `torchrun`".
@@ -87,25 +87,25 @@ pub struct Classified {
 }
 
 impl Classified {
-    fn new(class: Class, confidence: Confidence, reason: impl Into<String>) -> Classified {
+    fn new(class: WorkloadClass, confidence: Confidence, reason: impl Into<String>) -> Classified {
         Classified { class, confidence, reason: reason.into() }
     }
 
     /// Whether the class is this one, with at least medium confidence.
     #[must_use]
-    pub fn is(&self, class: Class) -> bool {
+    pub fn is(&self, class: WorkloadClass) -> bool {
         self.class == class && self.confidence >= Confidence::Medium
     }
 
     /// Whether requests wait for it, with at least medium confidence.
     #[must_use]
-    pub fn serves(&self) -> bool {
-        self.is(Class::Realtime) || self.is(Class::Interactive)
+    pub fn serves_requests(&self) -> bool {
+        self.is(WorkloadClass::Realtime) || self.is(WorkloadClass::Interactive)
     }
 }
 
 /// The label or annotation by which people say the class themselves.
-pub const CLASS_KEY: &str = "gpulint.dev/workload-class";
+pub const WORKLOAD_CLASS_KEY: &str = "gpulint.dev/workload-class";
 
 /// The class of a workload; `Unknown` for other kinds.
 #[must_use]
@@ -114,7 +114,7 @@ pub fn classify(object: &Object) -> Classified {
 }
 
 /// The same, made by whoever asks first.
-pub(crate) fn make(object: &Object) -> Classified {
+pub(crate) fn compute(object: &Object) -> Classified {
     let templates = templates(object);
     explicit(object, &templates)
         .or_else(|| infra(object, &templates))
@@ -125,7 +125,7 @@ pub(crate) fn make(object: &Object) -> Classified {
         .or_else(|| by_batch_shape(object))
         .or_else(|| by_labels(object, &templates))
         .or_else(|| fallback(object, &templates))
-        .unwrap_or_else(|| Classified::new(Class::Unknown, Confidence::Low, "nothing says"))
+        .unwrap_or_else(|| Classified::new(WorkloadClass::Unknown, Confidence::Low, "nothing says"))
 }
 
 fn explicit(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
@@ -133,27 +133,29 @@ fn explicit(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     std::iter::once(&metadata)
         .chain(templates.iter().map(|t| &t.metadata))
         .flat_map(|m| [m.get("labels"), m.get("annotations")])
-        .find_map(|map| map.get(CLASS_KEY).text().and_then(Class::parse))
-        .map(|class| Classified::new(class, Confidence::High, format!("`{CLASS_KEY}` says so")))
+        .find_map(|map| map.get(WORKLOAD_CLASS_KEY).text().and_then(WorkloadClass::parse))
+        .map(|class| Classified::new(class, Confidence::High, format!("`{WORKLOAD_CLASS_KEY}` says so")))
 }
 
 fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     if object.is(Kind::DAEMON_SET) {
-        return Some(Classified::new(Class::Infra, Confidence::High, "it is a DaemonSet"));
+        return Some(Classified::new(WorkloadClass::Infra, Confidence::High, "it is a DaemonSet"));
     }
     let namespace = object.id().namespace.as_deref().unwrap_or_default();
     if matches!(namespace, "gpu-operator" | "kube-system" | "gpu-monitoring")
         || namespace.starts_with("nvidia-")
     {
         let reason = format!("its namespace is `{namespace}`");
-        return Some(Classified::new(Class::Infra, Confidence::High, reason));
+        return Some(Classified::new(WorkloadClass::Infra, Confidence::High, reason));
     }
     images(templates)
         .find(|image| {
             let repository = repository(image);
             INFRA_IMAGES.iter().any(|sign| repository.contains(sign))
         })
-        .map(|image| Classified::new(Class::Infra, Confidence::High, format!("its image is `{image}`")))
+        .map(|image| {
+            Classified::new(WorkloadClass::Infra, Confidence::High, format!("its image is `{image}`"))
+        })
 }
 
 /// An MPIJob is the usual way to run these, so they are looked at before the kind.
@@ -165,7 +167,7 @@ fn diagnostics(templates: &[Template<'_>]) -> Option<Classified> {
     };
     let sign = DIAGNOSTICS.iter().find(|sign| lines.iter().any(|line| has_word(line, sign)))?;
     let reason = format!("its command is `{sign}`");
-    (!lines.iter().any(trains)).then(|| Classified::new(Class::Batch, Confidence::Medium, reason))
+    (!lines.iter().any(trains)).then(|| Classified::new(WorkloadClass::Batch, Confidence::Medium, reason))
 }
 
 fn by_kind(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
@@ -173,14 +175,14 @@ fn by_kind(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     let group = object.id().group.as_str();
     let reason = || format!("it is a {kind}");
     if TRAINING_KINDS.contains(&kind) && group.ends_with("kubeflow.org") {
-        return Some(Classified::new(Class::Training, Confidence::High, reason()));
+        return Some(Classified::new(WorkloadClass::Training, Confidence::High, reason()));
     }
     let knative = group == "serving.knative.dev" && kind == "Service";
-    if SERVING_KINDS.contains(&kind) || (knative && templates.iter().any(asks_for_accelerator)) {
-        return Some(Classified::new(Class::Realtime, Confidence::High, reason()));
+    if SERVING_KINDS.contains(&kind) || (knative && templates.iter().any(requests_accelerator)) {
+        return Some(Classified::new(WorkloadClass::Realtime, Confidence::High, reason()));
     }
     if kind == "Notebook" && group == "kubeflow.org" {
-        return Some(Classified::new(Class::Notebook, Confidence::High, reason()));
+        return Some(Classified::new(WorkloadClass::Notebook, Confidence::High, reason()));
     }
     None
 }
@@ -192,36 +194,36 @@ fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified>
         if has(sign) {
             let confidence = if *weak { Confidence::Medium } else { Confidence::High };
             let reason = format!("its command is `{}`", sign.trim_end_matches('.'));
-            return Some(Classified::new(Class::Realtime, confidence, reason));
+            return Some(Classified::new(WorkloadClass::Realtime, confidence, reason));
         }
     }
     for (sign, _) in TRAINING {
-        if has(sign) && (*sign != "mpirun" || templates.iter().any(asks_for_accelerator)) {
+        if has(sign) && (*sign != "mpirun" || templates.iter().any(requests_accelerator)) {
             let reason = format!("its command is `{sign}`");
-            return Some(Classified::new(Class::Training, Confidence::High, reason));
+            return Some(Classified::new(WorkloadClass::Training, Confidence::High, reason));
         }
     }
     for sign in BATCH {
         if has(sign) {
             let reason = format!("its command is `{sign}`");
-            return Some(Classified::new(Class::Batch, Confidence::Medium, reason));
+            return Some(Classified::new(WorkloadClass::Batch, Confidence::Medium, reason));
         }
     }
     for line in &lines {
         if let Some(script) = training_script(line) {
             let reason = format!("it runs `{script}`");
-            return Some(Classified::new(Class::Training, Confidence::Medium, reason));
+            return Some(Classified::new(WorkloadClass::Training, Confidence::Medium, reason));
         }
     }
     for sign in NOTEBOOK {
         if has(sign) {
             let reason = format!("its command is `{sign}`");
-            return Some(Classified::new(Class::Notebook, Confidence::Medium, reason));
+            return Some(Classified::new(WorkloadClass::Notebook, Confidence::Medium, reason));
         }
     }
     let idle = lines.iter().any(|l| l.contains("sleep infinity") || l.contains("tail -f /dev/null"));
-    (idle && !object.is(Kind::JOB) && templates.iter().any(asks_for_accelerator))
-        .then(|| Classified::new(Class::Notebook, Confidence::Medium, "its command only waits"))
+    (idle && !object.is(Kind::JOB) && templates.iter().any(requests_accelerator))
+        .then(|| Classified::new(WorkloadClass::Notebook, Confidence::Medium, "its command only waits"))
 }
 
 fn commands(templates: &[Template<'_>]) -> Vec<String> {
@@ -234,7 +236,7 @@ fn command(container: &crate::tree::node::Node<'_>) -> String {
     for field in ["command", "args"] {
         for item in container.get(field).items() {
             // `$(hostname)` is the shell's business here, nothing that another tool fills in.
-            if let Some(text) = item.written() {
+            if let Some(text) = item.raw_text() {
                 line.push_str(text);
                 line.push(' ');
             }
@@ -300,25 +302,25 @@ fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         let reason = || format!("its image is `{image}`");
         let matches = |sign: &&str| repository.contains(*sign);
         if SERVING_IMAGES.iter().any(&matches) || repository.starts_with("nim/") {
-            return Some(Classified::new(Class::Realtime, Confidence::Medium, reason()));
+            return Some(Classified::new(WorkloadClass::Realtime, Confidence::Medium, reason()));
         }
         if repository.contains("jupyter") {
-            return Some(Classified::new(Class::Notebook, Confidence::Medium, reason()));
+            return Some(Classified::new(WorkloadClass::Notebook, Confidence::Medium, reason()));
         }
         let hint = ["nvidia/pytorch", "pytorch/pytorch", "pytorch-training", "mosaicml", "nvidia/nemo"];
         if hint.iter().any(matches) {
             if is_job(object) {
-                return Some(Classified::new(Class::Training, Confidence::Medium, reason()));
+                return Some(Classified::new(WorkloadClass::Training, Confidence::Medium, reason()));
             }
             continue;
         }
         let last = repository.rsplit('/').next().unwrap_or(&repository);
         let words: Vec<&str> = last.split(['-', '_', '.']).collect();
         if words.iter().any(|w| matches!(*w, "train" | "trainer" | "training")) {
-            return Some(Classified::new(Class::Training, Confidence::Medium, reason()));
+            return Some(Classified::new(WorkloadClass::Training, Confidence::Medium, reason()));
         }
         if last.ends_with("-inference") && repository.contains("pytorch") {
-            return Some(Classified::new(Class::Realtime, Confidence::Medium, reason()));
+            return Some(Classified::new(WorkloadClass::Realtime, Confidence::Medium, reason()));
         }
     }
     None
@@ -332,26 +334,26 @@ fn by_batch_shape(object: &Object) -> Option<Classified> {
     let kind = object.id().kind.as_str();
     if object.is(Kind::SCALED_JOB) || object.is(Kind::CRON_JOB) {
         let reason = format!("it is a {kind}");
-        return Some(Classified::new(Class::Batch, Confidence::Medium, reason));
+        return Some(Classified::new(WorkloadClass::Batch, Confidence::Medium, reason));
     }
     let many = |field: &str| object.path(&["spec", field]).int().is_some_and(|n| n > 1);
     (object.is(Kind::JOB) && (many("parallelism") || many("completions")))
-        .then(|| Classified::new(Class::Batch, Confidence::Medium, "it is a Job of several pods"))
+        .then(|| Classified::new(WorkloadClass::Batch, Confidence::Medium, "it is a Job of several pods"))
 }
 
 /// The purpose that a label value, a namespace or a name spells.
 #[must_use]
-pub fn purpose(text: &str) -> Option<Class> {
+pub fn purpose(text: &str) -> Option<WorkloadClass> {
     let lower = text.to_ascii_lowercase();
     let mut found = None;
     for word in lower.split(|c: char| !c.is_ascii_alphanumeric()) {
         let class = match word {
-            "inference" | "infer" | "serving" | "serve" | "predict" | "predictor" => Class::Realtime,
+            "inference" | "infer" | "serving" | "serve" | "predict" | "predictor" => WorkloadClass::Realtime,
             "training" | "train" | "trainer" | "finetune" | "finetuning" | "pretrain" | "pretraining" => {
-                Class::Training
+                WorkloadClass::Training
             }
-            "batch" => Class::Batch,
-            "chat" | "assistant" | "copilot" | "interactive" => Class::Interactive,
+            "batch" => WorkloadClass::Batch,
+            "chat" | "assistant" | "copilot" | "interactive" => WorkloadClass::Interactive,
             _ => continue,
         };
         match found {
@@ -362,7 +364,7 @@ pub fn purpose(text: &str) -> Option<Class> {
         }
     }
     if found.is_none() && (lower.contains("fine-tune") || lower.contains("fine-tuning")) {
-        return Some(Class::Training);
+        return Some(WorkloadClass::Training);
     }
     found
 }
@@ -388,7 +390,8 @@ fn by_labels(object: &Object, templates: &[Template<'_>]) -> Option<Classified> 
     }
     for (text, reason) in signs {
         if let Some(class) = purpose(&text) {
-            let confidence = if class == Class::Interactive { Confidence::Low } else { Confidence::Medium };
+            let confidence =
+                if class == WorkloadClass::Interactive { Confidence::Low } else { Confidence::Medium };
             return Some(Classified::new(class, confidence, reason));
         }
     }
@@ -396,7 +399,7 @@ fn by_labels(object: &Object, templates: &[Template<'_>]) -> Option<Classified> 
 }
 
 fn fallback(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
-    let gpu = templates.iter().any(asks_for_accelerator);
+    let gpu = templates.iter().any(requests_accelerator);
     if !gpu {
         return None;
     }
@@ -405,11 +408,13 @@ fn fallback(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         templates.iter().flat_map(Template::containers).any(|c| c.get("ports").items().next().is_some());
     if matches!(kind, "Deployment" | "StatefulSet" | "LeaderWorkerSet" | "Rollout") && port {
         let reason = format!("it is a {kind} with a GPU and a port");
-        return Some(Classified::new(Class::Realtime, Confidence::Low, reason));
+        return Some(Classified::new(WorkloadClass::Realtime, Confidence::Low, reason));
     }
-    if object.is(Kind::POD) && purpose(object.name()) == Some(Class::Training) {
+    if object.is(Kind::POD) && purpose(object.name()) == Some(WorkloadClass::Training) {
         let reason = format!("its name is `{}`", object.name());
-        return Some(Classified::new(Class::Training, Confidence::Medium, reason));
+        return Some(Classified::new(WorkloadClass::Training, Confidence::Medium, reason));
     }
-    object.is(Kind::JOB).then(|| Classified::new(Class::Batch, Confidence::Low, "it is a Job with a GPU"))
+    object
+        .is(Kind::JOB)
+        .then(|| Classified::new(WorkloadClass::Batch, Confidence::Low, "it is a Job with a GPU"))
 }

@@ -1,7 +1,7 @@
 use super::*;
 use serde_json::json;
 
-fn class(value: serde_json::Value) -> (Class, Confidence) {
+fn class(value: serde_json::Value) -> (WorkloadClass, Confidence) {
     let object = Object::from_json(&value).unwrap();
     let classified = classify(&object);
     (classified.class, classified.confidence)
@@ -16,17 +16,17 @@ fn deployment(container: serde_json::Value) -> serde_json::Value {
 fn commands_decide_before_images() {
     assert_eq!(
         class(deployment(json!({"image": "repo/train:1", "command": ["vllm", "serve", "m"]}))),
-        (Class::Realtime, Confidence::High)
+        (WorkloadClass::Realtime, Confidence::High)
     );
     assert_eq!(
         class(deployment(json!({"args": ["torchrun --nproc_per_node 8 x.py"]}))),
-        (Class::Training, Confidence::High)
+        (WorkloadClass::Training, Confidence::High)
     );
     assert_eq!(
         class(deployment(json!({"command": ["python", "/app/train_llm.py"]}))),
-        (Class::Training, Confidence::Medium)
+        (WorkloadClass::Training, Confidence::Medium)
     );
-    assert_eq!(class(deployment(json!({"command": ["python", "constrain.py"]}))).0, Class::Unknown);
+    assert_eq!(class(deployment(json!({"command": ["python", "constrain.py"]}))).0, WorkloadClass::Unknown);
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn the_shells_own_syntax_hides_no_command() {
     let script = "for h in $(cat /etc/hosts); do ping $h; done\ntorchrun --node-rank ${RANK} x.py";
     assert_eq!(
         class(deployment(json!({"command": ["sh", "-c"], "args": [script]}))),
-        (Class::Training, Confidence::High)
+        (WorkloadClass::Training, Confidence::High)
     );
 }
 
@@ -43,22 +43,22 @@ fn images_are_read_without_host_and_tag() {
     assert_eq!(repository("registry.example.com:5000/team/x:1@sha256:a"), "team/x");
     assert_eq!(
         class(deployment(json!({"image": "mirror.example.com/vllm/vllm-openai:v1"}))).0,
-        Class::Realtime
+        WorkloadClass::Realtime
     );
-    assert_eq!(class(deployment(json!({"image": "training.example.com/web:1"}))).0, Class::Unknown);
+    assert_eq!(class(deployment(json!({"image": "training.example.com/web:1"}))).0, WorkloadClass::Unknown);
 }
 
 #[test]
 fn people_have_the_last_word() {
     let mut value = deployment(json!({"command": ["torchrun"]}));
-    value["metadata"]["labels"] = json!({CLASS_KEY: "batch"});
-    assert_eq!(class(value), (Class::Batch, Confidence::High));
+    value["metadata"]["labels"] = json!({WORKLOAD_CLASS_KEY: "batch"});
+    assert_eq!(class(value), (WorkloadClass::Batch, Confidence::High));
 }
 
 #[test]
 fn two_purposes_in_one_name_say_nothing() {
     assert_eq!(purpose("train-and-serve"), None);
-    assert_eq!(purpose("gpu-training"), Some(Class::Training));
+    assert_eq!(purpose("gpu-training"), Some(WorkloadClass::Training));
     assert_eq!(purpose("constraint"), None);
-    assert_eq!(purpose("llm-fine-tune"), Some(Class::Training));
+    assert_eq!(purpose("llm-fine-tune"), Some(WorkloadClass::Training));
 }

@@ -4,12 +4,12 @@ use serde_json::{Map, Value};
 
 use super::editor::Editor;
 use super::write::Style;
-use crate::lint::fix::text::piece_table::Change;
+use crate::lint::fix::text::piece_table::TextChange;
 use crate::tree::SlotKind;
 
 impl Editor<'_> {
     /// Puts a value in the place of another. The comment behind it stays.
-    pub(super) fn replace(&self, slot: u32, value: &Value) -> Option<Vec<Change>> {
+    pub(super) fn replace(&self, slot: u32, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         match layout.parent(slot) {
             None => self.replace_root(value),
@@ -19,8 +19,8 @@ impl Editor<'_> {
                 let column = layout.column(start);
                 let style = self.style_of(slot, column);
                 let text = match layout.key(slot) {
-                    Some(_) => style.below_key(value, column),
-                    None => style.below_dash(value, column, self.item_width(slot, column)),
+                    Some(_) => style.value_after_key(value, column),
+                    None => style.value_after_dash(value, column, self.item_width(slot, column)),
                 };
                 self.replace_text(slot, &text)
             }
@@ -29,9 +29,9 @@ impl Editor<'_> {
 
     /// Puts text in the place of the value of an entry or item: its first line behind the colon
     /// or dash, the others below.
-    pub(super) fn replace_text(&self, slot: u32, text: &str) -> Option<Vec<Change>> {
+    pub(super) fn replace_text(&self, slot: u32, text: &str) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
-        let written = layout.written(slot)?;
+        let written = layout.value_extent(slot)?;
         let (first, below) = match text.find(['\r', '\n']) {
             Some(end) => text.split_at(end),
             None => (text, ""),
@@ -42,37 +42,37 @@ impl Editor<'_> {
         if written.rest.is_none() && blanks > 0 && blanks < old.len() && !first.is_empty() {
             // The blanks before the value stay: columns may be aligned.
             let start = written.head.start + blanks;
-            changes.push(Change::new(start..written.head.end, first.trim_start()));
+            changes.push(TextChange::new(start..written.head.end, first.trim_start()));
         } else {
-            changes.push(Change::new(written.head.clone(), first));
+            changes.push(TextChange::new(written.head.clone(), first));
         }
         match written.rest {
-            Some(rest) => changes.push(Change::new(rest, below)),
+            Some(rest) => changes.push(TextChange::new(rest, below)),
             None if below.is_empty() => {}
-            None => changes.push(Change::insert(layout.line_end(written.head.end), below)),
+            None => changes.push(TextChange::insert(layout.line_end(written.head.end), below)),
         }
         Some(changes)
     }
 
-    fn replace_root(&self, value: &Value) -> Option<Vec<Change>> {
+    fn replace_root(&self, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let span = layout.span(0);
         if !layout.is_block(0) {
-            let text = if self.is_json() && self.spreads(0) {
+            let text = if self.is_json() && self.is_multiline(0) {
                 self.flow_style(0).pretty(value, 0)
             } else {
                 self.flow_style(0).flow(value)
             };
-            return Some(vec![Change::new(span, text)]);
+            return Some(vec![TextChange::new(span, text)]);
         }
-        let end = layout.before_line_end(layout.below(0)?);
+        let end = layout.previous_line_end(layout.line_below(0)?);
         let start = layout.start(layout.children(0).first().copied()?)?;
         let column = layout.column(start);
         let text = match value {
             Value::Object(map) if !map.is_empty() => self.style.mapping(map, column),
             other => self.style.flow(other),
         };
-        layout.is_first(start).then(|| vec![Change::new(start..end, text)])
+        layout.is_first_on_line(start).then(|| vec![TextChange::new(start..end, text)])
     }
 
     /// How the value of an entry or item is written: what its own value does comes first.
@@ -81,7 +81,7 @@ impl Editor<'_> {
         let mut style = self.style.clone();
         match layout.kind(slot) {
             SlotKind::Quoted => {
-                style.quoted = true;
+                style.always_quote = true;
                 let quote = layout.text[layout.span(slot)].chars().next();
                 style.quote = quote.unwrap_or(style.quote);
             }
@@ -92,9 +92,9 @@ impl Editor<'_> {
                     .and_then(|start| layout.column(start).checked_sub(column));
                 if let Some(depth) = depth.filter(|_| layout.key(slot).is_some()) {
                     if kind == SlotKind::Sequence {
-                        style.offset = depth;
+                        style.sequence_indent = depth;
                     } else if depth > 0 {
-                        style.step = depth;
+                        style.indent = depth;
                     }
                 }
             }
@@ -121,7 +121,7 @@ impl Editor<'_> {
     }
 
     /// Adds a member that is not there yet to a mapping, behind the last one.
-    pub(super) fn add_member(&self, mapping: u32, key: &str, value: &Value) -> Option<Vec<Change>> {
+    pub(super) fn add_member(&self, mapping: u32, key: &str, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         if layout.is_flow(mapping) {
             if self.is_empty_under_block(mapping) {
@@ -144,21 +144,21 @@ impl Editor<'_> {
     }
 
     /// Puts lines behind the last child of a block collection.
-    pub(super) fn add_lines(&self, parent: u32, column: usize, text: &str) -> Option<Vec<Change>> {
+    pub(super) fn add_lines(&self, parent: u32, column: usize, text: &str) -> Option<Vec<TextChange>> {
         let last = self.layout.tree.children(parent).last()?;
-        let at = self.layout.tail(last, column)?;
+        let at = self.layout.end_with_comments(last, column)?;
         Some(vec![self.insert_lines(at, column, text)])
     }
 
     /// Puts lines at the start of a line, or behind the end of a text without a last line end.
-    fn insert_lines(&self, at: usize, column: usize, text: &str) -> Change {
+    fn insert_lines(&self, at: usize, column: usize, text: &str) -> TextChange {
         let indent = " ".repeat(column);
         let eol = self.style.eol;
         let before = &self.layout.text[self.layout.range.start..at];
         if before.is_empty() || before.ends_with('\n') {
-            Change::insert(at, format!("{indent}{text}{eol}"))
+            TextChange::insert(at, format!("{indent}{text}{eol}"))
         } else {
-            Change::insert(at, format!("{eol}{indent}{text}"))
+            TextChange::insert(at, format!("{eol}{indent}{text}"))
         }
     }
 
@@ -171,7 +171,7 @@ impl Editor<'_> {
     }
 
     /// Inserts an item into a list; `index` at its length appends.
-    pub(super) fn add_item(&self, list: u32, index: usize, value: &Value) -> Option<Vec<Change>> {
+    pub(super) fn add_item(&self, list: u32, index: usize, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         if layout.is_flow(list) {
             if self.is_empty_under_block(list) {
@@ -183,22 +183,22 @@ impl Editor<'_> {
         let first = *items.first()?;
         let column = layout.column(layout.start(first)?);
         let width = self.item_width(first, column);
-        let text = format!("-{}", self.style.below_dash(value, column, width));
+        let text = format!("-{}", self.style.value_after_dash(value, column, width));
         let Some(next) = items.get(index) else {
             return self.add_lines(list, column, &text);
         };
         let dash = layout.start(*next)?;
-        if layout.is_first(dash) {
-            let top = layout.top(*next)?;
+        if layout.is_first_on_line(dash) {
+            let top = layout.start_with_comments(*next)?;
             return Some(vec![self.insert_lines(top, column, &text)]);
         }
-        let line = self.style.line(column);
-        layout.is_compact(dash).then(|| vec![Change::insert(dash, format!("{text}{line}"))])
+        let line = self.style.line_break(column);
+        layout.is_compact(dash).then(|| vec![TextChange::insert(dash, format!("{text}{line}"))])
     }
 
     /// Removes an entry or an item, with the comment right above it; what is left empty becomes
     /// `{}` or `[]`.
-    pub(super) fn remove(&self, slot: u32) -> Option<Vec<Change>> {
+    pub(super) fn remove(&self, slot: u32) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let parent = layout.parent(slot)?;
         if layout.is_flow(parent) {
@@ -211,20 +211,20 @@ impl Editor<'_> {
             };
             return self.replace(parent, &empty);
         }
-        Some(vec![Change::delete(self.lines_of(slot)?)])
+        Some(vec![TextChange::delete(self.lines_of(slot)?)])
     }
 
     /// The lines of an entry or item that has siblings, comments that belong to it included.
     fn lines_of(&self, slot: u32) -> Option<std::ops::Range<usize>> {
         let layout = &self.layout;
         let start = layout.start(slot)?;
-        let end = layout.tail(slot, layout.column(start))?;
-        if layout.is_first(start) {
-            let top = layout.top(slot)?;
+        let end = layout.end_with_comments(slot, layout.column(start))?;
+        if layout.is_first_on_line(start) {
+            let top = layout.start_with_comments(slot)?;
             let whole = &layout.text[layout.range.clone()];
             if end == layout.range.end && !whole.ends_with('\n') {
                 // A file without a last line end stays one.
-                return Some(layout.before_line_end(top)..end);
+                return Some(layout.previous_line_end(top)..end);
             }
             return Some(top..end);
         }
@@ -236,26 +236,26 @@ impl Editor<'_> {
 
     /// Moves an entry of a block mapping to another block mapping, or gives it another name: its
     /// text and comments go along, in their new column. `None` where it must be written anew.
-    pub(super) fn carry(&self, slot: u32, target: u32, name: &str) -> Option<Vec<Change>> {
+    pub(super) fn move_entry(&self, slot: u32, target: u32, name: &str) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let parent = layout.parent(slot)?;
         let key = layout.key(slot)?;
         if parent == target {
             let style = if layout.is_flow(parent) { self.flow_style(parent) } else { self.style.clone() };
             let text = if layout.is_flow(parent) { style.flow_key(name) } else { style.block_key(name) };
-            return Some(vec![Change::new(key, text)]);
+            return Some(vec![TextChange::new(key, text)]);
         }
         if layout.kind(parent) != SlotKind::Mapping || !layout.is_compact(key.start) {
             return None;
         }
         let column = layout.column(key.start);
-        let after = layout.after(slot)?;
-        let end = layout.before_line_end(layout.tail(slot, column)?);
+        let after = layout.after_indicator(slot)?;
+        let end = layout.previous_line_end(layout.end_with_comments(slot, column)?);
         let fresh = self.is_empty_under_block(target) && layout.kind(target) == SlotKind::FlowMapping;
         let new_column = if fresh {
             let start = layout.start(target)?;
             match layout.key(target) {
-                Some(_) => layout.column(start) + self.style.step,
+                Some(_) => layout.column(start) + self.style.indent,
                 None => layout.column(start) + 2,
             }
         } else if layout.kind(target) == SlotKind::Mapping {
@@ -264,21 +264,21 @@ impl Editor<'_> {
             return None;
         };
         let mut text = String::new();
-        if layout.is_first(key.start) {
-            let top = layout.top(slot)?;
+        if layout.is_first_on_line(key.start) {
+            let top = layout.start_with_comments(slot)?;
             let comments = &layout.text[top..layout.line_start(key.start)];
             for line in comments.lines() {
                 text.push_str(line.trim_start());
-                text.push_str(&self.style.line(new_column));
+                text.push_str(&self.style.line_break(new_column));
             }
         }
         text.push_str(&self.style.block_key(name));
         text.push(':');
-        shift(&layout.text[after..end], column, new_column, &mut text);
+        reindent(&layout.text[after..end], column, new_column, &mut text);
         let mut changes = self.remove(slot)?;
         if fresh {
             let lead = match layout.key(target) {
-                Some(_) => self.style.line(new_column),
+                Some(_) => self.style.line_break(new_column),
                 None => " ".to_owned(),
             };
             changes.extend(self.replace_text(target, &format!("{lead}{text}"))?);
@@ -290,7 +290,7 @@ impl Editor<'_> {
 }
 
 /// Appends text whose lines move from one column to another; its first line stays.
-fn shift(text: &str, from: usize, to: usize, out: &mut String) {
+fn reindent(text: &str, from: usize, to: usize, out: &mut String) {
     for (at, line) in text.split_inclusive('\n').enumerate() {
         let blank = line.trim().is_empty();
         if at == 0 || blank {

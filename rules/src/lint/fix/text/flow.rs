@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::editor::Editor;
 use super::write::Style;
-use crate::lint::fix::text::piece_table::Change;
+use crate::lint::fix::text::piece_table::TextChange;
 use crate::tree::SlotKind;
 
 impl Editor<'_> {
@@ -33,16 +33,16 @@ impl Editor<'_> {
                 && quotes.all(|other| other == Some(Some(quote)))
             {
                 style.quote = quote;
-                style.quoted = true;
+                style.always_quote = true;
             }
         }
         style
     }
 
     /// Whether the last member of a flow collection has a line of its own.
-    pub(super) fn spreads(&self, slot: u32) -> bool {
+    pub(super) fn is_multiline(&self, slot: u32) -> bool {
         let last = self.layout.tree.children(slot).last();
-        last.and_then(|last| self.member_start(last)).is_some_and(|start| self.layout.is_first(start))
+        last.and_then(|last| self.member_start(last)).is_some_and(|start| self.layout.is_first_on_line(start))
     }
 
     /// Where a member or an item begins; properties before it are not looked for.
@@ -65,7 +65,7 @@ impl Editor<'_> {
     }
 
     /// A new member's text. One with a line of its own may hold lines.
-    fn member(
+    fn member_text(
         &self,
         style: &Style,
         key: Option<&str>,
@@ -84,14 +84,14 @@ impl Editor<'_> {
     }
 
     /// Appends to a flow collection.
-    pub(super) fn add_to_flow(&self, slot: u32, key: Option<&str>, value: &Value) -> Option<Vec<Change>> {
+    pub(super) fn add_to_flow(&self, slot: u32, key: Option<&str>, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let style = self.flow_style(slot);
         let children = layout.children(slot);
         let span = layout.span(slot);
         let close = span.end.checked_sub(1)?;
         let Some(last) = children.last() else {
-            return self.fill(slot, key, value, &style);
+            return self.insert_first(slot, key, value, &style);
         };
         let end = self.member_end(*last);
         let start = self.member_start(*last)?;
@@ -99,24 +99,24 @@ impl Editor<'_> {
         // A comma behind the last one stays the last.
         let comma = layout.skip_space(end);
         let trailing = layout.text[comma..close].starts_with(',');
-        if layout.is_first(start) {
+        if layout.is_first_on_line(start) {
             let column = layout.column(start);
-            let member = self.member(&style, key, value, Some(column), colon);
-            let line = style.line(column);
+            let member = self.member_text(&style, key, value, Some(column), colon);
+            let line = style.line_break(column);
             let last_byte = if trailing { comma + 1 } else { end };
             let mut line_end = layout.line_end(last_byte);
             if line_end > close {
                 line_end = last_byte;
             }
             return Some(if trailing {
-                vec![Change::insert(line_end, format!("{line}{member},"))]
+                vec![TextChange::insert(line_end, format!("{line}{member},"))]
             } else if line_end == last_byte {
-                vec![Change::insert(end, format!(",{line}{member}"))]
+                vec![TextChange::insert(end, format!(",{line}{member}"))]
             } else {
-                vec![Change::insert(end, ","), Change::insert(line_end, format!("{line}{member}"))]
+                vec![TextChange::insert(end, ","), TextChange::insert(line_end, format!("{line}{member}"))]
             });
         }
-        let member = self.member(&style, key, value, None, colon);
+        let member = self.member_text(&style, key, value, None, colon);
         let gap = match children.as_slice() {
             [.., before, _] => {
                 let comma = layout.skip_space(self.member_end(*before)) + 1;
@@ -126,9 +126,9 @@ impl Editor<'_> {
             _ => " ",
         };
         Some(if trailing {
-            vec![Change::insert(comma + 1, format!("{gap}{member},"))]
+            vec![TextChange::insert(comma + 1, format!("{gap}{member},"))]
         } else {
-            vec![Change::insert(end, format!(",{gap}{member}"))]
+            vec![TextChange::insert(end, format!(",{gap}{member}"))]
         })
     }
 
@@ -157,7 +157,13 @@ impl Editor<'_> {
     }
 
     /// The first member of an empty flow collection.
-    fn fill(&self, slot: u32, key: Option<&str>, value: &Value, style: &Style) -> Option<Vec<Change>> {
+    fn insert_first(
+        &self,
+        slot: u32,
+        key: Option<&str>,
+        value: &Value,
+        style: &Style,
+    ) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let span = layout.span(slot);
         let inside = span.start + 1..span.end.checked_sub(1)?;
@@ -166,7 +172,7 @@ impl Editor<'_> {
         }
         let parent = layout.parent(slot);
         let spread =
-            style.json && parent.is_some_and(|parent| layout.is_flow(parent) && self.spreads(parent));
+            style.json && parent.is_some_and(|parent| layout.is_flow(parent) && self.is_multiline(parent));
         let colon = match parent {
             Some(parent) if layout.is_flow(parent) => self.colon(slot),
             _ => ": ",
@@ -174,21 +180,21 @@ impl Editor<'_> {
         let text = if spread {
             let start = self.member_start(slot)?;
             let column = layout.column(start);
-            let deeper = column + style.step;
+            let deeper = column + style.indent;
             format!(
                 "{}{}{}",
-                style.line(deeper),
-                self.member(style, key, value, Some(deeper), colon),
-                style.line(column)
+                style.line_break(deeper),
+                self.member_text(style, key, value, Some(deeper), colon),
+                style.line_break(column)
             )
         } else {
-            self.member(style, key, value, None, colon)
+            self.member_text(style, key, value, None, colon)
         };
-        Some(vec![Change::new(inside, text)])
+        Some(vec![TextChange::new(inside, text)])
     }
 
     /// Inserts an item into a flow list.
-    pub(super) fn insert_in_flow(&self, list: u32, index: usize, value: &Value) -> Option<Vec<Change>> {
+    pub(super) fn insert_in_flow(&self, list: u32, index: usize, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let children = layout.children(list);
         let Some(next) = children.get(index) else {
@@ -202,48 +208,48 @@ impl Editor<'_> {
             return None;
         }
         let colon = self.colon(*next);
-        Some(vec![if layout.is_first(start) {
+        Some(vec![if layout.is_first_on_line(start) {
             let column = layout.column(start);
-            let member = self.member(&style, None, value, Some(column), colon);
-            Change::insert(start, format!("{member},{}", style.line(column)))
+            let member = self.member_text(&style, None, value, Some(column), colon);
+            TextChange::insert(start, format!("{member},{}", style.line_break(column)))
         } else {
-            let member = self.member(&style, None, value, None, colon);
-            Change::insert(start, format!("{member}, "))
+            let member = self.member_text(&style, None, value, None, colon);
+            TextChange::insert(start, format!("{member}, "))
         }])
     }
 
     /// Puts a value in the place of another in a flow collection.
-    pub(super) fn replace_in_flow(&self, slot: u32, value: &Value) -> Option<Vec<Change>> {
+    pub(super) fn replace_in_flow(&self, slot: u32, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let parent = layout.parent(slot)?;
         let mut style = self.flow_style(parent);
         let span = layout.span(slot);
         if layout.kind(slot) == SlotKind::Quoted {
-            style.quoted = true;
+            style.always_quote = true;
             let quote = layout.text[span.clone()].chars().next();
             style.quote = quote.unwrap_or(style.quote);
         }
         let start = self.member_start(slot)?;
-        let text = if style.json && layout.is_first(start) {
+        let text = if style.json && layout.is_first_on_line(start) {
             style.pretty(value, layout.column(start))
         } else {
             style.flow(value)
         };
         if !span.is_empty() {
-            return Some(vec![Change::new(span, text)]);
+            return Some(vec![TextChange::new(span, text)]);
         }
         match (layout.key(slot), layout.after_colon(slot)) {
             (Some(_), Some(after)) => {
                 let blanks = after..layout.skip_blanks(after);
-                Some(vec![Change::new(blanks, format!(" {text}"))])
+                Some(vec![TextChange::new(blanks, format!(" {text}"))])
             }
-            (Some(key), None) => Some(vec![Change::insert(key.end, format!(": {text}"))]),
+            (Some(key), None) => Some(vec![TextChange::insert(key.end, format!(": {text}"))]),
             (None, _) => None,
         }
     }
 
     /// Removes a member or an item with its comma.
-    pub(super) fn remove_from_flow(&self, slot: u32, parent: u32) -> Option<Vec<Change>> {
+    pub(super) fn remove_from_flow(&self, slot: u32, parent: u32) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let span = layout.span(parent);
         let close = span.end.checked_sub(1)?;
@@ -255,7 +261,7 @@ impl Editor<'_> {
         let has_comma = layout.text[comma..close].starts_with(',');
         if children.len() == 1 {
             let inside = &layout.text[span.start + 1..close];
-            return (!inside.contains('#')).then(|| vec![Change::delete(span.start + 1..close)]);
+            return (!inside.contains('#')).then(|| vec![TextChange::delete(span.start + 1..close)]);
         }
         if children.get(at + 1).is_some() {
             if !has_comma {
@@ -266,7 +272,7 @@ impl Editor<'_> {
             let rest = layout.skip_blanks(comma + 1);
             let ends_line = rest >= line_end || layout.text[rest..close].starts_with('#');
             let until = if ends_line { layout.skip_space(line_end) } else { rest };
-            return (until <= close).then(|| vec![Change::delete(start..until)]);
+            return (until <= close).then(|| vec![TextChange::delete(start..until)]);
         }
         let before = self.member_end(children[at.checked_sub(1)?]);
         let own_comma = layout.skip_space(before);
@@ -274,9 +280,9 @@ impl Editor<'_> {
             return None;
         }
         let last = if has_comma { comma + 1 } else { end };
-        if !layout.is_first(start) {
+        if !layout.is_first_on_line(start) {
             // A comma behind the last one stays.
-            return Some(vec![Change::delete(before..if has_comma { comma } else { end })]);
+            return Some(vec![TextChange::delete(before..if has_comma { comma } else { end })]);
         }
         // Its line goes; the comma before it goes where none stands behind the last one.
         let line = layout.line_start(start);
@@ -284,9 +290,9 @@ impl Editor<'_> {
         if until > close {
             until = last;
         }
-        let mut changes = vec![Change::delete(layout.before_line_end(line)..until)];
+        let mut changes = vec![TextChange::delete(layout.previous_line_end(line)..until)];
         if !has_comma {
-            changes.push(Change::delete(own_comma..own_comma + 1));
+            changes.push(TextChange::delete(own_comma..own_comma + 1));
         }
         Some(changes)
     }

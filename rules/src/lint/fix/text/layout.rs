@@ -17,7 +17,7 @@ pub(super) struct Layout<'t> {
 }
 
 /// How a value of a block collection is written.
-pub(super) struct Written {
+pub(super) struct ValueExtent {
     /// After the colon or the dash: properties and what stands on the same line, or a flow
     /// collection or quoted text that goes on below.
     pub(super) head: Range<usize>,
@@ -45,13 +45,13 @@ impl<'t> Layout<'t> {
     }
 
     /// The text of the range from a place on.
-    fn from(&self, at: usize) -> &'t str {
+    fn text_from(&self, at: usize) -> &'t str {
         &self.text[at..self.range.end.max(at)]
     }
 
     /// The end of the line's content, before its line end.
     pub(super) fn line_end(&self, at: usize) -> usize {
-        match self.from(at).find('\n') {
+        match self.text_from(at).find('\n') {
             Some(n) if n > 0 && self.bytes()[at + n - 1] == b'\r' => at + n - 1,
             Some(n) => at + n,
             None => self.range.end.max(at),
@@ -60,13 +60,13 @@ impl<'t> Layout<'t> {
 
     /// The start of the line below.
     pub(super) fn next_line(&self, at: usize) -> usize {
-        let rest = self.from(at);
+        let rest = self.text_from(at);
         rest.find('\n').map_or(at + rest.len(), |n| at + n + 1)
     }
 
     /// The line end in use around a place.
     pub(super) fn eol(&self, at: usize) -> &'static str {
-        let here = self.from(at).find('\n').map(|n| at + n);
+        let here = self.text_from(at).find('\n').map(|n| at + n);
         let end = here.or_else(|| self.text[..at].rfind('\n'));
         match end {
             Some(n) if n > 0 && self.bytes()[n - 1] == b'\r' => "\r\n",
@@ -75,23 +75,23 @@ impl<'t> Layout<'t> {
     }
 
     /// What stands before a place on its line; a byte order mark is nothing.
-    fn lead(&self, at: usize) -> &'t str {
+    fn line_prefix(&self, at: usize) -> &'t str {
         self.text[self.line_start(at)..at].trim_start_matches('\u{FEFF}')
     }
 
     /// The column of a place, from 0.
     pub(super) fn column(&self, at: usize) -> usize {
-        self.lead(at).chars().count()
+        self.line_prefix(at).chars().count()
     }
 
     /// Whether only blanks stand before a place on its line.
-    pub(super) fn is_first(&self, at: usize) -> bool {
-        self.lead(at).bytes().all(|b| b == b' ')
+    pub(super) fn is_first_on_line(&self, at: usize) -> bool {
+        self.line_prefix(at).bytes().all(|b| b == b' ')
     }
 
     /// Whether only blanks and dashes stand before a place on its line.
     pub(super) fn is_compact(&self, at: usize) -> bool {
-        self.lead(at).bytes().all(|b| matches!(b, b' ' | b'-'))
+        self.line_prefix(at).bytes().all(|b| matches!(b, b' ' | b'-'))
     }
 
     /// The first place from here that is no blank.
@@ -150,7 +150,7 @@ impl<'t> Layout<'t> {
     }
 
     /// The place after an entry's colon or an item's dash.
-    pub(super) fn after(&self, slot: u32) -> Option<usize> {
+    pub(super) fn after_indicator(&self, slot: u32) -> Option<usize> {
         match self.key(slot) {
             Some(_) => self.after_colon(slot),
             None => self.dash(slot).map(|dash| dash + 1),
@@ -205,7 +205,7 @@ impl<'t> Layout<'t> {
     }
 
     /// The end of properties (`&anchor`, `!tag`) from a place on; blanks after them are not part.
-    fn properties(&self, after: usize) -> usize {
+    fn skip_properties(&self, after: usize) -> usize {
         let mut end = after;
         loop {
             let at = self.skip_blanks(end);
@@ -223,13 +223,13 @@ impl<'t> Layout<'t> {
     }
 
     /// How the value of an entry or item of a block collection is written.
-    pub(super) fn written(&self, slot: u32) -> Option<Written> {
-        let after = self.after(slot)?;
-        let head_end = self.properties(after);
+    pub(super) fn value_extent(&self, slot: u32) -> Option<ValueExtent> {
+        let after = self.after_indicator(slot)?;
+        let head_end = self.skip_properties(after);
         let span = self.span(slot);
         let kind = self.kind(slot);
         if kind == SlotKind::Plain && span.is_empty() {
-            return Some(Written { head: after..head_end, rest: None });
+            return Some(ValueExtent { head: after..head_end, rest: None });
         }
         if kind == SlotKind::Block {
             let header = self.skip_blanks(head_end);
@@ -240,20 +240,21 @@ impl<'t> Layout<'t> {
             while self.byte(end).is_some_and(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n')) {
                 end += 1;
             }
-            let rest = self.line_end(end)..self.before_line_end(self.below(slot)?);
-            return Some(Written { head: after..end, rest: (!rest.is_empty()).then_some(rest) });
+            let rest = self.line_end(end)..self.previous_line_end(self.line_below(slot)?);
+            return Some(ValueExtent { head: after..end, rest: (!rest.is_empty()).then_some(rest) });
         }
         let line = self.line_end(after);
         if span.start <= line {
-            let end = if self.is_block(slot) { self.before_line_end(self.below(slot)?) } else { span.end };
-            return (end >= after).then_some(Written { head: after..end, rest: None });
+            let end =
+                if self.is_block(slot) { self.previous_line_end(self.line_below(slot)?) } else { span.end };
+            return (end >= after).then_some(ValueExtent { head: after..end, rest: None });
         }
-        let end = if self.is_block(slot) { self.before_line_end(self.below(slot)?) } else { span.end };
-        (end >= line).then_some(Written { head: after..head_end, rest: Some(line..end) })
+        let end = if self.is_block(slot) { self.previous_line_end(self.line_below(slot)?) } else { span.end };
+        (end >= line).then_some(ValueExtent { head: after..head_end, rest: Some(line..end) })
     }
 
     /// The end of the line that ends right before `at`, the start of a line.
-    pub(super) fn before_line_end(&self, at: usize) -> usize {
+    pub(super) fn previous_line_end(&self, at: usize) -> usize {
         let Some(text) = self.text[..at].strip_suffix('\n') else {
             return at;
         };
@@ -273,7 +274,7 @@ impl<'t> Layout<'t> {
     }
 
     /// The start of the line below a value of a block collection.
-    pub(super) fn below(&self, slot: u32) -> Option<usize> {
+    pub(super) fn line_below(&self, slot: u32) -> Option<usize> {
         let leaf = self.last_leaf(slot);
         let span = self.span(leaf);
         match self.kind(leaf) {
@@ -281,11 +282,11 @@ impl<'t> Layout<'t> {
                 if leaf == 0 {
                     return Some(self.next_line(span.end));
                 }
-                Some(self.next_line(self.properties(self.after(leaf)?)))
+                Some(self.next_line(self.skip_properties(self.after_indicator(leaf)?)))
             }
             SlotKind::Block => {
-                let after = self.after(leaf)?;
-                let header = self.properties(after);
+                let after = self.after_indicator(leaf)?;
+                let header = self.skip_properties(after);
                 let keeps = self.text[header..self.line_end(header)]
                     .split('#')
                     .next()
@@ -316,17 +317,17 @@ impl<'t> Layout<'t> {
     }
 
     /// The column of a line that holds nothing but a comment.
-    fn comment(&self, line: usize) -> Option<usize> {
+    fn comment_column(&self, line: usize) -> Option<usize> {
         let at = self.skip_blanks(line);
         (self.byte(at) == Some(b'#')).then_some(at - line)
     }
 
     /// The line below an entry at `column`, comments that stand deeper than it included.
-    pub(super) fn tail(&self, slot: u32, column: usize) -> Option<usize> {
-        let mut end = self.below(slot)?;
+    pub(super) fn end_with_comments(&self, slot: u32, column: usize) -> Option<usize> {
+        let mut end = self.line_below(slot)?;
         let mut line = end;
         while line < self.range.end {
-            match self.comment(line) {
+            match self.comment_column(line) {
                 Some(at) if at > column => {
                     line = self.next_line(line);
                     end = line;
@@ -342,14 +343,14 @@ impl<'t> Layout<'t> {
 
     /// The start of an entry's or item's lines: the comment right above it, in its column,
     /// belongs to it. The comment above the first line of a document belongs to the document.
-    pub(super) fn top(&self, slot: u32) -> Option<usize> {
+    pub(super) fn start_with_comments(&self, slot: u32) -> Option<usize> {
         let start = self.start(slot)?;
         let column = self.column(start);
         let mut top = self.line_start(start);
         let first_of_root = self.tree.children(0).next() == Some(slot);
         while !first_of_root && top > self.range.start {
             let above = self.line_start(top - 1);
-            if self.comment(above) != Some(column) {
+            if self.comment_column(above) != Some(column) {
                 break;
             }
             top = above;

@@ -16,7 +16,7 @@ mod piece_table;
 mod scope;
 mod write;
 
-use super::{Fix, Refused, value};
+use super::{Fix, FixError, value};
 use crate::object::Object;
 use crate::tree::Span;
 use scope::Scope;
@@ -44,7 +44,7 @@ pub struct Repair {
 ///
 /// # Errors
 /// As [`repair`].
-pub fn edits(object: &Object, fix: &Fix) -> Result<Vec<Edit>, Refused> {
+pub fn edits(object: &Object, fix: &Fix) -> Result<Vec<Edit>, FixError> {
     repair(object, fix).map(|repair| repair.edits)
 }
 
@@ -53,11 +53,11 @@ pub fn edits(object: &Object, fix: &Fix) -> Result<Vec<Edit>, Refused> {
 /// # Errors
 /// [`Refused`] where the fix does not apply, or its place cannot be edited without changing
 /// anything else.
-pub fn repair(object: &Object, fix: &Fix) -> Result<Repair, Refused> {
-    let origin = object.origin().ok_or(Refused::NoText)?;
+pub fn repair(object: &Object, fix: &Fix) -> Result<Repair, FixError> {
+    let origin = object.origin().ok_or(FixError::NoText)?;
     let source = &*origin.source;
     if !source.is_utf8() {
-        return Err(Refused::Encoding);
+        return Err(FixError::Encoding);
     }
     let result = value::apply(&object.root().to_json(), fix)?;
     if fix.creates.is_empty()
@@ -71,7 +71,7 @@ pub fn repair(object: &Object, fix: &Fix) -> Result<Repair, Refused> {
 
 /// The text after edits, which are in order and do not overlap; `None` where they are not.
 #[must_use]
-pub fn rewritten(text: &str, edits: &[Edit]) -> Option<String> {
+pub fn apply_edits(text: &str, edits: &[Edit]) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
     for edit in edits {

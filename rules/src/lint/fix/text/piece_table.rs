@@ -7,65 +7,65 @@ use std::ops::Range;
 
 /// One change of a text: these bytes become that text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct TextChange {
     pub(super) range: Range<usize>,
     pub(super) text: String,
 }
 
-impl Change {
-    pub(super) fn new(range: Range<usize>, text: impl Into<String>) -> Change {
-        Change { range, text: text.into() }
+impl TextChange {
+    pub(super) fn new(range: Range<usize>, text: impl Into<String>) -> TextChange {
+        TextChange { range, text: text.into() }
     }
 
-    pub(super) fn insert(at: usize, text: impl Into<String>) -> Change {
-        Change::new(at..at, text)
+    pub(super) fn insert(at: usize, text: impl Into<String>) -> TextChange {
+        TextChange::new(at..at, text)
     }
 
-    pub(super) fn delete(range: Range<usize>) -> Change {
-        Change::new(range, "")
+    pub(super) fn delete(range: Range<usize>) -> TextChange {
+        TextChange::new(range, "")
     }
 }
 
 enum Piece {
-    Old(Range<usize>),
-    New(String),
+    Original(Range<usize>),
+    Added(String),
 }
 
 impl Piece {
     fn len(&self) -> usize {
         match self {
-            Piece::Old(range) => range.len(),
-            Piece::New(text) => text.len(),
+            Piece::Original(range) => range.len(),
+            Piece::Added(text) => text.len(),
         }
     }
 
     /// Cuts the piece in two.
     fn split(self, at: usize) -> (Piece, Piece) {
         match self {
-            Piece::Old(range) => {
+            Piece::Original(range) => {
                 let middle = range.start + at;
-                (Piece::Old(range.start..middle), Piece::Old(middle..range.end))
+                (Piece::Original(range.start..middle), Piece::Original(middle..range.end))
             }
-            Piece::New(mut text) => {
+            Piece::Added(mut text) => {
                 let rest = text.split_off(at);
-                (Piece::New(text), Piece::New(rest))
+                (Piece::Added(text), Piece::Added(rest))
             }
         }
     }
 }
 
 /// A text in pieces.
-pub(super) struct Pieces {
+pub(super) struct PieceTable {
     pieces: Vec<Piece>,
 }
 
-impl Pieces {
-    pub(super) fn new(length: usize) -> Pieces {
-        Pieces { pieces: vec![Piece::Old(0..length)] }
+impl PieceTable {
+    pub(super) fn new(length: usize) -> PieceTable {
+        PieceTable { pieces: vec![Piece::Original(0..length)] }
     }
 
     /// Makes one change, in the coordinates of the text as it is now.
-    fn change(&mut self, change: &Change) {
+    fn apply(&mut self, change: &TextChange) {
         let mut out = Vec::with_capacity(self.pieces.len() + 2);
         let mut rest = std::mem::take(&mut self.pieces).into_iter().peekable();
         let mut before = change.range.start;
@@ -82,7 +82,7 @@ impl Pieces {
             out.push(head);
             tail = Some(cut);
         }
-        out.push(Piece::New(change.text.clone()));
+        out.push(Piece::Added(change.text.clone()));
         while let Some(piece) = tail.take().or_else(|| rest.next()) {
             if gone == 0 {
                 out.push(piece);
@@ -97,39 +97,39 @@ impl Pieces {
     }
 
     /// Makes several changes of one text, none inside another.
-    pub(super) fn make(&mut self, mut changes: Vec<Change>) {
+    pub(super) fn apply_all(&mut self, mut changes: Vec<TextChange>) {
         changes.sort_by_key(|c| (c.range.start, c.range.end));
         for change in changes.iter().rev() {
-            self.change(change);
+            self.apply(change);
         }
     }
 
     /// The changes of the old text that all of this amounts to, in its order.
-    pub(super) fn changes(&self, length: usize) -> Vec<Change> {
+    pub(super) fn changes(&self, length: usize) -> Vec<TextChange> {
         let mut out = Vec::new();
         let mut at = 0;
         let mut new = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::New(text) => new.push_str(text),
-                Piece::Old(range) if range.is_empty() => {}
-                Piece::Old(range) => {
+                Piece::Added(text) => new.push_str(text),
+                Piece::Original(range) if range.is_empty() => {}
+                Piece::Original(range) => {
                     if !new.is_empty() || range.start > at {
-                        out.push(Change::new(at..range.start, std::mem::take(&mut new)));
+                        out.push(TextChange::new(at..range.start, std::mem::take(&mut new)));
                     }
                     at = range.end;
                 }
             }
         }
         if !new.is_empty() || length > at {
-            out.push(Change::new(at..length, new));
+            out.push(TextChange::new(at..length, new));
         }
         out
     }
 }
 
 /// The text after changes that are in order and do not overlap.
-pub(super) fn rewrite(text: &str, changes: &[Change]) -> Option<String> {
+pub(super) fn apply_changes(text: &str, changes: &[TextChange]) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
     for change in changes {
@@ -148,22 +148,29 @@ mod tests {
     #[test]
     fn edits_of_edits_are_edits_of_the_old_text() {
         let text = "0123456789";
-        let mut pieces = Pieces::new(text.len());
-        pieces.make(vec![Change::new(2..4, "ab"), Change::insert(8, "c")]);
+        let mut pieces = PieceTable::new(text.len());
+        pieces.apply_all(vec![TextChange::new(2..4, "ab"), TextChange::insert(8, "c")]);
         // 01ab4567c89
-        pieces.make(vec![Change::delete(3..5), Change::insert(9, "d")]);
+        pieces.apply_all(vec![TextChange::delete(3..5), TextChange::insert(9, "d")]);
         // 01a567cd89
-        pieces.make(vec![Change::new(0..1, "")]);
+        pieces.apply_all(vec![TextChange::new(0..1, "")]);
         let changes = pieces.changes(text.len());
-        assert_eq!(rewrite(text, &changes).as_deref(), Some("1a567cd89"));
-        assert_eq!(changes, [Change::delete(0..1), Change::new(2..5, "a"), Change::insert(8, "cd")]);
+        assert_eq!(apply_changes(text, &changes).as_deref(), Some("1a567cd89"));
+        assert_eq!(
+            changes,
+            [TextChange::delete(0..1), TextChange::new(2..5, "a"), TextChange::insert(8, "cd")]
+        );
     }
 
     #[test]
     fn changes_at_one_place_keep_their_order() {
-        let mut pieces = Pieces::new(4);
-        pieces.make(vec![Change::insert(2, "a"), Change::delete(2..3), Change::insert(2, "b")]);
-        let text = rewrite("0123", &pieces.changes(4));
+        let mut pieces = PieceTable::new(4);
+        pieces.apply_all(vec![
+            TextChange::insert(2, "a"),
+            TextChange::delete(2..3),
+            TextChange::insert(2, "b"),
+        ]);
+        let text = apply_changes("0123", &pieces.changes(4));
         assert_eq!(text.as_deref(), Some("01ab3"));
     }
 }

@@ -11,15 +11,15 @@ use crate::tree::SlotKind;
 use crate::tree::scalar::{Scalar, resolve_plain};
 
 /// Nodes that are looked at to learn a document's habits.
-const SAMPLE: usize = 4096;
+const MAX_SAMPLED_NODES: usize = 4096;
 
 /// How to write.
 #[derive(Clone, Debug)]
 pub(super) struct Style {
     /// Columns from a key to the keys below it.
-    pub(super) step: usize,
+    pub(super) indent: usize,
     /// Columns from a key to the dashes of its list.
-    pub(super) offset: usize,
+    pub(super) sequence_indent: usize,
     /// The line end.
     pub(super) eol: &'static str,
     /// What a string is quoted with.
@@ -27,18 +27,18 @@ pub(super) struct Style {
     /// Keys and strings are always quoted, as in JSON.
     pub(super) json: bool,
     /// Strings are always quoted.
-    pub(super) quoted: bool,
+    pub(super) always_quote: bool,
 }
 
 impl Style {
     /// The habits of a document; the line end is that of the lines around `at`.
-    pub(super) fn of(layout: &Layout<'_>, at: usize) -> Style {
+    pub(super) fn detect(layout: &Layout<'_>, at: usize) -> Style {
         let tree = layout.tree;
         let mut steps = [0_usize; 9];
         let mut offsets = [0_usize; 9];
         let mut single = 0;
         let mut double = 0;
-        for slot in 0..tree.slots.len().min(SAMPLE) {
+        for slot in 0..tree.slots.len().min(MAX_SAMPLED_NODES) {
             let slot = u32::try_from(slot).unwrap_or_default();
             let kind = layout.kind(slot);
             if kind == SlotKind::Quoted {
@@ -63,38 +63,38 @@ impl Style {
             }
         }
         Style {
-            step: most(&steps[1..]).map_or(2, |at| at + 1),
-            offset: most(&offsets).unwrap_or(2),
+            indent: argmax(&steps[1..]).map_or(2, |at| at + 1),
+            sequence_indent: argmax(&offsets).unwrap_or(2),
             eol: layout.eol(at),
             quote: if single > double { '\'' } else { '"' },
             json: false,
-            quoted: false,
+            always_quote: false,
         }
     }
 
     /// `key: value` in block style from `column` on; the first line has no indentation.
     pub(super) fn entry(&self, key: &str, value: &Value, column: usize) -> String {
-        format!("{}:{}", self.block_key(key), self.below_key(value, column))
+        format!("{}:{}", self.block_key(key), self.value_after_key(value, column))
     }
 
     /// What stands after the colon of a key at `column`: a blank and text, or lines below.
-    pub(super) fn below_key(&self, value: &Value, column: usize) -> String {
+    pub(super) fn value_after_key(&self, value: &Value, column: usize) -> String {
         match value {
             Value::Object(map) if !map.is_empty() => {
-                let column = column + self.step;
-                format!("{}{}", self.line(column), self.mapping(map, column))
+                let column = column + self.indent;
+                format!("{}{}", self.line_break(column), self.mapping(map, column))
             }
             Value::Array(items) if !items.is_empty() => {
-                let column = column + self.offset;
-                format!("{}{}", self.line(column), self.sequence(items, column))
+                let column = column + self.sequence_indent;
+                format!("{}{}", self.line_break(column), self.sequence(items, column))
             }
-            other => format!(" {}", self.leaf(other, column + self.step)),
+            other => format!(" {}", self.scalar_or_empty(other, column + self.indent)),
         }
     }
 
     /// What stands after the dash of an item at `column`; a mapping begins `width` columns
     /// from the dash.
-    pub(super) fn below_dash(&self, value: &Value, column: usize, width: usize) -> String {
+    pub(super) fn value_after_dash(&self, value: &Value, column: usize, width: usize) -> String {
         let gap = " ".repeat(width.max(2) - 1);
         let column = column + width.max(2);
         match value {
@@ -104,29 +104,29 @@ impl Style {
             Value::Array(items) if !items.is_empty() => {
                 format!("{gap}{}", self.sequence(items, column))
             }
-            other => format!("{gap}{}", self.leaf(other, column)),
+            other => format!("{gap}{}", self.scalar_or_empty(other, column)),
         }
     }
 
     /// The entries of a mapping at `column`; the first line has no indentation.
     pub(super) fn mapping(&self, map: &serde_json::Map<String, Value>, column: usize) -> String {
         let entries: Vec<String> = map.iter().map(|(key, value)| self.entry(key, value, column)).collect();
-        entries.join(&self.line(column))
+        entries.join(&self.line_break(column))
     }
 
     fn sequence(&self, items: &[Value], column: usize) -> String {
         let items: Vec<String> =
-            items.iter().map(|item| format!("-{}", self.below_dash(item, column, 2))).collect();
-        items.join(&self.line(column))
+            items.iter().map(|item| format!("-{}", self.value_after_dash(item, column, 2))).collect();
+        items.join(&self.line_break(column))
     }
 
     /// A line end and the indentation of the next line.
-    pub(super) fn line(&self, column: usize) -> String {
+    pub(super) fn line_break(&self, column: usize) -> String {
         format!("{}{}", self.eol, " ".repeat(column))
     }
 
     /// A scalar or an empty collection in block style; lines of text stand at `column`.
-    fn leaf(&self, value: &Value, column: usize) -> String {
+    fn scalar_or_empty(&self, value: &Value, column: usize) -> String {
         match value {
             Value::String(text) => match self.literal(text, column) {
                 Some(literal) => literal,
@@ -180,7 +180,7 @@ impl Style {
 
     /// A value over several lines as JSON is printed, its members one step below `column`.
     pub(super) fn pretty(&self, value: &Value, column: usize) -> String {
-        let deeper = column + self.step;
+        let deeper = column + self.indent;
         let (open, close, members): (_, _, Vec<String>) = match value {
             Value::Array(items) if !items.is_empty() => {
                 let items = items.iter().map(|item| self.pretty(item, deeper));
@@ -194,9 +194,9 @@ impl Style {
             }
             other => return self.flow(other),
         };
-        let line = self.line(deeper);
+        let line = self.line_break(deeper);
         let members = members.join(&format!(",{line}"));
-        format!("{open}{line}{members}{}{close}", self.line(column))
+        format!("{open}{line}{members}{}{close}", self.line_break(column))
     }
 
     pub(super) fn block_key(&self, key: &str) -> String {
@@ -209,7 +209,7 @@ impl Style {
 
     /// A string on one line.
     pub(super) fn string(&self, text: &str, flow: bool) -> String {
-        if !self.json && !self.quoted && is_plain_string(text) && is_plain(text, flow) {
+        if !self.json && !self.always_quote && is_plain_string(text) && is_plain(text, flow) {
             text.to_owned()
         } else {
             self.quote(text)
@@ -244,7 +244,7 @@ impl Style {
 }
 
 /// The index that counts most, the first of several.
-fn most(counts: &[usize]) -> Option<usize> {
+fn argmax(counts: &[usize]) -> Option<usize> {
     let mut best = None;
     for (at, count) in counts.iter().enumerate() {
         if *count > best.map_or(0, |(_, n)| n) {
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     fn style() -> Style {
-        Style { step: 2, offset: 2, eol: "\n", quote: '"', json: false, quoted: false }
+        Style { indent: 2, sequence_indent: 2, eol: "\n", quote: '"', json: false, always_quote: false }
     }
 
     #[test]
@@ -354,7 +354,7 @@ mod tests {
             style().mapping(map, 0),
             "a:\n  - b: 1\n    c:\n      - 2\n  - []\nd:\n  e: |\n    x\n    y\n  \"true\": null"
         );
-        let dense = Style { offset: 0, step: 4, ..style() };
+        let dense = Style { sequence_indent: 0, indent: 4, ..style() };
         assert_eq!(
             dense.mapping(map, 2),
             "a:\n  - b: 1\n    c:\n    - 2\n  - []\n  d:\n      e: |\n          x\n          y\n      \"true\": null"
