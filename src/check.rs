@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use gpulint_rules::{CheckReport, Engine, Finding, Safety};
 
 use crate::args::{CheckArgs, Color, Format, Style};
+use crate::batch::{Batch, ScopedInput};
 use crate::config::Scopes;
-use crate::failure::CliError;
+use crate::error::CliError;
 use crate::files;
 use crate::files::{FoundFiles, SkipReason, Skipped};
 use crate::report;
 use crate::report::{Report, Summary};
-use crate::set::{Batch, ScopedInput};
 use crate::terminal::{RenderOptions, print_error, print_note};
 use crate::{fix, output};
 

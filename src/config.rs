@@ -12,7 +12,7 @@ use gpulint_rules::lint::config::Config;
 use gpulint_rules::{Group, RULES, Settings};
 
 use crate::args::{CheckArgs, RuleArgs};
-use crate::failure::CliError;
+use crate::error::CliError;
 use crate::files::{absolute, display_path};
 
 /// The name of the configuration file.

@@ -7,7 +7,7 @@ use gpulint_rules::{Check, ParamDefault, RULES, Rule, Safety, find_rule};
 use serde_json::{Value, json};
 
 use crate::args::{Color, ExplainArgs, ListFormat, RulesArgs};
-use crate::failure::CliError;
+use crate::error::CliError;
 use crate::terminal::RenderOptions;
 use crate::{markdown, output};
 

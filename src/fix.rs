@@ -19,9 +19,9 @@ use gpulint_rules::{CheckReport, Finding, Safety};
 use rayon::prelude::*;
 use similar::{Algorithm, TextDiff};
 
-use crate::failure::CliError;
+use crate::batch::Batch;
+use crate::error::CliError;
 use crate::files::ReadOutcome;
-use crate::set::Batch;
 use crate::terminal::printable;
 
 /// Rounds after which fixes that follow each other are left to the next run.

@@ -6,10 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod batch;
 mod check;
 mod config;
+mod error;
 mod explain;
-mod failure;
 mod files;
 mod fix;
 mod markdown;
@@ -19,7 +20,6 @@ mod report;
 #[cfg(feature = "webhook")]
 mod review;
 mod schema;
-mod set;
 mod terminal;
 #[cfg(feature = "webhook")]
 mod webhook;
@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Args, Command};
-use failure::CliError;
+use error::CliError;
 
 fn main() -> ExitCode {
     let args = Args::parse();

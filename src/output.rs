@@ -5,7 +5,7 @@ use std::io;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use crate::failure::CliError;
+use crate::error::CliError;
 
 /// Writes to standard output through one buffer.
 pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>) -> Result<(), CliError> {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use gpulint_rules::{Engine, Index};
 
 use crate::args::ReviewArgs;
-use crate::failure::CliError;
+use crate::error::CliError;
 use crate::files::display_path;
 use crate::{config, output};
 

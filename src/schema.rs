@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 
 use crate::args::{Args, CompletionsArgs, Schema, SchemaArgs};
-use crate::failure::CliError;
+use crate::error::CliError;
 use crate::{output, report};
 
 /// `gpulint schema`.

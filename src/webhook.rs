@@ -14,7 +14,7 @@ use gpulint_webhook::serve::{Certificates, Options};
 use gpulint_webhook::{Lifetimes, Limits, Registration, TlsFiles, TlsFloor};
 
 use crate::args::webhook::{LogStyle, ManifestsArgs, ServeArgs, TlsMin, WebhookArgs, WebhookCommand};
-use crate::failure::CliError;
+use crate::error::CliError;
 use crate::{config, output};
 
 /// Runs the server or prints the manifests.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::failure::CliError;
+use crate::error::CliError;
 use crate::terminal::printable;
 
 use super::Report;

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::failure::CliError;
+use crate::error::CliError;
 
 use super::Report;
 

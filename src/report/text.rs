@@ -12,7 +12,7 @@ use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode, ThemeCharacters, ThemeStyles,
 };
 
-use crate::failure::CliError;
+use crate::error::CliError;
 use crate::files::SkipReason;
 use crate::markdown::wrap;
 use crate::terminal::{RenderOptions, printable};

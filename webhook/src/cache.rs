@@ -17,9 +17,9 @@ use gpulint_rules::{Index, Kind, Object};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::judge::has_checked_controller;
+use crate::evaluate::has_checked_controller;
+use crate::evaluation_cache::Versioned;
 use crate::kinds;
-use crate::memory::Versioned;
 use crate::metrics::Metrics;
 
 pub(crate) use feed::run_watches;

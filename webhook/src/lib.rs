@@ -4,25 +4,25 @@
 //! AdmissionReview v1. They do no I/O; the command line calls them for `gpulint review`, the
 //! server ([`serve`]) for every request. [`manifests`] says what installs the server.
 
-mod answer;
+mod ca_bundle;
 mod cache;
 mod certificates;
-mod judge;
+mod evaluate;
+mod evaluation_cache;
 pub mod kinds;
 mod limits;
 pub mod logs;
 pub mod manifests;
-mod memory;
 mod metrics;
 mod mutate;
-mod register;
+mod review;
 pub mod serve;
 mod tls;
 mod wire;
 
-pub use answer::{Decision, ReviewContext, ReviewError, ReviewOutcome, answer, review};
+pub use ca_bundle::Registration;
 pub use certificates::Lifetimes;
 pub use limits::Limits;
 pub use mutate::mutate;
-pub use register::Registration;
+pub use review::{Decision, ReviewContext, ReviewError, ReviewOutcome, review_in_context, review};
 pub use tls::{TlsError, TlsFiles, TlsFloor};

@@ -13,10 +13,10 @@ use gpulint_rules::lint::fix::value;
 use gpulint_rules::{Engine, Finding, Fix, Index, Object, Operation, Safety};
 use serde_json::Value;
 
-use crate::answer::{
+use crate::evaluate::{Evaluator, Verdict, object, pointer_without_indexes};
+use crate::review::{
     Decision, ReviewError, ReviewOutcome, encode, is_exempt, kind, operation, parse_request,
 };
-use crate::judge::{Evaluator, Verdict, object, pointer_without_indexes};
 use crate::wire::{Request, Response};
 
 /// More fixes than this on one object, and something goes in circles.

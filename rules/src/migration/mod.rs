@@ -10,7 +10,7 @@ mod draft;
 pub(crate) mod keda;
 mod kubelet;
 pub(crate) mod metrics;
-pub mod moved;
+pub mod moved_fields;
 mod pool;
 mod selector;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::placeholder::may_be_in;
+use super::placeholder::may_contain_placeholder;
 use super::scalar::TagKind;
 use crate::tree::{MappingKey, NONE, Slot, SlotKind, Span, Tree, key_hash};
 
@@ -16,7 +16,7 @@ impl Tree {
         let mut tree = Tree::new(Arc::from(""), false);
         let mut text = String::new();
         push(&mut tree, &mut text, value, NONE, None);
-        tree.may_have_placeholders = may_be_in(&text);
+        tree.may_have_placeholders = may_contain_placeholder(&text);
         tree.text = Arc::from(text);
         // A webhook keeps the objects of a whole cluster.
         tree.slots.shrink_to_fit();

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::Cache;
 use crate::kinds;
-use crate::serve::alive::catch_panic;
+use crate::serve::supervise::catch_panic;
 
 /// How often a kind that the cluster does not have is looked for again.
 const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(30);

@@ -2,10 +2,10 @@
 //! cache up to date.
 
 mod accept;
-pub(crate) mod alive;
-mod keep;
-mod policy;
+mod live_config;
+mod reload;
 mod router;
+pub(crate) mod supervise;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -18,19 +18,19 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::ca_bundle::Registration;
 use crate::cache::{Cache, run_watches};
 use crate::certificates::Lifetimes;
+use crate::evaluation_cache::EvaluationCache;
 use crate::limits::Limits;
 use crate::manifests::Install;
-use crate::memory::EvaluationCache;
 use crate::metrics::Metrics;
-use crate::register::Registration;
 use crate::tls::{Tls, TlsError, TlsFiles, TlsFloor};
 
-pub use policy::ReadSettings;
+pub use live_config::ReadSettings;
 
 use accept::{Service, Stage};
-use policy::LiveConfig;
+use live_config::LiveConfig;
 
 /// How the server runs.
 #[derive(Clone)]
@@ -196,8 +196,8 @@ impl Server {
             None
         };
         let mut tasks = JoinSet::new();
-        keep::certificates(&mut tasks, &shared, &options, client.as_ref())?;
-        keep::configuration(&mut tasks, &shared, options.refresh);
+        reload::certificates(&mut tasks, &shared, &options, client.as_ref())?;
+        reload::configuration(&mut tasks, &shared, options.refresh);
         if let Some(client) = client {
             tasks.spawn(run_watches(Arc::clone(&shared.cache), client));
             tasks.spawn(Arc::clone(&shared.cache).run_snapshots());

@@ -15,12 +15,12 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Shared;
-use crate::answer::{ReviewContext, ReviewError, ReviewOutcome, fail_open, review_with};
-use crate::judge::Evaluator;
+use crate::evaluate::Evaluator;
+use crate::evaluation_cache::Generation;
 use crate::limits::deadline;
-use crate::memory::Generation;
 use crate::metrics::{CONTENT_TYPE, Failure};
 use crate::mutate::mutate_with;
+use crate::review::{ReviewContext, ReviewError, ReviewOutcome, fail_open, review_with};
 
 /// A larger body is judged on a thread of its own, where the deadline can leave it behind, and
 /// counts among the large ones; a smaller one takes less time than to hand it over.
@@ -225,10 +225,10 @@ mod tests {
 
     use super::*;
     use crate::cache::Cache;
+    use crate::evaluation_cache::EvaluationCache;
     use crate::limits::Limits;
-    use crate::memory::EvaluationCache;
     use crate::metrics::Metrics;
-    use crate::serve::policy::LiveConfig;
+    use crate::serve::live_config::LiveConfig;
     use crate::tls::{Tls, TlsFloor};
 
     fn shared(limits: Limits) -> Arc<Shared> {

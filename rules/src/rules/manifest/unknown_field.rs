@@ -69,7 +69,7 @@ use crate::facts::suggest;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::migration::moved::{Replacement, moved_field};
+use crate::migration::moved_fields::{Replacement, moved_field};
 use crate::object::Object;
 use crate::rules::owners::EarlierReports;
 use crate::schema;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use gpulint_rules::{Engine, Settings};
 
-use crate::memory::Versioned;
+use crate::evaluation_cache::Versioned;
 use crate::metrics::Metrics;
 
 /// Reads the configuration as it is now, flags and today's date included; the error is for people.

@@ -71,7 +71,7 @@ fn decide(extra: &Value) -> ReviewOutcome {
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let index = Index::new(false);
     let by_hand = ReviewContext::default();
-    answer(&engine, &index, by_hand, body.to_string().as_bytes()).unwrap()
+    review_in_context(&engine, &index, by_hand, body.to_string().as_bytes()).unwrap()
 }
 
 /// As the API server is answered.
@@ -79,7 +79,7 @@ fn live(settings: Settings, index: &Index, request: &Value) -> (ReviewOutcome, V
     let circumstances = ReviewContext { from_api_server: true, index_is_fed: true };
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let engine = Engine::new(settings);
-    let answer = answer(&engine, index, circumstances, body.to_string().as_bytes()).unwrap();
+    let answer = review_in_context(&engine, index, circumstances, body.to_string().as_bytes()).unwrap();
     let mut body: Value = serde_json::from_slice(&answer.body).unwrap();
     (answer, body["response"].take())
 }

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::evaluation_cache::{EvaluationCache, Generation};
 use crate::kinds;
-use crate::memory::{EvaluationCache, Generation};
 use crate::wire::Request;
 
 /// Of an object that is stored, what the API server keeps there itself. It says nothing about what
@@ -294,9 +294,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::answer::{ReviewContext, answer, review_with};
     use crate::metrics::Metrics;
     use crate::mutate::{mutate, mutate_with};
+    use crate::review::{ReviewContext, review_in_context, review_with};
 
     /// A GPU pool without a taint, as it is stored.
     fn pool() -> Value {
@@ -350,7 +350,7 @@ mod tests {
             let circumstances = ReviewContext::default();
             let validated = review_with(judge, circumstances, body).unwrap();
             let patched = mutate_with(judge, body).unwrap();
-            let fresh = answer(&self.engine, &self.index, circumstances, body).unwrap();
+            let fresh = review_in_context(&self.engine, &self.index, circumstances, body).unwrap();
             assert_eq!(validated.body, fresh.body);
             assert_eq!((validated.rules, validated.decision), (fresh.rules, fresh.decision));
             let fresh = mutate(&self.engine, &self.index, body).unwrap();

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::judge::Evaluation;
+use crate::evaluate::Evaluation;
 use crate::metrics::Metrics;
 
 /// Bytes of judgements. There are two halves, of which the older one is dropped as a whole.

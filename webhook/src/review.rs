@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gpulint_rules::{Authority, Engine, Index, Kind};
 
-use crate::judge::{Evaluation, Evaluator, FindingSummary, Identity, Verdict};
+use crate::evaluate::{Evaluation, Evaluator, FindingSummary, Identity, Verdict};
 use crate::kinds;
 use crate::wire::{Cause, Details, Request, Response, ReviewIn, ReviewOut, Status};
 
@@ -117,7 +117,7 @@ pub fn review(engine: &Engine, index: &Index, body: &[u8]) -> Result<Vec<u8>, Re
 ///
 /// # Errors
 /// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
-pub fn answer(
+pub fn review_in_context(
     engine: &Engine,
     index: &Index,
     circumstances: ReviewContext,

@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kube::Client;
 use tokio::task::JoinSet;
 
-use super::alive::catch_panic;
+use super::supervise::catch_panic;
 use super::{Certificates, Options, ServeError, Shared};
+use crate::ca_bundle::Registrar;
 use crate::certificates::{CertificateSpec, SecretData, Store};
-use crate::register::Registrar;
 use crate::tls::{Files, Pair, TlsError, read};
 
 /// Unix time.
