@@ -129,7 +129,7 @@ async fn groups() -> Response {
         json!({"name": group, "versions": [version], "preferredVersion": version})
     });
     let groups: Vec<Value> = groups.collect();
-    review_in_context(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+    answer(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
 }
 
 async fn resources(Path((group, version)): Path<(String, String)>) -> Response {
@@ -162,7 +162,7 @@ async fn objects(
     if kept.refused {
         let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
             "reason": "Forbidden", "message": "not for you"});
-        return (axum::http::StatusCode::FORBIDDEN, review_in_context(&status)).into_response();
+        return (axum::http::StatusCode::FORBIDDEN, answer(&status)).into_response();
     }
     if !query.contains_key("watch") {
         // A page at a time, as a real one does.
@@ -174,7 +174,7 @@ async fn objects(
             metadata["continue"] = to.to_string().into();
         }
         let items = &kept.objects[from..to];
-        return review_in_context(&json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}));
+        return answer(&json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}));
     }
     let (sender, receiver) = unbounded_channel();
     kept.watches.push(sender);

@@ -10,7 +10,7 @@ mod objects;
 use std::time::{Duration, Instant};
 
 use gpulint_rules::{Engine, Index, Object, Settings};
-use gpulint_webhook::{ReviewContext, review_in_context, mutate};
+use gpulint_webhook::{ReviewContext, mutate, review_in_context};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 2_000;

@@ -24,5 +24,5 @@ pub use ca_bundle::Registration;
 pub use certificates::Lifetimes;
 pub use limits::Limits;
 pub use mutate::mutate;
-pub use review::{Decision, ReviewContext, ReviewError, ReviewOutcome, review_in_context, review};
+pub use review::{Decision, ReviewContext, ReviewError, ReviewOutcome, review, review_in_context};
 pub use tls::{TlsError, TlsFiles, TlsFloor};

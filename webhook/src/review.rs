@@ -110,7 +110,7 @@ pub struct ReviewOutcome {
 /// # Errors
 /// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
 pub fn review(engine: &Engine, index: &Index, body: &[u8]) -> Result<Vec<u8>, ReviewError> {
-    answer(engine, index, ReviewContext::default(), body).map(|answer| answer.body)
+    review_in_context(engine, index, ReviewContext::default(), body).map(|answer| answer.body)
 }
 
 /// As [`review()`], under given circumstances and with what a server counts.
