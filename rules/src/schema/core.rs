@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::structural::read_yaml;
 
-/// Written by `tests/schemas.rs`.
+/// Written by `tests/it/schemas.rs`.
 const GENERATED: &str = include_str!("../../schemas/core/v1.34.json");
 /// What the server checks in code rather than by schema; written by hand.
 const STRICT_YAML: &str = include_str!("../../schemas/core/strict.yaml");

@@ -1,8 +1,5 @@
 //! What the schemas say of small objects, without the words of the rules.
 
-#[path = "../../tests/support/walk.rs"]
-mod walk;
-
 use serde_json::json;
 
 use super::{ViolationKind, fields_at};
@@ -191,9 +188,9 @@ mod quick {
     use serde_json::Value;
 
     use super::super::table;
-    use super::walk::yaml_below;
     use crate::object::Object;
     use crate::source::{Source, read};
+    use gpulint_testing::yaml_below;
 
     fn fixtures(folder: &str) -> Vec<Object> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");

@@ -1,0 +1,166 @@
+//! What rules on NodePools say of an input that is the whole cluster, and only of such a one.
+
+use std::collections::BTreeMap;
+
+use gpulint_rules::lint::settings::{ParamValue, RuleSettings};
+use gpulint_rules::{Engine, Index, Object, Settings};
+use serde_json::{Value, json};
+
+fn pool(name: &str, weight: i64, requirements: &[Value]) -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {
+            "weight": weight,
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+                "requirements": requirements,
+                "taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}],
+            }},
+            "limits": {"nvidia.com/gpu": 8},
+        },
+    })
+}
+
+fn family() -> Value {
+    json!({"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["p5"]})
+}
+
+fn capacity(types: &[&str]) -> Value {
+    json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": types})
+}
+
+/// A class that selects a reservation.
+fn class() -> Value {
+    json!({
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "gpu"},
+        "spec": {"capacityReservationSelectorTerms": [{"tags": {"team": "ml"}}]},
+    })
+}
+
+/// What a rule says of all objects, with the severity.
+fn lint(objects: &[Value], rule: &str, complete: bool) -> Vec<String> {
+    lint_with(objects, rule, complete, BTreeMap::new())
+}
+
+/// The same with parameters of the rule.
+fn lint_with(
+    objects: &[Value],
+    rule: &str,
+    complete: bool,
+    params: BTreeMap<String, ParamValue>,
+) -> Vec<String> {
+    let objects: Vec<Object> = objects.iter().filter_map(Object::from_json).collect();
+    let mut index = Index::new(complete);
+    for object in &objects {
+        index.apply(object.clone());
+    }
+    let engine = Engine::new(Settings {
+        select: vec![rule.to_owned()],
+        complete,
+        rules: BTreeMap::from([(rule.to_owned(), RuleSettings { params, ..RuleSettings::default() })]),
+        ..Settings::default()
+    });
+    objects
+        .iter()
+        .flat_map(|o| engine.check_object(o, &index))
+        .map(|f| format!("{} {}", f.severity.name(), f.message))
+        .collect()
+}
+
+#[test]
+fn reserved_capacity_alone_wants_a_fallback() {
+    const RULE: &str = "reserved-capacity-mismatch";
+    let reserved = pool("gpu", 50, &[family(), capacity(&["reserved"])]);
+    let alone = [reserved.clone(), class()];
+    assert_eq!(lint(&alone, RULE, false), Vec::<String>::new());
+    assert_eq!(
+        lint(&alone, RULE, true),
+        ["info once its reservations are used up, no other pool takes the pods of this one"]
+    );
+    let quiet = [
+        // A pool of lower weight takes over.
+        vec![reserved, pool("later", 10, &[family(), capacity(&["on-demand"])]), class()],
+        // Training waits for its block.
+        vec![pool("training", 50, &[family(), capacity(&["reserved"])]), class()],
+        // And so does whoever names the block.
+        vec![
+            pool(
+                "gpu",
+                50,
+                &[
+                    family(),
+                    capacity(&["reserved"]),
+                    json!({"key": "karpenter.k8s.aws/capacity-reservation-type", "operator": "In", "values": ["capacity-block"]}),
+                ],
+            ),
+            class(),
+        ],
+        vec![pool("gpu", 50, &[family(), capacity(&["reserved", "on-demand"])]), class()],
+    ];
+    for objects in &quiet {
+        assert_eq!(lint(objects, RULE, true), Vec::<String>::new(), "{objects:#?}");
+    }
+}
+
+#[test]
+fn nobody_selects_a_value_that_karpenter_makes_up() {
+    const RULE: &str = "requirement-key-lookalike";
+    let team = json!({"key": "example.com/team", "operator": "Exists"});
+    let own = pool("gpu", 50, &[family(), team]);
+    assert_eq!(lint(std::slice::from_ref(&own), RULE, false), Vec::<String>::new());
+    assert_eq!(
+        lint(std::slice::from_ref(&own), RULE, true),
+        ["warning no workload selects `example.com/team`, so each node gets a random number for it"]
+    );
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+        "spec": {"nodeSelector": {"example.com/team": "search"}, "containers": []},
+    });
+    assert_eq!(lint(&[own, pod], RULE, true), Vec::<String>::new());
+    // Domains of one's own may be named.
+    let alike = json!({"key": "example.com/instance-family", "operator": "In", "values": ["p5"]});
+    let alike = pool("gpu", 50, &[family(), alike]);
+    let alike = std::slice::from_ref(&alike);
+    assert_eq!(lint(alike, RULE, false).len(), 1);
+    let domains = ParamValue::Strings(vec!["example.com".to_owned()]);
+    let params = BTreeMap::from([("domains".to_owned(), domains)]);
+    assert!(lint_with(alike, RULE, false, params).is_empty());
+}
+
+/// In files the pools that Auto Mode brings along are not there; a cluster has them.
+#[test]
+fn labels_of_the_other_sort_of_nodes() {
+    const RULE: &str = "requirement-key-restricted";
+    let own = pool("gpu", 50, &[family(), capacity(&["on-demand"])]);
+    let mut auto = pool("auto", 50, &[capacity(&["on-demand"])]);
+    auto["spec"]["template"]["spec"]["nodeClassRef"] =
+        json!({"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"});
+    let pod = |key: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+            "spec": {"nodeSelector": {key: "g5"}, "containers": [{"name": "a", "image": "a:1"}]},
+        })
+    };
+    let of_auto = pod("eks.amazonaws.com/instance-family");
+    let of_own = pod("karpenter.k8s.aws/instance-family");
+    let none = Vec::<String>::new();
+    let said = |objects: &[&Value], complete| {
+        let objects: Vec<Value> = objects.iter().map(|o| (*o).clone()).collect();
+        lint(&objects, RULE, complete)
+    };
+    assert_eq!(said(&[&own, &of_auto], false), none);
+    assert_eq!(
+        said(&[&own, &of_auto], true),
+        ["error no node has `eks.amazonaws.com/instance-family`: no pool is EKS Auto Mode's"]
+    );
+    assert_eq!(
+        said(&[&auto, &of_own], true),
+        ["error no node has `karpenter.k8s.aws/instance-family`: all pools are EKS Auto Mode's"]
+    );
+    assert_eq!(said(&[&auto, &own, &of_own, &of_auto], true), none);
+    assert_eq!(said(&[&of_own, &of_auto], true), none);
+}

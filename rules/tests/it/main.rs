@@ -1,0 +1,23 @@
+//! The engine from outside, as the command line and the admission server call it.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "tests read files, and what fails here fails the test"
+)]
+
+mod catalogue;
+mod complete;
+mod config;
+mod controllers;
+mod crds;
+mod fixes;
+mod laws;
+mod migration;
+mod pools;
+mod regions;
+mod schemas;
+mod suppress;
+mod versions;
+mod workspace;

@@ -1,0 +1,208 @@
+//! What is new in a version of Karpenter is said before it, and never from it on: one row for each
+//! feature of 1.1 to 1.15, judged on both sides of its version.
+
+use std::sync::Arc;
+
+use gpulint_rules::platform::{Platform, Version};
+use gpulint_rules::source::{Source, read};
+use gpulint_rules::{Engine, Index, Object, Settings, Severity};
+
+/// The rules that know versions.
+const RULES: [&str; 10] = [
+    "capacity-type-invalid",
+    "crashes-karpenter",
+    "do-not-disrupt-invalid-value",
+    "field-needs-newer-version",
+    "invalid-value",
+    "node-class-kubelet",
+    "node-class-ref-incomplete",
+    "requirement-key-restricted",
+    "requirement-value-unknown",
+    "unknown-field",
+];
+
+/// A feature: the minor version of Karpenter 1 that brought it, the rule that knows that, and what uses it.
+struct Row {
+    minor: u32,
+    rule: &'static str,
+    manifest: String,
+}
+
+fn row(minor: u32, rule: &'static str, manifest: String) -> Row {
+    Row { minor, rule, manifest }
+}
+
+fn pool_of(group: &str, kind: &str, spec: &str, requirement: &str) -> String {
+    format!(
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: a}}\nspec:\n  {spec}\n  template:\n    spec:\n      \
+         nodeClassRef: {{group: {group}, kind: {kind}, name: a}}\n      requirements: [{requirement}]\n"
+    )
+}
+
+fn pool(spec: &str, requirement: &str) -> String {
+    pool_of("karpenter.k8s.aws", "EC2NodeClass", spec, requirement)
+}
+
+fn label(key: &str, value: &str) -> String {
+    pool("", &format!("{{key: {key}, operator: In, values: ['{value}']}}"))
+}
+
+fn class(spec: &str) -> String {
+    class_by("[{alias: al2023@v20260810}]", spec)
+}
+
+fn class_by(terms: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {{name: a}}\nspec:\n  role: nodes\n  \
+         amiSelectorTerms: {terms}\n  subnetSelectorTerms: [{{tags: {{a: b}}}}]\n  \
+         securityGroupSelectorTerms: [{{tags: {{a: b}}}}]\n  {spec}\n"
+    )
+}
+
+fn overlay(requirement: &str) -> String {
+    format!(
+        "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {{name: a}}\nspec:\n  requirements: [{requirement}]\n  price: '1.5'\n"
+    )
+}
+
+fn pod(annotation: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  annotations: {{karpenter.sh/do-not-disrupt: {annotation}}}\nspec:\n  \
+         containers: [{{name: a, image: 'example.com/a:1'}}]\n"
+    )
+}
+
+fn rows() -> Vec<Row> {
+    const FIELD: &str = "field-needs-newer-version";
+    const KEY: &str = "requirement-key-restricted";
+    let aws = |name: &str, value: &str| label(&format!("karpenter.k8s.aws/{name}"), value);
+    let nic = "networkInterfaces: [{networkCardIndex: 0, deviceIndex: 0, interfaceType: interface}]";
+    let gte = "{key: karpenter.k8s.aws/instance-cpu, operator: Gte, values: ['4']}";
+    let lte = "{key: karpenter.k8s.aws/instance-cpu, operator: Lte, values: ['4']}";
+    vec![
+        row(1, KEY, aws("instance-cpu-sustained-clock-speed-mhz", "3500")),
+        row(3, FIELD, label("karpenter.sh/capacity-type", "reserved")),
+        row(3, FIELD, class("capacityReservationSelectorTerms: [{id: cr-0123}]")),
+        row(3, KEY, aws("capacity-reservation-id", "cr-0123")),
+        row(4, FIELD, class_by("[{ssmParameter: /a/b}]", "amiFamily: AL2023")),
+        row(
+            5,
+            FIELD,
+            class(
+                "blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {snapshotID: snap-1, volumeInitializationRate: 100}}]",
+            ),
+        ),
+        row(6, KEY, aws("capacity-reservation-type", "capacity-block")),
+        row(7, FIELD, overlay("")),
+        row(7, KEY, aws("instance-capability-flex", "false")),
+        row(8, FIELD, pool("replicas: 2", "")),
+        row(8, FIELD, class("ipPrefixCount: 1")),
+        row(8, FIELD, class("capacityReservationSelectorTerms: [{instanceMatchCriteria: open}]")),
+        row(9, FIELD, pool("", gte)),
+        row(9, FIELD, pool("", lte)),
+        row(9, FIELD, overlay(gte)),
+        row(9, KEY, aws("instance-tenancy", "dedicated")),
+        row(9, KEY, label("example.kubernetes.io/team", "a")),
+        row(9, KEY, label("example.k8s.io/team", "a")),
+        row(9, FIELD, class_by("[{id: ami-0123}]", "amiFamily: Windows2025")),
+        row(9, FIELD, class_by("[{alias: windows2025@latest}]", "")),
+        row(10, KEY, aws("capacity-reservation-interruptible", "true")),
+        row(11, FIELD, class(nic)),
+        row(11, FIELD, class("placementGroupSelector: {name: a}")),
+        row(11, KEY, aws("placement-group-id", "pg-0123")),
+        row(11, KEY, aws("placement-group-partition", "1")),
+        row(12, "do-not-disrupt-invalid-value", pod("4h")),
+        row(13, FIELD, class("connectionTracking: {udpTimeout: 30}")),
+        row(13, FIELD, class("cpuOptions: {nestedVirtualization: enabled}")),
+        row(14, FIELD, pool("disruption: {consolidationPolicy: Balanced, consolidateAfter: 0s}", "")),
+        row(15, KEY, aws("nitro-sandbox", "true")),
+        row(15, "unknown-field", class("kubelet: {shutdownGracePeriod: 30s}")),
+    ]
+}
+
+/// What the rules of versions say, by rule, notes left out.
+fn said(manifest: &str, minor: u32) -> Vec<(&'static str, String)> {
+    let engine = Engine::new(Settings {
+        select: RULES.iter().map(|rule| (*rule).to_owned()).collect(),
+        platform: Platform { karpenter: Version::new(1, minor), ..Platform::default() },
+        ..Settings::default()
+    });
+    let source = Arc::new(Source::from_text("a.yaml", manifest));
+    let documents = read(&source);
+    let objects: Vec<Object> =
+        documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
+    assert_eq!(objects.len(), 1, "{manifest}");
+    let mut index = Index::new(false);
+    index.apply(objects[0].clone());
+    engine
+        .check_object(&objects[0], &index)
+        .into_iter()
+        .filter(|f| f.severity > Severity::Info)
+        .map(|f| (f.rule.id, f.message))
+        .collect()
+}
+
+#[test]
+fn a_feature_is_new_in_its_version() {
+    let mut wrong = Vec::new();
+    for Row { minor, rule, manifest } in rows() {
+        let before = said(&manifest, minor - 1);
+        if before.len() != 1 || before[0].0 != rule {
+            wrong.push(format!("1.{} on\n{manifest}says {before:?}", minor - 1));
+        }
+        let from = said(&manifest, minor);
+        if !from.is_empty() {
+            wrong.push(format!("1.{minor} on\n{manifest}says {from:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The versions are those of AWS' own provider; others count by themselves.
+#[test]
+fn other_providers_have_versions_of_their_own() {
+    let gte = "{key: example.k8s.io/team, operator: Gte, values: ['4']}";
+    for (group, kind) in [("eks.amazonaws.com", "NodeClass"), ("karpenter.azure.com", "AKSNodeClass")] {
+        let pool = pool_of(group, kind, "replicas: 2", gte);
+        assert_eq!(said(&pool, 3), [], "{group}");
+    }
+    assert_eq!(said(&pool("replicas: 2", gte), 3).len(), 3);
+}
+
+/// What 1.1 began to refuse.
+#[test]
+fn an_empty_group_is_refused_from_1_1_on() {
+    let pool = pool_of("''", "EC2NodeClass", "", "");
+    assert_eq!(said(&pool, 1).len(), 1);
+}
+
+/// Until 1.4 the pattern let text around a duration through: what Go reads was fine, all else stopped Karpenter.
+#[test]
+fn text_around_a_duration_is_refused_from_1_4_on() {
+    let with = |field: &str, text: &str| {
+        if field == "consolidateAfter" {
+            return pool(&format!("disruption: {{consolidateAfter: {text}}}"), "");
+        }
+        let pool = pool("", "");
+        pool.replace("spec:\n      node", &format!("spec:\n      {field}: {text}\n      node"))
+    };
+    for (field, text, before) in [
+        ("consolidateAfter", "1hr", Some("crashes-karpenter")),
+        ("expireAfter", "10mfoo", Some("crashes-karpenter")),
+        ("expireAfter", "xNever", Some("crashes-karpenter")),
+        ("expireAfter", "9999999hr", Some("crashes-karpenter")),
+        ("consolidateAfter", "500ms", None),
+        ("expireAfter", "1h1.5m", None),
+        ("expireAfter", "30d", Some("invalid-value")),
+        ("expireAfter", "never", Some("invalid-value")),
+        ("consolidateAfter", "''", Some("invalid-value")),
+        ("terminationGracePeriod", "1hr", Some("invalid-value")),
+    ] {
+        let manifest = with(field, text);
+        let rules = |minor| -> Vec<&str> { said(&manifest, minor).into_iter().map(|s| s.0).collect() };
+        assert_eq!(rules(3), Vec::from_iter(before), "{field}: {text}");
+        assert_eq!(rules(4), ["invalid-value"], "{field}: {text}");
+    }
+    let auto_mode = pool_of("eks.amazonaws.com", "NodeClass", "disruption: {consolidateAfter: 1hr}", "");
+    assert_eq!(said(&auto_mode, 3)[0].0, "invalid-value");
+}

@@ -1,0 +1,317 @@
+//! The law of a workspace: whatever was edited, every file's findings are those of a run over all
+//! files, and exactly the files whose findings are different are told.
+//!
+//! The files are made of the documents of all fixtures, shuffled, so that every rule meets others'
+//! objects; edits swap documents, drop and double lines, and write names of one object into
+//! another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use gpulint_rules::file::File;
+use gpulint_rules::source::{Source, split_documents};
+use gpulint_rules::{CheckReport, Engine, Finding, Index, Location, Settings, Workspace};
+
+/// Numbers that are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % most.max(1)
+    }
+
+    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len())]
+    }
+}
+
+fn documents() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+    let mut out = Vec::new();
+    for folder in ["rules", "sets", "practices"] {
+        for path in gpulint_testing::yaml_below(&root.join(folder)) {
+            let Ok(text) = std::fs::read_to_string(&path) else {
+                continue;
+            };
+            // A document that is past all bounds tells nothing more here.
+            let parts = split_documents(&text).into_iter().map(|part| text[part].to_owned());
+            out.extend(parts.filter(|t| t.len() < 5000));
+        }
+    }
+    assert!(out.len() > 300, "the fixtures are found");
+    out
+}
+
+/// Objects of a small cluster in which most things have to do with each other: pools, pods that may
+/// go to them, PDBs that keep these there, and autoscalers that say how many there are.
+fn cluster() -> Vec<String> {
+    let mut dice = Dice(7);
+    let mut out = Vec::new();
+    for _ in 0..150 {
+        out.push(pool(&mut dice));
+        out.push(workload(&mut dice));
+        out.push(workload(&mut dice));
+        out.push(guard(&mut dice));
+    }
+    out
+}
+
+fn pool(dice: &mut Dice) -> String {
+    let name = dice.one(&["a", "b", "c", "d", "${POOL}"]);
+    let limits = dice.one(&["", "  limits: {nvidia.com/gpu: 8}\n", "  replicas: 2\n"]);
+    let weight = dice.below(3);
+    let labels = dice.one(&["", "team: x", "team: y"]);
+    let period = dice.one(&["", "10s", "1h", "48h"]);
+    let period =
+        if period.is_empty() { String::new() } else { format!("      terminationGracePeriod: {period}\n") };
+    let expire = dice.one(&["720h", "Never"]);
+    let taints = dice.one(&["", "{key: nvidia.com/gpu, effect: NoSchedule}"]);
+    let family = dice.one(&["g5", "g6", "c7i", "{{ .Values.family }}"]);
+    let capacity = dice.one(&["spot", "on-demand", "spot, on-demand"]);
+    format!(
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: {name}\nspec:\n  weight: {weight}\n{limits}  template:\n    \
+         metadata:\n      labels: {{{labels}}}\n    spec:\n      expireAfter: {expire}\n{period}      taints: [{taints}]\n      \
+         nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}\n      requirements:\n        \
+         - {{key: karpenter.k8s.aws/instance-family, operator: In, values: [{family}]}}\n        \
+         - {{key: karpenter.sh/capacity-type, operator: In, values: [{capacity}]}}\n"
+    )
+}
+
+fn workload(dice: &mut Dice) -> String {
+    let (kind, api) =
+        *dice.one(&[("Deployment", "apps/v1"), ("StatefulSet", "apps/v1"), ("Job", "batch/v1")]);
+    let name = dice.one(&["one", "two", "three", "four"]);
+    let replicas = dice.below(4);
+    let replicas = match kind {
+        "Job" => String::new(),
+        _ => format!("  replicas: {replicas}\n  selector: {{matchLabels: {{app: {name}}}}}\n"),
+    };
+    let annotation = dice.one(&["", "karpenter.sh/do-not-disrupt: \"true\""]);
+    let selector = dice.one(&["", "team: x", "team: y", "karpenter.sh/nodepool: b"]);
+    let grace = dice.one(&["", "      terminationGracePeriodSeconds: 7200\n"]);
+    let tolerations = dice.one(&["", "{key: nvidia.com/gpu, operator: Exists}"]);
+    let command = dice.one(&["[vllm, serve]", "[torchrun, train.py]"]);
+    let gpu = dice.one(&["", "nvidia.com/gpu: 1"]);
+    format!(
+        "apiVersion: {api}\nkind: {kind}\nmetadata:\n  name: {name}\n  namespace: ml\nspec:\n{replicas}  template:\n    metadata:\n      \
+         labels: {{app: {name}}}\n      annotations: {{{annotation}}}\n    spec:\n{grace}      nodeSelector: {{{selector}}}\n      \
+         tolerations: [{tolerations}]\n      containers:\n        - name: main\n          image: example.com/a:1\n          \
+         command: {command}\n          resources: {{limits: {{{gpu}}}}}\n"
+    )
+}
+
+fn guard(dice: &mut Dice) -> String {
+    let name = dice.one(&["one", "two", "three", "four"]);
+    let number = dice.below(4);
+    match dice.below(3) {
+        0 => format!(
+            "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: {name}\n  namespace: ml\nspec:\n  \
+             scaleTargetRef: {{apiVersion: apps/v1, kind: Deployment, name: {name}}}\n  minReplicas: 1\n  maxReplicas: {number}\n"
+        ),
+        _ => {
+            let what = dice.one(&["maxUnavailable", "minAvailable"]);
+            let other = dice.below(2);
+            format!(
+                "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata:\n  name: {name}-{other}\n  namespace: ml\nspec:\n  \
+                 {what}: {number}\n  selector: {{matchLabels: {{app: {name}}}}}\n"
+            )
+        }
+    }
+}
+
+fn place(place: &Location) -> String {
+    let at = place
+        .resolve_span()
+        .map(|(source, document, span)| (source.path().to_owned(), document, span.start, span.end));
+    let pointer = place.pointer().map(ToString::to_string);
+    format!("{at:?} {pointer:?} {:?}", place.object().map(|o| o.id().clone()))
+}
+
+fn line(finding: &Finding) -> String {
+    let related: Vec<String> =
+        finding.related.iter().map(|r| format!("{} {}", r.message, place(&r.location))).collect();
+    format!(
+        "{} {:?} {:?} {} | {} | {:?} | {:?} | {related:?}",
+        finding.rule.id,
+        finding.severity,
+        finding.rejected_by,
+        place(&finding.location),
+        finding.message,
+        finding.help,
+        (&finding.fix, &finding.schedule_grid)
+    )
+}
+
+fn shown(judged: &CheckReport) -> Vec<String> {
+    let mut lines: Vec<String> = judged.findings.iter().map(line).collect();
+    lines.push(format!("{} suppressed", judged.suppressed));
+    lines
+}
+
+fn read(path: &str, text: &str) -> File {
+    File::read(Source::from_text(path, text))
+}
+
+/// What a run over all files says of each.
+fn afresh(texts: &BTreeMap<String, String>, engine: &Engine) -> BTreeMap<String, Vec<String>> {
+    let files: Vec<File> = texts.iter().map(|(path, text)| read(path, text)).collect();
+    let mut index = Index::new(engine.settings().complete);
+    for object in files.iter().flat_map(|file| &file.objects) {
+        index.apply(object.clone());
+    }
+    let said = files.iter().map(|file| shown(&engine.check_file(file, &index)));
+    texts.keys().cloned().zip(said).collect()
+}
+
+/// Another text in the place of one: documents swapped, lines lost, doubled, or taken from others.
+fn edited(text: &str, documents: &[String], dice: &mut Dice) -> String {
+    let mut parts: Vec<String> =
+        split_documents(text).into_iter().map(|part| text[part].to_owned()).collect();
+    let at = dice.below(parts.len());
+    match dice.below(8) {
+        0 => parts.push(dice.one(documents).clone()),
+        1 if parts.len() > 1 => {
+            parts.remove(at);
+        }
+        2 if !parts.is_empty() => parts[at] = dice.one(documents).clone(),
+        3 => parts.insert(0, "# nothing but a line more\n".to_owned()),
+        _ if !parts.is_empty() => {
+            let mut lines: Vec<&str> = parts[at].lines().collect();
+            let other = dice.one(documents);
+            let line = dice.below(lines.len());
+            let written = lines.get(line).copied().unwrap_or_default();
+            let key = written.split(':').next().unwrap_or_default();
+            let theirs: Vec<&str> = other.lines().filter(|l| l.split(':').next() == Some(key)).collect();
+            match dice.below(3) {
+                _ if !theirs.is_empty() && line < lines.len() => lines[line] = *dice.one(&theirs),
+                0 if line < lines.len() => {
+                    lines.remove(line);
+                }
+                _ => lines.insert(line, "# a comment"),
+            }
+            parts[at] = lines.join("\n") + "\n";
+        }
+        _ => {}
+    }
+    parts
+        .iter()
+        .map(|part| part.trim_start_matches("---").trim_end().to_owned() + "\n")
+        .collect::<Vec<_>>()
+        .join("---\n")
+}
+
+fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
+    let mut dice = Dice(seed);
+    let settings = Settings { complete, ..Settings::default() };
+    let engine = Arc::new(Engine::new(settings));
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    let mut workspace = Workspace::new(complete);
+    let paths: Vec<String> = (0..24).map(|n| format!("folder-{}/file-{n}.yaml", n % 5)).collect();
+    for path in &paths[..12] {
+        let text = (0..4).map(|_| dice.one(documents).clone()).collect::<Vec<_>>().join("\n---\n");
+        texts.insert(path.clone(), text);
+    }
+    workspace.open(texts.iter().map(|(path, text)| (read(path, text), Arc::clone(&engine))));
+    let mut before = afresh(&texts, &engine);
+    let mut others = 0;
+    for step in 0..steps {
+        let path = dice.one(&paths).clone();
+        let told = if dice.below(8) == 0 && texts.contains_key(&path) {
+            texts.remove(&path);
+            workspace.remove(&path)
+        } else {
+            let text = edited(texts.get(&path).map_or("", String::as_str), documents, &mut dice);
+            texts.insert(path.clone(), text.clone());
+            workspace.set(read(&path, &text), &engine)
+        };
+        let now = afresh(&texts, &engine);
+        assert!(workspace.paths().eq(texts.keys().map(String::as_str)));
+        for (path, expected) in &now {
+            let judged = shown(workspace.report(path).unwrap());
+            assert_eq!(&judged, expected, "step {step}, seed {seed}: {path}");
+        }
+        let different: BTreeSet<&String> = now
+            .iter()
+            .filter(|(other, said)| **other != path && before.get(*other) != Some(said))
+            .map(|(path, _)| path)
+            .collect();
+        assert_eq!(told.iter().collect::<BTreeSet<_>>(), different, "step {step}, seed {seed}");
+        others += different.len();
+        before = now;
+    }
+    assert!(others > steps / 20, "edits do change what is said of other files");
+}
+
+fn steps() -> usize {
+    let asked = std::env::var("WORKSPACE_STEPS").ok();
+    asked.and_then(|n| n.parse().ok()).unwrap_or(60)
+}
+
+#[test]
+fn a_workspace_says_what_a_run_over_all_files_says() {
+    law(&documents(), false, 1, steps());
+}
+
+#[test]
+fn and_so_where_what_is_absent_does_not_exist() {
+    law(&documents(), true, 2, steps());
+}
+
+#[test]
+fn pods_and_the_pools_they_go_to_are_told_of_each_other() {
+    law(&cluster(), true, 3, 3 * steps());
+}
+
+#[test]
+fn of_the_pools_of_many_clusters_nobody_knows_who_goes_where() {
+    let pool = |n: usize| {
+        format!(
+            "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: pool-{n}}}\nspec:\n  template:\n    spec:\n      \
+             nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}\n      requirements:\n        \
+             - {{key: karpenter.k8s.aws/instance-family, operator: In, values: [g6]}}\n        \
+             - {{key: karpenter.sh/capacity-type, operator: In, values: [spot]}}\n"
+        )
+    };
+    let run = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: run, namespace: ml}\nspec:\n  template:\n    spec:\n      containers:\n        \
+         - {name: main, image: example.com/a:1, command: [torchrun, train.py], resources: {limits: {nvidia.com/gpu: 1}}}\n";
+    let on_spot = |workspace: &Workspace| {
+        let judged = workspace.report("run.yaml").unwrap();
+        judged.findings.iter().any(|f| f.rule.id == "training-on-spot")
+    };
+    let engine = Arc::new(Engine::new(Settings::default()));
+    let most: Vec<String> = (0..500).map(pool).collect();
+    let mut workspace = Workspace::new(false);
+    workspace.set(read("pools.yaml", &most.join("---\n")), &engine);
+    workspace.set(read("run.yaml", run), &engine);
+    assert!(on_spot(&workspace));
+    assert_eq!(workspace.set(read("more.yaml", &pool(500)), &engine), ["run.yaml"]);
+    assert!(!on_spot(&workspace));
+    assert_eq!(workspace.remove("more.yaml"), ["run.yaml"]);
+    assert!(on_spot(&workspace));
+}
+
+#[test]
+fn files_come_and_go() {
+    let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: a\nspec:\n  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n";
+    let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: gpu\n";
+    let missing = |workspace: &Workspace| {
+        let judged = workspace.report("pool.yaml").unwrap();
+        judged.findings.iter().any(|f| f.rule.id == "node-class-missing")
+    };
+    let settings = Settings { complete: true, ..Settings::default() };
+    let engine = Arc::new(Engine::new(settings));
+    let mut workspace = Workspace::new(true);
+    assert_eq!(workspace.set(read("pool.yaml", pool), &engine), [] as [&str; 0]);
+    assert!(missing(&workspace));
+    assert_eq!(workspace.set(read("class.yaml", class), &engine), ["pool.yaml"]);
+    assert!(!missing(&workspace));
+    let moved = format!("\n{class}");
+    assert_eq!(workspace.set(read("class.yaml", &moved), &engine), [] as [&str; 0]);
+    assert_eq!(workspace.remove("class.yaml"), ["pool.yaml"]);
+    assert!(missing(&workspace));
+    assert_eq!(workspace.remove("class.yaml"), [] as [&str; 0]);
+    assert!(workspace.file("class.yaml").is_none());
+    assert_eq!(workspace.index().objects().len(), 1);
+}

@@ -1,0 +1,32 @@
+//! Walking the fixtures, in one order everywhere.
+
+use std::path::{Path, PathBuf};
+
+/// The entries of a folder, sorted by name.
+///
+/// # Panics
+/// If the folder cannot be read.
+pub fn children(folder: &Path) -> Vec<PathBuf> {
+    let mut out: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
+        .map(|entry| entry.expect("a folder can be read").path())
+        .collect();
+    out.sort();
+    out
+}
+
+/// The YAML files of a folder and of all folders below it, in the order of [`children`].
+///
+/// # Panics
+/// If one of the folders cannot be read.
+pub fn yaml_below(folder: &Path) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    for path in children(folder) {
+        if path.is_dir() {
+            out.extend(yaml_below(&path));
+        } else if path.extension().is_some_and(|e| e == "yaml") {
+            out.push(path);
+        }
+    }
+    out
+}

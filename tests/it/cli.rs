@@ -1,0 +1,412 @@
+//! The built binary from outside: arguments, exit codes, what is skipped, formats.
+//!
+//! `fixtures/invalid/*` are checked one by one, each with what is expected beside it;
+//! `UPDATE=1 cargo test` rewrites that.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::support::{Folder, command, finish, run_in, validate};
+use serde_json::Value;
+
+/// A manifest without findings of any rule about its shape.
+const CONFIG_MAP: &str =
+    "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: sound\n  namespace: ml\ndata:\n  a: b\n";
+/// A manifest that does not parse: one error.
+const BROKEN: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: [\n";
+/// A manifest with one warning.
+const TRAILING: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n...\nkind: Secret\n";
+
+/// `file reason` of each skipped entry, with the document and `partial` where they are said.
+fn skipped(report: &Value) -> Vec<String> {
+    let list = report["summary"]["skipped"].as_array().unwrap();
+    list.iter()
+        .map(|entry| {
+            let mut line =
+                format!("{} {}", entry["file"].as_str().unwrap(), entry["reason"].as_str().unwrap());
+            if let Some(document) = entry["document"].as_u64() {
+                line.push_str(&format!(" {document}"));
+            }
+            if entry["partial"] == true {
+                line.push_str(" partial");
+            }
+            line
+        })
+        .collect()
+}
+
+#[test]
+fn nothing_found_is_0_and_findings_are_1() {
+    let folder = Folder::new()
+        .with("sound.yaml", CONFIG_MAP)
+        .with("broken.yaml", BROKEN)
+        .with("trailing.yaml", TRAILING);
+    let run = folder.run(&["check", "sound.yaml"]).exits(0);
+    assert_eq!(run.out, "no findings in 1 file (1 object)\n");
+    assert_eq!(run.err, "");
+    folder
+        .run(&["check", "broken.yaml"])
+        .exits(1)
+        .prints("error[yaml-syntax]: ")
+        .prints("[broken.yaml:")
+        .prints("gpulint explain yaml-syntax")
+        .prints("1 error in 1 file (0 objects)\n");
+    folder.run(&["check"]).exits(1).prints("1 error, 1 warning in 3 files");
+}
+
+#[test]
+fn fail_on_decides_which_findings_count() {
+    let folder = Folder::new().with("a.yaml", TRAILING);
+    for (level, code) in [("error", 0), ("warning", 1), ("info", 1), ("never", 0)] {
+        let run = folder.run(&["check", "--fail-on", level]).exits(code);
+        assert!(run.out.contains("yaml-text-after-end"), "{run:?}");
+    }
+    let folder = folder.with("gpulint.yaml", "fail-on: error\n");
+    folder.run(&["check"]).exits(0);
+    folder.run(&["check", "--fail-on", "warning"]).exits(1);
+}
+
+#[test]
+fn bad_usage_is_2() {
+    let folder = Folder::new().with("a.yaml", CONFIG_MAP);
+    folder.run(&[]).exits(2).complains("Usage");
+    folder.run(&["chekc"]).exits(2).complains("check");
+    folder.run(&["check", "--format", "sarif"]).exits(2).complains("text, concise and json");
+    folder
+        .run(&["check", "--format", "json", "--format", "text"])
+        .exits(2)
+        .complains("two formats for standard output");
+    folder.run(&["check", "--kubernetes", "new"]).exits(2).complains("1.34");
+    folder.run(&["check", "--select", "yaml-sytnax"]).exits(2).complains("did you mean `yaml-syntax`?");
+    folder.run(&["check", "--ignore", "gpus"]).exits(2).complains("did you mean `gpu`?");
+    folder.run(&["check", "absent.yaml"]).exits(2).complains("absent.yaml: ");
+}
+
+#[test]
+fn select_and_ignore_take_ids_and_groups() {
+    let folder = Folder::new().with("a.yaml", TRAILING);
+    folder.run(&["check", "--select", "yaml-syntax,gpu"]).exits(0);
+    folder.run(&["check", "--select", "manifest"]).exits(1);
+    folder.run(&["check", "--ignore", "yaml-text-after-end"]).exits(0);
+    folder.run(&["check", "--select", "manifest", "--ignore", "manifest"]).exits(0);
+}
+
+#[test]
+fn an_unreadable_path_is_2_after_everything_else_was_checked() {
+    let folder = Folder::new().with("broken.yaml", BROKEN);
+    folder
+        .run(&["check", "--format", "concise", "absent.yaml", "broken.yaml"])
+        .exits(2)
+        .prints("broken.yaml:")
+        .complains("absent.yaml: ");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_without_permission_is_2() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new().with("closed.yaml", CONFIG_MAP).with("broken.yaml", BROKEN);
+    let closed = folder.0.join("closed.yaml");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::read(&closed).is_ok() {
+        println!("skipped: root reads every file");
+        return;
+    }
+    folder.run(&["check"]).exits(2).prints("broken.yaml:").complains("closed.yaml: ");
+}
+
+#[test]
+fn no_object_is_2_unless_it_may_be() {
+    let folder = Folder::new().with("notes.yaml", "a: 1\n");
+    folder.run(&["check"]).exits(2).complains("no Kubernetes object found").complains("foreign");
+    folder.run(&["check", "--allow-empty"]).exits(0);
+    let empty = Folder::new();
+    empty.run(&["check"]).exits(2).complains("no Kubernetes object found");
+    empty.run(&["check", "--allow-empty", "."]).exits(0);
+    let list = Folder::new().with("a.yaml", "apiVersion: v1\nkind: List\nitems: []\n");
+    let report = list.run(&["check", "-f", "json"]).exits(2).json();
+    assert_eq!(skipped(&report), Vec::<String>::new());
+}
+
+#[test]
+fn standard_input_is_reported_under_its_name() {
+    let folder = Folder::new();
+    folder.run_with(&["check", "-f", "concise", "-"], BROKEN).exits(1).prints("<stdin>:");
+    let run = folder.run_with(&["check", "-", "--stdin-filename", "sub/pool.yaml", "-f", "json"], BROKEN);
+    assert_eq!(run.exits(1).json()["diagnostics"][0]["file"], "sub/pool.yaml");
+}
+
+#[test]
+fn json_says_where_in_lines_columns_and_bytes() {
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  \"é\": 1\n  \"é\": 2\n  name: é\n";
+    let folder = Folder::new().with("a.yaml", text);
+    let report = folder.run(&["check", "-f", "json"]).exits(1).json();
+    let found = &report["diagnostics"][0];
+    assert_eq!(found["rule"], "yaml-duplicate-key");
+    let start = &found["range"]["start"];
+    assert_eq!((start["line"].as_u64(), start["column"].as_u64()), (Some(5), Some(3)));
+    let at = usize::try_from(start["offset"].as_u64().unwrap()).unwrap();
+    assert!(text[at..].starts_with("\"é\": 2"), "{found:#}");
+    assert_eq!(found["related"][0]["range"]["start"]["line"], 4);
+    assert_eq!(report["summary"]["files"], 1);
+    assert_eq!(report["summary"]["errors"], 1);
+}
+
+#[test]
+fn formats_go_to_files_side_by_side() {
+    let folder = Folder::new().with("a.yaml", BROKEN);
+    let args = ["check", "-f", "concise", "-f", "json=report.json", "-f", "text=report.txt"];
+    let run = folder.run(&args).exits(1);
+    assert_eq!(run.out.lines().count(), 1, "{run:?}");
+    let json = fs::read_to_string(folder.0.join("report.json")).unwrap();
+    validate(&serde_json::from_str(&json).unwrap());
+    let text = fs::read_to_string(folder.0.join("report.txt")).unwrap();
+    assert!(text.contains("error[yaml-syntax]") && !text.contains('\x1b'));
+    folder.run(&["check", "-f", "json=absent/report.json"]).exits(2).complains("absent/report.json");
+}
+
+#[test]
+fn colour_is_for_terminals_or_on_demand() {
+    let folder = Folder::new().with("a.yaml", BROKEN);
+    assert!(!folder.run(&["check"]).out.contains('\x1b'));
+    assert!(folder.run(&["check", "--color", "always"]).out.contains("\x1b["));
+    assert!(!folder.run(&["check", "--color", "never"]).out.contains('\x1b'));
+}
+
+#[test]
+fn without_utf_8_the_drawing_is_ascii() {
+    let folder = Folder::new().with("a.yaml", BROKEN);
+    let output = command(&folder.0, &["check"]).env("LC_ALL", "C").output().unwrap();
+    assert!(finish(output).exits(1).out.is_ascii());
+}
+
+#[test]
+fn a_manifest_cannot_steer_the_terminal() {
+    let text = "apiVersion: v1\nkind: ConfigMap\n\"\\e[31m\": 1\n\"\\e[31m\": 2\n# \x1b[31m\n";
+    let folder = Folder::new().with("a.yaml", text);
+    for format in ["text", "concise", "json"] {
+        let run = folder.run(&["check", "-f", format]).exits(1);
+        assert!(!run.out.contains('\x1b'), "{run:?}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    let mut folder = Folder::new();
+    for number in 0..200 {
+        folder = folder.with(&format!("{number}.yaml"), BROKEN);
+    }
+    for args in [&["check"][..], &["check", "-f", "json"], &["rules"], &["man"]] {
+        let mut child =
+            command(&folder.0, args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut err = String::new();
+        let mut stderr = child.stderr.take().unwrap();
+        stderr.read_to_string(&mut err).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}: {err}");
+        assert_eq!(err, "");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_followed_to_files_only() {
+    use std::os::unix::fs::symlink;
+    let folder = Folder::new().with("real/a.yaml", CONFIG_MAP).with("elsewhere/b.yml", CONFIG_MAP);
+    let at = |name: &str| folder.0.join("real").join(name);
+    symlink("nowhere.yaml", at("dangling.yaml")).unwrap();
+    symlink("../real", at("loop")).unwrap();
+    symlink("self.yaml", at("self.yaml")).unwrap();
+    symlink("../elsewhere/b.yml", at("link.yaml")).unwrap();
+    symlink("a.yaml", at("twice.yaml")).unwrap();
+    symlink("elsewhere", folder.0.join("named")).unwrap();
+    let report = folder.run(&["check", "real", "-f", "json"]).json();
+    assert_eq!(report["summary"]["files"], 2, "{report:#}");
+    assert_eq!(skipped(&report), ["real/dangling.yaml dangling-link", "real/self.yaml dangling-link"]);
+    let report = folder.run(&["check", "named", "-f", "json"]).exits(0).json();
+    assert_eq!(report["summary"]["files"], 1);
+    folder
+        .run(&["check", "real/dangling.yaml", "real/a.yaml"])
+        .exits(2)
+        .complains("real/dangling.yaml: a link to what is not there");
+}
+
+#[test]
+fn the_walk_reads_hidden_files_and_respects_ignore_files() {
+    let folder = Folder::new()
+        .with(".hidden/a.yaml", CONFIG_MAP)
+        .with("vendor/b.yaml", BROKEN)
+        .with("old/c.yaml", BROKEN)
+        .with("node_modules/d.yaml", BROKEN)
+        .with(".git/e.yaml", BROKEN)
+        .with("f.txt", BROKEN)
+        .with(".gitignore", "vendor/\n")
+        .with("gpulint.yaml", "ignore: [\"old/**\"]\n");
+    let report = folder.run(&["check", "-f", "json"]).exits(0).json();
+    assert_eq!(report["summary"]["files"], 1);
+    assert_eq!(skipped(&report), ["gpulint.yaml config"]);
+    folder.run(&["check", "f.txt"]).exits(1);
+}
+
+#[test]
+fn what_is_no_manifest_is_skipped_with_its_reason() {
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: x\n";
+    let folder = Folder::new()
+        .with("a.yaml", format!("{CONFIG_MAP}---\nb: {{{{ c }}}}\n---\nd: 1\n"))
+        .with("chart/Chart.yaml", "apiVersion: v2\nname: x\n")
+        .with("chart/values-prod.yaml", "a: 1\n")
+        .with("chart/templates/deep/a.yaml", "{{ if }}\n")
+        .with("crds/crd.yaml", crd)
+        .with("data.json", "// comments\n{}\n")
+        .with("empty.yaml", "# nothing\n---\n")
+        .with("kustomize/kustomization.yaml", "patches:\n  - path: p/merge.yaml\n  - path: ops.json\n")
+        .with("kustomize/p/merge.yaml", CONFIG_MAP.replace("sound", "base"))
+        .with("kustomize/ops.json", "[{\"op\": \"remove\", \"path\": \"/apiVersion\"}]")
+        .with("kustomize/labels.yaml", "apiVersion: builtin\nkind: LabelTransformer\nmetadata: {name: x}\n")
+        .with("spark/driver.yaml", "apiVersion: v1\nkind: Pod\nspec:\n  nodeSelector: {a: b}\n")
+        .with(
+            "terraform/values.yaml",
+            "a:\n  - ${six ? \"IPv6\" : \"IPv4\"}\n%{ if b ~}\nc: 1\n%{ endif ~}\n",
+        )
+        .with("image.json", b"\x89PNG\0\0\0\0\0\0\0\0\0\0");
+    let report = folder.run(&["check", "-f", "json"]).exits(0).json();
+    assert_eq!(
+        skipped(&report),
+        [
+            "a.yaml helm-template 1",
+            "a.yaml foreign 2",
+            "chart/Chart.yaml foreign",
+            "chart/templates/deep/a.yaml helm-template",
+            "chart/values-prod.yaml helm-values",
+            "crds/crd.yaml crd",
+            "data.json foreign",
+            "empty.yaml empty",
+            "image.json not-text",
+            "kustomize/kustomization.yaml kustomization",
+            "kustomize/labels.yaml kustomization",
+            "kustomize/ops.json kustomize-patch",
+            "kustomize/p/merge.yaml kustomize-patch partial",
+            "spark/driver.yaml pod-template partial",
+            "terraform/values.yaml foreign",
+        ]
+    );
+    assert_eq!(report["summary"]["files"], 1);
+    // Whoever names a file wants to hear that it is broken.
+    let named = folder.run(&["check", "-f", "concise", "terraform/values.yaml"]);
+    assert!(named.exits(1).out.contains("yaml-syntax"));
+}
+
+#[test]
+fn each_file_has_the_nearest_configuration() {
+    let folder = Folder::new()
+        .with("gpulint.yaml", "rules: {yaml-text-after-end: off}\n")
+        .with("top.yaml", TRAILING)
+        .with("sub/gpulint.yaml", "{}\n")
+        .with("sub/deep/low.yaml", TRAILING.replace("name: a", "name: b"));
+    let run = folder.run(&["check", "-f", "concise"]).exits(1);
+    assert!(run.out.starts_with("sub/deep/low.yaml:6:"), "{run:?}");
+    assert_eq!(run.out.lines().count(), 1);
+    folder.run(&["check", "--config", "gpulint.yaml", "--ignore", "duplicate-object"]).exits(0);
+    let folder = folder.with("sub/gpulint.yaml", "rulez: {}\n");
+    folder.run(&["check"]).exits(2).complains("sub/gpulint.yaml:1:1: ").complains("did you mean `rules`?");
+    folder.run(&["check", "--config", "absent.yaml"]).exits(2).complains("absent.yaml: ");
+}
+
+#[test]
+fn paths_in_a_configuration_are_relative_to_it() {
+    let folder = Folder::new()
+        .with("gpulint.yaml", "overrides: [{paths: [\"dev/**\"], rules: {yaml-text-after-end: off}}]\n")
+        .with("dev/a.yaml", TRAILING)
+        .with("prod/a.yaml", TRAILING.replace("name: a", "name: b"));
+    let from = |sub: &str| run_in(&folder.0.join(sub), &["check", "-f", "concise"], "");
+    from("dev").exits(0);
+    from("prod").exits(1);
+    assert!(from(".").exits(1).out.starts_with("prod/a.yaml:"));
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes_on_any_number_of_threads() {
+    let mut text = String::new();
+    for number in 0..20_000 {
+        text.push_str(&format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: n{number}\n  name: n{number}\n---\n"
+        ));
+    }
+    let folder = Folder::new().with("big.yaml", &text).with("small.yaml", BROKEN);
+    let one = folder.run(&["check", "-f", "concise", "--threads", "1"]).exits(1);
+    let many = folder.run(&["check", "-f", "concise", "--threads", "8"]).exits(1);
+    assert_eq!(one.out, many.out);
+    assert!(one.out.contains("big.yaml:119999:3: error[yaml-duplicate-key]"));
+}
+
+#[test]
+fn explain_and_rules_know_every_rule() {
+    let here = Path::new(".");
+    run_in(here, &["explain", "yaml-syntax"], "").exits(0).prints("Why\n");
+    run_in(here, &["explain", "yaml-syntx"], "").exits(2).complains("did you mean `yaml-syntax`?");
+    run_in(here, &["explain", "nothing-like-it"], "").exits(2).complains("`gpulint rules` lists all");
+    let list = run_in(here, &["rules", "--format", "json"], "").exits(0);
+    let list: Value = serde_json::from_str(&list.out).unwrap();
+    let text = run_in(here, &["rules"], "").exits(0);
+    for rule in list.as_array().unwrap() {
+        let id = rule["id"].as_str().unwrap();
+        assert!(text.out.contains(&format!("  {id} ")), "{id}");
+        let page = run_in(here, &["explain", id], "").exits(0);
+        assert!(page.out.starts_with(id), "{}", page.out);
+    }
+    // The README has a row for each group that has rules.
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    for rule in gpulint_rules::RULES {
+        let (name, about) = (rule.group.name(), rule.group.description());
+        assert!(text.out.contains(&format!("{name}: {about}\n")), "{name}");
+        let row = format!("| `{name}` | {about} |\n");
+        assert!(readme.contains(&row), "README.md lacks {row}");
+    }
+}
+
+#[test]
+fn what_gpulint_prints_of_itself() {
+    let here = Path::new(".");
+    run_in(here, &["--version"], "").exits(0).prints(env!("CARGO_PKG_VERSION"));
+    run_in(here, &["check", "--help"], "").exits(0).prints("--stdin-filename");
+    run_in(here, &["completions", "bash"], "").exits(0).prints("_gpulint");
+    run_in(here, &["man"], "").exits(0).prints(".TH gpulint");
+    for of in ["config", "diagnostics"] {
+        let schema = run_in(here, &["schema", of], "").exits(0);
+        let schema: Value = serde_json::from_str(&schema.out).unwrap();
+        jsonschema::meta::validate(&schema).unwrap();
+    }
+}
+
+/// Each entry of `fixtures/invalid`, and what one line a finding says of it.
+#[test]
+fn invalid_input_has_the_expected_findings() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/invalid");
+    let mut entries: Vec<PathBuf> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_none_or(|e| e != "out"))
+        .collect();
+    entries.sort();
+    assert!(!entries.is_empty());
+    let update = std::env::var_os("UPDATE").is_some();
+    let mut wrong = Vec::new();
+    for entry in entries {
+        let name = entry.file_name().unwrap().to_str().unwrap();
+        let run = run_in(&folder, &["check", "--format", "concise", name], "");
+        let is = format!("{}{}exit {}\n", run.out, run.err, run.code.unwrap_or(-1));
+        let path = entry.with_extension("out");
+        if update {
+            fs::write(&path, is).unwrap();
+        } else {
+            let expected = fs::read_to_string(&path).unwrap_or_default();
+            if is != expected {
+                wrong.push(format!("{}\nexpected:\n{expected}is:\n{is}", path.display()));
+            }
+        }
+        validate(&run_in(&folder, &["check", "--format", "json", name], "").json());
+    }
+    assert!(wrong.is_empty(), "{}\nUPDATE=1 accepts this", wrong.join("\n"));
+}

@@ -1,0 +1,16 @@
+//! A real kube-apiserver, with the real CRDs and KEDA's own admission webhooks, judges what gpulint says about refusals.
+//!
+//! `KUBEBUILDER_ASSETS=$(tests/cluster/build) cargo test --test it cluster::`; without the variable each test says that it was
+//! skipped, and passes.
+
+mod cases;
+mod certificates;
+mod differences;
+mod judge;
+mod keda;
+mod mutants;
+mod places;
+mod process;
+pub(crate) mod server;
+mod tally;
+mod verdicts;

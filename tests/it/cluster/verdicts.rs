@@ -1,0 +1,213 @@
+//! gpulint and the server judge the same objects, and agree.
+//!
+//! Refused there: an error here at each field that the server names. Accepted there: no finding here that claims a refusal.
+//! What they disagree on is written to `target/cluster/disagreements.txt`; `VERDICTS=report` fails for none of it, and
+//! `VERDICTS_KIND=NodePool,Pod` asks about these kinds alone.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gpulint_rules::{Authority, Engine, Severity};
+
+use crate::cluster::cases::{Case, Claim, claims, documents, engine, value};
+use crate::cluster::judge::{Judge, Meeting, Refusal, Verdict};
+use crate::cluster::mutants::{mutants, written_mutants};
+use crate::cluster::tally::Tally;
+
+/// How many requests are under way at once.
+const AT_ONCE: usize = 8;
+/// Of a good fixture that is no seed, one mutant in this many is judged.
+const SPARSE: usize = 61;
+/// The kinds that gpulint judges; of others it must only not claim a refusal that does not happen.
+const JUDGED: &[&str] = &[
+    "NodePool",
+    "NodeClaim",
+    "NodeOverlay",
+    "EC2NodeClass",
+    "Provisioner",
+    "Machine",
+    "AWSNodeTemplate",
+    "ScaledObject",
+    "ScaledJob",
+    "TriggerAuthentication",
+    "ClusterTriggerAuthentication",
+    "Pod",
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "ReplicaSet",
+    "Job",
+    "CronJob",
+    "HorizontalPodAutoscaler",
+    "PodDisruptionBudget",
+    "Service",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+    "DeviceClass",
+    "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+];
+
+/// A case with what both said.
+pub(crate) struct Judged {
+    pub(crate) case: Case,
+    pub(crate) verdict: Verdict,
+    pub(crate) claims: Vec<Claim>,
+}
+
+/// How the two verdicts stand to each other.
+pub(crate) enum Outcome {
+    /// Nobody serves the kind, or gpulint does not judge it.
+    NotCompared,
+    /// They agree, and for a refusal how well the fields meet.
+    Agreed(Option<Meeting>),
+    Disagreed(&'static str),
+}
+
+impl Judged {
+    /// Whether gpulint is meant to know what is refused of this kind.
+    pub(crate) fn is_of_ours(&self) -> bool {
+        JUDGED.contains(&self.case.id.kind.as_str())
+    }
+
+    /// Compares the two.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match &self.verdict {
+            Verdict::Unserved => Outcome::NotCompared,
+            Verdict::Accepted if self.claims.iter().any(Claim::claims_refusal) => {
+                Outcome::Disagreed("claimed, but accepted")
+            }
+            Verdict::Accepted => Outcome::Agreed(None),
+            Verdict::Refused(_) if !self.is_of_ours() => Outcome::NotCompared,
+            Verdict::Refused(refusal) => match meeting(refusal, &self.claims) {
+                Ok(worst) => Outcome::Agreed(Some(worst)),
+                // What fills it in decides, and the server saw only what stands there now.
+                Err(_) if self.case.unexpanded => Outcome::Agreed(None),
+                Err(sort) => Outcome::Disagreed(sort),
+            },
+        }
+    }
+}
+
+/// How well errors meet the fields that the server names: the worst of them, or what is missing.
+fn meeting(refusal: &Refusal, claims: &[Claim]) -> Result<Meeting, &'static str> {
+    let errors: Vec<&Claim> = claims.iter().filter(|c| c.severity == Severity::Error).collect();
+    if errors.is_empty() {
+        return Err("refused, and no error");
+    }
+    if refusal.fields.is_empty() {
+        // A sentence without a field: what matters is that the one who refuses is named, where a webhook does.
+        let named = errors.iter().any(|c| c.refused_by == Some(refusal.by));
+        return if named || refusal.by == Authority::ApiServer {
+            Ok(Meeting::Exact)
+        } else {
+            Err("refused, and no error says by whom")
+        };
+    }
+    // What a fragment lacks is said once, and not field by field.
+    let fragment = errors.iter().any(|c| c.rule == "manifest-incomplete");
+    let mut worst = Meeting::Exact;
+    for field in &refusal.fields {
+        if fragment && field.is_missing() {
+            worst = Meeting::Beside;
+            continue;
+        }
+        let best = errors
+            .iter()
+            .filter_map(|c| match &c.field {
+                Some(ours) => field.meets(ours),
+                // What the reader says is about the text as a whole.
+                None => Some(Meeting::Above),
+            })
+            .min();
+        worst = worst.max(best.ok_or("refused, and no error at a field it names")?);
+    }
+    Ok(worst)
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_server_and_gpulint_agree() {
+    let Some(judge) = Judge::start().await else {
+        return;
+    };
+    let (judge, engine) = (Arc::new(judge), Arc::new(engine()));
+    let only = std::env::var("VERDICTS_KIND").unwrap_or_default();
+    let mut written = documents(&root(), &root().join("fixtures"));
+    written.retain(|case| {
+        let kind = &case.id.kind;
+        only.is_empty() || only.split(',').any(|k| k.eq_ignore_ascii_case(kind))
+    });
+    let mut tally = Tally::new(&root().join("tests/cluster/differences.yaml"));
+    let mut second = Vec::new();
+    for judged in ask(&judge, &engine, written).await {
+        second.extend(mutants_of(&judged, &mut tally));
+        tally.add(judged);
+    }
+    for judged in ask(&judge, &engine, second).await {
+        tally.add(judged);
+    }
+    drop(judge);
+    tally.finish(&root().join("target/cluster/disagreements.txt"), only.is_empty());
+}
+
+/// The mutants of a document that was accepted: all of a seed, a few of any other.
+fn mutants_of(judged: &Judged, tally: &mut Tally) -> Vec<Case> {
+    let case = &judged.case;
+    let seed = case.name.starts_with("fixtures/verdicts/");
+    let good = matches!(judged.verdict, Verdict::Accepted);
+    if seed && !good {
+        tally.wrong_seed(&case.name, &judged.verdict);
+    }
+    let Some(value) = value(case).filter(|_| good && judged.is_of_ours()) else {
+        return Vec::new();
+    };
+    // Other mutants of each file.
+    let offset = case.name.len();
+    let mut cases =
+        mutants(&case.name, &case.id, &value, |number| seed || (number + offset).is_multiple_of(SPARSE));
+    if seed {
+        let file = case.name.split('#').next().unwrap_or_default();
+        let path = root().join(file);
+        cases.extend(written_mutants(&path, &case.name, &case.id, &value));
+    }
+    cases
+}
+
+/// Asks both about all of them, some at once, and keeps their order.
+async fn ask(judge: &Arc<Judge>, engine: &Arc<Engine>, cases: Vec<Case>) -> Vec<Judged> {
+    let cases = Arc::new(cases);
+    let next = Arc::new(AtomicUsize::new(0));
+    let workers: Vec<_> = (0..AT_ONCE)
+        .map(|_| {
+            let (judge, engine) = (Arc::clone(judge), Arc::clone(engine));
+            let (cases, next) = (Arc::clone(&cases), Arc::clone(&next));
+            tokio::spawn(async move {
+                let mut answers = Vec::new();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = cases.get(number) else {
+                        return answers;
+                    };
+                    let verdict = judge.ask(&case.id, case.media, &case.text).await;
+                    answers.push((number, verdict, claims(&engine, case)));
+                }
+            })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for worker in workers {
+        answers.extend(worker.await.expect("the server answers"));
+    }
+    answers.sort_by_key(|(number, ..)| *number);
+    let cases = Arc::into_inner(cases).expect("the workers have ended");
+    cases
+        .into_iter()
+        .zip(answers)
+        .map(|(case, (_, verdict, claims))| Judged { case, verdict, claims })
+        .collect()
+}

@@ -1,0 +1,12 @@
+//! The built binary from outside: the command line, the admission server, and what a real API server says.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod cli;
+mod cluster;
+mod fix;
+mod fixtures;
+mod readme;
+mod support;
+#[cfg(feature = "webhook")]
+mod webhook;

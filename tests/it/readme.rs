@@ -1,0 +1,47 @@
+//! What the README shows is what the program prints. `UPDATE=1 cargo test` rewrites it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn the_readme_shows_real_output() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let mut out = String::new();
+    let mut lines = readme.lines();
+    let mut shown = 0;
+    while let Some(line) = lines.next() {
+        out.push_str(line);
+        out.push('\n');
+        let Some(args) = line.strip_prefix("<!-- output: ").and_then(|l| l.strip_suffix(" -->")) else {
+            continue;
+        };
+        assert_eq!(lines.next(), Some("```text"));
+        for old in lines.by_ref() {
+            if old == "```" {
+                break;
+            }
+        }
+        let run = Command::new(env!("CARGO_BIN_EXE_gpulint"))
+            .current_dir(root)
+            .env_clear()
+            .env("LANG", "C.UTF-8")
+            .args(["check", "--color", "never"])
+            .args(args.split(' '))
+            .output()
+            .unwrap();
+        assert_eq!(run.status.code(), Some(1), "{args}: {run:?}");
+        let text = String::from_utf8(run.stdout).unwrap();
+        out.push_str("```text\n");
+        out.push_str(text.trim_end());
+        out.push_str("\n```\n");
+        shown += 1;
+    }
+    assert_eq!(shown, 7);
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(root.join("README.md"), out).unwrap();
+    } else {
+        assert!(out == readme, "run `UPDATE=1 cargo test --test it readme`");
+    }
+}

@@ -1,0 +1,189 @@
+//! As much of an API server as a watch needs: it says which kinds there are, lists them and streams changes. It
+//! checks nothing, so that it can hold objects that a real one refuses.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use bytes::Bytes;
+use futures::StreamExt;
+use gpulint_webhook::kinds;
+use gpulint_webhook::kinds::Resource;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use crate::webhook::server::Folder;
+
+#[derive(Default)]
+struct Kept {
+    refused: bool,
+    objects: Vec<Value>,
+    watches: Vec<UnboundedSender<Bytes>>,
+}
+
+type Kinds = Arc<Mutex<BTreeMap<(String, String), Kept>>>;
+
+/// A server that listens for as long as the test runs.
+pub(crate) struct Fake {
+    kinds: Kinds,
+    url: String,
+}
+
+fn rows() -> impl Iterator<Item = &'static Resource> {
+    kinds::watched().iter().filter_map(|kind| kinds::resource(*kind))
+}
+
+fn key(resource: &Resource) -> (String, String) {
+    (resource.kind.group.to_owned(), resource.plural.to_owned())
+}
+
+impl Fake {
+    pub(crate) async fn start() -> Fake {
+        let kinds: Kinds = Arc::default();
+        for row in rows() {
+            kinds.lock().unwrap().entry(key(row)).or_default();
+        }
+        let router = Router::new()
+            .route("/apis", get(groups))
+            .route("/apis/{group}/{version}", get(resources))
+            .route("/apis/{group}/{version}/{plural}", get(objects))
+            .route("/api/{version}/{plural}", get(core))
+            .with_state(Arc::clone(&kinds));
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Fake { kinds, url }
+    }
+
+    pub(crate) fn kubeconfig(&self, folder: &Folder) -> PathBuf {
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "fake",
+            "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
+            "clusters": [{"name": "fake", "cluster": {"server": self.url}}],
+            "users": [{"name": "fake", "user": {}}],
+        });
+        folder.write("kubeconfig", &config.to_string())
+    }
+
+    /// Lists no objects of a kind any more, or lists them again.
+    pub(crate) fn refuse(&self, plural: &str, refused: bool) {
+        let mut kinds = self.kinds.lock().unwrap();
+        for (_, kept) in kinds.iter_mut().filter(|((_, name), _)| name == plural) {
+            kept.refused = refused;
+        }
+    }
+
+    /// Adds an object, or takes one out.
+    pub(crate) fn change(&self, event: &str, object: &Value) {
+        let mut kinds = self.kinds.lock().unwrap();
+        let row = rows().find(|row| is_of(object, row)).unwrap();
+        let kept = kinds.get_mut(&key(row)).unwrap();
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = "2".into();
+        kept.objects.retain(|o| o["metadata"]["name"] != object["metadata"]["name"]);
+        if event != "DELETED" {
+            kept.objects.push(object.clone());
+        }
+        let line = format!("{}\n", json!({"type": event, "object": object}));
+        kept.watches.retain(|watch| watch.send(Bytes::from(line.clone())).is_ok());
+    }
+
+    /// Replaces everything by these objects; those of kinds that nobody watches are left out.
+    pub(crate) fn hold(&self, objects: &[Value]) {
+        let mut kinds = self.kinds.lock().unwrap();
+        for row in rows() {
+            let kept = kinds.get_mut(&key(row)).unwrap();
+            let mut new: Vec<Value> = objects.iter().filter(|o| is_of(o, row)).cloned().collect();
+            for object in &mut new {
+                object["metadata"]["resourceVersion"] = "2".into();
+            }
+            let gone = std::mem::replace(&mut kept.objects, new);
+            let deleted = gone.iter().map(|o| ("DELETED", o));
+            for (event, object) in deleted.chain(kept.objects.iter().map(|o| ("ADDED", o))) {
+                let line = format!("{}\n", json!({"type": event, "object": object}));
+                kept.watches.retain(|watch| watch.send(Bytes::from(line.clone())).is_ok());
+            }
+        }
+    }
+}
+
+fn is_of(object: &Value, row: &Resource) -> bool {
+    let version = object["apiVersion"].as_str().unwrap_or_default();
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    group == row.kind.group && object["kind"] == row.kind.kind
+}
+
+async fn groups() -> Response {
+    let mut groups = BTreeMap::new();
+    for row in rows().filter(|row| !row.kind.group.is_empty()) {
+        groups.insert(row.kind.group, row.version);
+    }
+    let groups = groups.into_iter().map(|(group, version)| {
+        let version = json!({"groupVersion": format!("{group}/{version}"), "version": version});
+        json!({"name": group, "versions": [version], "preferredVersion": version})
+    });
+    let groups: Vec<Value> = groups.collect();
+    answer(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+}
+
+async fn resources(Path((group, version)): Path<(String, String)>) -> Response {
+    let resources = rows().filter(|row| row.kind.group == group).map(|row| {
+        json!({"name": row.plural, "singularName": "", "namespaced": row.namespaced,
+               "kind": row.kind.kind, "verbs": ["list", "watch"]})
+    });
+    let resources: Vec<Value> = resources.collect();
+    let version = format!("{group}/{version}");
+    answer(
+        &json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}),
+    )
+}
+
+async fn core(
+    kinds: State<Kinds>,
+    Path((version, plural)): Path<(String, String)>,
+    query: Query<BTreeMap<String, String>>,
+) -> Response {
+    objects(kinds, Path((String::new(), version, plural)), query).await
+}
+
+async fn objects(
+    State(kinds): State<Kinds>,
+    Path((group, _, plural)): Path<(String, String, String)>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Response {
+    let mut kinds = kinds.lock().unwrap();
+    let kept = kinds.entry((group, plural)).or_default();
+    if kept.refused {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+            "reason": "Forbidden", "message": "not for you"});
+        return (axum::http::StatusCode::FORBIDDEN, answer(&status)).into_response();
+    }
+    if !query.contains_key("watch") {
+        // A page at a time, as a real one does.
+        let number = |key: &str| query.get(key).and_then(|n| n.parse::<usize>().ok());
+        let from = number("continue").unwrap_or_default().min(kept.objects.len());
+        let to = (from + number("limit").unwrap_or(usize::MAX / 2)).min(kept.objects.len());
+        let mut metadata = json!({"resourceVersion": "1"});
+        if to < kept.objects.len() {
+            metadata["continue"] = to.to_string().into();
+        }
+        let items = &kept.objects[from..to];
+        return answer(&json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}));
+    }
+    let (sender, receiver) = unbounded_channel();
+    kept.watches.push(sender);
+    let stream = futures::stream::unfold(receiver, |mut receiver| async {
+        receiver.recv().await.map(|line| (line, receiver))
+    });
+    Body::from_stream(stream.map(Ok::<_, Infallible>)).into_response()
+}
+
+fn answer(value: &Value) -> Response {
+    ([("content-type", "application/json")], value.to_string()).into_response()
+}

@@ -1,0 +1,401 @@
+//! The server under a real API server: it makes its certificates, registers itself by URL, and is asked.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::cluster::server::Cluster;
+use crate::webhook::balancer::Balancer;
+use crate::webhook::client::{Client, metric};
+use crate::webhook::load::Load;
+use crate::webhook::reviews::{bad_pool, good_pool};
+use crate::webhook::server::{Folder, Server};
+
+const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
+const SECRET: &str = "/api/v1/namespaces/gpulint/secrets/gpulint-certificates";
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+
+/// A cluster with the namespaces and the node class that the tests need.
+async fn cluster() -> Option<Cluster> {
+    let cluster = Cluster::start().await?;
+    for namespace in ["gpulint", "ml"] {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        make(&cluster, "/api/v1/namespaces", &object).await;
+    }
+    let class = json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "gpu"},
+        "spec": {"role": "gpu-nodes", "amiSelectorTerms": [{"alias": "al2023@v20250701"}],
+                 "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "ml"}}],
+                 "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "ml"}}]}});
+    make(&cluster, "/apis/karpenter.k8s.aws/v1/ec2nodeclasses", &class).await;
+    Some(cluster)
+}
+
+async fn make(cluster: &Cluster, path: &str, object: &Value) {
+    let (code, answer) = post(cluster, path, object).await;
+    assert!(code == 201, "{code} {answer:#}");
+}
+
+async fn post(cluster: &Cluster, path: &str, object: &Value) -> (u16, Value) {
+    cluster.post(path, JSON, object.to_string().into_bytes()).await
+}
+
+/// Starts a server that registers itself under the balancer's address, and waits until it is ready.
+async fn serve(cluster: &Cluster, folder: &Folder, name: &str, balancer: &Balancer, more: &[&str]) -> Server {
+    let url = format!("https://{}", balancer.address());
+    let mut args = vec!["--url", &url];
+    args.extend(more);
+    let server = Server::start(name, folder.path(), Some(&cluster.kubeconfig()), &args).await;
+    server.ready().await;
+    balancer.add(server.admission, server.operations);
+    server
+}
+
+/// Lets the API server wait for an answer as long as it may: after its three seconds it would go on without one,
+/// and a machine may stand still for longer.
+async fn patient(cluster: &Cluster) {
+    for kind in ["validating", "mutating"] {
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
+        let patch = json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 30}]);
+        let media = "application/json-patch+json";
+        let body = patch.to_string().into_bytes();
+        let (code, answer) = cluster.send("PATCH", &path, media, body).await;
+        assert_eq!(code, 200, "{answer:#}");
+        assert_eq!(answer["webhooks"].as_array().map(Vec::len), Some(1));
+    }
+}
+
+/// A new or changed webhook configuration is in force a moment later.
+async fn asked(cluster: &Cluster) {
+    cluster.until("the API server asks the webhook", async || is_denied(cluster, "probe").await).await;
+}
+
+async fn is_denied(cluster: &Cluster, name: &str) -> bool {
+    let path = format!("{POOLS}?dryRun=All");
+    post(cluster, &path, &bad_pool(name)).await.0 == 422
+}
+
+fn deployment(name: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": name}}, "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "main", "image": "registry.example.com/main:1.2.3",
+                "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}}]}}}})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_asks_the_webhook() {
+    let Some(mut cluster) = cluster().await else {
+        return;
+    };
+    // What is there before the webhook is.
+    make(&cluster, POOLS, &bad_pool("old")).await;
+    make(&cluster, "/apis/apps/v1/namespaces/ml/deployments", &deployment("web")).await;
+    let hpa = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "ml"},
+        "spec": {"minReplicas": 2, "maxReplicas": 4,
+                 "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                 "metrics": [{"type": "Resource", "resource": {"name": "cpu",
+                    "target": {"type": "Utilization", "averageUtilization": 60}}}]}});
+    make(&cluster, "/apis/autoscaling/v2/namespaces/ml/horizontalpodautoscalers", &hpa).await;
+
+    let folder = Folder::new();
+    folder.write("gpulint.yaml", "{}\n");
+    let balancer = Balancer::start().await;
+    let server = serve(&cluster, &folder, "gpulint", &balancer, &[]).await;
+    patient(&cluster).await;
+    asked(&cluster).await;
+
+    refusals(&cluster, &folder).await;
+    passes(&cluster).await;
+    mutation(&cluster, &folder).await;
+    context(&cluster).await;
+
+    // The API server goes and comes back: watches and answers do as well.
+    cluster.restart().await;
+    asked(&cluster).await;
+    make(&cluster, POOLS, &good_pool("after-restart")).await;
+    server
+        .until("a pool made after the restart is seen", async || {
+            let line = r#"gpulint_cache_objects{group="karpenter.sh",kind="NodePool"}"#;
+            let pools = cluster.get(POOLS).await.1;
+            let count = pools["items"].as_array().map_or(0, Vec::len);
+            metric(&server.metrics().await, line) as usize == count
+        })
+        .await;
+    let metrics = server.metrics().await;
+    assert_eq!(
+        metric(&metrics, r#"gpulint_cache_synced{group="keda.sh",kind="ScaledObject"}"#),
+        1.0,
+        "{metrics}"
+    );
+
+    // With the webhook dead and policy Ignore the cluster goes on.
+    drop(server);
+    make(&cluster, POOLS, &bad_pool("unguarded")).await;
+}
+
+/// What is refused, and what a person sees of it.
+async fn refusals(cluster: &Cluster, folder: &Folder) {
+    let (code, answer) = post(cluster, POOLS, &bad_pool("bad")).await;
+    assert_eq!(code, 422, "{answer:#}");
+    assert_eq!(answer["reason"], "Invalid");
+    let details = &answer["details"];
+    assert_eq!(details["name"], "bad");
+    assert_eq!(details["group"], "karpenter.sh");
+    assert_eq!(details["kind"], "NodePool");
+    let causes = details["causes"].as_array().unwrap();
+    let taints = causes.iter().find(|c| c["field"] == "spec.template.spec.taints");
+    let message = taints.unwrap()["message"].as_str().unwrap();
+    assert!(message.starts_with("gpulint gpu-pool-untainted: "), "{message}");
+
+    let path = folder.write("bad.json", &bad_pool("bad").to_string());
+    let Some(text) = kubectl(&cluster.kubeconfig(), &["create", "-f", path.to_str().unwrap()]) else {
+        return;
+    };
+    assert!(text.contains("The NodePool \"bad\" is invalid: "), "{text}");
+    assert!(text.contains("spec.template.spec.taints: gpulint gpu-pool-untainted: "), "{text}");
+}
+
+/// What kubectl says; `None` where there is no kubectl.
+fn kubectl(kubeconfig: &Path, args: &[&str]) -> Option<String> {
+    let output = Command::new("kubectl").arg("--kubeconfig").arg(kubeconfig).args(args).output();
+    let Ok(output) = output else {
+        let _ = writeln!(std::io::stderr(), "skipped: there is no kubectl to see what a person sees");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    Some(text + &String::from_utf8_lossy(&output.stdout))
+}
+
+/// What is not held up.
+async fn passes(cluster: &Cluster) {
+    // A dry run leaves no trace.
+    let dry = format!("{POOLS}?dryRun=All");
+    make(cluster, &dry, &good_pool("dry")).await;
+    assert_eq!(cluster.get(&format!("{POOLS}/dry")).await.0, 404);
+    make(cluster, POOLS, &good_pool("good")).await;
+
+    // An update that makes nothing worse: its findings are warnings.
+    let old = format!("{POOLS}/old");
+    let patch = |value: Value| value.to_string().into_bytes();
+    let weight = patch(json!({"spec": {"weight": 10}}));
+    let (code, warnings, answer) = cluster.send_for_warnings("PATCH", &old, MERGE, weight).await;
+    assert_eq!(code, 200, "{answer:#}");
+    assert!(warnings.iter().any(|w| w.contains("gpulint gpu-pool-untainted: ")), "{warnings:?}");
+    // One that does is refused.
+    let worse = patch(json!({"spec": {"limits": null}}));
+    let (code, answer) = cluster.send("PATCH", &old, MERGE, worse).await;
+    assert_eq!(code, 422, "{answer:#}");
+    // A class that is not there yet may be the next to be applied.
+    let class = json!({"spec": {"template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}}});
+    let path = format!("{old}?dryRun=All");
+    let (code, warnings, answer) = cluster.send_for_warnings("PATCH", &path, MERGE, patch(class)).await;
+    assert_eq!(code, 200, "{answer:#}");
+    let warned = warnings.iter().any(|w| w.contains("node-class-missing"));
+    assert!(warned, "{warnings:?}");
+
+    // Status and scale are not asked about, and nothing is when an object goes.
+    let status = patch(json!({"status": {"resources": {"cpu": "8"}}}));
+    let (code, answer) = cluster.send("PATCH", &format!("{old}/status"), MERGE, status).await;
+    assert_eq!(code, 200, "{answer:#}");
+    let scale = patch(json!({"spec": {"replicas": 3}}));
+    let path = "/apis/apps/v1/namespaces/ml/deployments/web/scale";
+    let (code, answer) = cluster.send("PATCH", path, MERGE, scale).await;
+    assert_eq!(code, 200, "{answer:#}");
+    let (code, answer) = cluster.send("DELETE", &old, JSON, Vec::new()).await;
+    assert_eq!(code, 200, "{answer:#}");
+}
+
+/// What is repaired, and that the repaired object passes.
+async fn mutation(cluster: &Cluster, folder: &Folder) {
+    let mut pool = good_pool("repaired");
+    let template = pool["spec"]["template"]["spec"].as_object_mut().unwrap();
+    template.remove("taints");
+    template["requirements"][0]["values"] = json!(["c6i", "m6i"]);
+    pool["spec"]["limits"] = json!({"cpu": "100"});
+    pool["spec"]["disruption"] = json!({"consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "budgets": [{"nodes": "1"}]});
+    make(cluster, POOLS, &pool).await;
+    let (_, made) = cluster.get(&format!("{POOLS}/repaired")).await;
+    assert_eq!(made["spec"]["disruption"]["consolidateAfter"], "0s", "{made:#}");
+
+    // A fix that is not safe is sent where the configuration names its rule.
+    assert!(is_denied(cluster, "tainted").await);
+    folder.write("gpulint.yaml", "webhook: {mutate: [gpu-pool-untainted]}\n");
+    let path = format!("{POOLS}?dryRun=All");
+    cluster
+        .until("the configuration is read again", async || {
+            post(cluster, &path, &bad_pool("tainted")).await.0 == 201
+        })
+        .await;
+    make(cluster, POOLS, &bad_pool("tainted")).await;
+    let (_, made) = cluster.get(&format!("{POOLS}/tainted")).await;
+    let taints = &made["spec"]["template"]["spec"]["taints"];
+    assert_eq!(taints[0]["effect"], "NoSchedule", "{made:#}");
+    folder.write("gpulint.yaml", "{}\n");
+    cluster.until("the configuration is read again", async || is_denied(cluster, "tainted").await).await;
+}
+
+/// Rules that know of other objects.
+async fn context(cluster: &Cluster) {
+    let scaled = |target: &str| {
+        json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+            "metadata": {"name": target, "namespace": "ml"},
+            "spec": {"scaleTargetRef": {"name": target}, "minReplicaCount": 2, "maxReplicaCount": 4,
+                "triggers": [{"type": "prometheus", "metadata": {
+                    "serverAddress": "http://prometheus.monitoring:9090",
+                    "query": "sum(rate(requests_total{app=\"web\"}[2m]))", "threshold": "100"}}]}})
+    };
+    let path = "/apis/keda.sh/v1alpha1/namespaces/ml/scaledobjects";
+    let (code, answer) = post(cluster, path, &scaled("web")).await;
+    assert_eq!(code, 422, "{answer:#}");
+    assert!(answer.to_string().contains("keda-hpa-conflict"), "{answer:#}");
+    make(cluster, "/apis/apps/v1/namespaces/ml/deployments", &deployment("free")).await;
+    make(cluster, path, &scaled("free")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_takes_away_comes_back() {
+    let Some(cluster) = cluster().await else {
+        return;
+    };
+    let cluster = Arc::new(cluster);
+    let folder = Folder::new();
+    let balancer = Balancer::start().await;
+    // Two replicas of two versions: they want different names in the certificate.
+    let announce = ["--ca-announce", "8s"];
+    let first = serve(&cluster, &folder, "first", &balancer, &announce).await;
+    let names = ["--dns-name", "gpulint.example.com"];
+    let names = [&names[..], &announce].concat();
+    let second = serve(&cluster, &folder, "second", &balancer, &names).await;
+    patient(&cluster).await;
+    asked(&cluster).await;
+    let line = r#"gpulint_reloads_total{what="certificate",result="ok"}"#;
+    let reloads = async || {
+        let servers = [first.metrics().await, second.metrics().await];
+        servers.map(|metrics| metric(&metrics, line))
+    };
+    first
+        .until("both serve what has the names of both", async || {
+            let certificate = async |port| {
+                let ca = cluster.get(SECRET).await.1["data"]["ca.crt"].to_string();
+                let ca = base64(&ca);
+                let open = Client::new(&ca).connect(port).await;
+                open.map(|open| open.certificate).unwrap_or_default()
+            };
+            certificate(first.admission).await == certificate(second.admission).await
+        })
+        .await;
+    let rested = reloads().await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(reloads().await, rested, "the replicas do not come to rest");
+
+    // The Secret goes: another CA takes its place, and no request is lost while replicas change over.
+    let load = Load::start(&cluster, 4);
+    load.phase("the Secret is gone");
+    let secret = async || cluster.get(SECRET).await;
+    let (_, before) = secret().await;
+    assert_eq!(cluster.send("DELETE", SECRET, JSON, Vec::new()).await.0, 200);
+    first
+        .until("there is another Secret", async || {
+            let (code, now) = secret().await;
+            code == 200 && now["data"]["ca.crt"] != before["data"]["ca.crt"]
+        })
+        .await;
+    first
+        .until("both serve another certificate", async || {
+            let now = reloads().await;
+            now[0] > rested[0] && now[1] > rested[1]
+        })
+        .await;
+    load.phase("rest");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    load.end(&[&first, &second]).await;
+
+    // So do the webhook configurations. Nobody asks meanwhile, so there is no load.
+    for kind in ["validating", "mutating"] {
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
+        assert_eq!(cluster.send("DELETE", &path, JSON, Vec::new()).await.0, 200);
+        first.until("there is another configuration", async || cluster.get(&path).await.0 == 200).await;
+    }
+    asked(&cluster).await;
+}
+
+fn base64(json: &str) -> String {
+    use base64::Engine as _;
+    let text = json.trim_matches('"');
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+    String::from_utf8(bytes.unwrap_or_default()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rotation_and_restarts_lose_no_request() {
+    let Some(cluster) = cluster().await else {
+        return;
+    };
+    let cluster = Arc::new(cluster);
+    let folder = Folder::new();
+    let balancer = Balancer::start().await;
+    // Two replicas, certificates that live for seconds. Every step has eight seconds or more before
+    // somebody would miss it, since a machine may stand still for a while, and certificate and CA are
+    // due at the same time.
+    let times = [
+        "--certificate-lifetime",
+        "27s",
+        "--ca-lifetime",
+        "54s",
+        "--ca-announce",
+        "8s",
+        "--drain-delay",
+        "6s",
+    ];
+    let start = async |name: &str| serve(&cluster, &folder, name, &balancer, &times).await;
+    let mut first = start("first").await;
+    let second = start("second").await;
+    patient(&cluster).await;
+    asked(&cluster).await;
+    let load = Load::start(&cluster, 4);
+
+    let configuration = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/gpulint";
+    let bundle =
+        async || cluster.get(configuration).await.1["webhooks"][0]["clientConfig"]["caBundle"].to_string();
+    load.phase("rotation");
+    let began = Instant::now();
+    // One CA, then two, then the second alone.
+    let mut bundles: Vec<String> = Vec::new();
+    while bundles.len() < 3 {
+        let bundle = base64(&bundle().await);
+        if bundles.last() != Some(&bundle) {
+            bundles.push(bundle);
+        }
+        assert!(began.elapsed() < Duration::from_secs(150), "the CA was never changed: {bundles:#?}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    let [old, both, new] = bundles.try_into().unwrap();
+    assert!(both.contains(&old) && both.contains(&new) && old != new);
+    let reloads = r#"gpulint_reloads_total{what="certificate",result="ok"}"#;
+    for server in [&first, &second] {
+        let metrics = server.metrics().await;
+        assert!(metric(&metrics, reloads) >= 3.0, "{metrics}");
+        assert!(!server.process.said().contains("PRIVATE KEY"));
+    }
+
+    load.phase("the first replica ends");
+    // Each replica ends and comes back while the other one serves.
+    first.process.terminate();
+    assert_eq!(first.exit_code().await, Some(0), "{}", first.process.last_words());
+    load.phase("the first replica comes back");
+    let again = start("first-again").await;
+    load.phase("the second replica ends");
+    let mut second = second;
+    second.process.terminate();
+    assert_eq!(second.exit_code().await, Some(0), "{}", second.process.last_words());
+    load.phase("the first replica is alone");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    load.end(&[&first, &again, &second]).await;
+}

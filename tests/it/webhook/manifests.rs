@@ -1,0 +1,235 @@
+//! What installs the webhook: its own rules find nothing in it, the API server takes it, its rights are enough, and
+//! the Helm chart renders the same.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::cluster::server::{Cluster, assets};
+use crate::webhook::server::{Folder, Server};
+
+fn gpulint(args: &[&str], stdin: &str) -> (Option<i32>, String, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gpulint"))
+        .args(args)
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn manifests(args: &[&str]) -> String {
+    let mut all = vec!["webhook", "manifests"];
+    all.extend(args);
+    let (code, text, said) = gpulint(&all, "");
+    assert_eq!(code, Some(0), "{said}");
+    text
+}
+
+/// No rule has anything to say, not even by the way.
+fn assert_clean(text: &str) {
+    let check = ["check", "-", "--complete", "--fail-on", "info", "--format", "concise"];
+    let (code, found, said) = gpulint(&check, text);
+    assert_eq!(code, Some(0), "{found}{said}");
+}
+
+fn objects(text: &str) -> Vec<Value> {
+    use serde::Deserialize;
+    serde_yaml::Deserializer::from_str(text)
+        .map(|document| Value::deserialize(document).unwrap())
+        .filter(|object| !object.is_null())
+        .collect()
+}
+
+#[test]
+fn the_manifests_are_the_same_bytes_and_clean() {
+    let text = manifests(&[]);
+    assert_eq!(text, manifests(&[]));
+    assert_clean(&text);
+    assert_clean(&manifests(&["--karpenter-nodes", "--namespace", "policies", "--name", "guard"]));
+    let deployment = objects(&text).into_iter().find(|o| o["kind"] == "Deployment").unwrap();
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(deployment["spec"]["replicas"], 2);
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+}
+
+#[test]
+fn fail_is_refused_where_it_could_keep_nodes_away() {
+    let (code, _, said) = gpulint(&["webhook", "manifests", "--fail"], "");
+    assert_eq!(code, Some(2));
+    assert!(said.contains("--exclude-kinds") && said.contains("NodeClaim"), "{said}");
+    let text = manifests(&["--fail", "--exclude-kinds", "Node,NodeClaim,Pod"]);
+    let webhooks = objects(&text);
+    let validating = webhooks.iter().find(|o| o["kind"] == "ValidatingWebhookConfiguration").unwrap();
+    assert_eq!(validating["webhooks"][0]["failurePolicy"], "Fail");
+    assert!(!validating.to_string().contains("nodeclaims"));
+    let mutating = webhooks.iter().find(|o| o["kind"] == "MutatingWebhookConfiguration").unwrap();
+    assert_eq!(mutating["webhooks"][0]["failurePolicy"], "Ignore");
+    let (code, _, said) = gpulint(&["webhook", "manifests", "--exclude-kinds", "Podd"], "");
+    assert_eq!(code, Some(2), "{said}");
+}
+
+#[test]
+fn a_wrong_configuration_is_not_installed() {
+    let folder = Folder::new();
+    let path = folder.write("gpulint.yaml", "rulez: {}\n");
+    let (code, _, said) = gpulint(&["webhook", "manifests", "--config", path.to_str().unwrap()], "");
+    assert_eq!(code, Some(2));
+    assert!(said.contains("did you mean `rules`?"), "{said}");
+}
+
+/// Where objects of a kind are made.
+fn path(object: &Value) -> String {
+    let version = object["apiVersion"].as_str().unwrap();
+    let root = if version.contains('/') { "apis" } else { "api" };
+    let plural = match object["kind"].as_str().unwrap() {
+        "NetworkPolicy" => "networkpolicies".to_owned(),
+        kind => format!("{}s", kind.to_lowercase()),
+    };
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("/{root}/{version}/namespaces/{namespace}/{plural}"),
+        None => format!("/{root}/{version}/{plural}"),
+    }
+}
+
+async fn make(cluster: &Cluster, object: &Value, query: &str) {
+    let path = format!("{}?fieldValidation=Strict{query}", path(object));
+    let (code, answer) = cluster.post(&path, "application/json", object.to_string().into()).await;
+    assert!(code == 201, "{object:#}\n{code} {answer:#}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_server_takes_them_and_their_rights_are_enough() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    for object in objects(&manifests(&[])) {
+        make(&cluster, &object, "").await;
+    }
+    // The server itself, with the rights of its service account and no more.
+    let path = "/api/v1/namespaces/gpulint/serviceaccounts/gpulint/token";
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let (code, answer) = cluster.post(path, "application/json", request.to_string().into()).await;
+    assert_eq!(code, 201, "{answer:#}");
+    let token = answer["status"]["token"].as_str().unwrap();
+    let kubeconfig = cluster.kubeconfig_of("gpulint", token);
+    let folder = Folder::new();
+    let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &[]).await;
+    server.ready().await;
+    let (_, secret) = cluster.get("/api/v1/namespaces/gpulint/secrets/gpulint-certificates").await;
+    let authority = secret["data"]["ca.crt"].as_str().unwrap().to_owned();
+    for kind in ["validating", "mutating"] {
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
+        server
+            .until("the caBundle is there", async || {
+                cluster.get(&path).await.1["webhooks"][0]["clientConfig"]["caBundle"] == *authority
+            })
+            .await;
+    }
+    let said = server.process.said();
+    assert!(!said.contains("orbidden") && !said.contains("ERROR"), "{said}");
+
+    let Some(helm) = helm() else { return };
+    for object in objects(&render(&helm, &EVERYTHING)) {
+        let version = object["apiVersion"].as_str().unwrap();
+        if !version.starts_with("cert-manager") && !version.starts_with("monitoring") {
+            make_again(&cluster, &object).await;
+        }
+    }
+}
+
+/// As a dry run under another name, where the name is taken.
+async fn make_again(cluster: &Cluster, object: &Value) {
+    let mut object = object.clone();
+    object["metadata"]["name"] = format!("{}-again", object["metadata"]["name"].as_str().unwrap()).into();
+    make(cluster, &object, "&dryRun=All").await;
+}
+
+fn helm() -> Option<std::path::PathBuf> {
+    let helm = assets()?.join("helm");
+    if !helm.exists() {
+        let _ = writeln!(std::io::stderr(), "skipped: there is no helm in KUBEBUILDER_ASSETS");
+        return None;
+    }
+    Some(helm)
+}
+
+const EVERYTHING: [&str; 5] = [
+    "certManager.enabled=true",
+    "networkPolicy.enabled=true",
+    "serviceMonitor.enabled=true",
+    "prometheusRule.enabled=true",
+    "grafanaDashboard.enabled=true",
+];
+
+fn template(helm: &Path, values: &[&str]) -> std::process::Output {
+    let mut command = Command::new(helm);
+    command
+        .args(["template", "gpulint"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("webhook/chart"))
+        .args(["--namespace", "gpulint", "--kube-version", "1.34.0"]);
+    for value in values {
+        command.args(["--set", value]);
+    }
+    command.output().unwrap()
+}
+
+fn render(helm: &Path, values: &[&str]) -> String {
+    let output = template(helm, values);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_chart_renders_what_the_command_prints() {
+    let Some(helm) = helm() else { return };
+    let by_name = |text: &str| -> BTreeMap<(String, String), Value> {
+        let key = |o: &Value| (o["kind"].to_string(), o["metadata"]["name"].to_string());
+        objects(text).into_iter().map(|o| (key(&o), o)).collect()
+    };
+    let pairs: [(&[&str], &[&str]); 2] = [
+        (&[], &["namespace.create=true"]),
+        (
+            &[
+                "--fail",
+                "--exclude-kinds",
+                "Node,NodeClaim,Pod",
+                "--replicas",
+                "3",
+                "--timeout",
+                "5",
+                "--karpenter-nodes",
+            ],
+            &[
+                "namespace.create=true",
+                "failurePolicy=Fail",
+                "excludeKinds={Node,NodeClaim,Pod}",
+                "replicas=3",
+                "timeoutSeconds=5",
+                "karpenterNodes=true",
+            ],
+        ),
+    ];
+    for (args, values) in pairs {
+        let text = render(&helm, values);
+        assert_eq!(text, render(&helm, values));
+        assert_clean(&text);
+        let (printed, rendered) = (by_name(&manifests(args)), by_name(&text));
+        assert_eq!(printed.keys().collect::<Vec<_>>(), rendered.keys().collect::<Vec<_>>());
+        for (key, object) in printed {
+            assert_eq!(object, rendered[&key], "{key:?}");
+        }
+    }
+    assert_clean(&render(&helm, &EVERYTHING));
+    for wrong in ["failurePolicy=Fail", "failurePolicy=No", "timeoutSeconds=0", "excludeKinds={Podd}"] {
+        assert!(!template(&helm, &[wrong]).status.success(), "{wrong}");
+    }
+}

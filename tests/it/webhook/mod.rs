@@ -1,0 +1,18 @@
+//! The admission server from outside: the built binary over real TLS, and under a real API server.
+//!
+//! The tests of `in_cluster.rs` need `KUBEBUILDER_ASSETS` (see `cluster/mod.rs`); without it they say that they are skipped.
+
+mod balancer;
+mod client;
+mod drain;
+mod fake;
+mod in_cluster;
+mod load;
+mod manifests;
+mod mutation;
+mod parity;
+mod refused;
+mod reviews;
+mod server;
+mod soak;
+mod tls;

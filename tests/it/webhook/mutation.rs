@@ -1,0 +1,78 @@
+//! What the mutating side makes of every fixture: a patch that applies, and an object that gets no second one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use gpulint_rules::source::{Source, read};
+use gpulint_rules::{Engine, Index, Object, RULES, Settings};
+use serde_json::{Value, json};
+
+use gpulint_testing::yaml_below;
+
+/// The patched object; `None` where it gets no patch.
+fn patched(engine: &Engine, index: &Index, object: &Value) -> Option<Value> {
+    let request = json!({"uid": "u", "operation": "CREATE", "object": object,
+        "namespace": object["metadata"]["namespace"]});
+    let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    let answer = gpulint_webhook::mutate(engine, index, body.to_string().as_bytes()).unwrap();
+    let body: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(body["response"]["allowed"], true);
+    let patch = STANDARD.decode(body["response"]["patch"].as_str()?).unwrap();
+    let patch: json_patch::Patch = serde_json::from_slice(&patch).unwrap();
+    let mut after = object.clone();
+    json_patch::patch(&mut after, &patch).unwrap();
+    Some(after)
+}
+
+#[test]
+fn a_second_answer_patches_nothing() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files = yaml_below(&root.join("fixtures"));
+    let mut everything = Settings::default();
+    everything.webhook.exempt_namespaces.clear();
+    let mut safe = everything.clone();
+    safe.webhook.mutate = true;
+    everything.webhook.mutate_rules =
+        RULES.iter().filter(|rule| rule.fix.is_some()).map(|rule| rule.id.to_owned()).collect();
+    let engines = [Engine::new(safe), Engine::new(everything)];
+    let (mut asked, mut counts, mut wrong) = (0, [0, 0], Vec::new());
+    for path in files {
+        let file = path.strip_prefix(root).unwrap().display().to_string();
+        let source = Arc::new(Source::new(&file, std::fs::read(&path).unwrap()));
+        let objects: Vec<Object> = read(&source)
+            .iter()
+            .flat_map(|document| Object::from_document(&source, document, false))
+            .collect();
+        let mut index = Index::new(true);
+        for object in &objects {
+            index.apply(object.clone());
+        }
+        for object in &objects {
+            let value = object.root().to_json();
+            asked += 1;
+            for (engine, count) in engines.iter().zip(&mut counts) {
+                let Some(after) = patched(engine, &index, &value) else {
+                    continue;
+                };
+                *count += 1;
+                // The rest of the cluster knows the patched object.
+                let mut index = Index::new(true);
+                let id = object.id();
+                for other in &objects {
+                    let same = other.id() == id;
+                    let other = if same { Object::from_json(&after) } else { Some(other.clone()) };
+                    index.apply(other.unwrap());
+                }
+                if let Some(again) = patched(engine, &index, &after) {
+                    wrong.push(format!("{file} {}: {after}\nbecame {again}", id.name));
+                }
+            }
+        }
+    }
+    let [safe, every] = counts;
+    println!("{asked} objects: {safe} patched by safe fixes, {every} where every rule is named");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(safe > 40 && every > safe, "{safe} {every}");
+}

@@ -1,0 +1,280 @@
+//! Every fixture of a kind that rules are asked about gives over the wire what `gpulint check --complete` gives for it: the
+//! same findings. They differ in one decision: what the API server itself would refuse denies nothing there, because it
+//! has judged the object before it asks, and neither does what lacks an object that may be applied next.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use gpulint_rules::source::{Source, read};
+use gpulint_rules::{Engine, Index, Object, Pointer, Settings, Severity};
+use gpulint_webhook::kinds;
+use serde_json::{Value, json};
+
+use crate::cluster::server::Authority;
+use crate::webhook::client::{Client, Connection, metric};
+use crate::webhook::fake::Fake;
+use crate::webhook::server::{Folder, Server};
+use gpulint_testing::yaml_below;
+
+/// Rules about text: over the wire there is none.
+const OF_TEXT: [&str; 5] =
+    ["duplicate-object", "yaml-duplicate-key", "yaml-limit-exceeded", "yaml-syntax", "yaml-text-after-end"];
+
+/// One finding as both sides can say it: of a denial the field and the message, of a warning what fits into it.
+type Said = Vec<String>;
+
+/// An object of a file: what is sent, and what the command line says of it.
+struct Case {
+    file: String,
+    value: Value,
+    denied: Said,
+    warned: Said,
+}
+
+/// The objects of a file with what `check --complete` says of each under a configuration.
+fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
+    let file = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+    let bytes = std::fs::read(path).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    // What a kustomization completes is not whole in its file.
+    let folder = path.parent().unwrap();
+    if ["kustomization.yaml", "kustomization.yml"].iter().any(|name| folder.join(name).exists()) {
+        return Vec::new();
+    }
+    // A comment suppresses in files alone.
+    if text.contains("# gpulint: allow") {
+        return Vec::new();
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_gpulint"))
+        .current_dir(root)
+        .args([
+            "check",
+            "--complete",
+            "--allow-empty",
+            "--quiet",
+            "--format",
+            "json",
+            "--threads",
+            "1",
+            "--config",
+            config.to_str().unwrap(),
+            &file,
+        ])
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    if report["summary"]["skipped"].as_array().is_some_and(|s| !s.is_empty()) {
+        return Vec::new();
+    }
+    let source = Arc::new(Source::new(&file, bytes));
+    let documents = read(&source);
+    // What does not parse is no object, and what is written twice in one file cannot be in a cluster.
+    let broken = report["diagnostics"].as_array().unwrap().iter().any(|d| {
+        let rule = d["rule"].as_str().unwrap();
+        OF_TEXT.contains(&rule)
+    });
+    if broken {
+        return Vec::new();
+    }
+    let objects = documents.iter().flat_map(|document| {
+        let objects = Object::from_document(&source, document, false);
+        objects.into_iter().map(|object| (document.number, object))
+    });
+    let objects: Vec<(u32, Object)> = objects.collect();
+    let engine = Engine::new(Settings { complete: true, ..Settings::default() });
+    let mut index = Index::new(true);
+    for (_, object) in &objects {
+        index.apply(object.clone());
+    }
+    objects
+        .into_iter()
+        .map(|(number, object)| {
+            // Who refuses what is not in the report.
+            let taken: BTreeSet<String> = engine
+                .review_object(&object, &index)
+                .findings
+                .iter()
+                .filter(|f| f.severity == Severity::Error)
+                .filter(|f| f.rejected_by == Some(gpulint_rules::Authority::ApiServer) || f.may_be_transient)
+                .map(|f| {
+                    let field = f.location.pointer().map(Pointer::field_path).unwrap_or_default();
+                    format!("{field}: gpulint {}: {}", f.rule.id, f.message)
+                })
+                .collect();
+            let id = object.id();
+            let of = |d: &&Value| {
+                d["document"] == number
+                    && d["object"]["kind"] == *id.kind
+                    && d["object"]["name"] == *id.name
+                    && d["object"]["apiVersion"] == *id.api_version()
+            };
+            let found = report["diagnostics"].as_array().unwrap().iter().filter(of);
+            let (mut denied, mut warned) = (Vec::new(), Vec::new());
+            for finding in found {
+                let message = format!(
+                    "gpulint {}: {}",
+                    finding["rule"].as_str().unwrap(),
+                    finding["message"].as_str().unwrap()
+                );
+                match finding["severity"].as_str().unwrap() {
+                    "error" => {
+                        let cause = format!("{}: {message}", field(&finding["pointer"]));
+                        if taken.contains(&cause) {
+                            warned.push(cut(&message));
+                        } else {
+                            denied.push(cause);
+                        }
+                    }
+                    "warning" => warned.push(cut(&message)),
+                    _ => {}
+                }
+            }
+            denied.sort();
+            warned.sort();
+            Case { file: file.clone(), value: object.root().to_json(), denied, warned }
+        })
+        .collect()
+}
+
+fn field(pointer: &Value) -> String {
+    let text = pointer.as_str().unwrap_or_default();
+    let steps = text.split('/').skip(1);
+    Pointer::from_steps(steps.map(|s| s.replace("~1", "/").replace("~0", "~"))).field_path()
+}
+
+/// As warnings are cut, so that the whole of a short one is compared.
+fn cut(message: &str) -> String {
+    message.chars().take(119).collect()
+}
+
+fn is_judged(value: &Value) -> bool {
+    let version = value["apiVersion"].as_str().unwrap_or_default();
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    let kind = value["kind"].as_str().unwrap_or_default();
+    let owners = value["metadata"]["ownerReferences"].as_array();
+    let derived = owners.is_some_and(|o| o.iter().any(|o| o["controller"] == true));
+    let going = !value["metadata"]["deletionTimestamp"].is_null();
+    kinds::is_checked(group, kind) && !derived && !going
+}
+
+/// Whether its metadata can be read, and it has a name.
+fn is_storable(value: &Value) -> bool {
+    let name = value["metadata"]["name"].as_str().unwrap_or_default();
+    let read = serde_json::from_value::<kube::api::DynamicObject>(value.clone());
+    !name.is_empty() && read.is_ok()
+}
+
+async fn ask(connection: &mut Connection, value: &Value) -> (Said, Said, bool) {
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u", "operation": "CREATE", "object": value,
+        "userInfo": {"username": "somebody"}}});
+    let answer = connection.post("/validate?timeout=30s", review.to_string()).await.unwrap();
+    assert_eq!(answer.code, 200);
+    let response = answer.json()["response"].take();
+    let strings = |value: &Value, of: &dyn Fn(&Value) -> String| -> Said {
+        let mut out: Said = value.as_array().into_iter().flatten().map(of).collect();
+        out.sort();
+        out
+    };
+    let denied = strings(&response["status"]["details"]["causes"], &|cause| {
+        format!("{}: {}", cause["field"].as_str().unwrap(), cause["message"].as_str().unwrap())
+    });
+    let warned = strings(&response["warnings"], &|w| cut(w.as_str().unwrap()));
+    assert_eq!(response["allowed"], denied.is_empty());
+    let counted = warned.iter().any(|w| w.ends_with(" more findings"));
+    (denied, warned, counted)
+}
+
+/// Whether the causes are the findings: a cause has the help behind the message.
+fn same(causes: &Said, findings: &Said) -> bool {
+    causes.len() == findings.len()
+        && causes.iter().zip(findings).all(|(cause, finding)| {
+            cause.strip_prefix(finding.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("; "))
+        })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_wire_says_what_the_command_line_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files = yaml_below(&root.join("fixtures"));
+    let (folder, authority, fake) = (Folder::new(), Authority::new(), Fake::start().await);
+    let pair = authority.issue(&["127.0.0.1"]);
+    folder.write("tls.crt", &pair.certificate);
+    folder.write("tls.key", &pair.key);
+    // Every namespace is judged, as on the command line.
+    let config = folder.write("gpulint.yaml", "webhook: {exempt-namespaces: []}\n");
+    let kubeconfig = fake.kubeconfig(&folder);
+    let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--namespace", "nowhere"];
+    let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &args).await;
+    server.ready().await;
+    let mut connection = Client::new(authority.pem()).connect(server.admission).await.unwrap();
+    let (mut compared, mut kinds, mut wrong) = (0, BTreeMap::<String, usize>::new(), Vec::new());
+    let mut denials = 0;
+    let mut holds = false;
+    for path in files {
+        let cases = cases(root, &path, &config);
+        let context: Vec<Value> = match &cases[..] {
+            [_] => Vec::new(),
+            // No cluster could hold them.
+            several if !several.iter().all(|case| is_storable(&case.value)) => continue,
+            several => several.iter().map(|case| case.value.clone()).collect(),
+        };
+        if holds || !context.is_empty() {
+            fake.hold(&[]);
+            settle(&server, &[]).await;
+            fake.hold(&context);
+            settle(&server, &context).await;
+            holds = !context.is_empty();
+        }
+        for case in cases.iter().filter(|case| is_judged(&case.value)) {
+            let (denied, warned, counted) = ask(&mut connection, &case.value).await;
+            let warnings = counted || warned == case.warned;
+            if !same(&denied, &case.denied) || !warnings {
+                wrong.push(format!(
+                    "{} {}:\n  wire    {denied:?} {warned:?}\n  command {:?} {:?}",
+                    case.file, case.value["kind"], case.denied, case.warned
+                ));
+            }
+            compared += 1;
+            denials += usize::from(!case.denied.is_empty());
+            *kinds.entry(case.value["kind"].to_string()).or_default() += 1;
+        }
+    }
+    println!("compared {compared} objects, {denials} of them denied: {kinds:?}");
+    assert!(denials >= 50, "{denials}");
+    assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n"));
+    for kind in ["NodePool", "EC2NodeClass", "ScaledObject", "Deployment"] {
+        assert!(kinds.get(&format!("\"{kind}\"")).is_some_and(|n| *n >= 10), "{kind}: {kinds:?}");
+    }
+}
+
+/// Waits until the server holds these objects.
+async fn settle(server: &Server, objects: &[Value]) {
+    let mut expected: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
+    for kind in kinds::watched() {
+        expected.entry((kind.group, kind.kind)).or_default();
+    }
+    for object in objects {
+        let version = object["apiVersion"].as_str().unwrap_or_default();
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let metadata = &object["metadata"];
+        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        if !owners.into_iter().any(|o| o["controller"] == true)
+            && let Some(names) = expected.get_mut(&(group, kind))
+        {
+            names.insert(format!("{}/{}", metadata["namespace"], metadata["name"]));
+        }
+    }
+    server
+        .until(&format!("the cache holds {objects:?}"), async || {
+            let metrics = server.metrics().await;
+            expected.iter().all(|((group, kind), names)| {
+                let line = format!(r#"gpulint_cache_objects{{group="{group}",kind="{kind}"}}"#);
+                metric(&metrics, &line) as usize == names.len()
+            })
+        })
+        .await;
+}

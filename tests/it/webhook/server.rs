@@ -1,0 +1,128 @@
+//! The built `gpulint webhook serve`, for as long as a value lives.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::cluster::server::Process;
+use crate::webhook::client::plain;
+
+/// A folder below the build's own, gone when the test ends.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Folder {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("webhook-{}-{number}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running server. Dropping it ends it by its process id.
+pub(crate) struct Server {
+    pub(crate) process: Process,
+    pub(crate) admission: SocketAddr,
+    pub(crate) operations: SocketAddr,
+}
+
+impl Server {
+    /// Starts one, and waits until it listens.
+    pub(crate) async fn start(name: &str, folder: &Path, kubeconfig: Option<&Path>, args: &[&str]) -> Server {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpulint"));
+        command
+            .args(["webhook", "serve"])
+            .args(["--operations", "127.0.0.1:0", "--refresh", "200ms"])
+            .args(args)
+            .current_dir(folder)
+            .env_remove("GPULINT_LOG")
+            .env_remove("POD_NAMESPACE");
+        if !args.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        match kubeconfig {
+            Some(path) => command.env("KUBECONFIG", path),
+            None => command.arg("--no-cluster"),
+        };
+        let mut process = Process::start(name, folder, &mut command);
+        let until = Instant::now() + Duration::from_secs(120);
+        let (admission, operations) = loop {
+            if let Some(found) = addresses(&process.said()) {
+                break found;
+            }
+            assert!(!process.ended() && Instant::now() < until, "{}", process.last_words());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        Server { process, admission, operations }
+    }
+
+    /// Waits until it says that it is ready.
+    pub(crate) async fn ready(&self) {
+        self.until("/readyz answers 200", async || {
+            matches!(plain(self.operations, "/readyz").await, Ok((200, _)))
+        })
+        .await;
+    }
+
+    /// Waits for its end: its exit code.
+    pub(crate) async fn exit_code(&mut self) -> Option<i32> {
+        let until = Instant::now() + Duration::from_secs(120);
+        while Instant::now() < until {
+            if let Some(code) = self.process.exit_code() {
+                return Some(code);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        None
+    }
+
+    /// Waits, at most two minutes: the machine may be busy, until something holds.
+    pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        let until = Instant::now() + Duration::from_secs(120);
+        while !holds().await {
+            let (_, ready) = plain(self.operations, "/readyz").await.unwrap_or_default();
+            assert!(Instant::now() < until, "waited for: {what}\n{ready}\n{}", self.process.last_words());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub(crate) async fn metrics(&self) -> String {
+        let (code, text) = plain(self.operations, "/metrics").await.unwrap();
+        assert_eq!(code, 200);
+        text
+    }
+}
+
+fn addresses(log: &str) -> Option<(SocketAddr, SocketAddr)> {
+    log.lines().find_map(|line| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        if line["message"] != "listening" {
+            return None;
+        }
+        let address = |key: &str| line[key].as_str()?.parse().ok();
+        Some((address("admission")?, address("operations")?))
+    })
+}
