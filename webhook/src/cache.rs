@@ -214,31 +214,29 @@ impl Cache {
         }
     }
 
-    /// Replaces the snapshot by one of what is known now.
+    /// Publishes a snapshot of the objects of this moment. Not called concurrently.
     fn rebuild_snapshot(&self) {
-        let mut counts = Vec::new();
-        let index = {
+        // The lock is held while handles are copied, not while the index is built from them: watches
+        // need it for every event.
+        let kinds: Vec<(Kind, bool, Vec<Object>)> = {
             let kinds = self.lock();
-            let mut index = Index::new(kinds.values().all(|known| known.synced));
-            for (kind, known) in kinds.iter() {
-                counts.push((*kind, known.objects.len(), known.synced));
-                if known.synced {
-                    index.mark_complete(*kind);
-                }
-                for kept in known.objects.values() {
-                    index.apply(kept.object.clone());
-                }
-            }
-            index
+            let copy = |state: &KindState| state.objects.values().map(|o| o.object.clone()).collect();
+            kinds.iter().map(|(kind, state)| (*kind, state.synced, copy(state))).collect()
         };
-        // Made here, so that no request waits for it.
-        index.views().build_all();
-        // Nobody else makes one at the same time.
-        let number = self.index.load().version + 1;
-        self.index.store(Arc::new(Versioned { version: number, value: index }));
-        for (kind, objects, synced) in counts {
-            self.metrics.cached(kind, objects, synced);
+        let mut index = Index::new(kinds.iter().all(|(_, synced, _)| *synced));
+        for (kind, synced, objects) in kinds {
+            self.metrics.cached(kind, objects.len(), synced);
+            if synced {
+                index.mark_complete(kind);
+            }
+            for object in objects {
+                index.apply(object);
+            }
         }
+        // Built before the snapshot is published, so that no request waits for it.
+        index.views().build_all();
+        let version = self.index.load().version + 1;
+        self.index.store(Arc::new(Versioned { version, value: index }));
         self.metrics.snapshot_built();
     }
 

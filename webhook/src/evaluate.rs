@@ -1,4 +1,4 @@
-//! What the rules say of an object: enough to decide by and to answer with, without the object.
+//! What the rules find in an object of a request, reduced to what a decision and an answer need.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::evaluation_cache::{EvaluationCache, Generation};
+use crate::evaluation_cache::{EvaluationCache, Generation, HeapSize};
 use crate::kinds;
 use crate::wire::Request;
 
-/// Of an object that is stored, what the API server keeps there itself. It says nothing about what
-/// somebody wants, and is different in every request.
+/// Metadata that the API server sets on stored objects. No rule reads it, and it differs between
+/// requests for otherwise equal objects.
 const SERVER_MANAGED_FIELDS: [&str; 5] =
     ["managedFields", "resourceVersion", "generation", "creationTimestamp", "selfLink"];
 
-/// The rules in force and what is known of the cluster.
+/// The engine with the configuration in force, and the objects of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evaluator<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) index: &'a Index,
-    cache: Option<(&'a EvaluationCache, Generation)>,
+    cache: Option<(&'a EvaluationCache<Evaluation>, Generation)>,
 }
 
-/// What is said of an object.
+/// What is known of an object after the rules have run. It does not hold the object.
 #[derive(Debug, Default)]
 pub(crate) struct Evaluation {
     pub(crate) group: String,
@@ -34,17 +34,17 @@ pub(crate) struct Evaluation {
     pub(crate) verdict: Verdict,
 }
 
-/// Whether it was judged, and what was found.
+/// Whether the rules ran, and what they found.
 #[derive(Debug, Default)]
 pub(crate) enum Verdict {
-    /// It is no Kubernetes object.
+    /// It is not a Kubernetes object with `apiVersion` and `kind`.
     #[default]
     NoObject,
-    /// It is being deleted, or a controller made it from one that is judged itself.
+    /// It is being deleted, or its controller is itself checked.
     Exempt,
-    /// No rule knows its kind.
+    /// No rule checks its kind.
     UnknownKind,
-    /// What was found, in the order of the rules.
+    /// The findings, in the order of the rules.
     Findings(Vec<FindingSummary>),
 }
 
@@ -55,18 +55,18 @@ pub(crate) struct FindingSummary {
     pub(crate) severity: Severity,
     pub(crate) rejected_by: Option<Authority>,
     pub(crate) may_be_transient: bool,
-    /// There is a fix for it.
+    /// Whether it has a fix.
     pub(crate) fixable: bool,
-    /// The field as the API server writes it; empty where it is the whole object.
+    /// The field in the API server's notation; empty where the finding is about the whole object.
     pub(crate) field: String,
-    /// The field without the numbers of list items.
+    /// The JSON Pointer of the field without list indexes.
     pointer_without_indexes: String,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
 }
 
-/// What makes two findings the same one: the rule, the place, the words. Places in lists have no
-/// number: an item that is put before others makes none of them worse.
+/// Identifies a finding across versions of an object: rule, JSON Pointer, message. The pointer has no
+/// list indexes, so that a list item stays the same when another one is inserted before it.
 pub(crate) type Identity<'a> = (&'static str, &'a str, &'a str);
 
 impl<'a> Evaluator<'a> {
@@ -74,55 +74,60 @@ impl<'a> Evaluator<'a> {
         Evaluator { engine, index, cache: None }
     }
 
-    /// Asks the memory first. `generation` is that of the rules and the index.
-    pub(crate) fn with_cache(self, memory: &'a EvaluationCache, generation: Generation) -> Evaluator<'a> {
-        Evaluator { cache: Some((memory, generation)), ..self }
+    /// Looks objects up in `cache` first. `generation` is that of the engine and the index.
+    pub(crate) fn with_cache(
+        self,
+        cache: &'a EvaluationCache<Evaluation>,
+        generation: Generation,
+    ) -> Evaluator<'a> {
+        Evaluator { cache: Some((cache, generation)), ..self }
     }
 
-    /// What is said of an object of a request.
+    /// Evaluates an object of a request.
     pub(crate) fn evaluate(&self, raw: Option<&RawValue>, request: &Request<'_>) -> Arc<Evaluation> {
         let Some(raw) = raw else {
             return Arc::default();
         };
-        // Most of what a cluster asks about is this, and each of it comes once.
+        // Pods of a ReplicaSet and the like are most of a cluster's requests. They are recognised by
+        // their metadata alone, and are not worth an entry in the cache, because none comes twice.
         if PartialObjectMetadata::read(raw).is_some_and(|head| head.has_checked_controller()) {
             return Arc::new(Evaluation { verdict: Verdict::Exempt, ..Evaluation::default() });
         }
-        let Some((memory, generation)) = self.cache else {
+        let Some((cache, generation)) = self.cache else {
             return match normalized_value(raw, request) {
                 Some(value) => self.run_rules(&value),
                 None => Arc::default(),
             };
         };
-        let text = memory.key_of_text(request.namespace.as_deref(), raw.get());
-        if let Some(known) = memory.get(generation, text) {
-            memory.record_lookup(true);
+        let text_key = cache.key_of_text(request.namespace.as_deref(), raw.get());
+        if let Some(known) = cache.get(generation, text_key) {
+            cache.record_lookup(true);
             return known;
         }
         let Some(value) = normalized_value(raw, request) else {
             return Arc::default();
         };
-        let name = memory.key_of_value(&value);
-        let known = memory.get(generation, name);
-        memory.record_lookup(known.is_some());
-        let judgement = known.unwrap_or_else(|| {
-            let judgement = self.run_rules(&value);
-            memory.insert(generation, name, &judgement);
-            judgement
+        let value_key = cache.key_of_value(&value);
+        let known = cache.get(generation, value_key);
+        cache.record_lookup(known.is_some());
+        let evaluation = known.unwrap_or_else(|| {
+            let evaluation = self.run_rules(&value);
+            cache.insert(generation, value_key, &evaluation);
+            evaluation
         });
-        memory.insert(generation, text, &judgement);
-        judgement
+        cache.insert(generation, text_key, &evaluation);
+        evaluation
     }
 
     fn run_rules(&self, value: &Value) -> Arc<Evaluation> {
         let object = Object::from_json(value);
-        let judgement = object.map(|object| Evaluation::of(self.engine, self.index, &object));
-        Arc::new(judgement.unwrap_or_default())
+        let evaluation = object.map(|object| Evaluation::of(self.engine, self.index, &object));
+        Arc::new(evaluation.unwrap_or_default())
     }
 }
 
 impl Evaluation {
-    /// What the rules say of an object.
+    /// Runs the rules on an object.
     pub(crate) fn of(engine: &Engine, index: &Index, object: &Object) -> Evaluation {
         let id = object.id();
         let verdict = if has_checked_controller(object) || is_terminating(object) {
@@ -136,16 +141,17 @@ impl Evaluation {
         Evaluation { group: id.group.clone(), kind: id.kind.clone(), name: id.name.clone(), verdict }
     }
 
-    /// What was found; nothing where nothing was judged.
+    /// The findings; empty where the rules did not run.
     pub(crate) fn findings(&self) -> &[FindingSummary] {
         match &self.verdict {
             Verdict::Findings(found) => found,
             _ => &[],
         }
     }
+}
 
-    /// Bytes of memory that it takes.
-    pub(crate) fn bytes(&self) -> usize {
+impl HeapSize for Evaluation {
+    fn bytes(&self) -> usize {
         let id = self.group.len() + self.kind.len() + self.name.len();
         let found = self.findings().iter().map(|found| {
             let help = found.help.as_ref().map_or(0, String::len);
@@ -179,7 +185,7 @@ impl From<Finding> for FindingSummary {
     }
 }
 
-/// The field of a finding without the numbers of list items.
+/// The JSON Pointer of a finding's field without list indexes.
 pub(crate) fn pointer_without_indexes(finding: &Finding) -> String {
     let field = finding.location.pointer().map(ToString::to_string);
     let field = field.unwrap_or_default();
@@ -188,13 +194,13 @@ pub(crate) fn pointer_without_indexes(finding: &Finding) -> String {
     steps.join("/")
 }
 
-/// An object of a request.
+/// Parses an object of a request.
 pub(crate) fn object(raw: Option<&RawValue>, request: &Request<'_>) -> Option<Object> {
     Object::from_json(&normalized_value(raw?, request)?)
 }
 
-/// An object of a request as the rules see it: with the request's namespace where it does not say
-/// one itself, and where it is stored, without what the API server keeps there.
+/// An object of a request as the rules see it: with the namespace of the request if it has none, and,
+/// if it is stored already, without status and [`SERVER_MANAGED_FIELDS`].
 fn normalized_value(raw: &RawValue, request: &Request<'_>) -> Option<Value> {
     let mut value: Value = serde_json::from_str(raw.get()).ok()?;
     if let Some(root) = value.as_object_mut() {
@@ -209,7 +215,7 @@ fn normalized_value(raw: &RawValue, request: &Request<'_>) -> Option<Value> {
             if let Some(uid) = metadata.get_mut("uid")
                 && uid.is_string()
             {
-                // That there is one says where the object comes from.
+                // Rules distinguish stored objects from new ones, but not one stored object from another.
                 *uid = Value::String("0".to_owned());
                 stored = true;
                 for key in SERVER_MANAGED_FIELDS {
@@ -224,8 +230,8 @@ fn normalized_value(raw: &RawValue, request: &Request<'_>) -> Option<Value> {
     Some(value)
 }
 
-/// Whether a controller made the object from one that was judged itself. To deny a Pod would not
-/// stop its Deployment; it would only keep what runs already from being replaced.
+/// Whether the object's controller is of a kind that is checked itself. Denying a Pod would not undo its
+/// Deployment; it would only prevent Pods that run already from being replaced.
 pub(crate) fn has_checked_controller(object: &Object) -> bool {
     let owners = object.path(&["metadata", "ownerReferences"]);
     owners.items().any(|owner| {
@@ -240,8 +246,8 @@ fn is_checked_owner(api_version: Option<&str>, kind: Option<&str>) -> bool {
     kinds::checked().iter().any(|k| Some(k.group) == group && Some(k.kind) == kind)
 }
 
-/// What tells that an object is not judged, read without the rest of it. Where anything in it is
-/// odd it cannot be read, and the whole object is looked at.
+/// The part of an object that [`PartialObjectMetadata::has_checked_controller`] needs, deserialized
+/// without the rest. Deserialization fails on unexpected types; the whole object is then parsed.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PartialObjectMetadata<'a> {
@@ -276,14 +282,14 @@ impl<'a> PartialObjectMetadata<'a> {
         serde_json::from_str(raw.get()).ok()
     }
 
-    /// As [`is_derived`].
+    /// As the function [`has_checked_controller`], on an [`Object`].
     fn has_checked_controller(&self) -> bool {
         let mut owners = self.metadata.owner_references.iter();
         owners.any(|o| o.controller && is_checked_owner(Some(&o.api_version), Some(&o.kind)))
     }
 }
 
-/// Whether the object is being deleted: what is left is to let its finalizers go.
+/// Whether the object is being deleted. Further updates only remove its finalizers.
 fn is_terminating(object: &Object) -> bool {
     object.path(&["metadata", "deletionTimestamp"]).is_set()
 }
@@ -320,37 +326,39 @@ mod tests {
         .into_bytes()
     }
 
-    /// A server's state that changes between requests.
-    struct Bench {
+    /// The parts of a server's state that change between requests.
+    struct Server {
         engine: Engine,
         index: Index,
-        memory: EvaluationCache,
+        cache: EvaluationCache<Evaluation>,
         metrics: Arc<Metrics>,
         generation: Generation,
     }
 
-    impl Bench {
-        fn new() -> Bench {
+    impl Server {
+        fn new() -> Server {
             let metrics = Arc::new(Metrics::new());
             let mut index = Index::new(false);
             index.mark_complete(Kind::EC2_NODE_CLASS);
-            Bench {
+            Server {
                 engine: Engine::new(Settings::default()),
                 index,
-                memory: EvaluationCache::new(Arc::clone(&metrics)),
+                cache: EvaluationCache::new(Arc::clone(&metrics)),
                 metrics,
                 generation: Generation::default(),
             }
         }
 
-        /// Answers, by both webhooks and as without a memory; says how often the rules were asked.
-        fn ask(&self, body: &[u8]) -> (String, usize) {
+        /// Sends a review to both webhooks and asserts that they answer as without a cache. Returns the
+        /// validating answer and how many objects the rules ran on.
+        fn send(&self, body: &[u8]) -> (String, usize) {
             let before = self.by_rules();
-            let judge = Evaluator::new(&self.engine, &self.index).with_cache(&self.memory, self.generation);
-            let circumstances = ReviewContext::default();
-            let validated = review_with(judge, circumstances, body).unwrap();
-            let patched = mutate_with(judge, body).unwrap();
-            let fresh = review_in_context(&self.engine, &self.index, circumstances, body).unwrap();
+            let evaluator =
+                Evaluator::new(&self.engine, &self.index).with_cache(&self.cache, self.generation);
+            let context = ReviewContext::default();
+            let validated = review_with(evaluator, context, body).unwrap();
+            let patched = mutate_with(evaluator, body).unwrap();
+            let fresh = review_in_context(&self.engine, &self.index, context, body).unwrap();
             assert_eq!(validated.body, fresh.body);
             assert_eq!((validated.rules, validated.decision), (fresh.rules, fresh.decision));
             let fresh = mutate(&self.engine, &self.index, body).unwrap();
@@ -368,82 +376,82 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_comes_again_is_not_judged_again() {
-        let bench = Bench::new();
-        let (first, asked) = bench.ask(&review("u-1", "CREATE", &pool(), &Value::Null));
-        assert_eq!(asked, 1);
+    fn an_equal_object_is_evaluated_once() {
+        let server = Server::new();
+        let (first, evaluated) = server.send(&review("u-1", "CREATE", &pool(), &Value::Null));
+        assert_eq!(evaluated, 1);
         assert!(first.contains("\"u-1\"") && first.contains("\"allowed\":false"), "{first}");
-        let (again, asked) = bench.ask(&review("u-2", "CREATE", &pool(), &Value::Null));
-        assert_eq!(asked, 0);
+        let (again, evaluated) = server.send(&review("u-2", "CREATE", &pool(), &Value::Null));
+        assert_eq!(evaluated, 0);
         assert_eq!(again, first.replace("u-1", "u-2"));
-        // The same findings, and another answer: the update makes nothing worse.
-        let (update, asked) = bench.ask(&review("u-3", "UPDATE", &pool(), &pool()));
-        assert_eq!(asked, 0);
+        // The same findings, but another decision: the update adds none of them.
+        let (update, evaluated) = server.send(&review("u-3", "UPDATE", &pool(), &pool()));
+        assert_eq!(evaluated, 0);
         assert!(update.contains("\"allowed\":true"), "{update}");
-        // What the API server keeps for itself makes no other object of it.
+        // Fields that the API server manages do not make it another object.
         let mut touched = pool();
         touched["metadata"]["resourceVersion"] = "11".into();
         touched["metadata"]["managedFields"] = json!([]);
         touched["status"] = json!({"resources": {"cpu": "16"}});
-        assert_eq!(bench.ask(&review("u-4", "UPDATE", &touched, &Value::Null)).1, 0);
+        assert_eq!(server.send(&review("u-4", "UPDATE", &touched, &Value::Null)).1, 0);
     }
 
     #[test]
-    fn whatever_an_answer_rests_on_is_asked_again_when_it_changes() {
-        let mut bench = Bench::new();
+    fn a_change_of_cluster_configuration_date_or_object_is_evaluated_again() {
+        let mut server = Server::new();
         let body = review("u-1", "CREATE", &pool(), &Value::Null);
-        let (before, _) = bench.ask(&body);
+        let (before, _) = server.send(&body);
         assert!(before.contains("node-class-missing"), "{before}");
 
         // The cluster.
         let class = json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
             "metadata": {"name": "gpu"}, "spec": {"role": "gpu"}});
-        bench.index.apply(Object::from_json(&class).unwrap());
-        bench.generation.snapshot += 1;
-        let (with_class, asked) = bench.ask(&body);
-        assert_eq!(asked, 1);
+        server.index.apply(Object::from_json(&class).unwrap());
+        server.generation.snapshot += 1;
+        let (with_class, evaluated) = server.send(&body);
+        assert_eq!(evaluated, 1);
         assert!(!with_class.contains("node-class-missing"), "{with_class}");
 
         // The configuration.
         let mut settings = Settings::default();
         settings.webhook.deny = None;
-        bench.engine = Engine::new(settings);
-        bench.generation.config += 1;
-        let (allowed, asked) = bench.ask(&body);
-        assert_eq!(asked, 1);
+        server.engine = Engine::new(settings);
+        server.generation.config += 1;
+        let (allowed, evaluated) = server.send(&body);
+        assert_eq!(evaluated, 1);
         assert!(allowed.contains("\"allowed\":true"), "{allowed}");
 
-        // The day: a suppression ends with it.
+        // The date: a suppression expires.
         let mut suppressed = pool();
         suppressed["metadata"]["annotations"] =
             json!({"gpulint.dev/allow": "gpu-pool-untainted until=2026-06-30: being moved"});
         let body = review("u-1", "CREATE", &suppressed, &Value::Null);
         for (day, silent) in [("2026-06-30", true), ("2026-07-01", false)] {
-            bench.engine = Engine::new(Settings {
+            server.engine = Engine::new(Settings {
                 today: gpulint_rules::facts::date::Date::parse(day),
                 ..Settings::default()
             });
-            bench.generation.config += 1;
-            let (answer, asked) = bench.ask(&body);
-            assert_eq!(asked, 1);
-            let said = answer.contains("gpulint gpu-pool-untainted: ");
-            assert_eq!(said, !silent, "{day}: {answer}");
+            server.generation.config += 1;
+            let (answer, evaluated) = server.send(&body);
+            assert_eq!(evaluated, 1);
+            let reported = answer.contains("gpulint gpu-pool-untainted: ");
+            assert_eq!(reported, !silent, "{day}: {answer}");
         }
 
-        // The object, in a word or in an annotation, and the object before it.
+        // The object, and the old object of an update.
         let mut limited = pool();
         limited["spec"]["limits"] = json!({"nvidia.com/gpu": 8});
         let changed = review("u-1", "CREATE", &limited, &Value::Null);
-        assert_eq!(bench.ask(&changed).1, 1);
+        assert_eq!(server.send(&changed).1, 1);
         let update = review("u-1", "UPDATE", &pool(), &limited);
-        let (worse, _) = bench.ask(&update);
+        let (worse, _) = server.send(&update);
         assert!(worse.contains("\"allowed\":false"), "{worse}");
-        let (same, _) = bench.ask(&review("u-1", "UPDATE", &pool(), &pool()));
+        let (same, _) = server.send(&review("u-1", "UPDATE", &pool(), &pool()));
         assert!(same.contains("\"allowed\":true"), "{same}");
     }
 
     #[test]
-    fn what_a_controller_made_is_told_from_its_head_as_from_the_whole() {
+    fn the_controller_is_found_in_partial_metadata_as_in_the_whole_object() {
         let pod = |owners: Value| {
             json!({"apiVersion": "v1", "kind": "Pod",
                 "metadata": {"name": "a", "ownerReferences": owners}, "spec": {"containers": []}})
@@ -472,8 +480,8 @@ mod tests {
     }
 
     #[test]
-    fn one_object_in_two_namespaces_is_two() {
-        let bench = Bench::new();
+    fn equal_objects_in_two_namespaces_are_evaluated_separately() {
+        let server = Server::new();
         let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}});
         let body = |namespace: &str| {
             json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
@@ -481,8 +489,8 @@ mod tests {
             .to_string()
             .into_bytes()
         };
-        assert_eq!(bench.ask(&body("a")).1, 1);
-        assert_eq!(bench.ask(&body("b")).1, 1);
-        assert_eq!(bench.ask(&body("a")).1, 0);
+        assert_eq!(server.send(&body("a")).1, 1);
+        assert_eq!(server.send(&body("b")).1, 1);
+        assert_eq!(server.send(&body("a")).1, 0);
     }
 }

@@ -1,82 +1,97 @@
-//! What was judged a moment ago: an object that comes again is not judged again.
+//! A bounded cache of what the rules found in an object.
 //!
-//! A cluster asks about the same object many times: a dry run and then the request itself, an
-//! update and the object before it, a controller that writes what stands there already. What the
-//! rules say of an object depends on the object, the configuration and what is known of the
-//! cluster, and on nothing else; requests differ in what follows from it, which is not kept.
+//! The API server sends the same object several times: to the mutating and then to the validating
+//! webhook, as a dry run and then as the request, as `oldObject` of the next update. What the rules
+//! find depends on the object, the configuration, the date and the index snapshot alone, so it is
+//! reused while those are the same; the rest of the request takes part in the decision only, which is
+//! not cached.
 //!
-//! Objects are kept as keyed hashes of 128 bits, never themselves. They are found by their text
-//! and, where that differs, by what the rules see of them. Whenever the configuration, the day or
-//! anything that is known of the cluster changes, everything is forgotten.
+//! With both webhooks installed every second lookup is a hit, milliseconds after the first one. That is
+//! why entries need not outlive a snapshot: the versions of configuration and snapshot are part of the
+//! key, entries of earlier versions are never found again and leave by eviction.
+//!
+//! Keys are keyed 128-bit hashes; objects themselves are not stored. An object is looked up by its text
+//! first and, if that misses, by its normalized value, which has none of the fields that the API server
+//! changes with every write.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 use serde_json::Value;
 
-use crate::evaluate::Evaluation;
 use crate::metrics::Metrics;
 
-/// Bytes of judgements. There are two halves, of which the older one is dropped as a whole.
+/// Bound of the cache, in bytes.
 const CAPACITY_BYTES: usize = 4 * 1024 * 1024;
-/// What the maps take for each judgement, about.
+/// Estimate of what an entry takes besides its value: key, pointers, queue and hash table slots.
 const ENTRY_OVERHEAD: usize = 96;
+/// Size of a typical entry; the tables of the cache are made for as many as fit.
+const TYPICAL_ENTRY: usize = 1024;
+/// A larger entry is not cached: it would replace many others.
+const MAX_ENTRY_BYTES: usize = CAPACITY_BYTES / 64;
 
-/// What a judgement rests on besides its object. Each number grows with every change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What an evaluation depends on besides its object. Each version grows with every change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Generation {
-    /// Of the configuration and the day.
+    /// Of the configuration and the date.
     pub(crate) config: u64,
-    /// Of what is known of the cluster.
+    /// Of the index.
     pub(crate) snapshot: u64,
 }
 
-/// Something of a generation.
+/// A value with the number of its version.
 #[derive(Debug)]
 pub(crate) struct Versioned<T> {
     pub(crate) version: u64,
     pub(crate) value: T,
 }
 
-/// The name of an object in the memory.
+/// A value that knows its size.
+pub(crate) trait HeapSize {
+    /// Bytes that it takes, memory on the heap included.
+    fn bytes(&self) -> usize;
+}
+
+/// Identifies an object by content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct CacheKey(u64, u64);
 
-/// Judgements of one generation, of as many objects as there is room for.
-pub(crate) struct EvaluationCache {
-    /// Chosen at the start, so that nobody can make two objects that have the same name.
+/// Values by object and generation, up to a number of bytes.
+pub(crate) struct EvaluationCache<V> {
+    /// Random per process, so that a client cannot construct two objects with the same key.
     hashers: [RandomState; 2],
-    state: Mutex<CacheState>,
+    entries: Cache<(Generation, CacheKey), Arc<V>, EntryWeight>,
     metrics: Arc<Metrics>,
 }
 
-#[derive(Default)]
-struct CacheState {
-    generation: Generation,
-    current: HashMap<CacheKey, Arc<Evaluation>>,
-    previous: HashMap<CacheKey, Arc<Evaluation>>,
-    /// Bytes of the young ones.
-    current_bytes: usize,
-}
+#[derive(Clone)]
+struct EntryWeight;
 
-impl fmt::Debug for EvaluationCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").finish_non_exhaustive()
+impl<K, V: HeapSize> Weighter<K, Arc<V>> for EntryWeight {
+    fn weight(&self, _: &K, value: &Arc<V>) -> u64 {
+        u64::try_from(ENTRY_OVERHEAD + value.bytes()).unwrap_or(u64::MAX)
     }
 }
 
-impl EvaluationCache {
-    pub(crate) fn new(metrics: Arc<Metrics>) -> EvaluationCache {
+impl<V> fmt::Debug for EvaluationCache<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EvaluationCache").finish_non_exhaustive()
+    }
+}
+
+impl<V: HeapSize> EvaluationCache<V> {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> EvaluationCache<V> {
         EvaluationCache {
             hashers: [RandomState::new(), RandomState::new()],
-            state: Mutex::default(),
+            entries: Cache::with_weighter(CAPACITY_BYTES / TYPICAL_ENTRY, CAPACITY_BYTES as u64, EntryWeight),
             metrics,
         }
     }
 
-    /// The name of an object as it was sent, in a namespace that the request says.
+    /// The key of an object as it was sent, in the namespace of its request.
     pub(crate) fn key_of_text(&self, namespace: Option<&str>, text: &str) -> CacheKey {
         self.key(|hasher| {
             hasher.write_u8(0);
@@ -85,7 +100,7 @@ impl EvaluationCache {
         })
     }
 
-    /// The name of an object as the rules see it.
+    /// The key of an object as the rules see it.
     pub(crate) fn key_of_value(&self, value: &Value) -> CacheKey {
         self.key(|hasher| {
             hasher.write_u8(1);
@@ -103,131 +118,96 @@ impl EvaluationCache {
         CacheKey(half(first), half(second))
     }
 
-    /// What was said of an object in this generation.
-    pub(crate) fn get(&self, of: Generation, name: CacheKey) -> Option<Arc<Evaluation>> {
-        let mut kept = self.lock();
-        if kept.generation != of {
-            return None;
-        }
-        if let Some(found) = kept.current.get(&name) {
-            return Some(Arc::clone(found));
-        }
-        let found = kept.previous.remove(&name)?;
-        kept.insert(name, Arc::clone(&found));
-        Some(found)
+    /// The value of an object in a generation.
+    pub(crate) fn get(&self, generation: Generation, key: CacheKey) -> Option<Arc<V>> {
+        self.entries.get(&(generation, key))
     }
 
-    /// Keeps what was said of an object in a generation, if that is not over.
-    pub(crate) fn insert(&self, of: Generation, name: CacheKey, judgement: &Arc<Evaluation>) {
-        let mut kept = self.lock();
-        if kept.generation != of {
-            let now = kept.generation;
-            if of.config < now.config || of.snapshot < now.snapshot {
-                return;
-            }
-            *kept = CacheState { generation: of, ..CacheState::default() };
+    /// Adds the value of an object in a generation.
+    pub(crate) fn insert(&self, generation: Generation, key: CacheKey, value: &Arc<V>) {
+        if value.bytes() <= MAX_ENTRY_BYTES {
+            self.entries.insert((generation, key), Arc::clone(value));
+            self.metrics.cache_size(self.entries.len());
         }
-        kept.insert(name, Arc::clone(judgement));
-        self.metrics.cache_size(kept.current.len() + kept.previous.len());
     }
 
-    /// One more object was judged, by the rules or from here.
-    pub(crate) fn record_lookup(&self, remembered: bool) {
-        self.metrics.evaluated(remembered);
-    }
-
-    /// Every change is one call, so a panic elsewhere leaves it whole.
-    fn lock(&self) -> MutexGuard<'_, CacheState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl CacheState {
-    fn insert(&mut self, name: CacheKey, judgement: Arc<Evaluation>) {
-        let bytes = ENTRY_OVERHEAD + judgement.bytes();
-        if bytes > CAPACITY_BYTES / 64 {
-            return;
-        }
-        if self.current_bytes + bytes > CAPACITY_BYTES / 2 {
-            self.previous = std::mem::take(&mut self.current);
-            self.current_bytes = 0;
-        }
-        self.current_bytes += bytes;
-        self.current.insert(name, judgement);
+    /// Counts an object that was evaluated.
+    pub(crate) fn record_lookup(&self, hit: bool) {
+        self.metrics.evaluated(hit);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use gpulint_rules::{Engine, Index, Object, Settings};
     use serde_json::json;
 
     use super::*;
 
-    fn judgement(name: &str) -> Arc<Evaluation> {
-        let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}});
-        let object = Object::from_json(&object).unwrap();
-        let engine = Engine::new(Settings::default());
-        Arc::new(Evaluation::of(&engine, &Index::new(false), &object))
+    /// A value of as many bytes.
+    struct Bytes(usize);
+
+    impl HeapSize for Bytes {
+        fn bytes(&self) -> usize {
+            self.0
+        }
     }
 
-    fn memory() -> EvaluationCache {
+    fn cache() -> EvaluationCache<Bytes> {
         EvaluationCache::new(Arc::new(Metrics::new()))
     }
 
-    fn generation(policy: u64, snapshot: u64) -> Generation {
-        Generation { config: policy, snapshot }
+    fn generation(config: u64, snapshot: u64) -> Generation {
+        Generation { config, snapshot }
     }
 
     #[test]
-    fn a_generation_does_not_see_what_another_one_kept() {
-        let memory = memory();
-        let name = memory.key_of_text(None, "{}");
-        memory.insert(generation(1, 5), name, &judgement("a"));
-        assert!(memory.get(generation(1, 5), name).is_some());
+    fn an_entry_is_found_in_its_own_generation_only() {
+        let cache = cache();
+        let key = cache.key_of_text(None, "{}");
+        cache.insert(generation(1, 5), key, &Arc::new(Bytes(1)));
+        assert!(cache.get(generation(1, 5), key).is_some());
         for other in [generation(1, 6), generation(2, 5), generation(1, 4)] {
-            assert!(memory.get(other, name).is_none());
+            assert!(cache.get(other, key).is_none());
         }
-        // Who began before the change ends after it.
-        memory.insert(generation(1, 6), name, &judgement("a"));
-        memory.insert(generation(1, 5), name, &judgement("b"));
-        memory.insert(generation(0, 7), name, &judgement("b"));
-        assert!(memory.get(generation(1, 5), name).is_none());
-        assert!(memory.get(generation(1, 6), name).is_some());
+        // A request that began before a change inserts after it.
+        cache.insert(generation(1, 6), key, &Arc::new(Bytes(2)));
+        cache.insert(generation(1, 5), key, &Arc::new(Bytes(3)));
+        assert_eq!(cache.get(generation(1, 6), key).unwrap().0, 2);
     }
 
     #[test]
-    fn what_is_kept_has_a_bound_and_what_is_used_stays() {
-        let memory = memory();
+    fn the_cache_is_bounded_and_keeps_what_is_used() {
+        let cache = cache();
         let now = Generation::default();
-        let often = memory.key_of_text(None, "often");
-        let judgement = judgement("a");
-        memory.insert(now, often, &judgement);
-        for number in 0..200_000 {
-            let name = memory.key_of_text(None, &number.to_string());
-            memory.insert(now, name, &judgement);
-            assert!(memory.get(now, often).is_some(), "{number}");
+        let used = cache.key_of_text(None, "used");
+        let value = Arc::new(Bytes(2_000));
+        cache.insert(now, used, &value);
+        for number in 0..20_000 {
+            let key = cache.key_of_text(None, &number.to_string());
+            cache.insert(now, key, &value);
+            assert!(cache.get(now, used).is_some(), "{number}");
         }
-        let kept = memory.lock();
-        let count = kept.current.len() + kept.previous.len();
-        assert!(count < 50_000 && count > 1_000, "{count}");
-        assert!(kept.current_bytes <= CAPACITY_BYTES / 2);
+        assert!(cache.entries.weight() <= CAPACITY_BYTES as u64, "{}", cache.entries.weight());
+        assert!(cache.entries.len() > 1_000, "{}", cache.entries.len());
+        let large = cache.key_of_text(None, "large");
+        cache.insert(now, large, &Arc::new(Bytes(MAX_ENTRY_BYTES + 1)));
+        assert!(cache.get(now, large).is_none());
     }
 
     #[test]
-    fn names_tell_texts_and_namespaces_apart() {
-        let memory = memory();
-        let names = [
-            memory.key_of_text(None, "{}"),
-            memory.key_of_text(Some(""), "{}"),
-            memory.key_of_text(Some("a"), "{}"),
-            memory.key_of_text(None, "{ }"),
-            memory.key_of_value(&json!({})),
-            memory.key_of_value(&json!({"a": 1})),
-            memory.key_of_value(&json!({"a": "1"})),
+    fn keys_differ_by_text_value_and_namespace() {
+        let cache = cache();
+        let keys = [
+            cache.key_of_text(None, "{}"),
+            cache.key_of_text(Some(""), "{}"),
+            cache.key_of_text(Some("a"), "{}"),
+            cache.key_of_text(None, "{ }"),
+            cache.key_of_value(&json!({})),
+            cache.key_of_value(&json!({"a": 1})),
+            cache.key_of_value(&json!({"a": "1"})),
         ];
-        for (at, name) in names.iter().enumerate() {
-            assert!(names[..at].iter().all(|other| other != name), "{at}");
+        for (at, key) in keys.iter().enumerate() {
+            assert!(keys[..at].iter().all(|other| other != key), "{at}");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What the server counts, in the text format that Prometheus reads.
+//! The server's metrics, in the OpenMetrics text format.
 //!
-//! Labels are words of fixed sets: no name of an object or of a namespace ever becomes one.
+//! Label values come from fixed sets (kinds, rule ids, outcomes), so that the number of series is
+//! bounded: names of objects and namespaces are never labels.
 
-use prometheus_client::encoding::EncodeLabelSet;
+use gpulint_rules::Kind;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,80 +11,34 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::review::ReviewOutcome;
-
 /// The content type of [`Metrics::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Bounds of the latency histogram in seconds: from a tenth of a millisecond to ten seconds, the
-/// longest that an API server is usually told to wait.
+/// Buckets of the latency histogram in seconds. The last bound is 10 s, the default `timeoutSeconds` of
+/// a webhook configuration.
 const BUCKETS: [f64; 16] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    webhook: &'static str,
-    operation: &'static str,
-    group: &'static str,
-    kind: &'static str,
-    decision: &'static str,
-}
+/// One label: name and value.
+type Label = (&'static str, &'static str);
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct FailureLabels {
-    webhook: &'static str,
-    reason: &'static str,
-}
+/// Counters and gauges of one name, told apart by `N` labels. An array needs no allocation per request.
+type Counters<const N: usize> = Family<[Label; N], Counter>;
+type Gauges<const N: usize> = Family<[Label; N], Gauge>;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WebhookLabel {
-    webhook: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TaskLabel {
-    task: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SourceLabel {
-    by: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RuleLabel {
-    rule: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KindLabel {
-    group: &'static str,
-    kind: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReloadLabels {
-    what: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CertificateLabel {
-    certificate: &'static str,
-}
-
-/// Why a request got no admission answer; the failure policy of the webhook decides it then.
+/// Why a request was answered with an HTTP error instead of an AdmissionReview; the API server then
+/// applies the webhook's `failurePolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Too many requests at once.
+    /// [`Limits::reviews`](crate::Limits::reviews) reviews were in flight.
     Shed,
-    /// The body is larger than the limit.
+    /// The body is larger than [`Limits::body`](crate::Limits::body).
     TooLarge,
-    /// It took longer than the API server waits.
+    /// The review was not finished before its deadline.
     Deadline,
-    /// The body is no AdmissionReview, or did not arrive.
+    /// The body is not an AdmissionReview, or could not be read completely.
     Malformed,
-    /// A defect of ours.
+    /// The task that evaluated the review panicked outside of the rules.
     Panic,
 }
 
@@ -99,25 +54,26 @@ impl Failure {
     }
 }
 
-/// Everything that is counted.
+/// All metrics of a server.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<RequestLabels, Counter>,
-    failures: Family<FailureLabels, Counter>,
-    seconds: Family<WebhookLabel, Histogram, fn() -> Histogram>,
+    requests: Counters<5>,
+    failures: Counters<2>,
+    seconds: Family<[Label; 1], Histogram, fn() -> Histogram>,
     in_flight: Gauge,
     connections: Gauge,
-    findings: Family<RuleLabel, Counter>,
+    findings: Counters<1>,
     unsynced: Counter,
+    /// By the rules, and from the evaluation cache.
     evaluations: [Counter; 2],
     cached_evaluations: Gauge,
-    objects: Family<KindLabel, Gauge>,
-    synced: Family<KindLabel, Gauge>,
+    objects: Gauges<2>,
+    synced: Gauges<2>,
     rebuilds: Counter,
-    panics: Family<TaskLabel, Counter>,
-    reloads: Family<ReloadLabels, Counter>,
-    expiry: Family<CertificateLabel, Gauge>,
+    panics: Counters<1>,
+    reloads: Counters<2>,
+    expiry: Gauges<1>,
 }
 
 impl Metrics {
@@ -169,9 +125,9 @@ impl Metrics {
             "Reviews in which rules kept silent because the objects they read were not all known",
             metrics.unsynced.clone(),
         );
-        let judgements: Family<SourceLabel, Counter> = Family::default();
+        let judgements: Counters<1> = Family::default();
         registry.register("judgements", "Objects judged, by the rules or from memory", judgements.clone());
-        let by = |by| judgements.get_or_create(&SourceLabel { by }).clone();
+        let by = |by| judgements.get_or_create_owned(&[("by", by)]);
         let evaluations = [by("rules"), by("memory")];
         registry.register(
             "judgements_remembered",
@@ -196,48 +152,59 @@ impl Metrics {
             "When a certificate ends, in Unix time",
             metrics.expiry.clone(),
         );
-        // From the start, so that the first refusal is an increase.
+        // Exported as 0 from the start: `increase()` does not see the first increment of a series
+        // that did not exist before.
         for what in ["configuration", "certificate"] {
             for result in ["ok", "refused"] {
-                drop(metrics.reloads.get_or_create(&ReloadLabels { what, result }));
+                drop(metrics.reloads.get_or_create(&[("what", what), ("result", result)]));
             }
         }
         Metrics { registry, evaluations, ..metrics }
     }
 
-    /// The text that Prometheus reads.
+    /// The exposition text, of type [`CONTENT_TYPE`].
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = encode(&mut out, &self.registry);
         out
     }
 
-    pub(crate) fn answered(&self, webhook: &'static str, answer: &ReviewOutcome) {
-        let labels = RequestLabels {
-            webhook,
-            operation: answer.operation,
-            group: answer.kind.map_or("", |k| k.group),
-            kind: answer.kind.map_or("other", |k| k.kind),
-            decision: answer.decision.name(),
-        };
+    /// Counts a review that was answered. A kind that no rule checks is counted as `other`.
+    pub(crate) fn answered(
+        &self,
+        webhook: &'static str,
+        operation: &'static str,
+        kind: Option<Kind>,
+        decision: &'static str,
+    ) {
+        let labels = [
+            ("webhook", webhook),
+            ("operation", operation),
+            ("group", kind.map_or("", |k| k.group)),
+            ("kind", kind.map_or("other", |k| k.kind)),
+            ("decision", decision),
+        ];
         self.requests.get_or_create(&labels).inc();
-        if answer.unsynced {
-            self.unsynced.inc();
-        }
-        for rule in &answer.rules {
-            self.findings.get_or_create(&RuleLabel { rule }).inc();
-        }
+    }
+
+    /// Counts a finding that was sent to the client.
+    pub(crate) fn finding_sent(&self, rule: &'static str) {
+        self.findings.get_or_create(&[("rule", rule)]).inc();
+    }
+
+    /// Counts a review whose rules could not read all kinds that they need.
+    pub(crate) fn reviewed_unsynced(&self) {
+        self.unsynced.inc();
     }
 
     pub(crate) fn failed(&self, webhook: &'static str, failure: Failure) {
-        let reason = failure.name();
-        let labels = FailureLabels { webhook, reason };
+        let labels = [("webhook", webhook), ("reason", failure.name())];
         self.failures.get_or_create(&labels).inc();
     }
 
     pub(crate) fn observe_duration(&self, webhook: &'static str, seconds: f64) {
-        self.seconds.get_or_create(&WebhookLabel { webhook }).observe(seconds);
+        self.seconds.get_or_create(&[("webhook", webhook)]).observe(seconds);
     }
 
     pub(crate) fn in_flight(&self) -> InFlight {
@@ -248,19 +215,19 @@ impl Metrics {
         InFlight::new(&self.connections)
     }
 
-    pub(crate) fn cached(&self, kind: gpulint_rules::Kind, objects: usize, synced: bool) {
-        let labels = KindLabel { group: kind.group, kind: kind.kind };
+    pub(crate) fn cached(&self, kind: Kind, objects: usize, synced: bool) {
+        let labels = [("group", kind.group), ("kind", kind.kind)];
         let count = i64::try_from(objects).unwrap_or(i64::MAX);
         self.objects.get_or_create(&labels).set(count);
         self.synced.get_or_create(&labels).set(i64::from(synced));
     }
 
-    /// An object was judged: by the rules, or from memory.
-    pub(crate) fn evaluated(&self, remembered: bool) {
-        self.evaluations[usize::from(remembered)].inc();
+    /// Counts an object that was evaluated: by the rules, or from the evaluation cache.
+    pub(crate) fn evaluated(&self, from_cache: bool) {
+        self.evaluations[usize::from(from_cache)].inc();
     }
 
-    /// So many judgements are remembered.
+    /// Sets the number of entries in the evaluation cache.
     pub(crate) fn cache_size(&self, count: usize) {
         self.cached_evaluations.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
@@ -270,21 +237,22 @@ impl Metrics {
     }
 
     pub(crate) fn panicked(&self, task: &'static str) {
-        self.panics.get_or_create(&TaskLabel { task }).inc();
+        self.panics.get_or_create(&[("task", task)]).inc();
     }
 
-    /// `what` was read again: taken over, or refused.
-    pub(crate) fn reloaded(&self, what: &'static str, taken: bool) {
-        let result = if taken { "ok" } else { "refused" };
-        self.reloads.get_or_create(&ReloadLabels { what, result }).inc();
+    /// Counts a reload of `what`: accepted, or refused because it was invalid.
+    pub(crate) fn reloaded(&self, what: &'static str, accepted: bool) {
+        let result = if accepted { "ok" } else { "refused" };
+        self.reloads.get_or_create(&[("what", what), ("result", result)]).inc();
     }
 
+    /// Sets when a certificate expires.
     pub(crate) fn expires(&self, certificate: &'static str, unix_seconds: i64) {
-        self.expiry.get_or_create(&CertificateLabel { certificate }).set(unix_seconds);
+        self.expiry.get_or_create(&[("certificate", certificate)]).set(unix_seconds);
     }
 }
 
-/// One more of something, for as long as it lives.
+/// Increments a gauge for as long as the value lives.
 #[derive(Debug)]
 pub(crate) struct InFlight(Gauge);
 

@@ -1,4 +1,4 @@
-//! The decision: which findings deny, which warn, and in what words.
+//! Validation: which findings deny a request, which only warn, and the text of the answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,34 +9,35 @@ use crate::evaluate::{Evaluation, Evaluator, FindingSummary, Identity, Verdict};
 use crate::kinds;
 use crate::wire::{Cause, Details, Request, Response, ReviewIn, ReviewOut, Status};
 
-/// Longest warning that clients are sure to show, in characters (Kubernetes' own advice).
+/// Longest warning, in characters. The API server may truncate longer ones:
+/// <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#response>.
 const MAX_WARNING_CHARS: usize = 120;
-/// All warnings together, in bytes (the API server's limit).
+/// All warnings together, in bytes; the API server drops what exceeds it.
 const MAX_WARNINGS_BYTES: usize = 4096;
 
-/// What was read is no AdmissionReview.
+/// The body is not an AdmissionReview with a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
-    /// No JSON, or JSON of another shape.
+    /// Not JSON, or fields of the wrong type.
     #[error("this is no AdmissionReview: {0}")]
     Json(#[from] serde_json::Error),
     /// Another version or kind.
     #[error("expected AdmissionReview admission.k8s.io/v1, got {kind} {version}")]
     Kind {
-        /// The apiVersion that was read.
+        /// The `apiVersion` of the body.
         version: String,
-        /// The kind that was read.
+        /// The `kind` of the body.
         kind: String,
     },
-    /// A review that asks nothing.
+    /// It has no request.
     #[error("the AdmissionReview has no request")]
     NoRequest,
 }
 
-/// What was decided; the label of a metric.
+/// The outcome of a review; a label value of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Decision {
-    /// Allowed without a word.
+    /// Allowed, without warnings.
     Allowed,
     /// Allowed with warnings.
     Warned,
@@ -44,19 +45,19 @@ pub enum Decision {
     Patched,
     /// Denied.
     Denied,
-    /// Not to be judged: a deletion, a subresource, an exempt namespace or account, an object
-    /// that a controller made from one that was judged.
+    /// Allowed without running rules: a deletion, a subresource, an exempt namespace or account, an
+    /// object whose controller is checked itself.
     Exempt,
-    /// Allowed, because no rule knows the kind.
+    /// Allowed, because no rule checks the kind.
     UnknownKind,
-    /// Allowed, because it is no Kubernetes object.
+    /// Allowed, because it is not a Kubernetes object.
     Unparsable,
-    /// Allowed, because judging it failed: a defect of ours.
+    /// Allowed, because a rule panicked.
     Failed,
 }
 
 impl Decision {
-    /// The name that programs read.
+    /// The label value.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,83 +73,83 @@ impl Decision {
     }
 }
 
-/// Under what circumstances a review is answered. By default: by hand, before anybody else has
-/// judged the object.
+/// Who sends a review. The default is a person with `gpulint review`, before the API server has
+/// validated the object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReviewContext {
-    /// The API server asks. It calls validating webhooks when its own validation has passed, so
-    /// what it would refuse by our schemas it did not refuse by its own: ours are older, and such a
-    /// finding warns instead of denying.
-    /// What is missing may be the next to be applied, so it warns as well.
+    /// The API server sends it. It calls validating webhooks after its own validation has passed, so
+    /// that a finding which says that the API server rejects the object is wrong (gpulint's schemas
+    /// are older than the cluster's), and warns instead of denying. Findings that may be transient,
+    /// such as a missing object that may be applied next, warn as well.
     pub from_api_server: bool,
-    /// Watches feed the index: a kind that it does not know is not listed yet.
+    /// Watches fill the index: a kind that is not complete in it has not been listed yet.
     pub index_is_fed: bool,
 }
 
-/// An answer, and what a server counts of it.
+/// An answer, with the values of its metrics.
 #[derive(Debug)]
 pub struct ReviewOutcome {
     /// The AdmissionReview to send back.
     pub body: Vec<u8>,
     /// The operation: one of the four that exist, or `OTHER`.
     pub operation: &'static str,
-    /// The kind, where a rule is asked about it.
+    /// The kind, if a rule checks it.
     pub kind: Option<Kind>,
     /// What was decided.
     pub decision: Decision,
-    /// The rules of the findings that were sent, one entry a finding.
+    /// The rule of each finding that was sent.
     pub rules: Vec<&'static str>,
-    /// Rules about other objects kept silent, because those are not listed yet.
+    /// Some rules could not report, because a kind that they read has not been listed yet.
     pub unsynced: bool,
 }
 
 /// Answers an AdmissionReview v1: denies what the configuration denies, warns of the rest.
 ///
-/// `index` holds the other objects that are known. What cannot be judged (a deletion, a
-/// subresource, an object that is no Kubernetes object) is allowed.
+/// `index` holds the other objects of the cluster, as far as they are known. Requests that no rule
+/// can check (a deletion, a subresource, an object without `kind`) are allowed.
 ///
 /// # Errors
-/// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
+/// [`ReviewError`] if `body` is not an AdmissionReview v1 with a request.
 pub fn review(engine: &Engine, index: &Index, body: &[u8]) -> Result<Vec<u8>, ReviewError> {
-    review_in_context(engine, index, ReviewContext::default(), body).map(|answer| answer.body)
+    review_in_context(engine, index, ReviewContext::default(), body).map(|outcome| outcome.body)
 }
 
-/// As [`review()`], under given circumstances and with what a server counts.
+/// As [`review()`], in a context, with the values of the metrics.
 ///
 /// # Errors
-/// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
+/// [`ReviewError`] if `body` is not an AdmissionReview v1 with a request.
 pub fn review_in_context(
     engine: &Engine,
     index: &Index,
-    circumstances: ReviewContext,
+    context: ReviewContext,
     body: &[u8],
 ) -> Result<ReviewOutcome, ReviewError> {
-    review_with(Evaluator::new(engine, index), circumstances, body)
+    review_with(Evaluator::new(engine, index), context, body)
 }
 
-/// As [`answer()`], by a judge who may remember.
+/// As [`review_in_context()`], with an evaluator that may have a cache.
 pub(crate) fn review_with(
-    judge: Evaluator<'_>,
-    circumstances: ReviewContext,
+    evaluator: Evaluator<'_>,
+    context: ReviewContext,
     body: &[u8],
 ) -> Result<ReviewOutcome, ReviewError> {
     let request = parse_request(body)?;
-    let mut ruling = decide(judge, circumstances, &request);
-    ruling.response.uid.clone_from(&request.uid);
+    let mut decided = decide(evaluator, context, &request);
+    decided.response.uid.clone_from(&request.uid);
     Ok(ReviewOutcome {
-        body: encode(ruling.response)?,
+        body: encode(decided.response)?,
         operation: operation(&request),
         kind: kind(&request),
-        decision: ruling.decision,
-        rules: ruling.rules,
-        unsynced: ruling.unsynced,
+        decision: decided.decision,
+        rules: decided.rules,
+        unsynced: decided.unsynced,
     })
 }
 
-/// Allows a request that could not be judged, and says so.
+/// Allows a request because evaluating it failed, with a warning.
 ///
 /// # Errors
-/// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
+/// [`ReviewError`] if `body` is not an AdmissionReview v1 with a request.
 pub(crate) fn fail_open(body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
     let request = parse_request(body)?;
     let response = Response {
@@ -167,7 +168,7 @@ pub(crate) fn fail_open(body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
     })
 }
 
-/// Reads the request of an AdmissionReview v1.
+/// Parses the request of an AdmissionReview v1.
 pub(crate) fn parse_request(body: &[u8]) -> Result<Request<'_>, ReviewError> {
     let review: ReviewIn<'_> = serde_json::from_slice(body)?;
     if review.api_version != "admission.k8s.io/v1" || review.kind != "AdmissionReview" {
@@ -176,7 +177,7 @@ pub(crate) fn parse_request(body: &[u8]) -> Result<Request<'_>, ReviewError> {
     review.request.ok_or(ReviewError::NoRequest)
 }
 
-/// Writes the AdmissionReview of a response.
+/// Serializes the AdmissionReview of a response.
 pub(crate) fn encode(response: Response) -> Result<Vec<u8>, ReviewError> {
     Ok(serde_json::to_vec(&ReviewOut {
         api_version: "admission.k8s.io/v1",
@@ -185,7 +186,7 @@ pub(crate) fn encode(response: Response) -> Result<Vec<u8>, ReviewError> {
     })?)
 }
 
-/// The operation as a word of a fixed set.
+/// The operation as a label value.
 pub(crate) fn operation(request: &Request<'_>) -> &'static str {
     ["CREATE", "UPDATE", "DELETE", "CONNECT"]
         .into_iter()
@@ -193,21 +194,22 @@ pub(crate) fn operation(request: &Request<'_>) -> &'static str {
         .unwrap_or("OTHER")
 }
 
-/// The kind of the request, where a rule is asked about it.
+/// The kind of the request, if a rule checks it.
 pub(crate) fn kind(request: &Request<'_>) -> Option<Kind> {
     kinds::checked().iter().copied().find(|k| k.group == request.kind.group && k.kind == request.kind.kind)
 }
 
-/// Whether the request is one that is never judged, whatever it holds.
+/// Whether the request is exempt, whatever object it holds.
 pub(crate) fn is_exempt(engine: &Engine, request: &Request<'_>) -> bool {
-    let judged = matches!(request.operation.as_str(), "CREATE" | "UPDATE")
+    let is_write = matches!(request.operation.as_str(), "CREATE" | "UPDATE")
         && request.sub_resource.as_deref().unwrap_or_default().is_empty();
     let namespaces = &engine.settings().webhook.exempt_namespaces;
     let namespace = request.namespace.as_ref();
-    !judged || is_karpenter(request) || namespace.is_some_and(|n| namespaces.contains(n))
+    !is_write || is_karpenter(request) || namespace.is_some_and(|n| namespaces.contains(n))
 }
 
-/// Karpenter's own account: it annotates pools, makes claims, and must never be held up.
+/// Whether Karpenter sends the request. It annotates NodePools and creates NodeClaims; denying those would
+/// stop provisioning.
 fn is_karpenter(request: &Request<'_>) -> bool {
     request
         .user_info
@@ -217,7 +219,7 @@ fn is_karpenter(request: &Request<'_>) -> bool {
         .is_some_and(|(_, account)| account == "karpenter")
 }
 
-/// What is decided, before it is written.
+/// A decision before it is serialized.
 struct Decided {
     response: Response,
     decision: Decision,
@@ -226,7 +228,7 @@ struct Decided {
 }
 
 impl Decided {
-    /// Allowed without being judged.
+    /// Allowed without running rules.
     fn allowed(decision: Decision, warning: Option<String>) -> Decided {
         Decided {
             response: Response {
@@ -241,51 +243,50 @@ impl Decided {
     }
 }
 
-fn decide(judge: Evaluator<'_>, circumstances: ReviewContext, request: &Request<'_>) -> Decided {
-    if is_exempt(judge.engine, request) {
+fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_>) -> Decided {
+    if is_exempt(evaluator.engine, request) {
         return Decided::allowed(Decision::Exempt, None);
     }
-    let judgement = judge.evaluate(request.object, request);
-    let findings = match &judgement.verdict {
+    let evaluation = evaluator.evaluate(request.object, request);
+    let findings = match &evaluation.verdict {
         Verdict::NoObject => {
             let warning = "gpulint: this is no Kubernetes object with apiVersion and kind; not judged";
             return Decided::allowed(Decision::Unparsable, Some(warning.to_owned()));
         }
         Verdict::Exempt => return Decided::allowed(Decision::Exempt, None),
         Verdict::UnknownKind => {
-            let name = if judgement.group.is_empty() {
-                judgement.kind.clone()
+            let name = if evaluation.group.is_empty() {
+                evaluation.kind.clone()
             } else {
-                format!("{}.{}", judgement.kind, judgement.group)
+                format!("{}.{}", evaluation.kind, evaluation.group)
             };
             let warning = truncate(&format!("gpulint: no rule knows the kind {name}; not judged"));
             return Decided::allowed(Decision::UnknownKind, Some(warning));
         }
         Verdict::Findings(findings) => findings,
     };
-    // What the old object had matters only to what would deny.
-    let deny = judge.engine.settings().webhook.deny;
+    // The old object is evaluated only if it can change the decision.
+    let deny = evaluator.engine.settings().webhook.deny;
     let may_deny = deny.is_some_and(|least| findings.iter().any(|f| f.severity >= least));
     let before = match request.operation.as_str() {
-        "UPDATE" if may_deny => judge.evaluate(request.old_object, request),
+        "UPDATE" if may_deny => evaluator.evaluate(request.old_object, request),
         _ => Arc::default(),
     };
     let mut old = count_by_identity(before.findings());
-    let engine = judge.engine;
+    let engine = evaluator.engine;
     let webhook = &engine.settings().webhook;
     let (mut denied, mut warned, mut accepted_by_api_server) = (Vec::new(), Vec::new(), Vec::new());
     for finding in findings {
-        // What the old object had already cannot deny: an update must not be held up by what it
-        // does not make worse.
+        // A finding that the old object has as well does not deny: an update must not be blocked by a
+        // problem that it did not introduce.
         let had = old.get_mut(&finding.identity()).is_some_and(|n| {
             let had = *n > 0;
             *n = n.saturating_sub(1);
             had
         });
         let denies = !had && webhook.deny.is_some_and(|least| finding.severity >= least);
-        let accepted_by_server =
-            circumstances.from_api_server && finding.rejected_by == Some(Authority::ApiServer);
-        let may_be_transient = circumstances.from_api_server && finding.may_be_transient;
+        let accepted_by_server = context.from_api_server && finding.rejected_by == Some(Authority::ApiServer);
+        let may_be_transient = context.from_api_server && finding.may_be_transient;
         if denies && accepted_by_server {
             accepted_by_api_server.push(finding);
         }
@@ -295,8 +296,8 @@ fn decide(judge: Evaluator<'_>, circumstances: ReviewContext, request: &Request<
             warned.push(finding);
         }
     }
-    let (group, kind) = (&judgement.group, &judgement.kind);
-    let unsynced = circumstances.index_is_fed && !kinds::is_synced_for(judge.index, group, kind);
+    let (group, kind) = (&evaluation.group, &evaluation.kind);
+    let unsynced = context.index_is_fed && !kinds::is_synced_for(evaluator.index, group, kind);
     let mut response =
         Response { allowed: denied.is_empty(), warnings: warnings(&warned, unsynced), ..Response::default() };
     let lists = [("denied", &denied), ("warned", &warned), ("taken-by-api-server", &accepted_by_api_server)];
@@ -311,12 +312,12 @@ fn decide(judge: Evaluator<'_>, circumstances: ReviewContext, request: &Request<
         (true, true) => Decision::Allowed,
     };
     if decision == Decision::Denied {
-        response.status = Some(denial_status(&judgement, request, &denied));
+        response.status = Some(denial_status(&evaluation, request, &denied));
     }
     Decided { response, decision, rules: denied.iter().chain(&warned).map(|f| f.rule).collect(), unsynced }
 }
 
-/// The rule ids, each once, in the order of the findings.
+/// The distinct rule ids, in the order of the findings.
 fn rule_ids(findings: &[&FindingSummary]) -> String {
     let mut ids: Vec<&str> = Vec::new();
     for finding in findings {
@@ -335,8 +336,8 @@ fn count_by_identity(findings: &[FindingSummary]) -> BTreeMap<Identity<'_>, usiz
     counts
 }
 
-/// The lines of a denial: as the API server's own validation prints them.
-fn denial_status(judgement: &Evaluation, request: &Request<'_>, denied: &[&FindingSummary]) -> Status {
+/// The status of a denial, in the form of the API server's own validation errors.
+fn denial_status(evaluation: &Evaluation, request: &Request<'_>, denied: &[&FindingSummary]) -> Status {
     let causes: Vec<Cause> = denied
         .iter()
         .map(|finding| Cause {
@@ -360,9 +361,9 @@ fn denial_status(judgement: &Evaluation, request: &Request<'_>, denied: &[&Findi
         reason: "Invalid",
         message: lines.join("\n"),
         details: Details {
-            name: if judgement.name.is_empty() { request.name.clone() } else { judgement.name.clone() },
-            group: judgement.group.clone(),
-            kind: judgement.kind.clone(),
+            name: if evaluation.name.is_empty() { request.name.clone() } else { evaluation.name.clone() },
+            group: evaluation.group.clone(),
+            kind: evaluation.kind.clone(),
             causes,
         },
     }
@@ -377,10 +378,10 @@ fn cause_message(finding: &FindingSummary) -> String {
     text
 }
 
-/// Said where a rule would have to know objects that are not listed yet.
+/// The warning of [`ReviewOutcome::unsynced`].
 const UNSYNCED: &str = "gpulint: the cluster's objects are not all known yet; rules about them kept silent";
 
-/// Warnings within Kubernetes' limits; what does not fit is counted in the last one.
+/// The warnings, within Kubernetes' limits; the last one counts the findings that did not fit.
 fn warnings(findings: &[&FindingSummary], unsynced: bool) -> Vec<String> {
     const TAIL: usize = 64;
     let mut out: Vec<String> = Vec::new();

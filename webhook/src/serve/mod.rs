@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use crate::ca_bundle::Registration;
 use crate::cache::{Cache, run_watches};
 use crate::certificates::Lifetimes;
+use crate::evaluate::Evaluation;
 use crate::evaluation_cache::EvaluationCache;
 use crate::limits::Limits;
 use crate::manifests::Install;
@@ -113,7 +114,7 @@ pub enum ServeError {
 pub(crate) struct Shared {
     pub(crate) live_config: LiveConfig,
     pub(crate) cache: Arc<Cache>,
-    pub(crate) evaluation_cache: EvaluationCache,
+    pub(crate) evaluation_cache: EvaluationCache<Evaluation>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) limits: Limits,
     pub(crate) reviews: Arc<Semaphore>,

@@ -1,4 +1,13 @@
-//! The paths: `/validate` and `/mutate` over TLS, health and metrics on the plain port.
+//! The routes: `/validate` and `/mutate` over TLS, health and metrics on the plain port.
+//!
+//! The limits of an admission request are applied here by hand, not by layers of tower and tower-http
+//! (`load_shed`, `timeout`, `limit`, `catch_panic`), because each needs something that a layer does not
+//! have:
+//! - the permits of a review go along into the blocking task, so that work which is abandoned at its
+//!   deadline still counts as work;
+//! - the deadline follows from the `timeout` parameter that the API server puts into the URL;
+//! - a panic is answered with an AdmissionReview that allows the request and repeats its `uid`;
+//! - a large body waits for a share of memory before it is read.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,15 +27,16 @@ use super::Shared;
 use crate::evaluate::Evaluator;
 use crate::evaluation_cache::Generation;
 use crate::limits::deadline;
-use crate::metrics::{CONTENT_TYPE, Failure};
+use crate::metrics::{CONTENT_TYPE, Failure, Metrics};
 use crate::mutate::mutate_with;
 use crate::review::{ReviewContext, ReviewError, ReviewOutcome, fail_open, review_with};
 
-/// A larger body is judged on a thread of its own, where the deadline can leave it behind, and
-/// counts among the large ones; a smaller one takes less time than to hand it over.
+/// Bodies up to this size, in bytes, are evaluated on the async worker: handing them to another thread
+/// takes longer than evaluating them. Larger ones run on a blocking thread, where they can be abandoned
+/// at the deadline, and share [`Limits::large`](crate::Limits::large).
 const INLINE_BODY_MAX: usize = 16 * 1024;
 
-/// The admission side.
+/// Routes of the admission port.
 pub(crate) fn admission(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/validate", post(validate_objects))
@@ -34,7 +44,7 @@ pub(crate) fn admission(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Health and metrics.
+/// Routes of the operations port.
 pub(crate) fn operations(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
@@ -67,30 +77,29 @@ async fn mutate_objects(State(shared): State<Arc<Shared>>, request: Request) -> 
 type ReviewFn = fn(&Shared, &[u8]) -> Result<ReviewOutcome, ReviewError>;
 
 fn validate(shared: &Shared, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
-    let circumstances = ReviewContext { from_api_server: true, index_is_fed: shared.cache.has_cluster() };
-    with_evaluator(shared, |judge| review_with(judge, circumstances, body))
+    let context = ReviewContext { from_api_server: true, index_is_fed: shared.cache.has_cluster() };
+    with_evaluator(shared, |evaluator| review_with(evaluator, context, body))
 }
 
 fn mutate(shared: &Shared, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
-    with_evaluator(shared, |judge| mutate_with(judge, body))
+    with_evaluator(shared, |evaluator| mutate_with(evaluator, body))
 }
 
-/// Does something with the rules in force and what is known of the cluster now.
+/// Calls `work` with the configuration and the index snapshot of this moment.
 fn with_evaluator<T>(shared: &Shared, work: impl FnOnce(Evaluator<'_>) -> T) -> T {
     let (engine, index) = (shared.live_config.engine(), shared.cache.index());
     let generation = Generation { config: engine.version, snapshot: index.version };
     work(Evaluator::new(&engine.value, &index.value).with_cache(&shared.evaluation_cache, generation))
 }
 
-/// What every admission request goes through: one of so many at once, read up to a limit,
-/// answered before the API server stops waiting. What cannot be answered gets an HTTP error, and
-/// the failure policy of the webhook decides.
-async fn admit(shared: Arc<Shared>, webhook: &'static str, request: Request, judge: ReviewFn) -> Response {
+/// Answers an admission request, or fails with an HTTP error, on which the API server applies the
+/// webhook's `failurePolicy`. The number of requests, the size of the body and the time are limited.
+async fn admit(shared: Arc<Shared>, webhook: &'static str, request: Request, review: ReviewFn) -> Response {
     let began = Instant::now();
-    let response = match handle(&shared, webhook, request, judge).await {
-        Ok(answer) => {
-            shared.metrics.answered(webhook, &answer);
-            json_response(answer.body)
+    let response = match handle(&shared, webhook, request, review).await {
+        Ok(outcome) => {
+            count(&shared.metrics, webhook, &outcome);
+            json_response(outcome.body)
         }
         Err(failure) => {
             shared.metrics.failed(webhook, failure);
@@ -102,38 +111,46 @@ async fn admit(shared: Arc<Shared>, webhook: &'static str, request: Request, jud
     response
 }
 
+fn count(metrics: &Metrics, webhook: &'static str, outcome: &ReviewOutcome) {
+    metrics.answered(webhook, outcome.operation, outcome.kind, outcome.decision.name());
+    outcome.rules.iter().for_each(|rule| metrics.finding_sent(rule));
+    if outcome.unsynced {
+        metrics.reviewed_unsynced();
+    }
+}
+
 async fn handle(
     shared: &Arc<Shared>,
     webhook: &'static str,
     request: Request,
-    judge: ReviewFn,
+    review: ReviewFn,
 ) -> Result<ReviewOutcome, Failure> {
     let deadline = tokio::time::Instant::now() + deadline(request.uri().query());
     let permit = Arc::clone(&shared.reviews).try_acquire_owned().map_err(|_| Failure::Shed)?;
-    let held = shared.metrics.in_flight();
+    let in_flight = shared.metrics.in_flight();
     let length = content_length(&request);
-    // The length is looked at first: over HTTP/2 a body that is cut short may reach the client as a
-    // broken stream instead of an answer.
+    // Checked before reading: over HTTP/2, a client whose body is cut off may see a stream reset instead
+    // of the response.
     if length.is_some_and(|length| length > shared.limits.body) {
         return Err(Failure::TooLarge);
     }
-    // Before it is read: what waits costs no memory.
-    let room = tokio::time::timeout_at(deadline, body_budget(shared, length))
+    // Acquired before reading: a request that waits holds no body in memory.
+    let budget = tokio::time::timeout_at(deadline, body_budget(shared, length))
         .await
         .map_err(|_| Failure::Deadline)?;
     let body = tokio::time::timeout_at(deadline, read_body(shared.limits.body, request))
         .await
         .map_err(|_| Failure::Deadline)??;
     if body.len() <= INLINE_BODY_MAX {
-        return catch_review_panic(shared, webhook, &body, judge);
+        return catch_review_panic(shared, webhook, &body, review);
     }
     let thread = Arc::clone(&shared.threads).acquire_owned();
     let thread = tokio::time::timeout_at(deadline, thread).await.map_err(|_| Failure::Deadline)?;
     let shared = Arc::clone(shared);
-    // The permits go along: work that is left behind still counts as work.
+    // The permits move into the task: a review that is abandoned at its deadline still counts.
     let work = tokio::task::spawn_blocking(move || {
-        let _kept = (permit, held, room, thread);
-        catch_review_panic(&shared, webhook, &body, judge)
+        let _held = (permit, in_flight, budget, thread);
+        catch_review_panic(&shared, webhook, &body, review)
     });
     match tokio::time::timeout_at(deadline, work).await {
         Ok(Ok(result)) => result,
@@ -142,24 +159,24 @@ async fn handle(
     }
 }
 
-/// A defect in a rule must cost one answer, not the server.
+/// Runs a review. A panic in a rule allows this one request with a warning.
 fn catch_review_panic(
     shared: &Shared,
     webhook: &'static str,
     body: &[u8],
-    judge: ReviewFn,
+    review: ReviewFn,
 ) -> Result<ReviewOutcome, Failure> {
-    let judged = catch_unwind(AssertUnwindSafe(|| judge(shared, body)));
-    let judged = judged.unwrap_or_else(|_| {
-        // What it panicked on could be in the message, so nothing of it is logged here.
+    let result = catch_unwind(AssertUnwindSafe(|| review(shared, body)));
+    let result = result.unwrap_or_else(|_| {
+        // The panic message is not logged: it may quote the object.
         tracing::error!(webhook, "a review panicked; its request is allowed");
         fail_open(body)
     });
-    match judged {
+    match result {
         Ok(answer) => Ok(answer),
         Err(error) => {
-            // serde_json's messages name types, lines and columns. One could quote a value, so
-            // only the class of the error is logged.
+            // Messages of serde_json may quote a value of the body, so only the error's category is
+            // logged.
             let kind = match &error {
                 ReviewError::Json(error) => format!("{:?}", error.classify()),
                 other => other.to_string(),
@@ -170,22 +187,23 @@ fn catch_review_panic(
     }
 }
 
-/// How long the body will be, where its head says so.
+/// The `Content-Length`, if there is one.
 fn content_length(request: &Request) -> Option<usize> {
     let length = request.headers().get(header::CONTENT_LENGTH)?;
     length.to_str().ok()?.parse().ok()
 }
 
-/// Room for a large body; a small one needs none. One of unknown length may be as large as any.
+/// Acquires the share of a large body; a small one needs none. A body of unknown length counts as one of
+/// the largest size.
 async fn body_budget(shared: &Shared, length: Option<usize>) -> Option<OwnedSemaphorePermit> {
     let length = length.unwrap_or(shared.limits.body);
     if length <= INLINE_BODY_MAX {
         return None;
     }
     let bytes = u32::try_from(length.min(shared.limits.large)).unwrap_or(u32::MAX);
-    let room = Arc::clone(&shared.large_body_budget).acquire_many_owned(bytes).await;
-    // An error would say that the semaphore is closed, which nobody does.
-    room.ok()
+    let budget = Arc::clone(&shared.large_body_budget).acquire_many_owned(bytes).await;
+    // The only error is that the semaphore is closed, which never happens.
+    budget.ok()
 }
 
 async fn read_body(limit: usize, request: Request) -> Result<Bytes, Failure> {
@@ -202,7 +220,7 @@ fn json_response(body: Vec<u8>) -> Response {
     response
 }
 
-/// No `Retry-After`: with it the API server would wait and ask again instead of deciding.
+/// Without `Retry-After`: the API server would wait and retry instead of applying the failure policy.
 fn failure_response(failure: Failure) -> Response {
     let (status, text) = match failure {
         Failure::Shed => (StatusCode::TOO_MANY_REQUESTS, "too many reviews at once\n"),
@@ -248,7 +266,7 @@ mod tests {
         })
     }
 
-    /// A review with a pod of so many bytes and a little more.
+    /// An AdmissionReview of slightly more than `bytes` bytes.
     fn review(bytes: usize) -> Vec<u8> {
         serde_json::json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": "7e1a", "operation": "CREATE", "object": {"apiVersion": "v1", "kind": "Pod",
@@ -264,41 +282,41 @@ mod tests {
             .unwrap()
     }
 
-    async fn ask(shared: &Arc<Shared>, bytes: usize, judge: ReviewFn) -> (StatusCode, String) {
-        ask_for(shared, bytes, "30s", judge).await
+    async fn send(shared: &Arc<Shared>, bytes: usize, review_fn: ReviewFn) -> (StatusCode, String) {
+        post_with_timeout(shared, bytes, "30s", review_fn).await
     }
 
-    async fn ask_for(
+    async fn post_with_timeout(
         shared: &Arc<Shared>,
         bytes: usize,
         timeout: &str,
-        judge: ReviewFn,
+        review_fn: ReviewFn,
     ) -> (StatusCode, String) {
         let request = request(review(bytes), timeout);
-        let response = admit(Arc::clone(shared), "validate", request, judge).await;
+        let response = admit(Arc::clone(shared), "validate", request, review_fn).await;
         let status = response.status();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8_lossy(&body).into_owned())
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_allowed_request_with_a_warning_and_counted() {
+    async fn a_panic_allows_the_request_with_a_warning_and_is_counted() {
         let shared = shared(Limits::default());
-        // On the runtime's own thread, and on one of its own.
+        // On the async worker, and on a blocking thread.
         for bytes in [0, 2 * INLINE_BODY_MAX] {
-            let (status, body) = ask(&shared, bytes, |_, _| panic!("hunter2")).await;
+            let (status, body) = send(&shared, bytes, |_, _| panic!("hunter2")).await;
             assert_eq!(status, StatusCode::OK);
             assert!(body.contains(r#""uid":"7e1a","allowed":true"#), "{body}");
             assert!(body.contains("defect") && !body.contains("hunter2"), "{body}");
         }
         let text = shared.metrics.text();
         assert!(text.contains(r#"decision="failed"} 2"#), "{text}");
-        // Nothing is held for ever.
+        // All permits are returned.
         assert_eq!(shared.reviews.available_permits(), shared.limits.reviews);
         assert_eq!(shared.large_body_budget.available_permits(), shared.limits.large);
     }
 
-    /// Waits until something holds.
+    /// Polls until a condition holds.
     async fn until(what: &str, holds: impl Fn() -> bool) {
         let began = Instant::now();
         while !holds() {
@@ -307,7 +325,7 @@ mod tests {
         }
     }
 
-    /// A review that takes until it is let go.
+    /// Blocks a review until the gate opens.
     fn wait_for(gate: &AtomicBool) {
         while !gate.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(5));
@@ -315,24 +333,24 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_slow_review_is_left_behind_at_the_deadline() {
+    async fn a_slow_review_is_abandoned_at_its_deadline() {
         static GATE: AtomicBool = AtomicBool::new(false);
         let shared = shared(Limits::default());
-        let (status, _) = ask_for(&shared, 2 * INLINE_BODY_MAX, "1s", |shared, body| {
+        let (status, _) = post_with_timeout(&shared, 2 * INLINE_BODY_MAX, "1s", |shared, body| {
             wait_for(&GATE);
             validate(shared, body)
         })
         .await;
         assert_eq!(status, StatusCode::GATEWAY_TIMEOUT);
-        // It still counts as work until it has ended.
+        // It counts as in flight until it has ended.
         let free = || shared.reviews.available_permits();
         assert_eq!(free(), shared.limits.reviews - 1);
         GATE.store(true, Ordering::SeqCst);
-        until("its place is free", || free() == shared.limits.reviews).await;
+        until("its permit is returned", || free() == shared.limits.reviews).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn large_bodies_take_turns_on_as_many_threads_as_there_are_cores() {
+    async fn large_bodies_use_as_many_threads_as_there_are_cores() {
         static GATE: AtomicBool = AtomicBool::new(false);
         static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
         let shared = shared(Limits::default());
@@ -346,12 +364,12 @@ mod tests {
         };
         let large = [2; 6].map(|size| {
             let shared = Arc::clone(&shared);
-            tokio::spawn(async move { ask(&shared, size * INLINE_BODY_MAX, slow).await })
+            tokio::spawn(async move { send(&shared, size * INLINE_BODY_MAX, slow).await })
         });
-        until("two are judged", || AT_ONCE.load(Ordering::SeqCst) == 2).await;
-        assert_eq!(ask(&shared, 0, validate).await.0, StatusCode::OK);
-        // One that does not get its turn is left to the policy in time.
-        let late = ask_for(&shared, 2 * INLINE_BODY_MAX, "1s", validate).await;
+        until("two are evaluated", || AT_ONCE.load(Ordering::SeqCst) == 2).await;
+        assert_eq!(send(&shared, 0, validate).await.0, StatusCode::OK);
+        // One that gets no thread fails at its deadline.
+        let late = post_with_timeout(&shared, 2 * INLINE_BODY_MAX, "1s", validate).await;
         assert_eq!(late.0, StatusCode::GATEWAY_TIMEOUT);
         GATE.store(true, Ordering::SeqCst);
         for answer in large {
@@ -363,7 +381,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn large_bodies_wait_for_each_other_and_small_ones_for_none() {
+    async fn large_bodies_share_a_budget_and_small_ones_do_not_wait() {
         static GATE: AtomicBool = AtomicBool::new(false);
         static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
@@ -375,14 +393,14 @@ mod tests {
             AT_ONCE.fetch_sub(1, Ordering::SeqCst);
             validate(shared, body)
         };
-        // Two of them fit at once; the last is larger than all the room there is.
+        // Two of them fit at once; the last one is larger than the whole budget.
         let sizes = [2, 2, 2, 2, 2, 9];
         let large = sizes.map(|size| {
             let shared = Arc::clone(&shared);
-            tokio::spawn(async move { ask(&shared, size * INLINE_BODY_MAX, slow).await.0 })
+            tokio::spawn(async move { send(&shared, size * INLINE_BODY_MAX, slow).await.0 })
         });
-        until("one is judged", || AT_ONCE.load(Ordering::SeqCst) > 0).await;
-        assert_eq!(ask(&shared, 0, validate).await.0, StatusCode::OK);
+        until("one is evaluated", || AT_ONCE.load(Ordering::SeqCst) > 0).await;
+        assert_eq!(send(&shared, 0, validate).await.0, StatusCode::OK);
         assert!(!GATE.swap(true, Ordering::SeqCst));
         for answer in large {
             assert_eq!(answer.await.unwrap(), StatusCode::OK);
