@@ -1,9 +1,18 @@
-//! What is known of the cluster: the objects of the kinds that rules read, kept by watches.
+//! The objects of the cluster that rules read, filled by watches.
 //!
-//! Requests read a snapshot, an [`Index`] with its views made, which is replaced as a whole. What
-//! makes no difference to a rule is dropped before it is kept: managed fields, status, resource
-//! versions, and objects that a controller makes from others that are known. So the heartbeats of
-//! a busy cluster cost nothing.
+//! Requests read a snapshot: an [`Index`] with its views built, which is replaced as a whole. Fields that no
+//! rule reads (managed fields, status, resource versions) are removed before an object is stored, and
+//! objects whose controller is checked itself are not stored. An event that leaves the rest of an object
+//! as it was, such as the status update of a node, changes nothing and builds no snapshot.
+//!
+//! [`Cache::handle`] does what `kube::runtime::reflector::store::Writer` does (buffer the objects of a
+//! list, swap them in when it is complete), but the Writer itself does not fit:
+//! - it replaces an object by every event, so that changed objects would have to be found by comparing
+//!   the store before and after each event, and each list;
+//! - a list replaces equal objects by new allocations, which discards what is memoized in them;
+//! - its store is a hash map, so that every snapshot would have to sort all objects by name first;
+//! - it has no state for kinds that the cluster does not have, or does not let us list. Readiness waits
+//!   for neither, so `wait_until_ready` does not help.
 
 mod feed;
 
@@ -14,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use gpulint_rules::{Index, Kind, Object};
+use kube::runtime::watcher::Event;
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -26,36 +36,79 @@ pub(crate) use feed::run_watches;
 
 /// Shortest time between two snapshots.
 const MIN_SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);
-/// A kind that the API server has refused to list so often is not waited for: its conversion
-/// webhook may be broken, or a right missing, and neither must keep us from judging the rest.
+/// After so many failed lists, readiness does not wait for a kind any longer: its conversion webhook may be
+/// broken or a permission missing, and neither should keep the server from checking other kinds.
 const MAX_LIST_FAILURES: u32 = 3;
-/// Of the time, one part in so many goes into making snapshots, as long as they are not older than
-/// [`LONGEST_PAUSE`] for it.
+/// Duty cycle: after a snapshot that took `t`, the next one is built `20 * t` later, at most
+/// [`MAX_SNAPSHOT_INTERVAL`], so that snapshots use at most 5 % of one core unless one takes over 100 ms.
 const SNAPSHOT_DUTY_DIVISOR: u32 = 20;
-/// Longest time between two snapshots: judging by what was true long ago denies what is right now.
+/// Longest time between a change and the snapshot that contains it: a stale snapshot denies objects that
+/// refer to new ones.
 const MAX_SNAPSHOT_INTERVAL: Duration = Duration::from_secs(2);
 
 type NamespacedName = (String, String);
 
-/// The objects of a kind.
+/// The objects of one kind.
 #[derive(Debug, Default)]
 struct KindState {
     objects: BTreeMap<NamespacedName, CachedObject>,
-    /// What a list that is not finished has brought so far.
+    /// The objects of a list in progress.
     listed: Option<BTreeMap<NamespacedName, CachedObject>>,
-    /// The list was finished once, or there is no such kind in the cluster.
+    /// A list was completed, or the cluster does not have the kind.
     synced: bool,
-    /// How often the API server has answered that it will not list them.
+    /// Failed lists since the last completed one.
     list_failures: u32,
+}
+
+/// Each returns whether a snapshot would differ.
+impl KindState {
+    fn begin_list(&mut self) -> bool {
+        self.listed = Some(BTreeMap::new());
+        false
+    }
+
+    fn add_listed(&mut self, name: NamespacedName, object: Option<CachedObject>) -> bool {
+        if let Some(object) = object {
+            // An unchanged object keeps its allocation, with what is memoized in it.
+            let object = match self.objects.get(&name) {
+                Some(old) if old.hash == object.hash => old.clone(),
+                _ => object,
+            };
+            self.listed.get_or_insert_default().insert(name, object);
+        }
+        false
+    }
+
+    fn finish_list(&mut self) -> bool {
+        if let Some(listed) = self.listed.take() {
+            self.objects = listed;
+        }
+        self.synced = true;
+        self.list_failures = 0;
+        true
+    }
+
+    /// Adds, replaces or removes an object.
+    fn set(&mut self, name: NamespacedName, object: Option<CachedObject>) -> bool {
+        let Some(object) = object else {
+            return self.objects.remove(&name).is_some();
+        };
+        if self.objects.get(&name).is_some_and(|old| old.hash == object.hash) {
+            return false;
+        }
+        self.objects.insert(name, object);
+        true
+    }
 }
 
 #[derive(Clone, Debug)]
 struct CachedObject {
     object: Object,
+    /// Of its JSON text, to recognize events without a relevant change.
     hash: u64,
 }
 
-/// The known objects, and the snapshot that requests read.
+/// The objects, and the snapshot that requests read.
 pub(crate) struct Cache {
     kinds: Mutex<BTreeMap<Kind, KindState>>,
     index: ArcSwap<Versioned<Index>>,
@@ -71,8 +124,7 @@ impl std::fmt::Debug for Cache {
 }
 
 impl Cache {
-    /// A cache that watches feed; without a cluster (`fed` is false) it stays empty, and what is
-    /// not in it is unknown.
+    /// An empty cache. Without a cluster it stays empty, and every kind is unknown.
     pub(crate) fn new(has_cluster: bool, metrics: Arc<Metrics>) -> Cache {
         let kinds = if has_cluster { kinds::watched() } else { &[] };
         Cache {
@@ -84,18 +136,18 @@ impl Cache {
         }
     }
 
-    /// Whether there is a cluster behind it.
+    /// Whether watches fill it.
     pub(crate) fn has_cluster(&self) -> bool {
         self.has_cluster
     }
 
-    /// The snapshot, and which one it is.
+    /// The current snapshot with its version.
     pub(crate) fn index(&self) -> Arc<Versioned<Index>> {
         self.index.load_full()
     }
 
-    /// Kinds whose objects the snapshot does not hold yet: a list that is finished is not enough,
-    /// because requests read the snapshot.
+    /// Kinds that are not complete in the snapshot. A completed list is not enough, because requests read
+    /// the snapshot.
     pub(crate) fn unsynced(&self) -> Vec<Kind> {
         let index = self.index.load();
         let kinds = self.lock();
@@ -103,7 +155,7 @@ impl Cache {
         waiting.copied().collect()
     }
 
-    /// Of those the ones that are worth waiting for.
+    /// Those of the [`unsynced`](Self::unsynced) kinds for which readiness waits.
     pub(crate) fn required_for_readiness(&self) -> Vec<Kind> {
         let mut kinds = self.unsynced();
         let known = self.lock();
@@ -112,93 +164,57 @@ impl Cache {
         kinds
     }
 
-    /// The API server does not list a kind.
+    /// Applies an event of a kind's watch.
+    fn handle(&self, kind: Kind, event: Event<Value>) {
+        // Objects are parsed before the lock is taken.
+        match event {
+            Event::Init => self.update(kind, KindState::begin_list),
+            Event::InitApply(value) => {
+                let (name, object) = (namespaced_name(&value), cached_object(&value));
+                self.update(kind, |state| state.add_listed(name, object));
+            }
+            Event::InitDone => self.update(kind, KindState::finish_list),
+            Event::Apply(value) => {
+                let (name, object) = (namespaced_name(&value), cached_object(&value));
+                self.update(kind, |state| state.set(name, object));
+            }
+            Event::Delete(value) => self.update(kind, |state| state.set(namespaced_name(&value), None)),
+        }
+    }
+
+    /// Records that the API server did not list a kind.
     fn list_failed(&self, kind: Kind) {
-        let mut kinds = self.lock();
-        let Some(known) = kinds.get_mut(&kind) else {
-            return;
-        };
-        known.list_failures = known.list_failures.saturating_add(1);
-        let refusals = known.list_failures;
-        drop(kinds);
-        if refusals == MAX_LIST_FAILURES {
-            tracing::error!(%kind, "the API server does not list it; rules that read it are silent");
-            // The metrics come with the next snapshot.
+        self.update(kind, |state| {
+            state.list_failures = state.list_failures.saturating_add(1);
+            let gives_up = state.list_failures == MAX_LIST_FAILURES;
+            if gives_up {
+                tracing::error!(%kind, "the API server does not list it; rules that read it are silent");
+            }
+            // The next snapshot updates the metrics.
+            gives_up
+        });
+    }
+
+    /// Records that the cluster does not have the kind, so that none of its objects exists.
+    fn mark_absent(&self, kind: Kind) {
+        self.update(kind, |state| {
+            if state.synced && state.objects.is_empty() {
+                return false;
+            }
+            *state = KindState { synced: true, ..KindState::default() };
+            true
+        });
+    }
+
+    /// Changes the objects of a kind. `change` returns whether a snapshot would differ.
+    fn update(&self, kind: Kind, change: impl FnOnce(&mut KindState) -> bool) {
+        if self.lock().get_mut(&kind).is_some_and(change) {
             self.changed.notify_one();
         }
     }
 
-    /// A list begins: what it does not bring is gone at its end.
-    fn begin_list(&self, kind: Kind) {
-        if let Some(known) = self.lock().get_mut(&kind) {
-            known.listed = Some(BTreeMap::new());
-        }
-    }
-
-    /// The list is finished.
-    fn finish_list(&self, kind: Kind) {
-        if let Some(known) = self.lock().get_mut(&kind) {
-            if let Some(listed) = known.listed.take() {
-                known.objects = listed;
-            }
-            known.synced = true;
-            known.list_failures = 0;
-        }
-        self.changed.notify_one();
-    }
-
-    /// The cluster has no such kind: none of its objects exists.
-    fn mark_absent(&self, kind: Kind) {
-        if let Some(known) = self.lock().get_mut(&kind) {
-            if known.synced && known.objects.is_empty() {
-                return;
-            }
-            *known = KindState { synced: true, ..KindState::default() };
-        }
-        self.changed.notify_one();
-    }
-
-    /// An object of a list that goes on.
-    fn add_listed(&self, kind: Kind, value: &Value) {
-        let Some((name, kept)) = cached_object(value) else {
-            return;
-        };
-        if let Some(known) = self.lock().get_mut(&kind) {
-            // One that is known already is kept as it is, so that memory is not held twice.
-            let kept = match known.objects.get(&name) {
-                Some(old) if old.hash == kept.hash => old.clone(),
-                _ => kept,
-            };
-            known.listed.get_or_insert_default().insert(name, kept);
-        }
-    }
-
-    /// An object was made or changed.
-    fn apply(&self, kind: Kind, value: &Value) {
-        let Some((name, kept)) = cached_object(value) else {
-            return self.delete(kind, value);
-        };
-        if let Some(known) = self.lock().get_mut(&kind) {
-            if known.objects.get(&name).is_some_and(|o| o.hash == kept.hash) {
-                return;
-            }
-            known.objects.insert(name, kept);
-        }
-        self.changed.notify_one();
-    }
-
-    /// An object is gone.
-    fn delete(&self, kind: Kind, value: &Value) {
-        if let Some(known) = self.lock().get_mut(&kind)
-            && known.objects.remove(&namespaced_name(value)).is_none()
-        {
-            return;
-        }
-        self.changed.notify_one();
-    }
-
-    /// Makes snapshots for as long as it is polled: at once after a change, then not before what
-    /// the last one cost has become a small share of the time.
+    /// Publishes snapshots for as long as it is polled: immediately after a change, but no more often than
+    /// [`SNAPSHOT_DUTY_DIVISOR`] allows.
     pub(crate) async fn run_snapshots(self: Arc<Self>) {
         loop {
             self.changed.notified().await;
@@ -240,23 +256,21 @@ impl Cache {
         self.metrics.snapshot_built();
     }
 
-    /// A panic elsewhere leaves the map whole: every change is one call.
+    /// A poisoned lock is usable: every change is a single call on the map, so a panic leaves it consistent.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Kind, KindState>> {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The object as it is kept; `None` where it is derived from another that rules know.
-fn cached_object(value: &Value) -> Option<(NamespacedName, CachedObject)> {
+/// The object to store; `None` if its controller is checked itself.
+fn cached_object(value: &Value) -> Option<CachedObject> {
     let object = Object::from_json(value).filter(|object| !has_checked_controller(object))?;
-    let name = namespaced_name(value);
     let mut hasher = DefaultHasher::new();
     value.to_string().hash(&mut hasher);
-    let hash = hasher.finish();
-    Some((name, CachedObject { object, hash }))
+    Some(CachedObject { object, hash: hasher.finish() })
 }
 
-/// Namespace and name as the API server has them.
+/// Namespace (empty if cluster-scoped) and name.
 fn namespaced_name(value: &Value) -> NamespacedName {
     let metadata = &value["metadata"];
     let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
@@ -288,43 +302,40 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_yet_is_unknown_and_then_missing() {
+    fn a_kind_is_unknown_until_its_list_is_in_the_snapshot() {
         let cache = cache();
         assert_eq!(find(&cache, "a"), "unknown");
-        cache.begin_list(Kind::NODE_POOL);
-        cache.add_listed(Kind::NODE_POOL, &pool("a"));
-        assert_eq!(find(&cache, "a"), "unknown", "a list that goes on says nothing");
-        cache.finish_list(Kind::NODE_POOL);
-        assert!(
-            cache.unsynced().contains(&Kind::NODE_POOL),
-            "requests read a snapshot that does not have it yet"
-        );
+        cache.handle(Kind::NODE_POOL, Event::Init);
+        cache.handle(Kind::NODE_POOL, Event::InitApply(pool("a")));
+        assert_eq!(find(&cache, "a"), "unknown", "the list is not complete");
+        cache.handle(Kind::NODE_POOL, Event::InitDone);
+        assert!(cache.unsynced().contains(&Kind::NODE_POOL), "the snapshot does not contain the list yet");
         assert_eq!(find(&cache, "a"), "found");
         assert_eq!(find(&cache, "b"), "missing");
         assert!(!cache.unsynced().contains(&Kind::NODE_POOL));
-        assert!(!cache.index().value.is_complete(), "other kinds are not known");
+        assert!(!cache.index().value.is_complete(), "other kinds are not listed");
     }
 
     #[test]
     fn events_change_the_snapshot_and_a_new_list_replaces_everything() {
         let cache = cache();
-        cache.begin_list(Kind::NODE_POOL);
-        cache.finish_list(Kind::NODE_POOL);
-        cache.apply(Kind::NODE_POOL, &pool("a"));
+        cache.handle(Kind::NODE_POOL, Event::Init);
+        cache.handle(Kind::NODE_POOL, Event::InitDone);
+        cache.handle(Kind::NODE_POOL, Event::Apply(pool("a")));
         assert_eq!(find(&cache, "a"), "found");
-        cache.delete(Kind::NODE_POOL, &pool("a"));
+        cache.handle(Kind::NODE_POOL, Event::Delete(pool("a")));
         assert_eq!(find(&cache, "a"), "missing");
-        cache.apply(Kind::NODE_POOL, &pool("a"));
-        cache.begin_list(Kind::NODE_POOL);
-        assert_eq!(find(&cache, "a"), "found", "the old list holds until the new one is whole");
-        cache.add_listed(Kind::NODE_POOL, &pool("b"));
-        cache.finish_list(Kind::NODE_POOL);
+        cache.handle(Kind::NODE_POOL, Event::Apply(pool("a")));
+        cache.handle(Kind::NODE_POOL, Event::Init);
+        assert_eq!(find(&cache, "a"), "found", "the old list is replaced when the new one is complete");
+        cache.handle(Kind::NODE_POOL, Event::InitApply(pool("b")));
+        cache.handle(Kind::NODE_POOL, Event::InitDone);
         assert_eq!(find(&cache, "a"), "missing");
         assert_eq!(find(&cache, "b"), "found");
     }
 
     #[test]
-    fn a_kind_that_the_cluster_does_not_have_is_known_to_be_empty() {
+    fn a_kind_that_the_cluster_does_not_have_is_complete_and_empty() {
         let cache = cache();
         for kind in cache.unsynced() {
             cache.mark_absent(kind);
@@ -334,12 +345,35 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_known_controllers_are_not_kept() {
+    fn pods_of_checked_controllers_are_not_stored() {
         let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "x",
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "controller": true}]},
             "spec": {"containers": []}});
         assert!(cached_object(&pod).is_none());
         pod["metadata"]["ownerReferences"][0]["kind"] = "Widget".into();
         assert!(cached_object(&pod).is_some());
+    }
+
+    #[tokio::test]
+    async fn only_a_change_that_rules_can_see_builds_a_snapshot() {
+        let cache = cache();
+        let is_notified = async || {
+            let notified = tokio::time::timeout(Duration::ZERO, cache.changed.notified());
+            notified.await.is_ok()
+        };
+        cache.handle(Kind::NODE_POOL, Event::Init);
+        cache.handle(Kind::NODE_POOL, Event::InitApply(pool("a")));
+        assert!(!is_notified().await);
+        cache.handle(Kind::NODE_POOL, Event::InitDone);
+        assert!(is_notified().await);
+        cache.handle(Kind::NODE_POOL, Event::Apply(pool("a")));
+        cache.handle(Kind::NODE_POOL, Event::Delete(pool("b")));
+        assert!(!is_notified().await, "neither is a change");
+        let mut changed = pool("a");
+        changed["spec"]["weight"] = 1.into();
+        cache.handle(Kind::NODE_POOL, Event::Apply(changed));
+        assert!(is_notified().await);
+        cache.handle(Kind::NODE_POOL, Event::Delete(pool("a")));
+        assert!(is_notified().await);
     }
 }

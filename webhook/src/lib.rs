@@ -1,8 +1,8 @@
 //! Answers Kubernetes admission reviews with gpulint's findings.
 //!
-//! [`review()`] and [`mutate()`] are pure functions from an AdmissionReview v1 to an
-//! AdmissionReview v1. They do no I/O; the command line calls them for `gpulint review`, the
-//! server ([`serve`]) for every request. [`manifests`] says what installs the server.
+//! [`review()`] and [`mutate()`] are functions from an AdmissionReview v1 to an AdmissionReview v1,
+//! without I/O. `gpulint review` calls them on the command line, the server ([`serve`]) for every
+//! request. [`manifests`] generates the objects that install the server in a cluster.
 
 mod ca_bundle;
 mod cache;

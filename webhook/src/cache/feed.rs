@@ -1,4 +1,4 @@
-//! The watches that feed the cache, one a kind.
+//! The watches that fill the cache, one per kind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use super::Cache;
 use crate::kinds;
 use crate::serve::supervise::catch_panic;
 
-/// How often a kind that the cluster does not have is looked for again.
+/// Pause before discovery looks again for a kind that the cluster does not have.
 const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
-/// How long to wait after the API server could not be asked.
+/// Pause after discovery failed or a watch panicked.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Annotations that no rule reads and that repeat the whole object.
+/// No rule reads this annotation, which contains the whole object once more.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Watches every kind that rules read, for as long as it is polled.
@@ -54,7 +54,7 @@ async fn watch_with_retry(cache: Arc<Cache>, client: Client, kind: Kind) {
     }
 }
 
-/// How the API server names the kind, in the version it prefers.
+/// The resource of a kind in the version that the API server prefers; `None` if it does not serve the kind.
 async fn discover(client: &Client, kind: Kind) -> kube::Result<Option<ApiResource>> {
     let Some(row) = kinds::resource(kind) else {
         return Ok(None);
@@ -72,22 +72,20 @@ async fn discover(client: &Client, kind: Kind) -> kube::Result<Option<ApiResourc
     }
 }
 
-/// Follows a watch until the kind is gone. Every other error is tried again, later and later; what
-/// is known stays known meanwhile.
+/// Watches a kind until the API server stops serving it. Other errors are retried with backoff; meanwhile
+/// the cache keeps the objects that it has.
 async fn watch_kind(cache: &Cache, client: Client, kind: Kind, resource: &ApiResource) {
     let api: Api<DynamicObject> = Api::all_with(client, resource);
     let config = watcher::Config::default().page_size(200);
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
     while let Some(event) = events.next().await {
         match event {
-            Ok(Event::Init) => cache.begin_list(kind),
-            Ok(Event::InitApply(object)) => cache.add_listed(kind, &trim(object, resource)),
-            Ok(Event::InitDone) => {
-                tracing::info!(%kind, "synced");
-                cache.finish_list(kind);
+            Ok(event) => {
+                if matches!(event, Event::InitDone) {
+                    tracing::info!(%kind, "synced");
+                }
+                cache.handle(kind, trimmed(event, resource));
             }
-            Ok(Event::Apply(object)) => cache.apply(kind, &trim(object, resource)),
-            Ok(Event::Delete(object)) => cache.delete(kind, &trim(object, resource)),
             Err(error) => {
                 if is_not_found(&error) {
                     return;
@@ -101,6 +99,17 @@ async fn watch_kind(cache: &Cache, client: Client, kind: Kind, resource: &ApiRes
     }
 }
 
+/// The event with its object as [`trim`] returns it.
+fn trimmed(event: Event<DynamicObject>, resource: &ApiResource) -> Event<Value> {
+    match event {
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+        Event::InitApply(object) => Event::InitApply(trim(object, resource)),
+        Event::Apply(object) => Event::Apply(trim(object, resource)),
+        Event::Delete(object) => Event::Delete(trim(object, resource)),
+    }
+}
+
 fn is_not_found(error: &watcher::Error) -> bool {
     let status = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -111,8 +120,8 @@ fn is_not_found(error: &watcher::Error) -> bool {
     status.code == 404
 }
 
-/// The object without what no rule reads. In lists the API server leaves out what kind they are
-/// lists of.
+/// The object as JSON, without fields that no rule reads, and with `apiVersion` and `kind`, which the API
+/// server omits from the items of a list.
 fn trim(mut object: DynamicObject, resource: &ApiResource) -> Value {
     object.types.get_or_insert_with(|| TypeMeta {
         api_version: resource.api_version.clone(),

@@ -1,4 +1,4 @@
-//! Makes keys and certificates.
+//! Creates keys and X.509 certificates.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 
 use super::MakeError;
 
-/// Clocks of the machines of a cluster differ a little.
+/// Seconds by which certificates are backdated, because clocks of a cluster differ a little.
 const SKEW: i64 = 300;
 
 /// A certificate and its key, as PEM.
@@ -19,7 +19,8 @@ pub(super) struct IssuedCertificate {
     pub(super) key: String,
 }
 
-/// A CA that is valid until `until`, in Unix time. `number` tells CAs of one name apart.
+/// Creates a CA that is valid until `until`, in Unix time. `number` is part of its subject, so that no two
+/// CAs of a Secret have the same subject.
 pub(super) fn ca(number: i64, now: i64, until: i64) -> Result<IssuedCertificate, MakeError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = name(&format!("gpulint webhook CA {number}"));
@@ -31,7 +32,7 @@ pub(super) fn ca(number: i64, now: i64, until: i64) -> Result<IssuedCertificate,
     Ok(IssuedCertificate { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-/// A serving certificate for `names`, signed by a CA.
+/// Issues a serving certificate for `names`.
 pub(super) fn serving(
     ca: &str,
     ca_key: &str,
@@ -52,7 +53,7 @@ pub(super) fn serving(
     Ok(IssuedCertificate { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-/// Whether key and certificate, as PEM, go together.
+/// Whether a certificate, as PEM, is of this key.
 pub(super) fn is_pair(certificate: &str, key: &str) -> bool {
     let Ok(der) = CertificateDer::from_pem_slice(certificate.as_bytes()) else {
         return false;
@@ -63,7 +64,7 @@ pub(super) fn is_pair(certificate: &str, key: &str) -> bool {
     KeyPair::from_pem(key).is_ok_and(|key| key.subject_public_key_info() == parsed.public_key().raw)
 }
 
-/// Whether a certificate names a CA as its issuer. No two CAs have the same name.
+/// Whether the issuer of a certificate is the subject of a CA. Subjects of CAs are unique.
 pub(super) fn is_issued_by(certificate: &str, ca: &str) -> bool {
     let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).ok();
     let Some((certificate, ca)) = der(certificate).zip(der(ca)) else {

@@ -1,33 +1,37 @@
-//! Certificates of our own: a CA and a serving pair, kept in a Secret that all replicas share.
+//! Self-signed certificates: a CA and a serving certificate, in a Secret that all replicas share.
 //!
-//! What is to be done follows from the Secret and the time alone ([`plan`]), so every replica
-//! comes to the same result, and the resource version lets only one of them write it.
+//! What to do next follows from the Secret and the time alone ([`plan`]), so every replica computes the
+//! same; optimistic concurrency on the resource version lets one of them write it.
 //!
-//! A CA is replaced in two steps. First the new one is announced: both CAs stand in the caBundle,
-//! and the serving certificate is still the old CA's, which renews it where that is due. The Secret
-//! notes when both webhook configurations were seen to hold the new bundle. [`Lifetimes::trust`]
-//! after that, when every API server has read it, the serving certificate is made anew by the new
-//! CA. The old one stays in the bundle until it ends, its key does not. Where somebody deletes the
-//! Secret, the same is done with what the replicas remember of it, and the old CA leaves as soon as
-//! every replica serves what the new one signed.
+//! A CA is replaced in two steps, so that API servers trust what is served at every moment:
+//!
+//! 1. Publish. The new CA is added to the caBundle of both webhook configurations; the old CA still
+//!    signs serving certificates. The Secret records when both configurations were seen to contain it.
+//! 2. Switch. [`Lifetimes::propagation_delay`] later every API server has read the bundle, and the new CA
+//!    signs. The old CA stays in the bundle until it expires; its key is deleted.
+//!
+//! If the Secret is deleted, the same happens with what the replicas remember of it, except that the old
+//! CA leaves the bundle as soon as every replica serves a certificate of the new one.
 
+mod data;
 mod make;
 mod plan;
 mod secret;
 
 use std::time::Duration;
 
-pub(crate) use plan::{SecretData, plan};
+pub(crate) use data::SecretData;
+use plan::{after_deletion, plan};
 pub(crate) use secret::Store;
 
-/// How long certificates live.
+/// Lifetimes of certificates.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetimes {
     /// The CA; it is replaced when a third of it is left.
     pub ca: Duration,
     /// The serving certificate; it is replaced when a third of it is left.
     pub serving: Duration,
-    /// How long a new CA stands in the webhook configurations before anything is signed by it.
+    /// How long a new CA is in the webhook configurations before it signs anything.
     pub propagation_delay: Duration,
 }
 
@@ -43,17 +47,17 @@ impl Default for Lifetimes {
     }
 }
 
-/// What certificates are made for.
+/// What certificates are issued for.
 #[derive(Clone, Debug)]
 pub(crate) struct CertificateSpec {
-    /// DNS names and addresses of the server.
+    /// DNS names and IP addresses of the server.
     pub(crate) names: Vec<String>,
     pub(crate) lifetimes: Lifetimes,
-    /// The CA, as PEM, that this replica saw in all webhook configurations last.
+    /// The CA, as PEM, that this replica last saw in all webhook configurations.
     pub(crate) published: Option<Vec<u8>>,
 }
 
-/// A certificate cannot be made.
+/// A certificate cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot make a certificate: {0}")]
 pub(crate) struct MakeError(#[from] rcgen::Error);

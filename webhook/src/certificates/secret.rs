@@ -1,4 +1,5 @@
-//! The Secret that replicas share. Who comes second reads what the first one wrote.
+//! Reads and writes the Secret. The resource version decides between replicas: the one that loses reads
+//! what the other one wrote and plans again.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +8,12 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 
-use super::{CertificateSpec, MakeError, SecretData, plan};
+use super::{CertificateSpec, MakeError, SecretData, after_deletion, plan};
 
-/// How often somebody else may be faster before the next round tries.
+/// Write conflicts before the reconciliation is left to its next run.
 const ATTEMPTS: usize = 8;
 
-/// Certificates cannot be agreed upon.
+/// The Secret cannot be reconciled.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     #[error(transparent)]
@@ -35,8 +36,8 @@ impl Store {
         Store { api: Api::namespaced(client, namespace), name: name.to_owned() }
     }
 
-    /// What all replicas hold to, renewed where it is due. Where somebody took the Secret away, a
-    /// CA is made anew, and what it held `before` is served until that one is trusted.
+    /// Brings the Secret up to date and returns its data. If the Secret was deleted, a new CA is created,
+    /// and the certificate of `before`, the data read last, is served until that CA is trusted.
     pub(crate) async fn reconcile(
         &self,
         wanted: &CertificateSpec,
@@ -47,7 +48,7 @@ impl Store {
             let found = self.api.get_opt(&self.name).await.map_err(|e| self.error(e))?;
             let held = match (&found, before) {
                 (Some(secret), _) => secret_data(secret),
-                (None, Some(before)) => before.after_deletion(),
+                (None, Some(before)) => after_deletion(before),
                 (None, None) => SecretData::default(),
             };
             let Some(new) = plan(&held, wanted, now())? else {
@@ -84,7 +85,7 @@ impl Store {
         self.api.create(&params, &secret).await.map(|_| ())
     }
 
-    /// With the resource version that was read, so that it fails where somebody was faster.
+    /// Fails with a conflict if the resource version has changed since the Secret was read.
     async fn replace(&self, mut secret: Secret, keys: &SecretData) -> kube::Result<()> {
         secret.data = Some(encode_data(keys));
         let params = PostParams::default();

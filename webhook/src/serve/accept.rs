@@ -1,9 +1,15 @@
-//! The accept loop: connections up to a number, handshakes and silence up to a time, and a
-//! graceful end.
+//! The accept loop: a limit on connections, timeouts for handshakes and idle connections, and a shutdown
+//! in two stages that loses no request.
+//!
+//! It is written by hand because neither `axum::serve` nor hyper-util's `GracefulShutdown` can drain in two
+//! stages. `GracefulShutdown` owns its connections and closes all of them at one moment. Here a connection
+//! is closed at one of three: HTTP/2 when draining begins, HTTP/1.1 with the next response after that or
+//! when the server closes, and any of them when it is idle. The swap of the certificate and the limit on
+//! connections belong to the same loop.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use futures::FutureExt;
@@ -16,57 +22,60 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use super::activity::ConnectionActivity;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::tls::Tls;
 
-/// What a listener serves.
+/// What a listener serves, and within which limits.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     pub(crate) router: Router,
-    /// Plain HTTP where absent.
+    /// `None` for plain HTTP.
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// Requests of one HTTP/2 connection at once. The API server multiplexes over few connections, so
-/// this is well above what is reviewed at once: what is too much is answered, not queued.
+/// Concurrent requests of one HTTP/2 connection. The API server multiplexes over few connections, so this
+/// is well above [`Limits::reviews`]: excess requests are answered with 429, not queued by the client.
 const MAX_CONCURRENT_STREAMS: u32 = 512;
 
-/// How far a server is with its end.
+/// The stages of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
-    /// It serves.
+    /// Requests and connections are accepted.
     Serving,
-    /// It serves, and asks those who keep connections open to go elsewhere with their next request.
+    /// Requests and connections are still accepted; clients with open connections are asked to reconnect,
+    /// so that they reach another replica.
     Draining,
-    /// It takes no new connections, and finishes what is open.
+    /// No connections are accepted; requests in flight are finished.
     Closing,
 }
 
-/// How long a connection that was taken last may need to send its first request.
+/// How long a connection without any request is kept open in [`Stage::Closing`]: its first request may be
+/// on its way.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
-/// Serves until the end, then lets open requests finish.
+/// Serves until [`Stage::Closing`], then lets requests in flight finish.
 pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: watch::Receiver<Stage>) {
     let mut open = JoinSet::new();
     let connection_slots = Arc::new(Semaphore::new(service.limits.connections));
     loop {
-        let place = tokio::select! {
-            place = Arc::clone(&connection_slots).acquire_owned() => place,
+        let slot = tokio::select! {
+            slot = Arc::clone(&connection_slots).acquire_owned() => slot,
             () = stage_reached(&mut stage, Stage::Closing) => break,
         };
-        let Ok(place) = place else { break };
+        let Ok(slot) = slot else { break };
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // No file descriptors left, or the peer is gone: wait a little, go on.
+                    // Out of file descriptors, or the peer has reset the connection: retry.
                     tracing::debug!(%error, "accept failed");
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     continue;
@@ -74,14 +83,15 @@ pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: wa
             },
             () = stage_reached(&mut stage, Stage::Closing) => break,
         };
+        // Frees the results of connections that have ended.
         while open.try_join_next().is_some() {}
         let (service, stage) = (service.clone(), stage.clone());
         open.spawn(async move {
             connection(stream, &service, stage).await;
-            drop(place);
+            drop(slot);
         });
     }
-    // Connections that the kernel took already are still answered.
+    // Connections in the backlog of the listener are established for their clients: they are answered.
     while let Some(Ok((stream, _))) = listener.accept().now_or_never() {
         let (service, stage) = (service.clone(), stage.clone());
         open.spawn(async move { connection(stream, &service, stage).await });
@@ -94,7 +104,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: wa
 }
 
 async fn stage_reached(stage: &mut watch::Receiver<Stage>, at: Stage) {
-    // An error says that nobody is left who could say it: the end as well.
+    // An error means that the sender is gone, which ends the server as well.
     let _ = stage.wait_for(|stage| *stage >= at).await;
 }
 
@@ -130,29 +140,29 @@ where
         .keep_alive_timeout(Duration::from_secs(20));
     let activity = ConnectionActivity::new();
     let router = TowerToHyperService::new(service.router.clone());
-    let answering = {
+    let counted_router = {
         let (activity, stage) = (Arc::clone(&activity), stage.clone());
         service_fn(move |request: hyper::Request<Incoming>| {
-            let two = request.version() == Version::HTTP_2;
-            let (busy, answer) = (activity.request_started(two), router.call(request));
+            let is_http2 = request.version() == Version::HTTP_2;
+            let (in_flight, response) = (activity.request_started(is_http2), router.call(request));
             let stage = stage.clone();
             async move {
-                let mut answer = answer.await;
-                if !two
+                let mut response = response.await;
+                if !is_http2
                     && *stage.borrow() >= Stage::Draining
-                    && let Ok(answer) = &mut answer
+                    && let Ok(response) = &mut response
                 {
                     let close = HeaderValue::from_static("close");
-                    answer.headers_mut().insert(CONNECTION, close);
+                    response.headers_mut().insert(CONNECTION, close);
                 }
-                drop(busy);
-                answer
+                drop(in_flight);
+                response
             }
         })
     };
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answering));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), counted_router));
     let done = tokio::select! {
-        // What has arrived already is read before anything is closed.
+        // A request that has arrived is read before the connection is closed.
         biased;
         done = connection.as_mut() => Some(done),
         () = shutdown_requested(stage, &activity) => None,
@@ -173,13 +183,15 @@ where
     }
 }
 
-/// Waits until a connection has to be closed because the server ends.
+/// Waits until the connection has to be closed because the server shuts down.
 ///
-/// A client of HTTP/1.1 cannot tell whether a request was read by a server that closes the
-/// connection, and does not send it again. So such a connection is told with an answer that it was
-/// the last one, and one without requests is closed at the end alone. HTTP/2 has a message for it
-/// that loses nothing. One that was opened late is somebody's who has not noticed yet: it is used
-/// until the end, and a first request that is on its way there is waited for.
+/// - HTTP/2 connections are closed when draining begins: GOAWAY names the last request that is answered,
+///   and the client sends later ones elsewhere.
+/// - HTTP/1.1 clients cannot tell whether a server has read a request before it closed the connection, and
+///   do not retry. Their connections are closed by `Connection: close` with the next response, or in
+///   [`Stage::Closing`].
+/// - Connections that were accepted while draining are from clients that do not know of it yet. They stay
+///   open until [`Stage::Closing`], plus [`FIRST_REQUEST_GRACE`] for a first request in flight.
 async fn shutdown_requested(mut stage: watch::Receiver<Stage>, activity: &ConnectionActivity) {
     if *stage.borrow() == Stage::Serving {
         stage_reached(&mut stage, Stage::Draining).await;
@@ -191,101 +203,10 @@ async fn shutdown_requested(mut stage: watch::Receiver<Stage>, activity: &Connec
     let _ = tokio::time::timeout(FIRST_REQUEST_GRACE, activity.wait_for_first_request()).await;
 }
 
-/// What happens on a connection: one on which nothing does must not take the place of others.
-#[derive(Debug)]
-struct ConnectionActivity {
-    state: Mutex<ActivityState>,
-    /// Told of the first request.
-    first_request: Notify,
-}
-
-#[derive(Debug)]
-struct ActivityState {
-    /// Requests that are being answered.
-    in_flight: usize,
-    /// Whether there ever was one.
-    had_request: bool,
-    http2: bool,
-    /// When the connection, the last request or the last answer came.
-    last_activity: Instant,
-}
-
-impl ConnectionActivity {
-    fn new() -> Arc<ConnectionActivity> {
-        Arc::new(ConnectionActivity {
-            state: Mutex::new(ActivityState {
-                in_flight: 0,
-                had_request: false,
-                http2: false,
-                last_activity: Instant::now(),
-            }),
-            first_request: Notify::new(),
-        })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ActivityState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A request came; it is being answered until the value is dropped.
-    fn request_started(self: &Arc<ConnectionActivity>, http2: bool) -> RequestGuard {
-        let mut now = self.lock();
-        now.in_flight += 1;
-        now.http2 = http2;
-        let first = !std::mem::replace(&mut now.had_request, true);
-        drop(now);
-        if first {
-            self.first_request.notify_waiters();
-        }
-        RequestGuard(Arc::clone(self))
-    }
-
-    /// Whether requests come over HTTP/2; not known before the first one.
-    fn is_http2(&self) -> bool {
-        self.lock().http2
-    }
-
-    /// Waits for the first request.
-    async fn wait_for_first_request(&self) {
-        let told = self.first_request.notified();
-        if !self.lock().had_request {
-            told.await;
-        }
-    }
-
-    /// Waits until no request came for `first`, or none for `later` after another one.
-    async fn idle_timeout(&self, first: Duration, later: Duration) {
-        loop {
-            let left = {
-                let now = self.lock();
-                let limit = if now.had_request { later } else { first };
-                match now.in_flight {
-                    0 => limit.saturating_sub(now.last_activity.elapsed()),
-                    _ => limit,
-                }
-            };
-            if left.is_zero() {
-                return;
-            }
-            // The other limit may be the one that counts by then.
-            tokio::time::sleep(left.min(later)).await;
-        }
-    }
-}
-
-/// A request that is being answered.
-struct RequestGuard(Arc<ConnectionActivity>);
-
-impl Drop for RequestGuard {
-    fn drop(&mut self) {
-        let mut now = self.0.lock();
-        now.in_flight = now.in_flight.saturating_sub(1);
-        now.last_activity = Instant::now();
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use axum::routing::post;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -307,8 +228,8 @@ mod tests {
         (address, stop)
     }
 
-    /// What comes back until the server closes the connection.
-    async fn said(stream: &mut TcpStream) -> String {
+    /// Reads until the server closes the connection.
+    async fn read_all(stream: &mut TcpStream) -> String {
         let mut text = String::new();
         let whole = stream.read_to_string(&mut text);
         let read = tokio::time::timeout(Duration::from_secs(60), whole).await;
@@ -317,54 +238,54 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_head_that_does_not_end_closes_the_connection() {
+    async fn an_incomplete_head_times_out() {
         let (address, _stop) = start(Limits { head: Duration::from_millis(200), ..Limits::default() }).await;
         for begun in [&b""[..], b"POST / HT", b"POST / HTTP/1.1\r\nhost: a\r\n"] {
             let mut stream = TcpStream::connect(address).await.unwrap();
             stream.write_all(begun).await.unwrap();
-            assert!(!said(&mut stream).await.contains("200 OK"));
+            assert!(!read_all(&mut stream).await.contains("200 OK"));
         }
         let (address, _stop) = start(Limits::default()).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(REQUEST).await.unwrap();
-        assert!(said(&mut stream).await.contains("200 OK"));
+        assert!(read_all(&mut stream).await.contains("200 OK"));
     }
 
     #[tokio::test]
-    async fn a_connection_on_which_nothing_happens_any_more_is_closed() {
+    async fn an_idle_connection_is_closed() {
         const IDLE: Duration = Duration::from_millis(600);
         let (address, _stop) = start(Limits { idle: IDLE, ..Limits::default() }).await;
-        // A machine that stands still for longer than that closes it as well: then it begins again.
+        // A machine that stalls for longer than the limit makes the connection idle: then it is repeated.
         loop {
             let stream = TcpStream::connect(address).await.unwrap();
             let io = TokioIo::new(stream);
             let opened = hyper::client::conn::http2::handshake(TokioExecutor::new(), io);
             let (mut sender, connection) = opened.await.unwrap();
             let connection = tokio::spawn(connection);
-            let (began, mut asked) = (Instant::now(), Instant::now());
+            let (began, mut last_request) = (Instant::now(), Instant::now());
             while began.elapsed() < 2 * IDLE {
                 let request = hyper::Request::post("http://a/").body(axum::body::Body::empty());
                 match sender.send_request(request.unwrap()).await {
-                    Ok(answer) => assert_eq!(answer.status(), 200),
+                    Ok(response) => assert_eq!(response.status(), 200),
                     Err(error) => {
-                        assert!(asked.elapsed() >= IDLE, "{error}");
+                        assert!(last_request.elapsed() >= IDLE, "{error}");
                         break;
                     }
                 }
-                asked = Instant::now();
+                last_request = Instant::now();
                 tokio::time::sleep(IDLE / 4).await;
             }
-            let stood_still = asked.elapsed() >= IDLE;
+            let stalled = last_request.elapsed() >= IDLE;
             let closed = tokio::time::timeout(Duration::from_secs(60), connection).await;
             let closed = closed.expect("it stays open").unwrap();
-            if !stood_still {
+            if !stalled {
                 return closed.unwrap();
             }
         }
     }
 
     #[tokio::test]
-    async fn a_connection_too_many_waits_for_a_place() {
+    async fn a_connection_above_the_limit_waits_for_a_slot() {
         let (address, _stop) = start(Limits { connections: 1, ..Limits::default() }).await;
         let mut first = TcpStream::connect(address).await.unwrap();
         let keep = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
@@ -376,51 +297,51 @@ mod tests {
         let early = tokio::time::timeout(Duration::from_millis(200), early).await;
         assert!(early.is_err(), "the second connection was served");
         drop(first);
-        assert!(said(&mut second).await.contains("200 OK"));
+        assert!(read_all(&mut second).await.contains("200 OK"));
     }
 
     const KEEP: &[u8] = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
 
-    /// The head of one answer, of a connection that stays open.
-    async fn head(stream: &mut TcpStream) -> String {
+    /// Reads one response of a connection that stays open.
+    async fn read_response(stream: &mut TcpStream) -> String {
         let mut text = String::new();
         while !text.ends_with("\r\n\r\nok") {
             let byte = stream.read_u8();
             let byte = tokio::time::timeout(Duration::from_secs(60), byte).await;
-            text.push(char::from(byte.expect("no answer").unwrap()));
+            text.push(char::from(byte.expect("no response").unwrap()));
         }
         text
     }
 
     #[tokio::test]
-    async fn who_leaves_says_so_with_the_last_answer() {
+    async fn draining_closes_http_1_connections_with_a_response() {
         let (address, stage) = start(Limits::default()).await;
         let mut used = TcpStream::connect(address).await.unwrap();
         used.write_all(KEEP).await.unwrap();
-        assert!(!head(&mut used).await.contains("connection: close"));
+        assert!(!read_response(&mut used).await.contains("connection: close"));
         let mut unused = TcpStream::connect(address).await.unwrap();
         stage.send(Stage::Draining).unwrap();
-        // Nothing is closed under those who may be sending, new ones are taken as before.
+        // No connection is closed while its client may be sending; new ones are accepted.
         let mut late = TcpStream::connect(address).await.unwrap();
         for stream in [&mut used, &mut unused, &mut late] {
             stream.write_all(KEEP).await.unwrap();
-            assert!(said(stream).await.contains("connection: close"));
+            assert!(read_all(stream).await.contains("connection: close"));
         }
     }
 
     #[tokio::test]
-    async fn a_first_request_that_is_on_its_way_at_the_end_is_answered() {
+    async fn a_first_request_in_flight_is_answered_while_closing() {
         let (address, stage) = start(Limits::default()).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         stage.send(Stage::Closing).unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
         stream.write_all(KEEP).await.unwrap();
-        assert!(said(&mut stream).await.contains("200 OK"));
+        assert!(read_all(&mut stream).await.contains("200 OK"));
         assert!(TcpStream::connect(address).await.is_err());
     }
 
     #[tokio::test]
-    async fn connections_of_http_2_are_sent_elsewhere_while_new_ones_are_taken() {
+    async fn draining_closes_http_2_connections_and_accepts_new_ones() {
         let (address, stage) = start(Limits::default()).await;
         let open = async || {
             let stream = TcpStream::connect(address).await.unwrap();

@@ -2,6 +2,7 @@
 //! cache up to date.
 
 mod accept;
+mod activity;
 mod live_config;
 mod reload;
 mod router;
