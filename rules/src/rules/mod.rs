@@ -18,6 +18,7 @@ mod webhook_safety;
 
 /// The table that everything else is derived from.
 pub static RULES: &[&Rule] = &[
+    &manifest::api_version_unknown::RULE,
     &manifest::cluster_scoped_namespace::RULE,
     &manifest::duplicate_object::RULE,
     &manifest::field_needs_newer_version::RULE,

@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::tree::scalar::Scalar;
 use crate::tree::{SlotKind, Tree};
 
-use super::check::{ListType, matches_format};
 use super::instance::TreeNode;
+use super::keywords::{LIST_TYPE_KEYWORD, ListType, matches_format};
 
 /// A schema as a table; the first row is the root.
 #[derive(Debug)]
@@ -302,7 +302,7 @@ impl<'s> FastAcceptCompiler<'s> {
                 let any = value.as_array()?.iter();
                 row.any_of = Some(any.map(|schema| self.compile(schema)).collect());
             }
-            super::check::LIST_TYPE_KEYWORD => row.list_type = Some(ListType::new(value)),
+            LIST_TYPE_KEYWORD => row.list_type = Some(ListType::new(value)),
             _ => return None,
         }
         Some(())

@@ -1,8 +1,7 @@
-//! Our tree as an instance that jsonschema validates in place.
+//! Adapter with which jsonschema validates a [`Tree`] without converting it to JSON.
 //!
-//! Aliases and merges are applied, members whose value is null are not there, as the API server
-//! has it, and a float without a fraction is a whole number. Errors carry a JSON Pointer, from
-//! which the callers find the node again; so a cursor here is a tree and a slot, no more.
+//! Aliases and merges are resolved, members with a null value are absent, as for the API server, and a float without a
+//! fraction is an integer. Errors carry a JSON Pointer, by which callers find the node.
 
 use std::borrow::Cow;
 
@@ -13,10 +12,10 @@ use serde_json::{Number, Value};
 use crate::tree::scalar::Scalar;
 use crate::tree::{SlotKind, Tree};
 
-/// The representation.
+/// Marker type of the representation.
 pub(crate) struct TreeJson;
 
-/// A node of a tree, its alias resolved; or a text that stands in no tree.
+/// A node of a tree with aliases resolved, or a text outside of any tree.
 #[derive(Clone, Copy)]
 pub(crate) enum TreeNode<'a> {
     Slot(&'a Tree, u32),
@@ -45,7 +44,7 @@ impl Json for TreeJson {
     type PreparedKey = Box<str>;
     type StringBuffer = ();
 
-    // A lookup walks the mapping, so one pass over its members is never dearer.
+    // A lookup scans the mapping, so a single pass over the members costs no more.
     const KEYS_PER_LOOKUP: usize = 16;
 
     fn prepare_key(key: &str) -> Box<str> {
@@ -130,7 +129,7 @@ impl<'a> Node<'a, TreeJson> for TreeNode<'a> {
         }
     }
 
-    /// Only errors ask, and nobody reads what they hold: a collection is not copied for them.
+    /// Called for errors only, whose value is not used: collections are not copied.
     fn to_value(&self) -> Cow<'a, Value> {
         Cow::Owned(match self.scalar() {
             Some(Scalar::Bool(b)) => Value::Bool(b),
@@ -150,7 +149,7 @@ impl<'a> Node<'a, TreeJson> for TreeNode<'a> {
     }
 }
 
-/// The value with everything below it.
+/// Converts a node with its descendants to JSON.
 pub(crate) fn to_json_value(cursor: TreeNode<'_>) -> Value {
     if let Some(map) = cursor.as_object() {
         return Value::Object(
@@ -163,7 +162,7 @@ pub(crate) fn to_json_value(cursor: TreeNode<'_>) -> Value {
     cursor.to_value().into_owned()
 }
 
-/// A mapping without the members whose value is null.
+/// A mapping without members that are null.
 pub(crate) struct Mapping<'a> {
     tree: &'a Tree,
     at: u32,

@@ -1,4 +1,4 @@
-//! What the API server checks in every object's `metadata`.
+//! Validation of `metadata`. Port of `k8s.io/apimachinery/pkg/api/validation/objectmeta.go`.
 
 use crate::facts::names::{
     is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name,
@@ -10,7 +10,7 @@ use crate::tree::placeholder::is_placeholder;
 
 use super::violation::Violation;
 
-/// The most bytes that the annotations of one object may have together.
+/// Maximum total size of the annotations of an object, in bytes.
 const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
 
 pub(super) fn check(object: &Object, out: &mut Vec<Violation>) {
@@ -49,7 +49,7 @@ pub(super) fn check(object: &Object, out: &mut Vec<Violation>) {
     }
 }
 
-/// One owner may control an object.
+/// At most one owner reference may have `controller: true`.
 fn at_most_one_controller(owners: &Node<'_>, out: &mut Vec<Violation>) {
     let mut controlling = owners
         .items()
@@ -70,7 +70,7 @@ fn name(object: &Object, metadata: &Node<'_>, out: &mut Vec<Violation>) {
         if !written(&prefix) {
             out.push(Violation::missing(&name));
         } else if let Some(text) = prefix.text() {
-            // The server cuts a long prefix and adds five letters and digits.
+            // The API server truncates a long prefix and appends five random characters.
             let whole = format!("{}xxxxx", text.get(..text.len().min(58)).unwrap_or(text));
             name_syntax(object, &prefix, &whole, out);
         }
@@ -94,7 +94,7 @@ fn name_syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Viola
             .help("write at most 63 lower-case letters, digits and `-`")
         })
     } else if object.is(Kind::PDB) {
-        // The server looks at nothing but whether the name fits into its own paths.
+        // For other kinds the API server only checks that the name is a valid path segment.
         (matches!(text, "." | "..") || text.contains(['/', '%']))
             .then(|| Violation::invalid(node, "the name of a PodDisruptionBudget holds no `/` and no `%`"))
     } else {
@@ -107,7 +107,7 @@ fn name_syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Viola
     out.extend(violation);
 }
 
-/// The labels of an object or of a template.
+/// Labels of an object or template.
 pub(crate) fn labels(labels: &Node<'_>, out: &mut Vec<Violation>) {
     for (key, value) in labels.entries() {
         if !is_placeholder(key) && !is_qualified_name(key) {
@@ -126,12 +126,12 @@ pub(crate) fn labels(labels: &Node<'_>, out: &mut Vec<Violation>) {
     }
 }
 
-/// The annotations of an object or of a template.
+/// Annotations of an object or template.
 pub(crate) fn annotations(annotations: &Node<'_>, out: &mut Vec<Violation>) {
     let mut bytes = 0;
     for (key, value) in annotations.entries() {
         bytes += key.len() + value.text().map_or(0, str::len);
-        // The server compares keys in lower case here, and only here.
+        // The API server lowercases annotation keys before it checks them.
         if !is_placeholder(key) && !is_qualified_name(&key.to_lowercase()) {
             out.push(Violation::invalid(&value, "this is no key of an annotation").help(KEY_HELP));
         }

@@ -20,6 +20,7 @@ mod check;
 mod core;
 mod fast_accept;
 mod instance;
+mod keywords;
 mod metadata;
 mod structural;
 mod table;
@@ -28,7 +29,7 @@ mod tests;
 pub(crate) mod validation;
 mod violation;
 
-pub(crate) use check::{KINDS, check, cluster_is_newer, fields_at, has_schema, is_envelope};
+pub(crate) use check::{check, cluster_is_newer, fields_at, has_schema, is_envelope};
 pub(crate) use instance::TreeNode;
-pub(crate) use structural::{CRD_DATE_TIME, GO_QUANTITY};
+pub(crate) use keywords::{CRD_DATE_TIME, GO_QUANTITY};
 pub(crate) use violation::{LengthUnit, Violation, ViolationKind};

@@ -1,52 +1,38 @@
-//! From a structural schema, as a CRD has it, to a JSON Schema that says what the API server says.
+//! Compiles a structural schema, as in a CRD, to a JSON Schema that accepts what the API server accepts.
 //!
-//! The server treats a structural schema otherwise than JSON Schema reads it: fields that it does
-//! not name are unknown, a field with a default is never missing, an int-or-string is what it is
-//! called, formats of integers are bounds, list types forbid duplicates. All of it is written out
-//! here, once, when a kind is first met.
+//! The two differ: in a structural schema undeclared fields are unknown fields, a field with a default is never
+//! missing, `x-kubernetes-int-or-string` replaces the type, integer formats are bounds, and list types forbid
+//! duplicates (<https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/>).
+//! The compiled schema states all of this explicitly. It is built once per kind.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Map, Value, json};
 
-use crate::source::{Source, read};
-use crate::tree::node::Node;
-
 use super::core;
+use super::keywords::{CRD_DATE_TIME, GO_QUANTITY, LIST_TYPE_KEYWORD};
 
-/// How the server reads the schema.
+/// The semantics that the API server gives to a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// A CRD's own schema.
+    /// The schema of a CRD.
     Crd,
-    /// A core type inside a CRD: its generated form, without what Go code checks.
+    /// A core type embedded in a CRD: only its generated schema applies, without the checks in Go code.
     Embedded,
-    /// A core type in a core object: decoded into Go, then checked in code.
+    /// A core type in a core object: decoded into a Go struct, then validated by Go code.
     Core,
 }
 
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-/// Our name for a quantity that Go reads, where the pattern takes it.
-pub(crate) const GO_QUANTITY: &str = "quantity that is read";
-/// Our name for a moment that a CRD takes, which Go may not read.
-pub(crate) const CRD_DATE_TIME: &str = "date-time that is stored";
-
-/// What the published CRDs have for a quantity.
+/// The pattern of quantities in published CRDs, as controller-gen writes it.
 const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
-/// Reads our own data with our own reader. What does not parse is null, which a test forbids.
-pub(super) fn read_yaml(text: &str) -> Value {
-    let source = std::sync::Arc::new(Source::from_text("schema.yaml", text));
-    let documents = read(&source);
-    let tree = documents.iter().find_map(|d| d.tree.as_ref());
-    tree.map_or(Value::Null, |tree| Node::new(tree, 0).to_json())
-}
-
 /// The JSON Schema of a kind whose `openAPIV3Schema` is `schema`.
-/// `decoded` says that a webhook of the kind's own project decodes it into Go, where integers have
-/// a size; the API server does not look at it.
+///
+/// `decoded`: an admission webhook of the project decodes the object into Go structs, so integer formats are bounds.
+/// The API server itself ignores them in CRDs.
 pub(super) fn of_crd(schema: &Value, decoded: bool) -> Value {
     let mut making = StructuralCompiler { bound_integers: decoded, ..StructuralCompiler::default() };
     let mut root = making.convert(schema, Dialect::Crd, false);
@@ -54,7 +40,7 @@ pub(super) fn of_crd(schema: &Value, decoded: bool) -> Value {
     making.finish(root)
 }
 
-/// The JSON Schema of a core kind whose type is `name`.
+/// The JSON Schema of the core kind with the type `name`.
 pub(super) fn of_core(name: &str) -> Option<Value> {
     let mut making = StructuralCompiler { bound_integers: true, ..StructuralCompiler::default() };
     let mut root = making.convert(&core::strict(name)?, Dialect::Core, false);
@@ -64,10 +50,10 @@ pub(super) fn of_core(name: &str) -> Option<Value> {
 
 #[derive(Default)]
 struct StructuralCompiler {
-    /// Types that something refers to, by the name of their definition.
+    /// Referenced types by the name of their definition.
     referenced: BTreeMap<String, (String, Dialect)>,
     queue: VecDeque<String>,
-    /// Whether the formats of integers are bounds.
+    /// Whether integer formats are bounds.
     bound_integers: bool,
 }
 
@@ -88,7 +74,7 @@ impl StructuralCompiler {
         Value::String(format!("#/$defs/{key}"))
     }
 
-    /// What every object has beside its own fields. The server ignores a status on create.
+    /// Adds the fields that every object has. `status` is not checked: the API server ignores it on create.
     fn add_common_fields(&mut self, root: &mut Value) {
         let metadata = json!({"$ref": self.reference(OBJECT_META, Dialect::Core)});
         let Some(root) = root.as_object_mut() else {
@@ -113,7 +99,7 @@ impl StructuralCompiler {
                 (QUANTITY, Dialect::Core) => {
                     json!({"type": ["integer", "number", "string"], "format": "quantity"})
                 }
-                // Who decodes the object reads less than the pattern takes.
+                // The pattern accepts more than Go's parser does.
                 (QUANTITY, _) if self.bound_integers => json!({
                     "type": ["integer", "string"],
                     "pattern": QUANTITY_PATTERN,
@@ -144,8 +130,8 @@ impl StructuralCompiler {
         root
     }
 
-    /// `nested` says that the schema stands in an `allOf`, `anyOf`, `oneOf` or `not`: it judges
-    /// values and names no fields.
+    /// Converts a schema. `nested` is true inside `allOf`, `anyOf`, `oneOf` and `not`, which constrain values and do not
+    /// declare fields.
     fn convert(&mut self, schema: &Value, reading: Dialect, nested: bool) -> Value {
         let Some(from) = schema.as_object() else {
             return schema.clone();
@@ -177,7 +163,7 @@ impl StructuralCompiler {
                 "not" => {
                     to.insert(key.clone(), self.convert(value, reading, true));
                 }
-                // `anyOf` beside int-or-string only says the same once more.
+                // The `anyOf` beside `x-kubernetes-int-or-string` repeats its two types.
                 "allOf" | "anyOf" | "oneOf" if !(int_or_string && key == "anyOf") => {
                     let branches = value.as_array().into_iter().flatten();
                     let branches = branches.map(|s| self.convert(s, reading, true)).collect();
@@ -222,7 +208,7 @@ impl StructuralCompiler {
         Value::Object(to)
     }
 
-    /// Types with their formats; `null` only stands in lists, because elsewhere it is absent.
+    /// Adds types and formats. A null member of a map is dropped before validation, so `null` matters in lists only.
     fn add_types(
         &self,
         from: &Map<String, Value>,
@@ -248,7 +234,7 @@ impl StructuralCompiler {
                 to.insert("type".to_owned(), Value::from(many.to_vec()));
             }
         }
-        // In a CRD formats bound nothing; a whole number past 64 bits is read as a float, and refused.
+        // CRD formats are no bounds, but an integer above 64 bits is decoded as a float and rejected.
         if !self.bound_integers && types.contains(&"integer") {
             set_bounds(to, i64::MIN, i64::MAX);
         }
@@ -266,8 +252,8 @@ impl StructuralCompiler {
     }
 }
 
-/// Go reads null in a list as the empty value of the item's type. What has required fields is
-/// refused then, and what has none is taken, but for what the overlay calls filled.
+/// Allows null as a list item. Go decodes it to the zero value of the item type, which is rejected only if that type has
+/// required fields, or if the overlay marks it as `filled`.
 fn allow_null(schema: &mut Value) {
     if let Some(Value::String(one)) = schema.get("type") {
         let types = Value::from(vec![one.clone(), "null".to_owned()]);
@@ -284,7 +270,7 @@ fn set_bounds(to: &mut Map<String, Value>, least: i64, most: i64) {
     }
 }
 
-/// The server writes defaults before it looks for what is missing.
+/// The required fields without a default: the API server applies defaults before it checks for missing fields.
 fn required_fields(from: &Map<String, Value>) -> Option<Value> {
     let fields = from.get("properties");
     let defaulted = |name: &str| fields.is_some_and(|f| f[name].get("default").is_some());
@@ -298,14 +284,14 @@ fn required_fields(from: &Map<String, Value>) -> Option<Value> {
     (!required.is_empty()).then_some(Value::Array(required))
 }
 
-/// List types. For core objects they only say how an apply merges; in a CRD they are law.
+/// Adds list types. In core objects they only guide server-side apply; in CRDs the API server rejects duplicates.
 fn add_list_type(from: &Map<String, Value>, to: &mut Map<String, Value>, reading: Dialect) {
     if reading == Dialect::Core {
         return;
     }
     match from.get("x-kubernetes-list-type").and_then(Value::as_str) {
         Some("set") => {
-            to.insert(super::check::LIST_TYPE_KEYWORD.to_owned(), json!({"keys": []}));
+            to.insert(LIST_TYPE_KEYWORD.to_owned(), json!({"keys": []}));
         }
         Some("map") => {
             let items = from.get("items");
@@ -322,16 +308,13 @@ fn add_list_type(from: &Map<String, Value>, to: &mut Map<String, Value>, reading
                 .iter()
                 .map(|k| fields.map_or(Value::Null, |f| f[*k].get("default").cloned().unwrap_or_default()))
                 .collect();
-            to.insert(
-                super::check::LIST_TYPE_KEYWORD.to_owned(),
-                json!({"keys": keys, "defaults": defaults}),
-            );
+            to.insert(LIST_TYPE_KEYWORD.to_owned(), json!({"keys": keys, "defaults": defaults}));
         }
         _ => {}
     }
 }
 
-/// What CRD generators write for the metadata of an embedded template.
+/// The schema that controller-gen writes for `metadata` of an embedded template.
 fn embedded_metadata() -> Value {
     let strings = json!({"type": "object", "additionalProperties": {"type": "string"}});
     json!({

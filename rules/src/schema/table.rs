@@ -1,18 +1,19 @@
-//! Which kinds have a schema, and where it stands.
+//! The schemas of the kind table, compiled on first use.
 
 use std::sync::{LazyLock, OnceLock};
 
 use jsonschema::Validator;
 use serde_json::Value;
 
-use crate::kind::Kind;
+use crate::kind::{KINDS, Kind, SchemaSource};
 use crate::object::ObjectId;
 
+use super::core::read_yaml;
+use super::fast_accept::FastAccept;
 use super::instance::TreeJson;
-use super::structural::{of_core, of_crd, read_yaml};
-use crate::schema::fast_accept::FastAccept;
+use super::structural::{of_core, of_crd};
 
-/// A kind in a version.
+/// The schema of a kind in one version, with what is compiled from it.
 pub(super) struct SchemaEntry {
     pub(super) kind: Kind,
     pub(super) version: &'static str,
@@ -22,112 +23,40 @@ pub(super) struct SchemaEntry {
     structural: OnceLock<Value>,
 }
 
-/// Where a schema comes from.
-pub(super) enum SchemaSource {
-    /// A structural schema in YAML.
-    Crd(&'static str),
-    /// A generated type.
-    Core(&'static str),
-}
-
-fn crd(kind: Kind, version: &'static str, text: &'static str) -> SchemaEntry {
-    entry(kind, version, SchemaSource::Crd(text))
-}
-
-fn core(kind: Kind, version: &'static str, name: &'static str) -> SchemaEntry {
-    entry(kind, version, SchemaSource::Core(name))
-}
-
-fn entry(kind: Kind, version: &'static str, source: SchemaSource) -> SchemaEntry {
-    SchemaEntry {
-        kind,
-        version,
-        source,
-        fast_accept: OnceLock::new(),
-        validator: OnceLock::new(),
-        structural: OnceLock::new(),
-    }
-}
-
-/// Every schema: to add one, write the file and a line here.
+/// One entry per kind and version that has a definition.
 pub(super) static SCHEMAS: LazyLock<Vec<SchemaEntry>> = LazyLock::new(|| {
-    vec![
-        crd(Kind::NODE_POOL, "v1", include_str!("../../schemas/karpenter.sh/v1/NodePool.yaml")),
-        crd(Kind::NODE_CLAIM, "v1", include_str!("../../schemas/karpenter.sh/v1/NodeClaim.yaml")),
-        crd(
-            Kind::NODE_OVERLAY,
-            "v1alpha1",
-            include_str!("../../schemas/karpenter.sh/v1alpha1/NodeOverlay.yaml"),
-        ),
-        crd(Kind::EC2_NODE_CLASS, "v1", include_str!("../../schemas/karpenter.k8s.aws/v1/EC2NodeClass.yaml")),
-        crd(
-            Kind::SCALED_OBJECT,
-            "v1alpha1",
-            include_str!("../../schemas/keda.sh/v1alpha1/ScaledObject.yaml"),
-        ),
-        crd(Kind::SCALED_JOB, "v1alpha1", include_str!("../../schemas/keda.sh/v1alpha1/ScaledJob.yaml")),
-        crd(
-            Kind::TRIGGER_AUTHENTICATION,
-            "v1alpha1",
-            include_str!("../../schemas/keda.sh/v1alpha1/TriggerAuthentication.yaml"),
-        ),
-        crd(
-            Kind::CLUSTER_TRIGGER_AUTHENTICATION,
-            "v1alpha1",
-            include_str!("../../schemas/keda.sh/v1alpha1/TriggerAuthentication.yaml"),
-        ),
-        core(Kind::POD, "v1", "io.k8s.api.core.v1.Pod"),
-        core(Kind::SERVICE, "v1", "io.k8s.api.core.v1.Service"),
-        core(Kind::DEPLOYMENT, "v1", "io.k8s.api.apps.v1.Deployment"),
-        core(Kind::STATEFUL_SET, "v1", "io.k8s.api.apps.v1.StatefulSet"),
-        core(Kind::DAEMON_SET, "v1", "io.k8s.api.apps.v1.DaemonSet"),
-        core(Kind::REPLICA_SET, "v1", "io.k8s.api.apps.v1.ReplicaSet"),
-        core(Kind::JOB, "v1", "io.k8s.api.batch.v1.Job"),
-        core(Kind::CRON_JOB, "v1", "io.k8s.api.batch.v1.CronJob"),
-        core(Kind::HPA, "v2", "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler"),
-        core(Kind::HPA, "v1", "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler"),
-        core(Kind::PDB, "v1", "io.k8s.api.policy.v1.PodDisruptionBudget"),
-        core(Kind::RESOURCE_CLAIM, "v1", "io.k8s.api.resource.v1.ResourceClaim"),
-        core(Kind::RESOURCE_CLAIM, "v1beta2", "io.k8s.api.resource.v1beta2.ResourceClaim"),
-        core(Kind::RESOURCE_CLAIM, "v1beta1", "io.k8s.api.resource.v1beta1.ResourceClaim"),
-        core(Kind::RESOURCE_CLAIM_TEMPLATE, "v1", "io.k8s.api.resource.v1.ResourceClaimTemplate"),
-        core(Kind::RESOURCE_CLAIM_TEMPLATE, "v1beta2", "io.k8s.api.resource.v1beta2.ResourceClaimTemplate"),
-        core(Kind::RESOURCE_CLAIM_TEMPLATE, "v1beta1", "io.k8s.api.resource.v1beta1.ResourceClaimTemplate"),
-        core(Kind::DEVICE_CLASS, "v1", "io.k8s.api.resource.v1.DeviceClass"),
-        core(Kind::DEVICE_CLASS, "v1beta2", "io.k8s.api.resource.v1beta2.DeviceClass"),
-        core(Kind::DEVICE_CLASS, "v1beta1", "io.k8s.api.resource.v1beta1.DeviceClass"),
-        core(
-            Kind::VALIDATING_WEBHOOK_CONFIGURATION,
-            "v1",
-            "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
-        ),
-        core(
-            Kind::MUTATING_WEBHOOK_CONFIGURATION,
-            "v1",
-            "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration",
-        ),
-    ]
+    let entries = KINDS.iter().flat_map(|info| {
+        info.schemas.unwrap_or_default().iter().map(|schema| SchemaEntry {
+            kind: info.kind,
+            version: schema.version,
+            source: schema.source,
+            fast_accept: OnceLock::new(),
+            validator: OnceLock::new(),
+            structural: OnceLock::new(),
+        })
+    });
+    entries.collect()
 });
 
-/// The schema of an object's kind in its version.
+/// The schema of the kind and version of an object.
 pub(super) fn find(id: &ObjectId) -> Option<&'static SchemaEntry> {
     SCHEMAS.iter().find(|e| e.version == id.version && id.is(e.kind))
 }
 
 impl SchemaEntry {
-    /// The validator, built by whoever asks first.
+    /// The JSON Schema validator, built on first use.
     pub(super) fn validator(&self) -> Option<&Validator<TreeJson>> {
-        let build = || super::check::validator(&self.schema()?);
+        let build = || super::keywords::validator(&self.schema()?);
         self.validator.get_or_init(build).as_ref()
     }
 
-    /// What says of most objects that they are valid, built by whoever asks first.
+    /// The fast path for valid objects, built on first use.
     pub(super) fn fast_accept(&self) -> Option<&FastAccept> {
         let build = || Some(FastAccept::new(&self.schema()?));
         self.fast_accept.get_or_init(build).as_ref()
     }
 
-    /// The JSON Schema, made anew: both that are built of it keep what they need.
+    /// The JSON Schema. Not kept: the validator and the fast path copy what they need.
     fn schema(&self) -> Option<Value> {
         match self.source {
             SchemaSource::Crd(text) => Some(of_crd(&read_yaml(text), self.kind.group == "keda.sh")),
@@ -135,7 +64,7 @@ impl SchemaEntry {
         }
     }
 
-    /// The structural schema, for those who ask what fields there are.
+    /// The structural schema, which names the fields.
     pub(super) fn structural(&self) -> &Value {
         self.structural.get_or_init(|| match self.source {
             SchemaSource::Crd(text) => read_yaml(text),

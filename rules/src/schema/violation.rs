@@ -1,75 +1,75 @@
-//! What is wrong at a place of an object.
+//! Violations: what the API server rejects in an object, and where.
 
 use crate::lint::fix::Fix;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 
-/// Something at a place that the API server refuses.
+/// A field that the API server rejects.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Violation {
-    /// The field itself, also where it is missing.
+    /// The field, also if it is missing.
     pub(crate) pointer: Pointer,
     /// What is wrong with it.
     pub(crate) kind: ViolationKind,
 }
 
-/// What is wrong with a field.
+/// Why a field is rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ViolationKind {
-    /// A required field is not written.
+    /// A required field is missing.
     Missing,
-    /// No such field exists.
+    /// The kind has no such field.
     Unknown,
-    /// A value of another type than these.
+    /// The value has the wrong type.
     Type {
-        /// JSON Schema's names of the types.
+        /// The allowed types.
         expected: Vec<&'static str>,
     },
-    /// None of the values that are allowed.
+    /// The value is not in the list of allowed values.
     Enum {
-        /// Those, as they are written.
+        /// The allowed values.
         allowed: Vec<String>,
     },
-    /// Text that does not match.
+    /// The text does not match a pattern.
     Pattern {
         /// The pattern.
         pattern: String,
     },
-    /// Text that is not in a format.
+    /// The text does not have the required format.
     Format {
         /// The format's name: `quantity`, `date-time`, `duration`, `byte`.
         format: String,
     },
-    /// A number below or above a bound.
+    /// A number is out of bounds.
     Range {
         /// The bound as text.
         limit: String,
-        /// Whether it is the lower one.
+        /// Whether it is the lower bound.
         lower: bool,
-        /// Whether the bound itself is refused too.
+        /// Whether the bound itself is rejected.
         exclusive: bool,
     },
-    /// Too short or too long: characters of a text, items of a list, entries of a map.
+    /// Too few or too many characters, items or entries.
     Count {
-        /// What is counted.
+        /// The unit of a [`ViolationKind::Count`].
         of: LengthUnit,
         /// The bound.
         limit: u64,
-        /// Whether it is the lower one.
+        /// Whether it is the lower bound.
         lower: bool,
     },
-    /// An item of a list that must differ from an earlier one.
+    /// A list item repeats an earlier one.
     Duplicate {
-        /// The fields that must differ; empty where the whole item must.
+        /// The fields that identify an item; empty if items are compared as a whole.
         keys: Vec<String>,
     },
-    /// What is wrong in words: what a schema cannot say.
+    /// An error of validation code, which a schema cannot express.
     Invalid {
         /// Lower case, no full stop, at most 120 characters.
         message: String,
         /// What to write instead.
         help: Option<String>,
-        /// The repair, where it is certain.
+        /// The fix, where there is only one.
         fix: Option<Box<Fix>>,
     },
 }
@@ -86,22 +86,22 @@ pub(crate) enum LengthUnit {
 }
 
 impl Violation {
-    /// A violation at a node, written or not.
+    /// A violation at a node, which may be absent.
     pub(crate) fn at(node: &Node<'_>, kind: ViolationKind) -> Violation {
         Violation { pointer: node.pointer(), kind }
     }
 
-    /// A required field that is not written.
+    /// A missing required field.
     pub(crate) fn missing(node: &Node<'_>) -> Violation {
         Violation::at(node, ViolationKind::Missing)
     }
 
-    /// What is wrong in words.
+    /// An error of validation code.
     pub(crate) fn invalid(node: &Node<'_>, message: impl Into<String>) -> Violation {
         Violation::at(node, ViolationKind::Invalid { message: message.into(), help: None, fix: None })
     }
 
-    /// Adds what to write instead; only violations in words carry it.
+    /// Sets what to write instead. Only for [`ViolationKind::Invalid`].
     pub(crate) fn help(mut self, text: impl Into<String>) -> Violation {
         if let ViolationKind::Invalid { help, .. } = &mut self.kind {
             *help = Some(text.into());
@@ -109,8 +109,7 @@ impl Violation {
         self
     }
 
-    /// Adds the repair; only violations in words carry it.
-    #[allow(dead_code)] // For the validation of core kinds.
+    /// Sets the fix. Only for [`ViolationKind::Invalid`].
     pub(crate) fn fix(mut self, repair: Fix) -> Violation {
         if let ViolationKind::Invalid { fix, .. } = &mut self.kind {
             *fix = Some(Box::new(repair));

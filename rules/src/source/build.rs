@@ -1,7 +1,7 @@
-//! A tree under construction: what a parser meets, in the order of the text, becomes an arena.
+//! The tree builder: turns parser events, in text order, into the arena of a [`Tree`].
 //!
-//! Two parsers feed it: `parse` for all of YAML and `quick` for what manifests mostly are. It
-//! resolves keys, counts nodes, and says what a document holds that Kubernetes refuses.
+//! Both parsers use it: `granit` for all of YAML and `fast_path` for the common subset. It resolves keys, enforces the
+//! limit on nodes, and reports what Kubernetes rejects in a document.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::tree::placeholder::may_contain_placeholder;
 use crate::tree::scalar::{Scalar, TagKind, resolve_key, resolve_plain};
 use crate::tree::{Keys, MappingKey, NONE, QUOTED, Slot, SlotKind, Span, Tree, key_hash};
 
-/// Nodes that one document may have after its aliases are expanded.
+/// Maximum number of nodes of a document with its aliases expanded.
 pub const MAX_NODES: u64 = 1_000_000;
 
-/// Room for this many nodes is kept for the next document.
+/// Capacity in nodes that the buffer keeps between documents.
 const MAX_SCRATCH: usize = 1 << 16;
 
 thread_local! {
-    /// Growing a vector for each of a hundred thousand documents costs more than reading them.
+    /// Reused buffer: growing a new vector for each of 100,000 documents costs more than parsing them.
     static SCRATCH: RefCell<Vec<Slot>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -30,16 +30,16 @@ struct Frame {
     flow: bool,
     last: u32,
     key: Option<MappingKey>,
-    /// Nodes below, aliases expanded.
+    /// Number of nodes below, with aliases expanded.
     weight: u64,
     anchor: usize,
 }
 
-/// The document being built.
+/// Builder of one document.
 pub(super) struct TreeBuilder {
     pub(super) tree: Tree,
     frames: Vec<Frame>,
-    /// Anchor id, node, weight; weight 0 while the anchored node is still open.
+    /// Anchor id, node, number of nodes in it; the number is 0 while the anchored node is open.
     anchors: Vec<(usize, u32, u64)>,
     pub(super) diagnostics: Vec<ParseDiagnostic>,
     weight: u64,
@@ -47,7 +47,7 @@ pub(super) struct TreeBuilder {
     pub(super) fatal: bool,
 }
 
-/// One character at the error, or the last one of the text where it stands at the end.
+/// The character at an error, or the last character of the text for an error at its end.
 pub(super) fn error_span(text: &str, at: u32) -> Span {
     let mut start = (at as usize).min(text.len());
     while start > 0 && !text.is_char_boundary(start) {
@@ -71,7 +71,7 @@ impl TreeBuilder {
         }
     }
 
-    /// Nothing was written: no node, or one empty plain scalar.
+    /// Whether the document is empty: no node, or one empty plain scalar.
     pub(super) fn is_empty(&self) -> bool {
         match self.tree.slots.as_slice() {
             [] => true,
@@ -81,7 +81,7 @@ impl TreeBuilder {
     }
 
     pub(super) fn finish(mut self, end: u32) -> Document {
-        // Exactly as much as is used; the room to grow serves the next document.
+        // Copied to its exact size; the buffer with its capacity is reused for the next document.
         let mut slots = std::mem::take(&mut self.tree.slots);
         self.tree.slots = slots.as_slice().to_vec();
         self.tree.out_of_line_keys.shrink_to_fit();
@@ -111,7 +111,7 @@ impl TreeBuilder {
     }
 
     pub(super) fn event(&mut self, event: &Event<'_>, span: Span) {
-        // Nobody will see the tree of a broken document.
+        // A document with a syntax error has no tree.
         if self.fatal {
             return;
         }
@@ -147,7 +147,7 @@ impl TreeBuilder {
         mut span: Span,
     ) {
         let plain = style == ScalarStyle::Plain;
-        // An empty value is the text `~` with an empty span.
+        // granit-parser gives an empty value the text `~` and an empty span.
         let value = if plain && span.start == span.end { "" } else { value };
         if plain && value.is_empty() {
             span.end = span.start;
@@ -178,7 +178,7 @@ impl TreeBuilder {
         }
     }
 
-    /// Where the text of a scalar is kept: in the file where it stands there unchanged.
+    /// Where the text of a scalar is: the span in the file if the bytes are equal, else an index into `strings`.
     fn text(&mut self, value: &str, style: ScalarStyle, span: Span) -> u32 {
         let written = &self.tree.text[span.start as usize..span.end as usize];
         if is_same(written, value) {
@@ -225,7 +225,7 @@ impl TreeBuilder {
         }
     }
 
-    /// Appends a value under the open collection.
+    /// Appends a node to the open collection.
     fn value(&mut self, kind: SlotKind, tag: TagKind, span: Span, weight: u64) -> u32 {
         let (parent, key) = match self.frames.last_mut() {
             Some(frame) => {
@@ -267,8 +267,7 @@ impl TreeBuilder {
                 None,
             );
             self.push_key(span, NONE, 0, false);
-            // The content of the key is read into a frame of its own and forgotten: the document
-            // has no tree any more.
+            // A collection as a key is an error. Its content goes to a frame of its own and is dropped.
         }
         let kind = match (mapping, flow) {
             (true, false) => SlotKind::Mapping,
@@ -289,7 +288,7 @@ impl TreeBuilder {
         };
         let at = frame.at as usize;
         self.tree.slots[at].data = self.tree.slots.len() as u32;
-        // A block collection's own end reaches the next token; its last child's end is its end.
+        // The parser's end of a block collection is the next token, so the end of its last child is used.
         self.tree.slots[at].span.end = if frame.flow || frame.last == NONE {
             span.end.max(self.tree.slots[at].span.start)
         } else {
@@ -307,7 +306,7 @@ impl TreeBuilder {
         }
     }
 
-    /// Anchors come in the order of their ids.
+    /// The node of an anchor. Anchors are sorted by id.
     fn anchor(&self, id: usize) -> Option<usize> {
         self.anchors.binary_search_by_key(&id, |a| a.0).ok()
     }
@@ -315,7 +314,7 @@ impl TreeBuilder {
     fn alias(&mut self, id: usize, span: Span) {
         let found = self.anchor(id).map(|i| self.anchors[i]);
         if self.expects_key() {
-            // An alias of a scalar as a key: its text is the key.
+            // An alias to a scalar as a key: the text of the scalar is the key.
             match found {
                 Some((_, target, _)) if self.tree.scalar(target).is_some() => {
                     let text = self.tree.scalar_text(target).to_owned();
@@ -349,7 +348,7 @@ impl TreeBuilder {
         }
     }
 
-    /// Keys are compared after resolution: `true: 1` and `"true": 2` are the same key.
+    /// Reports repeated keys. Keys are compared after resolution: `true: 1` and `"true": 2` are the same key.
     fn check_duplicate_keys(&mut self, mapping: u32) {
         if !self.tree.may_have_duplicate_key(mapping) {
             return;
@@ -389,7 +388,7 @@ impl TreeBuilder {
     }
 }
 
-/// Whether two texts are equal; most values that are compared are the very text of the file.
+/// Whether two texts are equal. Usually both are the same slice of the file, so pointers are compared first.
 fn is_same(a: &str, b: &str) -> bool {
     std::ptr::eq(a, b) || a == b
 }
@@ -403,7 +402,7 @@ fn tag_kind(tag: Option<&Tag>) -> TagKind {
         Some("int") => TagKind::Int,
         Some("float") => TagKind::Float,
         Some("null") => TagKind::Null,
-        // `!!str`, `!!binary` and tags of one's own: text.
+        // `!!str`, `!!binary` and custom tags: text.
         _ => TagKind::Str,
     }
 }

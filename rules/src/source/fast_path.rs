@@ -1,10 +1,9 @@
-//! What most manifests are, read in one pass over their lines: block style, plain and quoted
-//! scalars and flow collections that end on their line, comments.
+//! Parser for the YAML that most manifests use: block style, plain and quoted scalars and flow collections that end on
+//! their line, comments. One pass over the lines.
 //!
-//! It yields the very tree that granit-parser's events would, or nothing: at the first thing that
-//! it does not know for certain (anchors, tags, block scalars, escapes, several lines in one
-//! scalar, tabs, anything wrong) the caller reads the part with granit-parser from its start. A
-//! law over random text holds the two to the same result.
+//! It builds the same tree as `granit`, or returns `None` at the first construct outside this subset (anchors, tags,
+//! block scalars, escapes, scalars over several lines, tabs, errors); the caller then parses the chunk with `granit`
+//! from its start. A property test over random text compares the two.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,12 +14,12 @@ use super::build::TreeBuilder;
 use super::{Document, Source};
 use crate::tree::Span;
 
-/// Deeper nesting is for the parser that knows the limits.
+/// Deeper nesting is left to `granit`, which enforces the limits.
 const MAX_DEPTH: usize = 100;
-/// YAML ends the search for a key's colon at 1,024 characters.
+/// In YAML the colon of an implicit key is within 1,024 characters.
 const MAX_KEY: usize = 1000;
 
-/// Reads a part; `None` where granit-parser has to.
+/// Parses a chunk; `None` if it is outside the subset.
 pub(super) fn parse_simple(source: &Source, part: &Range<usize>) -> Option<Vec<Document>> {
     let text = &source.text()[part.clone()];
     if !has_only_plain_bytes(text.as_bytes()) {
@@ -40,8 +39,8 @@ pub(super) fn parse_simple(source: &Source, part: &Range<usize>) -> Option<Vec<D
     scan.finish()
 }
 
-/// No byte that a YAML reader would look at twice: control characters, tabs, other line breaks,
-/// byte order marks.
+/// Whether a text has none of the bytes that need special handling in YAML: control characters, tabs, other line
+/// breaks, byte order marks.
 fn has_only_plain_bytes(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|b| (*b < b' ' && *b != b'\n') || *b >= 0x7F) {
@@ -61,9 +60,9 @@ fn has_only_plain_bytes(bytes: &[u8]) -> bool {
 struct Level {
     column: usize,
     mapping: bool,
-    /// A list whose dashes stand in the column of its key.
+    /// A list whose dashes are in the column of its key.
     indentless: bool,
-    /// Where a key or a dash ended whose value has not come yet.
+    /// The end of a key or dash whose value has not been read yet.
     pending: Option<usize>,
 }
 
@@ -78,7 +77,7 @@ struct LineScanner<'t> {
     explicit: bool,
 }
 
-/// What a line goes on with.
+/// What follows at a position of a line.
 enum LineToken {
     Item,
     Key { end: usize, style: ScalarStyle },
@@ -125,7 +124,7 @@ impl LineScanner<'_> {
         }
     }
 
-    /// What may stand after a value: blanks, then a comment.
+    /// Reads what may follow a value: blanks and a comment.
     fn expect_line_end(&mut self, from: usize, end: usize) -> Option<()> {
         let at = from + spaces(&self.bytes[from..end]);
         match self.bytes[at..end].first() {
@@ -138,7 +137,7 @@ impl LineScanner<'_> {
         }
     }
 
-    /// A line that holds something: dashes, then a key or a value.
+    /// Reads a line that is not blank: dashes, then a key or a value.
     fn content_line(&mut self, line: usize, start: usize, end: usize) -> Option<()> {
         let mut at = start;
         let mut first = true;
@@ -181,7 +180,7 @@ impl LineScanner<'_> {
         }
     }
 
-    /// Finds the collection that a line's first key or dash belongs to; opens or closes others.
+    /// Finds the collection that the first key or dash of a line belongs to; closes and opens collections as needed.
     fn enter_collection(&mut self, column: usize, mapping: bool, at: usize) -> Option<()> {
         while let Some(top) = self.levels.last() {
             if top.column > column || (top.column == column && top.indentless && mapping) {
@@ -196,7 +195,7 @@ impl LineScanner<'_> {
             if top.mapping && !mapping {
                 top.pending?;
                 self.levels.last_mut()?.pending = None;
-                // Such a list begins at its first item, behind the dash.
+                // The span of such a list starts at its first item, after the dash.
                 let end = line_end(self.bytes, at);
                 let item = self.blanks(at + 1, end);
                 if item == end {
@@ -237,7 +236,7 @@ impl LineScanner<'_> {
         self.build.close(Span::default());
     }
 
-    /// A key or a dash without a value: null.
+    /// Appends null for a key or dash without a value.
     fn push_pending_null(&mut self) {
         if let Some(at) = self.levels.last_mut().and_then(|top| top.pending.take()) {
             let span = self.span(at, at);
@@ -264,7 +263,7 @@ impl LineScanner<'_> {
         (!self.build.fatal).then_some(())
     }
 
-    /// A value that ends on its line.
+    /// Reads a value that ends on its line.
     fn value(&mut self, at: usize, end: usize) -> Option<()> {
         let bytes = &self.bytes[..end];
         let (to, style) = match bytes[at] {
@@ -280,7 +279,7 @@ impl LineScanner<'_> {
         self.expect_line_end(to, end)
     }
 
-    /// A flow collection that ends on its line; where it ends.
+    /// Reads a flow collection that ends on its line; returns its end.
     fn flow(&mut self, start: usize, end: usize, depth: usize) -> Option<usize> {
         if depth >= MAX_DEPTH {
             return None;
@@ -320,7 +319,7 @@ impl LineScanner<'_> {
         from + spaces(&self.bytes[from..end])
     }
 
-    /// A scalar inside a flow collection; where it ends.
+    /// Reads a scalar in a flow collection; returns its end.
     fn flow_scalar(&mut self, at: usize, end: usize) -> Option<usize> {
         let bytes = &self.bytes[..end];
         let (to, style) = match bytes.get(at)? {
@@ -367,7 +366,7 @@ fn ends_token(bytes: &[u8], at: usize) -> bool {
     matches!(bytes.get(at), None | Some(b' '))
 }
 
-/// Whether a dash, a key or something else begins at `at`; `bytes` end with the line.
+/// Whether a dash, a key or a value starts at `at`; `bytes` end with the line.
 fn next_token(bytes: &[u8], at: usize) -> LineToken {
     match bytes[at] {
         b'-' if ends_token(bytes, at + 1) => return LineToken::Item,
@@ -395,7 +394,7 @@ fn next_token(bytes: &[u8], at: usize) -> LineToken {
     if keyed { LineToken::Key { end, style: ScalarStyle::Plain } } else { LineToken::Other }
 }
 
-/// Where a quoted scalar without escapes ends; `None` where it has some, or does not end here.
+/// The end of a quoted scalar; `None` if it has escapes or does not end on this line.
 fn quoted(bytes: &[u8], at: usize) -> Option<usize> {
     let quote = bytes[at];
     let length = bytes[at + 1..].iter().position(|b| *b == quote || *b == b'\\')?;
@@ -408,7 +407,7 @@ fn quoted(bytes: &[u8], at: usize) -> Option<usize> {
     Some(close + 1)
 }
 
-/// Whether a plain scalar may begin here; what else could is left to the other parser.
+/// Whether a plain scalar of the subset may start with this byte.
 fn begins_plain(bytes: &[u8], at: usize) -> bool {
     match bytes[at] {
         b'-' => bytes.get(at + 1).is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')),
@@ -417,7 +416,7 @@ fn begins_plain(bytes: &[u8], at: usize) -> bool {
     }
 }
 
-/// Where a plain scalar in block style ends on its line.
+/// The end of a plain scalar in block style.
 fn plain(bytes: &[u8], at: usize) -> Option<usize> {
     if !begins_plain(bytes, at) {
         return None;
@@ -439,7 +438,7 @@ fn plain(bytes: &[u8], at: usize) -> Option<usize> {
     Some(end)
 }
 
-/// Where a plain scalar in a flow collection ends.
+/// The end of a plain scalar in a flow collection.
 fn flow_plain(bytes: &[u8], at: usize) -> Option<usize> {
     let word = |b: u8| {
         b.is_ascii_alphanumeric()
@@ -487,7 +486,7 @@ mod tests {
         out
     }
 
-    /// Both readers on each part of the text; how many parts the quick one took.
+    /// Compares both parsers on each chunk of the text; returns the number of chunks that the fast path parsed.
     fn agree(text: &str) -> usize {
         let source = Source::from_text("x.yaml", text);
         let mut taken = 0;

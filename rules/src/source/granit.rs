@@ -1,9 +1,8 @@
-//! Text to documents: granit-parser's events become trees, in one pass. Parts that hold nothing
-//! but plain block style are read by `quick` instead, to the same trees.
+//! Parses documents with granit-parser, which covers all of YAML. Documents in the common subset are parsed by
+//! `fast_path` instead, with the same result.
 //!
-//! Text is cut at `---` lines first, as kubectl cuts it, so that a broken document cannot hide
-//! the next one. What the reader has to say about a document are [`Problem`]s; whether they are
-//! findings is the engine's business.
+//! The text is split at `---` lines first, as kubectl does, so that a syntax error in one document does not hide the
+//! next. Problems are returned as [`ParseDiagnostic`]s; the engine turns them into findings.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,8 +14,8 @@ use super::{Document, ParseDiagnostic, ParseDiagnosticKind, Source};
 use crate::source::fast_path::parse_simple;
 use crate::tree::Span;
 
-/// Cuts text into the parts that are parsed on their own: at each line that begins `---` and goes
-/// on with a blank or ends there. Text with a directive line (`%`) is one part.
+/// Splits text into chunks that are parsed independently: before each line that is `---`, or starts with `---` and a
+/// blank. Text with a directive line (`%`) is one chunk.
 #[must_use]
 pub fn split_documents(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
@@ -47,7 +46,7 @@ fn is_separator(line: &[u8]) -> bool {
     line.starts_with(b"---") && matches!(line.get(3), None | Some(b' ' | b'\t' | b'\r' | b'\n'))
 }
 
-/// Parses one part of `source`. The numbers of the documents are set by the caller.
+/// Parses a chunk of `source`. The caller numbers the documents ([`super::assign_numbers`]).
 #[must_use]
 pub fn parse_chunk(source: &Source, part: Range<usize>) -> Vec<Document> {
     if let Some(bad) = source.invalid_byte_in(&part) {
@@ -65,7 +64,7 @@ pub fn parse_chunk(source: &Source, part: Range<usize>) -> Vec<Document> {
     parse_simple(source, &part).unwrap_or_else(|| parse_full(source, part))
 }
 
-/// What granit-parser makes of a part: the whole of YAML.
+/// Parses a chunk with granit-parser.
 pub(super) fn parse_full(source: &Source, part: Range<usize>) -> Vec<Document> {
     ChunkParser::new(source, part).read()
 }
@@ -92,7 +91,7 @@ impl<'s> ChunkParser<'s> {
         let mut options = Options::default();
         options.emit_comments = true;
         options.emit_unresolved_aliases = true;
-        // Comments before a value are kept until it comes; the text is in memory already.
+        // The parser buffers comments until the next value; the text is in memory, so there is no need to limit them.
         options.max_buffered_comment_events = 1 << 20;
         let directives = text.lines().any(|l| l.starts_with('%'));
         let mut parser = Parser::new_from_str_with_options(text, options);
@@ -133,7 +132,7 @@ impl<'s> ChunkParser<'s> {
                     build = None;
                     match parser.proceed_next_document() {
                         Ok(true) => {
-                            // What follows a bare `...` is dropped by Kubernetes' readers.
+                            // Kubernetes ignores everything after `...`.
                             skipping = !directives;
                             continue;
                         }
@@ -149,7 +148,7 @@ impl<'s> ChunkParser<'s> {
             match event {
                 Event::DocumentStart(explicit, _) => {
                     if after_end && !explicit {
-                        // Text after `...`: one warning, on the document that was read.
+                        // Text after `...`: one diagnostic, on the document before it.
                         skipping = true;
                         let from = self.first_text(ended_at);
                         if let (Some(from), Some(last)) = (from, self.documents.last_mut()) {
@@ -177,7 +176,7 @@ impl<'s> ChunkParser<'s> {
                     after_end = true;
                 }
                 Event::Comment(text, _) => {
-                    // The range is best effort for comments in odd places: check it.
+                    // The parser's range is not exact for some comments, so it is checked against the text.
                     if text.contains("gpulint:") {
                         comments.push(span);
                     }
@@ -195,7 +194,7 @@ impl<'s> ChunkParser<'s> {
         self.documents
     }
 
-    /// The first line after `from` that holds more than a comment or a separator.
+    /// The first line after `from` that has more than a comment or a separator.
     fn first_text(&self, from: u32) -> Option<Span> {
         let end = self.chunk.end;
         let mut at = from as usize;

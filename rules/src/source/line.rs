@@ -1,24 +1,24 @@
-//! Byte offsets to lines and columns, for the reporters.
+//! Conversion of byte offsets to lines and columns.
 
-/// A place as editors count it.
+/// A line and column, as editors show them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// From 1.
+    /// Line, from 1.
     pub line: u32,
-    /// From 1, in Unicode scalar values; a byte order mark is not counted.
+    /// Column in Unicode scalar values, from 1. A byte order mark is not counted.
     pub column: u32,
 }
 
-/// Where each line starts.
+/// The start of each line.
 #[derive(Debug)]
 pub struct LineIndex {
     starts: Vec<u32>,
-    /// Characters before each block of [`BLOCK`] bytes, so that a column is found without reading
-    /// a line of many megabytes.
+    /// Number of characters before each block of [`BLOCK`] bytes, so that a column in a line of many megabytes is
+    /// found without counting from its start.
     chars_before_block: Vec<u32>,
-    /// Whether the text begins with a byte order mark, which is no column.
+    /// Whether the text starts with a byte order mark, which is not counted as a column.
     has_bom: bool,
-    /// Whether every character is one byte.
+    /// Whether the text is ASCII, so that columns are byte offsets.
     ascii: bool,
 }
 
@@ -43,31 +43,31 @@ impl LineIndex {
         LineIndex { starts, chars_before_block, has_bom: text.starts_with('\u{FEFF}'), ascii }
     }
 
-    /// How many lines there are; an empty text has one.
+    /// The number of lines; an empty text has one.
     #[must_use]
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Never: there is always a first line.
+    /// Always false: there is at least one line.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// The line, counted from 0, that holds a byte.
+    /// The line, from 0, that contains an offset.
     #[must_use]
     pub fn line_of(&self, at: u32) -> usize {
         self.starts.partition_point(|start| *start <= at) - 1
     }
 
-    /// The first byte of a line counted from 0; the end of the text past the last one.
+    /// The offset of a line, counted from 0; the end of the text for lines past the last.
     #[must_use]
     pub fn start_of(&self, line: usize, text: &str) -> u32 {
         self.starts.get(line).copied().unwrap_or(text.len() as u32)
     }
 
-    /// Line and column of a byte.
+    /// The line and column of an offset.
     #[must_use]
     pub fn position(&self, text: &str, at: u32) -> Position {
         let at = at.min(text.len() as u32);
@@ -80,7 +80,7 @@ impl LineIndex {
         Position { line: line as u32 + 1, column: column + 1 }
     }
 
-    /// The characters before a byte.
+    /// The number of characters before an offset.
     fn chars_before(&self, text: &str, at: usize) -> u32 {
         if self.ascii {
             return at as u32;
@@ -92,7 +92,7 @@ impl LineIndex {
     }
 }
 
-/// Characters that begin in these bytes: all but the continuation bytes of UTF-8.
+/// The number of characters that start in these bytes: every byte but UTF-8 continuation bytes.
 fn count_chars(bytes: &[u8]) -> u32 {
     bytes.iter().filter(|b| (**b as i8) >= -0x40).count() as u32
 }

@@ -1,8 +1,7 @@
-//! Text to documents.
+//! The reader: text to documents.
 //!
-//! A [`Source`] is a file's text with its path; [`read`] turns it into [`Document`]s, each with a
-//! [`Tree`] and the problems the reader met. Only this module speaks bytes: everything above
-//! names places by pointer.
+//! A [`Source`] is the text of a file with its path. [`read`] splits it into [`Document`]s, each with a [`Tree`] and
+//! the diagnostics of the reader. Byte offsets are used here and in `lint::fix::text`; other modules use pointers.
 
 mod build;
 mod fast_path;
@@ -19,19 +18,19 @@ pub use build::MAX_NODES;
 pub use granit::{parse_chunk, split_documents};
 pub use line::{LineIndex, Position};
 
-/// The most bytes a file may have: 256 MiB.
+/// Maximum size of a file in bytes: 256 MiB.
 pub const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// How a file's bytes became text.
+/// The encoding of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// UTF-8, with or without a byte order mark.
     Utf8,
-    /// UTF-16 by its byte order mark.
+    /// UTF-16, detected by its byte order mark.
     Utf16,
 }
 
-/// What a kustomization changes of the objects that it lists: those of a kind, of a name, or all.
+/// Which objects a patch of a kustomization applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchTarget {
     /// The kind; `None` for any.
@@ -44,11 +43,11 @@ pub struct PatchTarget {
 #[derive(Debug)]
 pub struct Source {
     path: Arc<str>,
-    /// The path that the configuration's globs see.
+    /// The path that globs of the configuration are matched against.
     scope: Arc<str>,
     text: Arc<str>,
     encoding: Encoding,
-    /// Offsets of bytes that are no UTF-8; they stand as `?` in the text.
+    /// Offsets of bytes that are not valid UTF-8. The text has `?` in their place.
     invalid: Vec<usize>,
     kustomized: bool,
     patch_targets: Vec<PatchTarget>,
@@ -57,8 +56,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads bytes as text: UTF-8, or UTF-16 where a byte order mark says so. Bytes that are no
-    /// UTF-8 are remembered, so that the documents without them can still be judged.
+    /// Decodes bytes as UTF-8, or as UTF-16 if they start with its byte order mark. The offsets of invalid bytes are
+    /// kept, so that documents without them can still be checked.
     #[must_use]
     pub fn new(path: &str, bytes: Vec<u8>) -> Source {
         let (text, encoding, invalid) = match bytes.as_slice() {
@@ -82,60 +81,59 @@ impl Source {
         }
     }
 
-    /// A source from text, for tests, documentation and editor buffers.
+    /// Creates a source from text, for tests, documentation and editor buffers.
     #[must_use]
     pub fn from_text(path: &str, text: &str) -> Source {
         Source::new(path, text.as_bytes().to_vec())
     }
 
-    /// The path as a person would type it.
+    /// The path as it is shown to users.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Sets the path that the configuration's globs see: the one from the configuration's folder.
+    /// Sets the path that globs of the configuration are matched against, relative to its folder.
     #[must_use]
     pub fn with_scope(mut self, path: &str) -> Source {
         self.scope = Arc::from(path);
         self
     }
 
-    /// Says that a kustomization lists the file: kustomize writes namespaces, labels and selectors
-    /// into it before anybody applies it.
+    /// Marks the file as a resource of a kustomization, which may add namespaces, labels and selectors.
     #[must_use]
     pub fn with_kustomized(mut self, kustomized: bool) -> Source {
         self.kustomized = kustomized;
         self
     }
 
-    /// Says which of the file's objects a kustomization patches.
+    /// Sets the targets of the patches that a kustomization applies to the file.
     #[must_use]
     pub fn with_patches(mut self, targets: &[PatchTarget]) -> Source {
         self.patch_targets = targets.to_vec();
         self
     }
 
-    /// Whether a kustomization patches the objects of a kind and name.
+    /// Whether a kustomization patches objects of this kind and name.
     pub(crate) fn is_patched(&self, kind: &str, name: &str) -> bool {
         let fits = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w == is);
         let mut targets = self.patch_targets.iter();
         targets.any(|target| fits(&target.kind, kind) && fits(&target.name, name))
     }
 
-    /// Whether kustomize completes the file.
+    /// Whether the file is a resource of a kustomization.
     #[must_use]
     pub fn is_kustomized(&self) -> bool {
         self.kustomized
     }
 
-    /// The path that the configuration's globs see; without a configuration, as it is reported.
+    /// The path that globs of the configuration are matched against; without a configuration, [`Source::path`].
     #[must_use]
     pub fn scope(&self) -> &str {
         &self.scope
     }
 
-    /// The text. A byte order mark of UTF-8 stays in it, so that offsets are those on disk.
+    /// The text. A UTF-8 byte order mark is kept, so that offsets equal those on disk.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -145,26 +143,26 @@ impl Source {
         &self.text
     }
 
-    /// Lines and columns.
+    /// The index of lines and columns, built on first use.
     #[must_use]
     pub fn lines(&self) -> &LineIndex {
         self.lines.get_or_init(|| LineIndex::new(&self.text))
     }
 
-    /// Whether the text is, byte for byte, what stands on disk.
+    /// Whether the text equals the file byte for byte.
     #[must_use]
     pub fn is_utf8(&self) -> bool {
         self.encoding == Encoding::Utf8 && self.invalid.is_empty()
     }
 
-    /// The part of the text, as [`cut`] cuts it, that holds a byte.
+    /// The chunk of the text, as made by [`split_documents`], that contains an offset.
     pub(crate) fn chunk_of(&self, at: u32) -> Range<usize> {
         let parts = self.chunks.get_or_init(|| split_documents(&self.text));
         let after = parts.partition_point(|part| part.start <= at as usize);
         parts.get(after.saturating_sub(1)).cloned().unwrap_or(0..self.text.len())
     }
 
-    /// The offset on disk of a byte of the text: the same but for UTF-16.
+    /// The offset in the file of an offset in the text. They differ for UTF-16.
     #[must_use]
     pub fn disk_offset(&self, at: u32) -> u64 {
         match self.encoding {
@@ -205,49 +203,49 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
     char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }
 
-/// What the reader found wrong.
+/// Kinds of problems that the reader reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseDiagnosticKind {
-    /// The document does not parse, or holds what has no JSON form.
+    /// The document does not parse, or contains a value without a JSON form.
     Syntax,
-    /// A key is written twice in one mapping; the later value counts.
+    /// A key is repeated in a mapping; the last value counts.
     DuplicateKey,
-    /// Nesting, aliases or size past a limit.
+    /// Nesting, aliases or size exceed a limit.
     Limit,
-    /// Text after `...`, which Kubernetes' readers drop.
+    /// Text after the document end marker `...`, which Kubernetes ignores.
     TextAfterEnd,
 }
 
-/// Something the reader has to say about a document.
+/// A problem that the reader found in a document.
 #[derive(Clone, Debug)]
 pub struct ParseDiagnostic {
-    /// What kind.
+    /// The kind of the problem.
     pub kind: ParseDiagnosticKind,
-    /// Where.
+    /// Where it is.
     pub span: Span,
-    /// One lower-case sentence without a full stop.
+    /// One sentence, in lower case and without a full stop.
     pub message: String,
-    /// A second place: the first of two equal keys, the anchor of a cycle.
+    /// A related position: the first of two equal keys, the anchor of a cycle.
     pub other: Option<Span>,
 }
 
 /// One YAML document of a file.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// Counts the documents of the file that hold something, from 0.
+    /// Its number among the non-empty documents of the file, from 0.
     pub number: u32,
-    /// From its first byte to its last.
+    /// The span of the document.
     pub span: Span,
-    /// Absent where the document is broken.
+    /// `None` if the document does not parse.
     pub tree: Option<Arc<Tree>>,
-    /// What the reader met, in the order of the text.
+    /// The problems that the reader found, in text order.
     pub diagnostics: Vec<ParseDiagnostic>,
-    /// Comments that speak to gpulint, `#` included.
+    /// Comments with gpulint directives, `#` included.
     pub comments: Vec<Span>,
 }
 
 impl Document {
-    /// The root node, object or not; `None` where the document is broken.
+    /// The root node; `None` if the document does not parse.
     #[must_use]
     pub fn root(&self) -> Option<Node<'_>> {
         self.tree.as_deref().map(|tree| Node::new(tree, 0))
@@ -258,13 +256,13 @@ impl Document {
     }
 }
 
-/// Reads all documents of a source, one after the other.
+/// Reads all documents of a source sequentially.
 #[must_use]
 pub fn read(source: &Source) -> Vec<Document> {
     assign_numbers(split_documents(source.text()).into_iter().map(|part| parse_chunk(source, part)))
 }
 
-/// Numbers the documents of a file, given part by part in their order.
+/// Numbers the documents of a file, whose chunks are given in order.
 pub fn assign_numbers(parts: impl Iterator<Item = Vec<Document>>) -> Vec<Document> {
     let mut documents: Vec<Document> = parts.flatten().collect();
     for (number, document) in documents.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! A `serde_json` value as a tree: what an admission review carries. No spans.
+//! Builds a tree from a `serde_json` value, as for the object of an admission review. Such a tree has no spans.
 
 use std::sync::Arc;
 
@@ -9,8 +9,7 @@ use super::scalar::TagKind;
 use crate::tree::{MappingKey, NONE, Slot, SlotKind, Span, Tree, key_hash};
 
 impl Tree {
-    /// Builds a tree from a JSON value. It answers every question a tree from text answers,
-    /// except where something stands.
+    /// Builds a tree from a JSON value. It reads like a tree from text, except that it has no spans.
     #[must_use]
     pub fn from_json(value: &Value) -> Tree {
         let mut tree = Tree::new(Arc::from(""), false);
@@ -18,15 +17,15 @@ impl Tree {
         push(&mut tree, &mut text, value, NONE, None);
         tree.may_have_placeholders = may_contain_placeholder(&text);
         tree.text = Arc::from(text);
-        // A webhook keeps the objects of a whole cluster.
+        // The webhook keeps the objects of a whole cluster in memory.
         tree.slots.shrink_to_fit();
         tree.out_of_line_keys.shrink_to_fit();
         tree
     }
 }
 
-/// All texts stand one behind the other in `text`: thousands of small strings cost several times as
-/// much. The spans are into it; nobody is told, because nobody can see it.
+/// Appends all keys and scalars to one `text`, which takes a fraction of the memory of single strings. Slot spans are
+/// offsets into it; they are internal, because `has_spans` is false.
 fn push(tree: &mut Tree, text: &mut String, value: &Value, parent: u32, key: Option<MappingKey>) {
     let kind = match value {
         Value::Object(_) => SlotKind::Mapping,

@@ -1,8 +1,9 @@
-//! One document as an arena of nodes in document order.
+//! One parsed document as an arena of nodes in document order.
 //!
-//! A tree is built once, by `parse` from text or by `json` from a value, and never changed. It
-//! knows spans and key spans; how to walk it like a Kubernetes object is `node`'s business.
-//! Scalars are borrowed from the text wherever their bytes stand there as they are.
+//! A tree is built once, from text by `source` or from a JSON value by [`json`], and is immutable afterwards. It
+//! stores the spans of values and keys; [`node`] reads it with the semantics of a Kubernetes object. A scalar
+//! borrows from the text where its value equals the bytes of its span, and is stored separately otherwise
+//! (escapes, folding).
 
 pub(crate) mod json;
 pub mod node;
@@ -15,29 +16,29 @@ use std::sync::{Arc, OnceLock};
 
 use crate::tree::scalar::{Scalar, TagKind, resolve_tagged};
 
-/// A range of bytes in a file, as it is on disk (for UTF-16, see [`crate::source::Source::disk_offset`]).
+/// A range of bytes in a text. For UTF-16 files see [`crate::source::Source::disk_offset`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
-    /// First byte.
+    /// Offset of the first byte.
     pub start: u32,
-    /// The byte after the last one.
+    /// Offset of the byte after the last one.
     pub end: u32,
 }
 
 impl Span {
-    /// A span from two byte offsets.
+    /// Creates a span from two byte offsets.
     #[must_use]
     pub fn new(start: u32, end: u32) -> Span {
         Span { start, end }
     }
 }
 
-/// No node, no text.
+/// Index value for "no node" and, in `data`, "the text is the span".
 pub(crate) const NONE: u32 = u32::MAX;
-/// The text is what stands between the quotes of the span.
+/// Value of `data` for "the text is the span without its quotes".
 pub(crate) const QUOTED: u32 = u32::MAX - 1;
 
-/// What a node is.
+/// The kind of a node, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotKind {
     Mapping,
@@ -60,45 +61,45 @@ impl SlotKind {
     }
 }
 
-/// One node of the arena with its key: 28 bytes, because a large folder has millions.
+/// One node of the arena with its key. 28 bytes: a large folder has millions of nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     pub(crate) span: Span,
     pub(crate) parent: u32,
-    /// The slot behind the last one of a collection, the target of an alias, the text of a scalar
-    /// (`NONE`: the span, `QUOTED`: between its quotes, else an index into `strings`).
+    /// Depends on the kind. Collection: the slot after its last descendant. Alias: its target. Scalar: where its
+    /// text is (`NONE`: the span, `QUOTED`: the span without its quotes, else an index into `strings`).
     pub(crate) data: u32,
-    /// Where the key stands, if the node is the value of a mapping entry.
+    /// Offset of the key, if the node is the value of a mapping entry.
     key_start: u32,
     key_len: u16,
-    /// The [`sign`] of the key.
+    /// The [`key_hash`] of the key.
     key_hash: u16,
     pub(crate) kind: SlotKind,
     key: SlotKey,
     pub(crate) tag: TagKind,
-    /// What a mapping's keys are like.
+    /// For mappings: how their keys have to be searched.
     pub(crate) keys: Keys,
 }
 
-/// What is to be known of a mapping's keys before one is looked for.
+/// How the keys of a mapping have to be searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
-    /// Each is written once: the first one that fits is the one.
+    /// No key is repeated: the first match is the entry.
     Unique,
-    /// One may be written again, and the last one counts.
+    /// A key may be repeated: the last match is the entry.
     Duplicates,
-    /// At least one of them merges, and others may be written again.
+    /// There is a merge key (`<<`), and other keys may be repeated.
     Merge,
 }
 
 impl Slot {
-    /// Whether this is a mapping that has a merge key.
+    /// Whether this is a mapping with a merge key.
     pub(crate) fn has_merge_key(&self) -> bool {
         self.keys == Keys::Merge
     }
 }
 
-/// A number that tells most names apart without a look at their text.
+/// 16-bit hash of a key, compared before the bytes to skip most non-matching keys.
 pub(crate) fn key_hash(name: &str) -> u16 {
     let bytes = name.as_bytes();
     let Some(last) = bytes.last() else { return 0 };
@@ -112,18 +113,18 @@ pub(crate) fn key_hash(name: &str) -> u16 {
     (mixed as u16).wrapping_add(bytes.len() as u16)
 }
 
-/// How the key of a slot is written.
+/// Where the text of a slot's key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SlotKey {
-    /// There is none.
+    /// The slot has no key.
     None,
-    /// It is the text of its span.
+    /// The text of the key's span.
     Plain,
-    /// It stands between the quotes of its span.
+    /// The text of the key's span without its quotes.
     Quoted,
-    /// It merges what is here into the mapping.
+    /// The merge key `<<`.
     Merge,
-    /// It is among `odd_keys`.
+    /// In `out_of_line_keys`.
     OutOfLine,
 }
 
@@ -131,15 +132,15 @@ enum SlotKey {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MappingKey {
     pub(crate) span: Span,
-    /// `NONE`: the span's text; `QUOTED`: between its quotes; else an index into `strings`.
+    /// `NONE`: the span; `QUOTED`: the span without its quotes; else an index into `strings`.
     pub(crate) text: u32,
-    /// The [`sign`] of its name.
+    /// The [`key_hash`] of its name.
     pub(crate) hash: u16,
     pub(crate) merge: bool,
 }
 
 impl Slot {
-    /// A node without a key.
+    /// Creates a slot without a key.
     pub(crate) fn new(kind: SlotKind, tag: TagKind, span: Span, parent: u32) -> Slot {
         Slot {
             span,
@@ -156,17 +157,17 @@ impl Slot {
     }
 }
 
-/// One document, parsed.
+/// A parsed document.
 pub struct Tree {
     pub(crate) text: Arc<str>,
     pub(crate) slots: Vec<Slot>,
-    /// Keys that do not fit into their slots, by slot: long ones, and those whose text is stored.
+    /// Keys that do not fit into a slot, sorted by slot: longer than 64 KiB, or with a text in `strings`.
     pub(crate) out_of_line_keys: Vec<(u32, MappingKey)>,
     pub(crate) strings: Vec<Box<str>>,
     pub(crate) spans: bool,
-    /// Whether a placeholder may be anywhere: most documents have none of their characters.
+    /// False if the document has none of the characters of placeholders, so that no value need be searched.
     pub(crate) may_have_placeholders: bool,
-    /// Aliases and what they refer to, once somebody asked.
+    /// Aliases with their targets, collected on first use.
     pub(crate) aliases: OnceLock<Box<[(u32, u32)]>>,
 }
 
@@ -192,7 +193,7 @@ impl Tree {
         }
     }
 
-    /// Every alias, with the node that it refers to.
+    /// Every alias with its target.
     pub(crate) fn aliases(&self) -> &[(u32, u32)] {
         self.aliases.get_or_init(|| {
             let slots = (0..).zip(&self.slots);
@@ -200,19 +201,19 @@ impl Tree {
         })
     }
 
-    /// Whether the tree came from text and its spans mean something.
+    /// Whether the tree came from text, so that its spans are valid.
     #[must_use]
     pub fn has_spans(&self) -> bool {
         self.spans
     }
 
-    /// How many nodes were written, aliases counted once.
+    /// The number of nodes; an alias counts as one.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether nothing was written.
+    /// Whether the document is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
@@ -222,7 +223,7 @@ impl Tree {
         &self.slots[at as usize]
     }
 
-    /// The node that `at` stands for: itself, or what its alias refers to.
+    /// Follows aliases from `at` to the node they refer to.
     pub(crate) fn resolve(&self, mut at: u32) -> u32 {
         while self.slot(at).kind == SlotKind::Alias {
             at = self.slot(at).data;
@@ -230,7 +231,7 @@ impl Tree {
         at
     }
 
-    /// Appends a node, which is the value of `key` where it has one.
+    /// Appends a node; with a key, as the value of a mapping entry.
     pub(crate) fn push(&mut self, mut slot: Slot, key: Option<MappingKey>) -> u32 {
         let at = u32::try_from(self.slots.len()).unwrap_or(NONE - 2);
         if let Some(key) = key {
@@ -257,7 +258,7 @@ impl Tree {
         found.ok().map(|i| &self.out_of_line_keys[i].1)
     }
 
-    /// Where the key of a node stands; `None` where it has none.
+    /// The span of a node's key; `None` where it has none.
     pub(crate) fn key_span(&self, at: u32) -> Option<Span> {
         let slot = self.slot(at);
         match slot.key {
@@ -275,7 +276,7 @@ impl Tree {
         self.slot(at).key != SlotKey::None
     }
 
-    /// The key of a node that has one.
+    /// The key of a node; empty where it has none.
     pub(crate) fn key_name(&self, at: u32) -> &str {
         let slot = self.slot(at);
         let (start, end) = (slot.key_start, slot.key_start + u32::from(slot.key_len));
@@ -295,13 +296,13 @@ impl Tree {
         }
     }
 
-    /// The slot behind a node and all that is in it.
+    /// The slot after a node and all its descendants.
     pub(crate) fn end(&self, at: u32) -> u32 {
         let slot = self.slot(at);
         if slot.kind.is_collection() { slot.data } else { at + 1 }
     }
 
-    /// Whether another child of the same collection follows.
+    /// Whether the node has a following sibling.
     pub(crate) fn has_next(&self, at: u32) -> bool {
         let parent = self.slot(at).parent;
         parent != NONE && self.end(at) < self.end(parent)
@@ -315,7 +316,7 @@ impl Tree {
         }
     }
 
-    /// Whether the signs of a mapping's keys leave it open that one is written twice.
+    /// Whether two keys of a mapping have the same hash, so that one may be repeated.
     pub(crate) fn may_have_duplicate_key(&self, mapping: u32) -> bool {
         let sign = |child: u32| self.slot(child).key_hash;
         let keys = || self.children(mapping).filter(|child| self.has_key(*child));
@@ -328,12 +329,12 @@ impl Tree {
         signs.windows(2).any(|pair| pair[0] == pair[1])
     }
 
-    /// Whether the signs of two keys leave it open that they are the same.
+    /// Whether two keys have the same hash.
     pub(crate) fn may_be_same_key(&self, a: u32, b: u32) -> bool {
         self.slot(a).key_hash == self.slot(b).key_hash
     }
 
-    /// Whether the key of a node is this name: lengths first, because most keys are not.
+    /// Whether the key of a node is `name`. Compares lengths before bytes.
     fn is_key(&self, at: u32, name: &str) -> bool {
         let slot = self.slot(at);
         let quotes = match slot.key {
@@ -347,7 +348,7 @@ impl Tree {
             && self.text.as_bytes().get(start..start + name.len()) == Some(name.as_bytes())
     }
 
-    /// The text of a scalar after escapes and folding.
+    /// The text of a scalar with escapes and folding applied.
     pub(crate) fn scalar_text(&self, at: u32) -> &str {
         let slot = self.slot(at);
         self.stored(slot.span, slot.data)
@@ -364,11 +365,11 @@ impl Tree {
         }
     }
 
-    /// Whether null is written here; no alias.
+    /// Whether the node is null. Does not follow aliases.
     pub(crate) fn is_null(&self, at: u32) -> bool {
         let slot = self.slot(at);
         match (slot.kind, slot.tag) {
-            // Most scalars are seen to be something else by their lengths.
+            // No spelling of null is longer than four bytes.
             (SlotKind::Plain, TagKind::None) if slot.data == NONE => {
                 slot.span.end - slot.span.start <= 4 && self.scalar(at) == Some(Scalar::Null)
             }
@@ -377,20 +378,20 @@ impl Tree {
         }
     }
 
-    /// The written children of a collection, merge entries as they stand.
+    /// The children of a collection as written; merge entries are not expanded.
     pub(crate) fn children(&self, at: u32) -> Children<'_> {
         let end = if self.slot(at).kind.is_collection() { self.slot(at).data } else { at + 1 };
         Children { tree: self, next: at + 1, end }
     }
 
-    /// Finds `name` in a mapping as Kubernetes' reader would: the entry written last counts, and
-    /// a merge acts where it is written. Yields the entry and whether it came by a merge.
+    /// Finds `name` in a mapping with the semantics of `sigs.k8s.io/yaml`: of repeated keys the last one counts,
+    /// and a merge overrides the entries before it. Returns the entry and whether it came from a merge.
     pub(crate) fn entry(&self, mapping: u32, name: &str) -> Option<(u32, bool)> {
         let slot = self.slot(mapping);
         if slot.keys != Keys::Unique {
             return self.last_entry(mapping, name);
         }
-        // Rules ask for entries more often than for anything else.
+        // The hot path of all rules: a loop over slots without an iterator.
         let sign = key_hash(name);
         let slots = self.slots.get(..slot.data as usize)?;
         let mut at = mapping + 1;
@@ -403,7 +404,7 @@ impl Tree {
         None
     }
 
-    /// [`Tree::entry`] of a mapping that merges, or has a key twice.
+    /// [`Tree::entry`] for mappings with a merge key or repeated keys.
     fn last_entry(&self, mapping: u32, name: &str) -> Option<(u32, bool)> {
         let merges = self.slot(mapping).has_merge_key();
         let mut found = None;
@@ -419,7 +420,7 @@ impl Tree {
         found
     }
 
-    /// In a list of merged maps the earlier one wins.
+    /// Finds `name` in the value of a merge key: a mapping, or a list in which the earliest mapping wins.
     fn merged_entry(&self, merge: u32, name: &str) -> Option<u32> {
         let target = self.resolve(merge);
         match self.slot(target).kind {
@@ -433,8 +434,8 @@ impl Tree {
         }
     }
 
-    /// The effective entries of a mapping, each name once, in the order first written; the flag
-    /// says that the entry came by a merge.
+    /// The effective entries of a mapping: each name once, in order of first appearance. The flag is true for
+    /// entries that came from a merge.
     pub(crate) fn entries(&self, mapping: u32) -> Vec<(&str, u32, bool)> {
         if self.slot(mapping).keys == Keys::Unique {
             let children = self.children(mapping);
@@ -456,7 +457,7 @@ impl Tree {
                 }
                 continue;
             }
-            // In a list the earlier map wins, so it is put last.
+            // The earliest mapping of the list wins, so it is inserted last.
             let mut maps: Vec<u32> = self.children(target).map(|c| self.resolve(c)).collect();
             maps.reverse();
             for map in maps {
@@ -471,7 +472,7 @@ impl Tree {
     }
 }
 
-/// Entries of a mapping, each name once; an index by name only where there are many.
+/// Entries of a mapping, each name once. Mappings with more than 16 children get an index by name.
 struct EntryList<'t> {
     list: Vec<(&'t str, u32, bool)>,
     by_name: Option<std::collections::BTreeMap<&'t str, usize>>,

@@ -1,8 +1,8 @@
-//! The cursor: how rules read a tree.
+//! The cursor with which rules read a tree.
 //!
-//! Looking something up never fails. A node that is absent still knows its pointer, so that it
-//! can be reported at its nearest written ancestor and be set by a fix. A scalar that holds a
-//! placeholder is unknown: neither absent nor a value.
+//! A lookup never fails. An absent node keeps the path by which it was looked up, so that a finding can be placed
+//! at its nearest existing ancestor and a fix can create it. A scalar with a placeholder is *unknown*: it is set,
+//! but none of the typed accessors return a value for it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::tree::pointer::Pointer;
 use crate::tree::scalar::Scalar;
 use crate::tree::{Keys, NONE, SlotKind, Span, Tree};
 
-/// A place in an object's tree, written or not.
+/// A position in the tree of an object; there may be nothing written at it.
 #[derive(Clone, Debug)]
 pub struct Node<'a> {
     tree: &'a Tree,
@@ -24,18 +24,18 @@ pub struct Node<'a> {
     way: NodePath,
 }
 
-/// How a node was reached.
+/// The path from the root to a node, as far as the parents in the arena do not give it.
 #[derive(Clone, Debug)]
 enum NodePath {
-    /// As the arena's own parents say.
+    /// The path is that of the arena's parents.
     Direct,
-    /// By a few steps below a slot: rules ask for much that is absent.
+    /// Steps below a slot, stored in the node. Rules look up many absent fields: this allocates nothing.
     Inline(InlineSteps),
-    /// By more steps than there is room for in a node.
+    /// Steps below a slot that do not fit inline.
     Heap(HeapSteps),
 }
 
-/// Where a node is, to be kept beside its tree.
+/// A [`Node`] without its borrow of the tree, for caches that own the tree.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeId {
     root: u32,
@@ -43,7 +43,7 @@ pub(crate) struct NodeId {
     way: NodePath,
 }
 
-/// Steps below a slot, each with [`END`] behind it.
+/// Steps below a slot, each terminated by [`END`].
 #[derive(Clone, Copy, Debug)]
 struct InlineSteps {
     above: u32,
@@ -57,14 +57,14 @@ struct HeapSteps {
     steps: Arc<[u8]>,
 }
 
-/// Ends a step: no text holds this byte.
+/// Terminator of a step. The byte 0xFF does not occur in UTF-8.
 const END: u8 = 0xFF;
 
 impl InlineSteps {
-    /// As much as leaves a node in one line of the processor's cache.
+    /// Keeps `Node` within a cache line of 64 bytes.
     const CAPACITY: usize = 42;
 
-    /// One step further; false where there is no room for it.
+    /// Appends a step; false if there is no room for it.
     fn push(&mut self, step: &str) -> bool {
         let from = usize::from(self.len);
         let end = from + step.len() + 1;
@@ -88,7 +88,7 @@ impl NodePath {
         NodePath::Heap(HeapSteps { above, steps: steps.into() })
     }
 
-    /// One step further; `slot` is where a direct way has led.
+    /// Appends a step. `slot` is the node itself while the path is direct.
     fn push(&mut self, slot: u32, step: &str) {
         match self {
             NodePath::Direct => {
@@ -107,7 +107,7 @@ impl NodePath {
         }
     }
 
-    /// The slot that the steps begin at, and the steps; none of a direct way.
+    /// The slot at which the steps begin, and the steps; `None` for a direct path.
     fn steps(&self) -> Option<(u32, &[u8])> {
         match self {
             NodePath::Direct => None,
@@ -117,16 +117,16 @@ impl NodePath {
     }
 }
 
-/// What shape a written node has.
+/// The shape of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Not written.
+    /// Nothing is written.
     Absent,
-    /// A map.
+    /// A mapping.
     Mapping,
     /// A list.
     Sequence,
-    /// Anything else, null included.
+    /// A scalar, null included.
     Scalar,
 }
 
@@ -135,33 +135,33 @@ impl<'a> Node<'a> {
         Node { tree, root, slot: root, way: NodePath::Direct }
     }
 
-    /// A node of the object at `root`, reached as the arena's own parents say.
+    /// The node at a slot that has a direct path from `root`.
     pub(crate) fn from_slot(tree: &'a Tree, root: u32, slot: u32) -> Node<'a> {
         Node { tree, root, slot, way: NodePath::Direct }
     }
 
-    /// The slot of a mapping that [`Node::within`] leads to again.
+    /// The slot of a mapping with a direct path, from which [`Node::from_slot`] gives the node again.
     pub(crate) fn direct_mapping(&self) -> Option<u32> {
         let direct = matches!(self.way, NodePath::Direct) && self.slot != NONE;
         (direct && self.tree.slot(self.slot).kind.is_mapping()).then_some(self.slot)
     }
 
-    /// A node whose pointer counts from the document's root.
+    /// The node at a slot, with a pointer from the root of the document instead of an object in it.
     pub(crate) fn from_document_slot(tree: &'a Tree, slot: u32) -> Node<'a> {
         Node { tree, root: 0, slot, way: NodePath::Direct }
     }
 
-    /// Where the node is in its tree.
+    /// The position of the node, to be kept beside the tree.
     pub(crate) fn id(&self) -> NodeId {
         NodeId { root: self.root, slot: self.slot, way: self.way.clone() }
     }
 
-    /// The node of this tree that was at a spot.
+    /// The node at a position in the same tree.
     pub(crate) fn from_id(tree: &'a Tree, spot: &NodeId) -> Node<'a> {
         Node { tree, root: spot.root, slot: spot.slot, way: spot.way.clone() }
     }
 
-    /// What shape the node has.
+    /// The shape of the node; an alias has that of its target.
     #[must_use]
     pub fn shape(&self) -> Shape {
         if self.slot == NONE {
@@ -188,7 +188,7 @@ impl<'a> Node<'a> {
         self.slot == NONE
     }
 
-    /// Whether something other than null is written here: Kubernetes reads null as absent.
+    /// Whether something other than null is written here. Kubernetes treats null as absent.
     #[must_use]
     pub fn is_set(&self) -> bool {
         !self.is_absent() && !self.is_null()
@@ -212,25 +212,25 @@ impl<'a> Node<'a> {
         self.shape() == Shape::Sequence
     }
 
-    /// Whether a placeholder is written here, so that its value is not known.
+    /// Whether the node is a placeholder, so that its value is not known.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.tree.may_have_placeholders
             && matches!(self.scalar(), Some(Scalar::Str(text)) if is_placeholder(text))
     }
 
-    /// Whether a key of the mapping is a placeholder, so that any field may be there.
+    /// Whether a key of the mapping is a placeholder, so that any field may be in it.
     pub(crate) fn has_unknown_key(&self) -> bool {
         self.tree.may_have_placeholders && self.entries().iter().any(|(key, _)| is_placeholder(key))
     }
 
-    /// Whether the node, or anything below it, is unknown.
+    /// Whether the node or a descendant is a placeholder.
     #[must_use]
     pub fn has_unknown(&self) -> bool {
         self.slot != NONE && self.tree.may_have_placeholders && holds_placeholder(self.tree, self.slot)
     }
 
-    /// The child of a mapping; absent where the node is no mapping or has no such key.
+    /// The value of a key; an absent node where this is not a mapping or has no such key.
     #[must_use]
     pub fn get(&self, name: &str) -> Node<'a> {
         match self.entry(name) {
@@ -239,7 +239,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The entry of a mapping, and whether it came by a merge.
+    /// The slot of a key's value, and whether it came from a merge.
     fn entry(&self, name: &str) -> Option<(u32, bool)> {
         if self.slot == NONE {
             return None;
@@ -249,7 +249,7 @@ impl<'a> Node<'a> {
         mapping.then(|| self.tree.entry(at, name))?
     }
 
-    /// What is not written, one step further.
+    /// The absent node one step below this one.
     fn absent_child(&self, step: &str) -> Node<'a> {
         let mut way = self.way.clone();
         way.push(self.slot, step);
@@ -262,7 +262,7 @@ impl<'a> Node<'a> {
         let mut node = self.clone();
         for name in names {
             match node.entry(name) {
-                // Most ways lead through what stands there as it is.
+                // The common case: neither a merge nor an alias on the path.
                 Some((child, merged)) if node.is_direct(merged) => node.slot = child,
                 Some((child, merged)) => {
                     node = node.child(child, merged, || Cow::Borrowed(name));
@@ -276,8 +276,8 @@ impl<'a> Node<'a> {
         node
     }
 
-    /// The items of a list that may be at the end of a path. Where it is not, no absent node is made
-    /// that would have to know its place.
+    /// The items of a list at the end of a path; none where the path does not exist. Cheaper than
+    /// `path(..).items()`, because no absent node is created.
     pub(crate) fn items_at(&self, names: &[&str]) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let mut node = self.clone();
         let there = names.iter().all(|name| {
@@ -290,7 +290,7 @@ impl<'a> Node<'a> {
         there.then(|| node.items()).into_iter().flatten()
     }
 
-    /// The place a pointer names: digits index lists, everything else is a key.
+    /// The node at a pointer. A numeric step is an index in a list and a key in a mapping.
     #[must_use]
     pub fn at(&self, pointer: &Pointer) -> Node<'a> {
         let mut node = self.clone();
@@ -303,14 +303,14 @@ impl<'a> Node<'a> {
         node
     }
 
-    /// An item of a list; absent where there is none.
+    /// An item of a list; an absent node past its end.
     #[must_use]
     pub fn index(&self, index: usize) -> Node<'a> {
         let item = self.items().nth(index);
         item.unwrap_or_else(|| self.absent_child(&index.to_string()))
     }
 
-    /// The items of a list; none where the node is no list.
+    /// The items of a list; none where the node is not a list.
     pub fn items(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let sequence = self.is_sequence();
         let children = if sequence { Some(self.tree.children(self.resolved_slot())) } else { None };
@@ -322,7 +322,7 @@ impl<'a> Node<'a> {
             .map(move |(i, at)| this.child(at, false, || Cow::Owned(i.to_string())))
     }
 
-    /// The entries of a mapping as Kubernetes reads them: each name once, merges applied.
+    /// The entries of a mapping as Kubernetes decodes them: each name once, merges applied.
     #[must_use]
     pub fn entries(&self) -> Vec<(&'a str, Node<'a>)> {
         if !self.is_mapping() {
@@ -353,7 +353,7 @@ impl<'a> Node<'a> {
         Node { tree: self.tree, root: self.root, slot: at, way }
     }
 
-    /// Whether the arena's parents lead from a child of this node to it.
+    /// Whether a child of this node has a direct path.
     fn is_direct(&self, merged: bool) -> bool {
         matches!(self.way, NodePath::Direct) && !merged && self.tree.slot(self.slot).kind != SlotKind::Alias
     }
@@ -367,14 +367,14 @@ impl<'a> Node<'a> {
         self.tree.scalar(self.resolved_slot())
     }
 
-    /// A scalar's text as it is written, before it was read as a number or a boolean.
+    /// The text of a scalar, also where it is a number, a boolean or a placeholder.
     #[must_use]
     pub fn raw_text(&self) -> Option<&'a str> {
         self.scalar()?;
         Some(self.tree.scalar_text(self.resolved_slot()))
     }
 
-    /// A string that is no placeholder.
+    /// The value of a string; `None` for placeholders and other types.
     #[must_use]
     pub fn text(&self) -> Option<&'a str> {
         match self.scalar() {
@@ -385,7 +385,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A string or a number as text: quantities, ports, int-or-string fields. No placeholder.
+    /// A string or a number as text, for quantities, ports and int-or-string fields; `None` for placeholders.
     #[must_use]
     pub fn string_or_number(&self) -> Option<Cow<'a, str>> {
         match self.scalar()? {
@@ -399,7 +399,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A whole number; floats without a fraction count, as they do in JSON.
+    /// The value of an integer. Floats without a fraction are integers, as in JSON.
     #[must_use]
     pub fn int(&self) -> Option<i64> {
         match self.scalar()? {
@@ -410,7 +410,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A boolean.
+    /// The value of a boolean.
     #[must_use]
     pub fn bool(&self) -> Option<bool> {
         match self.scalar()? {
@@ -419,7 +419,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Where the node is, from the object's root.
+    /// The path of the node from the root of the object.
     #[must_use]
     pub fn pointer(&self) -> Pointer {
         let mut steps = Vec::new();
@@ -427,7 +427,7 @@ impl<'a> Node<'a> {
         if let Some((above, way)) = self.way.steps() {
             let ended = way.strip_suffix(&[END]).unwrap_or(way);
             let texts = ended.split(|byte| *byte == END);
-            // What was pushed is text.
+            // Steps were pushed as `&str`, so the conversion loses nothing.
             steps.extend(texts.map(|text| String::from_utf8_lossy(text).into_owned()));
             steps.reverse();
             at = above;
@@ -446,7 +446,7 @@ impl<'a> Node<'a> {
         Pointer::from_steps(steps)
     }
 
-    /// How many of the node's `depth` steps lead to something written other than null.
+    /// How many leading steps of the path exist and are not null; `depth`, the length of the path, if all are.
     pub(crate) fn existing_prefix_len(&self, depth: usize) -> usize {
         let pointer = self.pointer();
         let mut node = Node::new(self.tree, self.root);
@@ -462,14 +462,14 @@ impl<'a> Node<'a> {
         depth
     }
 
-    /// The span of the value as written; an alias counts as itself. `None` where nothing is
-    /// written or the tree has no spans.
+    /// The span of the value; for an alias that of the alias itself. `None` for absent nodes and for trees that were
+    /// built from a value.
     #[must_use]
     pub fn span(&self) -> Option<Span> {
         (self.slot != NONE && self.tree.has_spans()).then(|| self.tree.slot(self.slot).span)
     }
 
-    /// The span of the key of this entry, where it is one.
+    /// The span of the key, if the node is the value of a mapping entry.
     #[must_use]
     pub fn key_span(&self) -> Option<Span> {
         if self.slot == NONE || !self.tree.has_spans() {
@@ -484,7 +484,7 @@ impl<'a> Node<'a> {
         self.slot != NONE && matches!(self.kind(), SlotKind::FlowMapping | SlotKind::FlowSequence)
     }
 
-    /// The node as a JSON value, aliases and merges applied. Absent is null.
+    /// The node as a JSON value with aliases and merges resolved; null for an absent node.
     #[must_use]
     pub fn to_json(&self) -> Value {
         match self.shape() {
@@ -510,7 +510,7 @@ fn holds_placeholder(tree: &Tree, at: u32) -> bool {
     let at = tree.resolve(at);
     let slot = tree.slot(at);
     match slot.kind {
-        // What a merge brings and something else overrides does not count.
+        // Only the effective entries: a merged value that is overridden does not count.
         SlotKind::Mapping | SlotKind::FlowMapping if slot.has_merge_key() => tree
             .entries(at)
             .into_iter()
@@ -525,7 +525,7 @@ fn holds_placeholder(tree: &Tree, at: u32) -> bool {
     }
 }
 
-/// JSON as Go writes it has no `1.0`: a float without a fraction is a whole number.
+/// Go's `encoding/json` writes a float without a fraction as an integer.
 fn whole_or_float(n: f64) -> Value {
     #[allow(clippy::cast_possible_truncation)]
     if n.fract() == 0.0 && n.abs() < 9e15 { Value::from(n as i64) } else { Value::from(n) }
@@ -537,7 +537,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_absent_knows_its_pointer() {
+    fn absent_nodes_have_a_pointer() {
         let tree = Tree::from_json(&json!({"a": {"b": [1]}, "": {}}));
         let root = Node::new(&tree, 0);
         let long = "a-key-that-is-longer-than-what-there-is-room-for";

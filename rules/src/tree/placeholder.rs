@@ -1,6 +1,6 @@
-//! Scalars that a tool has yet to fill in: neither absent nor a value.
+//! Placeholders: text that a template engine or shell replaces before the manifest is applied.
 
-/// Whether text holds a placeholder: `${X}`, `$X` alone, `{{ }}`, `$(X)` or `<X>`.
+/// Whether a text contains a placeholder: `${X}`, `{{ }}`, `$(X)`, `<X>`, or is `$X`.
 #[must_use]
 pub fn is_placeholder(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -22,14 +22,14 @@ pub fn is_placeholder(text: &str) -> bool {
     has_angle_bracketed(text)
 }
 
-/// Whether a placeholder may be in a text: a look at each byte, no more.
+/// Whether a text has a character sequence that every placeholder has. One pass, for a whole document at once.
 pub(crate) fn may_contain_placeholder(text: &str) -> bool {
     let bytes = text.as_bytes();
     memchr::memchr3_iter(b'$', b'<', b'{', bytes)
         .any(|at| bytes[at] != b'{' || bytes.get(at + 1) == Some(&b'{'))
 }
 
-/// The first placeholder in a text, as it is written.
+/// The first placeholder in a text, with its delimiters.
 #[must_use]
 pub fn find_placeholder(text: &str) -> Option<&str> {
     if !is_placeholder(text) {
@@ -55,7 +55,7 @@ fn has_delimited(text: &str, open: &str, close: char) -> bool {
     text.find(open).is_some_and(|at| text[at + open.len()..].contains(close))
 }
 
-/// `<cluster-name>` inside text; `a < b` and `<=` are none.
+/// Whether a text contains a name in angle brackets, such as `<cluster-name>`. Comparisons (`a < b`) do not count.
 fn has_angle_bracketed(text: &str) -> bool {
     let mut rest = text;
     while let Some(at) = rest.find('<') {

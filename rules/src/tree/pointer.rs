@@ -1,9 +1,9 @@
-//! RFC 6901 pointers: the only way to name a place outside the source layer.
+//! JSON Pointers (RFC 6901). Above the source layer, positions in an object are pointers, not byte offsets.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// A JSON Pointer, relative to an object's root.
+/// A JSON Pointer relative to the root of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pointer {
     steps: Vec<String>,
@@ -21,7 +21,7 @@ impl Pointer {
         Pointer { steps: steps.into_iter().map(Into::into).collect() }
     }
 
-    /// Parses `/spec/limits/nvidia.com~1gpu`. `None` where text is no pointer.
+    /// Parses `/spec/limits/nvidia.com~1gpu`. `None` for text that is not a pointer.
     #[must_use]
     pub fn parse(text: &str) -> Option<Pointer> {
         if text.is_empty() {
@@ -37,7 +37,7 @@ impl Pointer {
         &self.steps
     }
 
-    /// The pointer one step further.
+    /// The pointer extended by one step.
     #[must_use]
     pub fn join(&self, step: &str) -> Pointer {
         let mut steps = self.steps.clone();
@@ -45,7 +45,7 @@ impl Pointer {
         Pointer { steps }
     }
 
-    /// The API's own spelling of the field: `spec.limits[nvidia.com/gpu]`, `spec.budgets[0]`.
+    /// The field path as the API server writes it in errors: `spec.limits[nvidia.com/gpu]`, `spec.budgets[0]`.
     #[must_use]
     pub fn field_path(&self) -> String {
         let mut out = String::new();
@@ -67,7 +67,7 @@ impl Pointer {
     }
 }
 
-/// One step, escaped.
+/// A step with `~` and `/` escaped.
 #[must_use]
 pub fn escape(step: &str) -> Cow<'_, str> {
     if step.contains(['~', '/']) {

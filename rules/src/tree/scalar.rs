@@ -1,29 +1,29 @@
-//! What a plain YAML scalar means to Kubernetes.
+//! Resolution of YAML scalars as Kubernetes does it.
 //!
-//! `sigs.k8s.io/yaml` reads through go-yaml v2: YAML 1.1 with a few habits of 1.2. This module
-//! holds that table and nothing else; it knows neither trees nor spans.
+//! `sigs.k8s.io/yaml` decodes with go-yaml v2, which resolves plain scalars by YAML 1.1 with some additions from 1.2
+//! (<https://github.com/kubernetes-sigs/yaml>). This module is independent of trees and spans.
 
 use std::borrow::Cow;
 
-/// A scalar after resolution, as the API server would see it in JSON.
+/// A resolved scalar, as the API server sees it in JSON.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar<'a> {
-    /// `null`, `~`, or nothing at all.
+    /// `null`, `~`, or empty.
     Null,
-    /// `true`, `yes`, `on`, `y` and their opposites, in three spellings each.
+    /// `true`, `yes`, `on`, `y` and their opposites, in lower, title and upper case.
     Bool(bool),
-    /// A whole number that fits 64 bits with a sign.
+    /// An integer in the range of `i64`.
     Int(i64),
-    /// A whole number that only fits 64 bits without a sign.
+    /// An integer above the range of `i64` and within that of `u64`.
     UInt(u64),
-    /// Any other number; infinities and NaN have no JSON form and are refused by the reader.
+    /// Any other number. Infinities and NaN have no JSON form; the reader rejects them.
     Float(f64),
     /// Text.
     Str(&'a str),
 }
 
 impl Scalar<'_> {
-    /// The word a message uses for the type: `null`, `boolean`, `integer`, `number`, `string`.
+    /// The name of the type in messages: `null`, `boolean`, `integer`, `number`, `string`.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Scalar<'_> {
     }
 }
 
-/// The tag written on a scalar, as far as it changes the reading.
+/// The YAML tag of a scalar, as far as it affects resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TagKind {
     None,
@@ -67,7 +67,7 @@ pub fn resolve_plain(text: &str) -> Scalar<'_> {
     }
 }
 
-/// Resolves a scalar that carries a tag, or was quoted (`plain` false).
+/// Resolves a scalar with its tag; `plain` is false for quoted and block scalars.
 pub(crate) fn resolve_tagged(text: &str, plain: bool, tag: TagKind) -> Scalar<'_> {
     match tag {
         TagKind::None if plain => resolve_plain(text),
@@ -82,8 +82,8 @@ pub(crate) fn resolve_tagged(text: &str, plain: bool, tag: TagKind) -> Scalar<'_
     }
 }
 
-/// The JSON key that a scalar key becomes, or `None` where Kubernetes' reader refuses it
-/// (null, and whole numbers past 64 bits).
+/// The JSON key for a scalar key; `None` for keys that `sigs.k8s.io/yaml` rejects: null, and integers above the
+/// range of `i64`.
 #[must_use]
 pub fn resolve_key(text: &str, plain: bool) -> Option<Cow<'_, str>> {
     if !plain {
@@ -148,7 +148,7 @@ fn resolve_number(text: &str) -> Option<Scalar<'_>> {
     float(&plain).map(Scalar::Float)
 }
 
-/// Go's `ParseUint(s, 0, 64)`: the base from the prefix, a leading zero means octal.
+/// Go's `strconv.ParseUint(s, 0, 64)`: the prefix gives the base; a leading zero means octal.
 fn magnitude(digits: &str) -> Option<u64> {
     let (base, rest) = match digits.as_bytes() {
         [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
@@ -163,7 +163,7 @@ fn magnitude(digits: &str) -> Option<u64> {
     u64::from_str_radix(rest, base).ok()
 }
 
-/// A decimal float in go-yaml's spelling: `[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?`.
+/// A decimal float by go-yaml's pattern `[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?`.
 fn float(text: &str) -> Option<f64> {
     let bytes = text.as_bytes();
     let mut i = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));

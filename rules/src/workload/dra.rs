@@ -4,10 +4,7 @@
 //! `exactly`. `firstAvailable` is a list of alternatives in all of them. What a device class or a
 //! driver offers is not known here.
 
-use serde_json::{Map, Value};
-
 use crate::kind::Kind;
-use crate::lint::fix::Fix;
 use crate::object::Object;
 use crate::tree::node::Node;
 
@@ -62,30 +59,4 @@ pub fn class_blocks(object: &Object) -> Vec<Node<'_>> {
 pub fn flat_fields<'a>(request: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
     let request = request.clone();
     EXACT_FIELDS.iter().map(move |f| request.get(f)).filter(|n| !n.is_absent())
-}
-
-/// Moves the flat fields of a request under `exactly`.
-#[must_use]
-pub fn nest(mut fix: Fix, request: &Node<'_>) -> Fix {
-    let mut inner = Map::new();
-    for node in flat_fields(request) {
-        if let Some(name) = node.pointer().steps().last() {
-            inner.insert(name.clone(), node.to_json());
-        }
-    }
-    for node in flat_fields(request) {
-        fix = fix.remove(&node);
-    }
-    fix.set(&request.get("exactly"), Value::Object(inner))
-}
-
-/// Moves the fields under `exactly` of a request beside its name.
-#[must_use]
-pub fn flatten(fix: Fix, request: &Node<'_>) -> Fix {
-    let exactly = request.get("exactly");
-    let mut fix = fix.remove(&exactly);
-    for (name, node) in exactly.entries() {
-        fix = fix.set(&request.get(name), node.to_json());
-    }
-    fix
 }

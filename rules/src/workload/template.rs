@@ -1,153 +1,15 @@
-//! Which kinds carry a pod template, and where.
+//! Pod templates of workloads: where they are, how many pods they run, how long those run.
 //!
-//! One table row a kind. The paths are facts of the kinds' own CRDs; what class of work a
-//! workload does is `class`'s question, and what a container asks for is `gpu`'s.
+//! The paths come from the kind table. What class of work a workload does is in `class`, what its containers request in
+//! `gpu`.
+
+pub use crate::kind::{WORKLOAD_KINDS, WorkloadKind};
 
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-/// A kind that carries pod templates.
-#[derive(Debug)]
-pub struct WorkloadKind {
-    /// The kind.
-    pub kind: Kind,
-    /// Where its templates are: `[]` is every item, `*` every entry. A path that ends in `!` is
-    /// an inline pod spec without metadata of its own.
-    templates: &'static [&'static str],
-    /// Where its number of replicas is; empty where it has none.
-    pub replicas: &'static [&'static str],
-    /// What a missing number of replicas means.
-    pub default_replicas: Option<i64>,
-    /// Whether its pods end by themselves.
-    pub runs_to_completion: bool,
-}
-
-const fn row(group: &'static str, kind: &'static str, templates: &'static [&'static str]) -> WorkloadKind {
-    WorkloadKind {
-        kind: Kind::new(group, kind),
-        templates,
-        replicas: &[],
-        default_replicas: None,
-        runs_to_completion: false,
-    }
-}
-
-const fn service(
-    group: &'static str,
-    kind: &'static str,
-    templates: &'static [&'static str],
-    replicas: &'static [&'static str],
-) -> WorkloadKind {
-    WorkloadKind { replicas, default_replicas: Some(1), ..row(group, kind, templates) }
-}
-
-const fn job(group: &'static str, kind: &'static str, templates: &'static [&'static str]) -> WorkloadKind {
-    WorkloadKind { runs_to_completion: true, ..row(group, kind, templates) }
-}
-
-const SPEC_REPLICAS: &[&str] = &["spec", "replicas"];
-const TEMPLATE: &[&str] = &["spec.template"];
-const RAY_CLUSTER: &[&str] = &["spec.headGroupSpec.template", "spec.workerGroupSpecs.[].template"];
-
-/// Every kind that carries pod templates.
-pub static WORKLOADS: &[WorkloadKind] = &[
-    row("", "Pod", &[""]),
-    service("", "ReplicationController", TEMPLATE, SPEC_REPLICAS),
-    service("apps", "Deployment", TEMPLATE, SPEC_REPLICAS),
-    service("apps", "StatefulSet", TEMPLATE, SPEC_REPLICAS),
-    service("apps", "ReplicaSet", TEMPLATE, SPEC_REPLICAS),
-    row("apps", "DaemonSet", TEMPLATE),
-    job("batch", "Job", TEMPLATE),
-    job("batch", "CronJob", &["spec.jobTemplate.spec.template"]),
-    job("keda.sh", "ScaledJob", &["spec.jobTargetRef.template"]),
-    job("jobset.x-k8s.io", "JobSet", &["spec.replicatedJobs.[].template.spec.template"]),
-    service(
-        "leaderworkerset.x-k8s.io",
-        "LeaderWorkerSet",
-        &["spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"],
-        SPEC_REPLICAS,
-    ),
-    job("kubeflow.org", "PyTorchJob", &["spec.pytorchReplicaSpecs.*.template"]),
-    job("kubeflow.org", "TFJob", &["spec.tfReplicaSpecs.*.template"]),
-    job("kubeflow.org", "XGBoostJob", &["spec.xgbReplicaSpecs.*.template"]),
-    job("kubeflow.org", "PaddleJob", &["spec.paddleReplicaSpecs.*.template"]),
-    job("kubeflow.org", "JAXJob", &["spec.jaxReplicaSpecs.*.template"]),
-    job("kubeflow.org", "MPIJob", &["spec.mpiReplicaSpecs.*.template"]),
-    row("kubeflow.org", "Notebook", &["spec.template"]),
-    // No template of its own: the runtime has it.
-    job("trainer.kubeflow.org", "TrainJob", &[]),
-    row(
-        "trainer.kubeflow.org",
-        "TrainingRuntime",
-        &["spec.template.spec.replicatedJobs.[].template.spec.template"],
-    ),
-    row(
-        "trainer.kubeflow.org",
-        "ClusterTrainingRuntime",
-        &["spec.template.spec.replicatedJobs.[].template.spec.template"],
-    ),
-    row("ray.io", "RayCluster", RAY_CLUSTER),
-    job(
-        "ray.io",
-        "RayJob",
-        &[
-            "spec.rayClusterSpec.headGroupSpec.template",
-            "spec.rayClusterSpec.workerGroupSpecs.[].template",
-            "spec.submitterPodTemplate",
-        ],
-    ),
-    row(
-        "ray.io",
-        "RayService",
-        &[
-            "spec.rayClusterConfig.headGroupSpec.template",
-            "spec.rayClusterConfig.workerGroupSpecs.[].template",
-        ],
-    ),
-    row("serving.kserve.io", "InferenceService", &["spec.predictor!"]),
-    row("serving.knative.dev", "Service", TEMPLATE),
-    service("argoproj.io", "Rollout", TEMPLATE, SPEC_REPLICAS),
-    row("argoproj.io", "Workflow", &["spec.templates.[]!"]),
-    job("batch.volcano.sh", "Job", &["spec.tasks.[].template"]),
-    row("sparkoperator.k8s.io", "SparkApplication", &["spec.driver.template", "spec.executor.template"]),
-];
-
-/// The kinds of [`WORKLOADS`], for the `kinds` of a rule.
-pub const WORKLOAD_KINDS: &[Kind] = &[
-    Kind::POD,
-    Kind::new("", "ReplicationController"),
-    Kind::DEPLOYMENT,
-    Kind::STATEFUL_SET,
-    Kind::new("apps", "ReplicaSet"),
-    Kind::DAEMON_SET,
-    Kind::JOB,
-    Kind::CRON_JOB,
-    Kind::SCALED_JOB,
-    Kind::new("jobset.x-k8s.io", "JobSet"),
-    Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-    Kind::new("kubeflow.org", "PyTorchJob"),
-    Kind::new("kubeflow.org", "TFJob"),
-    Kind::new("kubeflow.org", "XGBoostJob"),
-    Kind::new("kubeflow.org", "PaddleJob"),
-    Kind::new("kubeflow.org", "JAXJob"),
-    Kind::new("kubeflow.org", "MPIJob"),
-    Kind::new("kubeflow.org", "Notebook"),
-    Kind::new("trainer.kubeflow.org", "TrainJob"),
-    Kind::new("trainer.kubeflow.org", "TrainingRuntime"),
-    Kind::new("trainer.kubeflow.org", "ClusterTrainingRuntime"),
-    Kind::new("ray.io", "RayCluster"),
-    Kind::new("ray.io", "RayJob"),
-    Kind::new("ray.io", "RayService"),
-    Kind::new("serving.kserve.io", "InferenceService"),
-    Kind::new("serving.knative.dev", "Service"),
-    Kind::new("argoproj.io", "Rollout"),
-    Kind::new("argoproj.io", "Workflow"),
-    Kind::new("batch.volcano.sh", "Job"),
-    Kind::new("sparkoperator.k8s.io", "SparkApplication"),
-];
-
-/// Other kinds with those of [`WORKLOAD_KINDS`], `N` in all.
+/// `others` followed by [`WORKLOAD_KINDS`]; `N` is their total number.
 pub(crate) const fn with_workloads<const N: usize>(others: &[Kind]) -> [Kind; N] {
     assert!(N == others.len() + WORKLOAD_KINDS.len());
     let mut kinds = [Kind::POD; N];
@@ -162,7 +24,7 @@ pub(crate) const fn with_workloads<const N: usize>(others: &[Kind]) -> [Kind; N]
 /// A pod template, or a pod itself.
 #[derive(Clone, Debug)]
 pub struct Template<'a> {
-    /// What holds `labels` and `annotations`.
+    /// The mapping with `labels` and `annotations`.
     pub metadata: Node<'a>,
     /// The pod spec.
     pub spec: Node<'a>,
@@ -193,13 +55,13 @@ impl<'a> Template<'a> {
     }
 }
 
-/// The row of an object's kind.
+/// What the kind table has about the pod templates of an object; `None` for kinds without any.
 #[must_use]
 pub fn workload_kind(object: &Object) -> Option<&'static WorkloadKind> {
     object.workload()
 }
 
-/// The pod templates of an object, in the order of the table; none for other kinds.
+/// The pod templates of an object, in the order of the paths in the kind table.
 #[must_use]
 pub fn templates(object: &Object) -> Vec<Template<'_>> {
     match workload_kind(object) {
@@ -226,7 +88,7 @@ fn find<'a>(object: &'a Object, row: &WorkloadKind) -> Vec<Template<'a>> {
     out
 }
 
-/// Visits what is written at a path of the table.
+/// Visits each node at a path of the kind table.
 fn walk<'a>(node: Node<'a>, path: &str, visit: &mut impl FnMut(Node<'a>)) {
     if !node.is_set() {
         return;
@@ -235,7 +97,7 @@ fn walk<'a>(node: Node<'a>, path: &str, visit: &mut impl FnMut(Node<'a>)) {
         visit(node);
         return;
     }
-    // Paths are short: a search made for long texts costs more than it saves.
+    // A plain byte loop: `str::find` costs more than it saves on texts this short.
     let dot = path.bytes().position(|byte| byte == b'.');
     let (step, rest) = dot.map_or((path, ""), |at| (&path[..at], &path[at + 1..]));
     match step {
@@ -250,7 +112,7 @@ fn walk<'a>(node: Node<'a>, path: &str, visit: &mut impl FnMut(Node<'a>)) {
     }
 }
 
-/// The number of replicas as written, or the default; `None` where it is not known.
+/// `spec.replicas`, or its default of 1; `None` where it is not known, or the kind has no replicas.
 #[must_use]
 pub fn replicas(object: &Object) -> Option<i64> {
     let row = workload_kind(object)?;
@@ -263,19 +125,19 @@ pub fn replicas(object: &Object) -> Option<i64> {
     } else if object.is_partial() {
         None
     } else {
-        row.default_replicas
+        Some(1)
     }
 }
 
-/// Whether the pods of a workload run until somebody stops them: those of a service, not of a job.
+/// Whether the pods run until they are stopped, as those of a Deployment do and those of a Job do not.
 pub(crate) fn runs_forever(object: &Object) -> bool {
     workload_kind(object).is_some_and(|row| !row.replicas.is_empty() && !row.runs_to_completion)
 }
 
-/// A run that ends within this many seconds loses little, and is worth no protected node.
+/// A run with a deadline below this many seconds loses little when it is interrupted.
 const SHORT_SECONDS: i64 = 15 * 60;
 
-/// Whether a deadline of the workload itself ends its run early; that of a template is in its spec.
+/// Whether the workload itself has a short deadline. The deadline of a pod template is in its pod spec.
 pub(crate) fn is_short_lived(object: &Object) -> bool {
     let spec = object.get("spec");
     [
@@ -288,7 +150,7 @@ pub(crate) fn is_short_lived(object: &Object) -> bool {
     .any(is_short_deadline)
 }
 
-/// Whether a deadline, in seconds, is early; one that is not known may be.
+/// Whether a deadline in seconds is short, or may be because it is not known.
 pub(crate) fn is_short_deadline(deadline: &Node<'_>) -> bool {
     deadline.is_unknown() || deadline.int().is_some_and(|s| s < SHORT_SECONDS)
 }

@@ -237,7 +237,8 @@ fn every_manual_has_its_parts() {
                 wrong.push(format!("{}: parameter {} is not explained", rule.id, param.name));
             }
         }
-        if matches!(rule.check, Check::Builtin) != rule.kinds.is_empty() && rule.id != "duplicate-object" {
+        let every_kind = ["api-version-unknown", "duplicate-object"].contains(&rule.id);
+        if matches!(rule.check, Check::Builtin) != rule.kinds.is_empty() && !every_kind {
             wrong.push(format!("{}: kinds and check do not agree", rule.id));
         }
     }

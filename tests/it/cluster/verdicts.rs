@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gpulint_rules::{Authority, Engine, Severity};
+use gpulint_rules::{Authority, Engine, Severity, kind};
 
 use crate::cluster::cases::{Case, Claim, claims, documents, engine, value};
 use crate::cluster::judge::{Judge, Meeting, Refusal, Verdict};
@@ -19,36 +19,6 @@ use crate::cluster::tally::Tally;
 const AT_ONCE: usize = 8;
 /// Of a good fixture that is no seed, one mutant in this many is judged.
 const SPARSE: usize = 61;
-/// The kinds that gpulint judges; of others it must only not claim a refusal that does not happen.
-const JUDGED: &[&str] = &[
-    "NodePool",
-    "NodeClaim",
-    "NodeOverlay",
-    "EC2NodeClass",
-    "Provisioner",
-    "Machine",
-    "AWSNodeTemplate",
-    "ScaledObject",
-    "ScaledJob",
-    "TriggerAuthentication",
-    "ClusterTriggerAuthentication",
-    "Pod",
-    "Deployment",
-    "StatefulSet",
-    "DaemonSet",
-    "ReplicaSet",
-    "Job",
-    "CronJob",
-    "HorizontalPodAutoscaler",
-    "PodDisruptionBudget",
-    "Service",
-    "ResourceClaim",
-    "ResourceClaimTemplate",
-    "DeviceClass",
-    "ValidatingWebhookConfiguration",
-    "MutatingWebhookConfiguration",
-];
-
 /// A case with what both said.
 pub(crate) struct Judged {
     pub(crate) case: Case,
@@ -66,9 +36,13 @@ pub(crate) enum Outcome {
 }
 
 impl Judged {
-    /// Whether gpulint is meant to know what is refused of this kind.
+    /// Whether gpulint checks this kind against a schema, so that it should know what the server rejects.
     pub(crate) fn is_of_ours(&self) -> bool {
-        JUDGED.contains(&self.case.id.kind.as_str())
+        let info = kind::find(&self.case.id.group, &self.case.id.kind);
+        // Rules reject the kinds of Karpenter before 0.33 without a schema.
+        info.is_some_and(|i| {
+            i.schemas.is_some_and(|schemas| !schemas.is_empty()) || i.kind.group.starts_with("karpenter.")
+        })
     }
 
     /// Compares the two.

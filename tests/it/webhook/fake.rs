@@ -13,8 +13,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use futures::StreamExt;
+use gpulint_rules::kind::KindInfo;
 use gpulint_webhook::kinds;
-use gpulint_webhook::kinds::Resource;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -35,11 +35,11 @@ pub(crate) struct Fake {
     url: String,
 }
 
-fn rows() -> impl Iterator<Item = &'static Resource> {
-    kinds::watched().iter().filter_map(|kind| kinds::resource(*kind))
+fn rows() -> impl Iterator<Item = &'static KindInfo> {
+    kinds::watched().iter().filter_map(|kind| kind.info())
 }
 
-fn key(resource: &Resource) -> (String, String) {
+fn key(resource: &KindInfo) -> (String, String) {
     (resource.kind.group.to_owned(), resource.plural.to_owned())
 }
 
@@ -113,7 +113,7 @@ impl Fake {
     }
 }
 
-fn is_of(object: &Value, row: &Resource) -> bool {
+fn is_of(object: &Value, row: &KindInfo) -> bool {
     let version = object["apiVersion"].as_str().unwrap_or_default();
     let group = version.split_once('/').map_or("", |(group, _)| group);
     group == row.kind.group && object["kind"] == row.kind.kind

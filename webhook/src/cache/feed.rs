@@ -56,7 +56,7 @@ async fn watch_with_retry(cache: Arc<Cache>, client: Client, kind: Kind) {
 
 /// The resource of a kind in the version that the API server prefers; `None` if it does not serve the kind.
 async fn discover(client: &Client, kind: Kind) -> kube::Result<Option<ApiResource>> {
-    let Some(row) = kinds::resource(kind) else {
+    let Some(row) = kind.info() else {
         return Ok(None);
     };
     if kind.group.is_empty() {

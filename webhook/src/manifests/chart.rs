@@ -24,14 +24,14 @@ pub fn chart_files() -> Result<Vec<(&'static str, String)>, serde_saphyr::ser::E
 fn table() -> Value {
     let mut groups: BTreeMap<&str, (Vec<Value>, Vec<&str>)> = BTreeMap::new();
     for kind in kinds::checked() {
-        if let Some(resource) = kinds::resource(*kind) {
+        if let Some(resource) = kind.info() {
             groups.entry(kind.group).or_default().0.push(json!({
                 "kind": kind.kind, "resource": resource.plural, "mutated": kinds::is_mutated(*kind)
             }));
         }
     }
     for kind in kinds::watched() {
-        if let Some(resource) = kinds::resource(*kind) {
+        if let Some(resource) = kind.info() {
             groups.entry(kind.group).or_default().1.push(resource.plural);
         }
     }

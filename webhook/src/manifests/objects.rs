@@ -73,7 +73,7 @@ fn namespace(install: &Install) -> Value {
 fn cluster_rules(install: &Install) -> Vec<Value> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for kind in kinds::watched() {
-        if let Some(resource) = kinds::resource(*kind) {
+        if let Some(resource) = kind.info() {
             groups.entry(kind.group).or_default().push(resource.plural);
         }
     }

@@ -83,7 +83,7 @@ pub(super) fn match_conditions() -> Value {
 fn rules(matched: &[Kind]) -> Value {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for kind in matched {
-        if let Some(resource) = kinds::resource(*kind) {
+        if let Some(resource) = kind.info() {
             groups.entry(kind.group).or_default().push(resource.plural);
         }
     }

@@ -4,12 +4,10 @@
 
 use super::{Budget, DisruptionReason, Nodes};
 use crate::facts::cron::Schedule;
+use crate::facts::date::REFERENCE_MONDAY;
 
 /// Minutes of one week.
 pub const WEEK: i64 = 7 * DAY;
-/// Monday 2028-01-03 00:00 UTC in minutes since 1970: the middle of the default span, chosen so
-/// that the span holds a 29 February.
-pub const REFERENCE_MONDAY: i64 = 21_186 * DAY;
 /// A calendar looks at this many budgets; the CRD allows 50.
 pub const MAX_BUDGETS: usize = 128;
 

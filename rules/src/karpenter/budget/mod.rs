@@ -14,8 +14,7 @@ mod tests;
 mod week;
 
 pub use calendar::{
-    Allowance, AllowanceState, Calendar, Cell, Coverage, Interval, MAX_BUDGETS, REFERENCE_MONDAY, ShadowKind,
-    WEEK,
+    Allowance, AllowanceState, Calendar, Cell, Coverage, Interval, MAX_BUDGETS, ShadowKind, WEEK,
 };
 pub use week::{DAYS, Week};
 

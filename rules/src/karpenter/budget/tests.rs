@@ -1,4 +1,5 @@
 use super::*;
+use crate::facts::date::REFERENCE_MONDAY;
 use DisruptionReason::{Drifted, Empty, Underutilized};
 
 fn budget(nodes: &str, schedule: Option<&str>, hours: f64, reasons: Option<&[DisruptionReason]>) -> Budget {

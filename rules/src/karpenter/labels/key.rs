@@ -1,15 +1,14 @@
-//! Which label keys Karpenter takes, by the place where they stand and by its version.
+//! Which label keys are allowed, by location and by Karpenter version.
 //!
-//! The tables are those of the CRDs of the AWS chart, 1.0 to 1.14, and of the controllers' own
-//! check, which knows fewer keys than the CRD (facts: karpenter.md 1.5 and 1.9). Where the two
-//! differ the CRD's is the API server's refusal, and what only the controller turns down is Karpenter's.
+//! Two lists apply: the CEL rules of the CRDs in the AWS Helm chart (1.0 to 1.14), evaluated by the API server, and the
+//! check in Karpenter's controllers, which allows fewer keys
+//! (<https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>). [`RejectedBy`] tells the two apart.
 
 use crate::facts::names::is_qualified_name;
 use crate::karpenter::requirement::{WELL_KNOWN_AWS, is_restricted, normalise};
-use crate::lint::rule::Authority;
 use crate::platform::Version;
 
-/// Where a key stands.
+/// Where a key is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyLocation {
     /// `spec.template.metadata.labels` of a NodePool.
@@ -24,37 +23,44 @@ pub(crate) enum KeyLocation {
     Pod,
 }
 
-/// Why a key is not taken.
+/// Why a key is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyRejectionReason {
-    /// The domain is Karpenter's own, and the key none of those that may be asked for.
+    /// The domain is reserved for Karpenter, and the key is not one of its requestable labels.
     Domain(&'static str),
-    /// `karpenter.sh/nodepool`, which every node gets by itself.
+    /// `karpenter.sh/nodepool`, which Karpenter sets on every node.
     NodePool,
-    /// `kubernetes.io/hostname`, which no node has before it exists.
+    /// `kubernetes.io/hostname`, whose value is only known once the node exists.
     Hostname,
-    /// `karpenter.k8s.aws/ec2nodeclass`: the CRD takes it, the controller does not.
+    /// `karpenter.k8s.aws/ec2nodeclass`: allowed by the CRD, rejected by the controller.
     NodeClass,
-    /// Taken from a version on.
+    /// Allowed from this version on.
     Since(Version),
-    /// A label of EC2 that says nothing about types in a NodeOverlay.
+    /// Not a property of an instance type, so a NodeOverlay cannot select by it.
     NotInOverlay,
-    /// A domain of Kubernetes, which was reserved before 1.9.
+    /// A domain of Kubernetes that Karpenter before 1.9 reserved.
     Kubernetes,
-    /// No label key at all: too long, or not made of a domain and a name.
+    /// Not a valid label key: too long, or not of the form `domain/name`.
     Malformed,
 }
 
-/// A key that is not taken.
+/// Which of the two checks rejects a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeyRejection {
-    /// Why.
-    pub reason: KeyRejectionReason,
-    /// Who says so.
-    pub authority: Authority,
+pub(crate) enum RejectedBy {
+    /// The CEL rules of the CRD: the object is not stored.
+    Crd,
+    /// Karpenter's controller: the object is stored and not acted upon.
+    Controller,
 }
 
-/// The keys under `karpenter.k8s.aws/` that came after 1.0, with the version that brought them.
+/// A key that is not allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyRejection {
+    pub reason: KeyRejectionReason,
+    pub by: RejectedBy,
+}
+
+/// Keys under `karpenter.k8s.aws/` that were added after 1.0, with the version that added them.
 const ADDED_IN: [(&str, Version); 9] = [
     ("capacity-reservation-id", Version::new(1, 3)),
     ("capacity-reservation-interruptible", Version::new(1, 10)),
@@ -67,7 +73,7 @@ const ADDED_IN: [(&str, Version); 9] = [
     ("placement-group-partition", Version::new(1, 11)),
 ];
 
-/// The keys of Kubernetes' own domains that were taken before 1.9.
+/// The keys in reserved Kubernetes domains that Karpenter before 1.9 allowed.
 const KUBERNETES_KEYS: [&str; 11] = [
     "beta.kubernetes.io/arch",
     "beta.kubernetes.io/instance-type",
@@ -84,13 +90,13 @@ const KUBERNETES_KEYS: [&str; 11] = [
 
 const AWS_DOMAIN: &str = "karpenter.k8s.aws";
 
-/// Whether a type can run Nitro Enclaves; the catalogue knows nothing of it yet.
+/// Label for types that can run Nitro Enclaves; the instance type catalog does not have it yet.
 const NITRO_SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
 const NITRO_SANDBOX_SINCE: Version = Version::new(1, 15);
 const CORE_DOMAIN: &str = "karpenter.sh";
 
-/// Why a key is not taken at a place; `None` where it is. `aws` says whether the CRDs are those
-/// of the AWS chart: other providers know nothing of its domain.
+/// Why a key is rejected at a location; `None` where it is allowed. `aws` is true for the CRDs of the AWS chart: those
+/// of other providers have no rule about `karpenter.k8s.aws`.
 pub(crate) fn rejection(key: &str, place: KeyLocation, version: Version, aws: bool) -> Option<KeyRejection> {
     if key == NITRO_SANDBOX && version >= NITRO_SANDBOX_SINCE {
         return None;
@@ -100,19 +106,17 @@ pub(crate) fn rejection(key: &str, place: KeyLocation, version: Version, aws: bo
         _ => server_rejection(key, place, version, aws),
     };
     if let Some(reason) = reason {
-        let by = Authority::ApiServer;
-        return Some(KeyRejection { reason, authority: by });
+        return Some(KeyRejection { reason, by: RejectedBy::Crd });
     }
-    // Nobody validates what a person writes into a NodeClaim.
+    // The controller does not validate hand-written NodeClaims.
     let reason = match place {
         KeyLocation::Claim => None,
         _ => controller_rejection(key, place, version, aws),
     };
-    let by = Authority::Karpenter;
-    reason.map(|reason| KeyRejection { reason, authority: by })
+    reason.map(|reason| KeyRejection { reason, by: RejectedBy::Controller })
 }
 
-/// What the CRD's expressions turn down. They compare the end of the text before the slash.
+/// What the CEL rules of the CRD reject. They compare the end of the domain with `endsWith`.
 fn server_rejection(
     key: &str,
     place: KeyLocation,
@@ -167,7 +171,7 @@ fn is_reserved_kubernetes_domain(domain: &str) -> bool {
         && !free.iter().any(|end| domain.ends_with(end))
 }
 
-/// What the controller turns down beyond the CRD.
+/// What the controller rejects beyond the CRD.
 fn controller_rejection(
     key: &str,
     place: KeyLocation,
@@ -175,7 +179,7 @@ fn controller_rejection(
     aws: bool,
 ) -> Option<KeyRejectionReason> {
     let normal = normalise(key);
-    // Of pods the API server says so itself.
+    // In pods the API server rejects malformed keys itself.
     if place != KeyLocation::Pod && !is_qualified_name(key) {
         return Some(KeyRejectionReason::Malformed);
     }
@@ -187,7 +191,7 @@ fn controller_rejection(
     match normal {
         "kubernetes.io/hostname" => Some(KeyRejectionReason::Hostname),
         "karpenter.k8s.aws/ec2nodeclass" => Some(KeyRejectionReason::NodeClass),
-        // A pod may come before the version that knows its label.
+        // A pod may be deployed before the Karpenter version that introduces its label.
         _ if of_aws && !aws && place != KeyLocation::Pod => None,
         _ if of_aws => Some(
             aws_rejection(key, place, version)
@@ -198,7 +202,7 @@ fn controller_rejection(
     }
 }
 
-/// The key that is probably meant: an instance label of the right domain, near enough to be a slip.
+/// The key that was probably intended: an instance label of the right domain, within typo distance.
 pub(crate) fn suggest_key(key: &str) -> Option<String> {
     let (domain, name) = key.split_once('/')?;
     if !domain.ends_with(AWS_DOMAIN) && !domain.ends_with(CORE_DOMAIN) {
@@ -212,7 +216,7 @@ pub(crate) fn suggest_key(key: &str) -> Option<String> {
     }
     let known = |name: &str| WELL_KNOWN_AWS.contains(&name).then(|| format!("{AWS_DOMAIN}/{name}"));
     let exact = known(name).or_else(|| known(name.strip_suffix('s')?));
-    // Short names are near to each other: `instance-gpu` is no slip for `instance-cpu`.
+    // Short names are close to each other: `instance-gpu` is not a typo of `instance-cpu`.
     let rest = name.strip_prefix("instance-").unwrap_or(name);
     let near = || {
         let rests = WELL_KNOWN_AWS.map(|n| n.strip_prefix("instance-").unwrap_or(n));
@@ -224,15 +228,16 @@ pub(crate) fn suggest_key(key: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{AWS_DOMAIN, CORE_DOMAIN, KeyLocation, KeyRejectionReason, rejection, suggest_key};
-    use crate::lint::rule::Authority;
-    use crate::lint::rule::Authority::{ApiServer, Karpenter};
+    use super::RejectedBy::{Controller, Crd};
+    use super::{
+        AWS_DOMAIN, CORE_DOMAIN, KeyLocation, KeyRejectionReason, RejectedBy, rejection, suggest_key,
+    };
     use crate::platform::Version;
 
     const NOW: Version = Version::new(1, 14);
 
     #[test]
-    fn keys_are_taken_by_place() {
+    fn keys_are_allowed_by_location() {
         let all = [
             KeyLocation::TemplateLabel,
             KeyLocation::Pool,
@@ -240,7 +245,7 @@ mod tests {
             KeyLocation::Overlay,
             KeyLocation::Pod,
         ];
-        // One letter a place in that order: `.` taken, `s` the server, `k` Karpenter.
+        // One letter per location, in that order: `.` allowed, `s` rejected by the API server, `k` by Karpenter.
         for (key, by) in [
             ("karpenter.sh/capacity-type", "....."),
             ("karpenter.sh/nodepool", "ss..."),
@@ -270,7 +275,7 @@ mod tests {
                 .iter()
                 .map(|place| match rejection(key, *place, NOW, true) {
                     None => '.',
-                    Some(r) if r.authority == ApiServer => 's',
+                    Some(r) if r.by == Crd => 's',
                     Some(_) => 'k',
                 })
                 .collect();
@@ -281,14 +286,14 @@ mod tests {
     #[test]
     fn versions_and_providers_decide() {
         let at = |key: &str, minor: u32| {
-            rejection(key, KeyLocation::Pool, Version::new(1, minor), true).map(|r| (r.reason, r.authority))
+            rejection(key, KeyLocation::Pool, Version::new(1, minor), true).map(|r| (r.reason, r.by))
         };
-        let since = |minor| Some((KeyRejectionReason::Since(Version::new(1, minor)), ApiServer));
+        let since = |minor| Some((KeyRejectionReason::Since(Version::new(1, minor)), Crd));
         assert_eq!(at("karpenter.k8s.aws/instance-tenancy", 8), since(9));
         assert_eq!(at("karpenter.k8s.aws/instance-tenancy", 9), None);
         assert_eq!(at("karpenter.k8s.aws/placement-group-id", 10), since(11));
-        let kubernetes: Option<(KeyRejectionReason, Authority)> =
-            Some((KeyRejectionReason::Kubernetes, ApiServer));
+        let kubernetes: Option<(KeyRejectionReason, RejectedBy)> =
+            Some((KeyRejectionReason::Kubernetes, Crd));
         assert_eq!(at("node-role.kubernetes.io/gpu", 8), kubernetes);
         assert_eq!(at("app.k8s.io/x", 8), kubernetes);
         assert_eq!(at("node.kubernetes.io/lifecycle", 8), None);
@@ -298,13 +303,13 @@ mod tests {
         assert_eq!(foreign("karpenter.k8s.aws/x"), None);
         assert_eq!(foreign("karpenter.sh/x"), Some(KeyRejectionReason::Domain(CORE_DOMAIN)));
         let long = format!("example.com/{}", "x".repeat(64));
-        let found = rejection(&long, KeyLocation::Pool, NOW, true).map(|r| (r.reason, r.authority));
-        assert_eq!(found, Some((KeyRejectionReason::Malformed, Karpenter)));
+        let found = rejection(&long, KeyLocation::Pool, NOW, true).map(|r| (r.reason, r.by));
+        assert_eq!(found, Some((KeyRejectionReason::Malformed, Controller)));
         assert_eq!(AWS_DOMAIN, "karpenter.k8s.aws");
     }
 
     #[test]
-    fn slips_are_understood() {
+    fn typos_are_corrected() {
         for (key, word) in [
             ("karpenter.k8s.aws/instance-familly", "instance-family"),
             ("karpenter.sh/instance-family", "instance-family"),

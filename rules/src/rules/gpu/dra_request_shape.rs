@@ -54,11 +54,12 @@ use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::migration::dra::{flatten, nest};
 use crate::object::Object;
 use crate::platform::Version;
 use crate::schema::validation::{may_hold_more_fields, quote};
 use crate::tree::node::Node;
-use crate::workload::dra::{class_blocks, flat_fields, flatten, nest, nests_in_exactly, requests};
+use crate::workload::dra::{class_blocks, flat_fields, nests_in_exactly, requests};
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-request-shape",

@@ -70,7 +70,7 @@ use crate::facts::duration;
 use crate::facts::duration::DurationField;
 use crate::facts::suggest;
 use crate::karpenter::requirement_list::Provider;
-use crate::kind::Kind;
+use crate::kind::{Kind, SCHEMA_KINDS};
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
@@ -90,7 +90,7 @@ pub(crate) static RULE: Rule = Rule {
     group: Group::Manifest,
     severity: Severity::Error,
     since: "0.1.0",
-    kinds: schema::KINDS,
+    kinds: SCHEMA_KINDS,
     reads: &[],
     params: &[],
     // A number that no Go integer holds passes a CRD, and then nobody behind it can read it.

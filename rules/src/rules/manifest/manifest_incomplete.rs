@@ -53,7 +53,7 @@
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/#required-fields>
 //! - <https://kubernetes.io/docs/reference/kubernetes-api/>
 
-use crate::kind::Kind;
+use crate::kind::{Kind, SCHEMA_KINDS};
 use crate::lint::finding::{Location, Severity};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::object::Object;
@@ -67,7 +67,7 @@ pub(crate) static RULE: Rule = Rule {
     group: Group::Manifest,
     severity: Severity::Error,
     since: "0.1.0",
-    kinds: schema::KINDS,
+    kinds: SCHEMA_KINDS,
     reads: &[],
     params: &[],
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],

@@ -1,5 +1,6 @@
-//! Reading and schema: what every manifest must be before anything else is asked.
+//! Reading and schema: YAML, kinds, fields and values, by API version.
 
+pub(crate) mod api_version_unknown;
 pub(crate) mod cluster_scoped_namespace;
 pub(crate) mod duplicate_object;
 pub(crate) mod field_needs_newer_version;

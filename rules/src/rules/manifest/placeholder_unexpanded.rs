@@ -61,10 +61,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::kind::SCHEMA_KINDS;
 use crate::lint::finding::Severity;
 use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::object::Object;
-use crate::schema;
 use crate::tree::node::{Node, Shape};
 use crate::tree::placeholder::{find_placeholder, is_placeholder};
 
@@ -73,7 +73,7 @@ pub(crate) static RULE: Rule = Rule {
     group: Group::Manifest,
     severity: Severity::Warning,
     since: "0.1.0",
-    kinds: schema::KINDS,
+    kinds: SCHEMA_KINDS,
     reads: &[],
     params: &[],
     rejected_by: &[],

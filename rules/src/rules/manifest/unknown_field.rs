@@ -66,6 +66,7 @@
 //! - <https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation>
 
 use crate::facts::suggest;
+use crate::kind::SCHEMA_KINDS;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
@@ -81,7 +82,7 @@ pub(crate) static RULE: Rule = Rule {
     group: Group::Manifest,
     severity: Severity::Error,
     since: "0.1.0",
-    kinds: schema::KINDS,
+    kinds: SCHEMA_KINDS,
     reads: &[],
     params: &[],
     rejected_by: &[Authority::ApiServer],

@@ -52,9 +52,10 @@ use crate::kind::Kind;
 use crate::lint::finding::Severity;
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::migration::dra::nest;
 use crate::object::Object;
 use crate::platform::Version;
-use crate::workload::dra::{flat_fields, nest, requests};
+use crate::workload::dra::{flat_fields, requests};
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-api-version",

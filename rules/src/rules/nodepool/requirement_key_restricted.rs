@@ -66,7 +66,9 @@
 
 use serde_json::json;
 
-use crate::karpenter::labels::key::{KeyLocation, KeyRejectionReason, rejection, suggest_key};
+use crate::karpenter::labels::key::{
+    KeyLocation, KeyRejection, KeyRejectionReason, RejectedBy, rejection, suggest_key,
+};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, WELL_KNOWN_AWS};
 use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider, RequirementList};
@@ -130,7 +132,7 @@ fn judge(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider, ctx
             return;
         }
         let finding = ctx.report(node, message(key, refusal.reason, label));
-        finding.rejected_by(Some(refusal.authority)).help(help(key, refusal.reason));
+        finding.rejected_by(Some(authority(refusal))).help(help(key, refusal.reason));
         if label {
             finding.at_key();
         } else if let Some(word) = suggest_key(key) {
@@ -169,6 +171,13 @@ fn is_too_long(key: &str) -> bool {
     match key.split_once('/') {
         Some((domain, name)) => domain.len() > 253 || name.len() > 63,
         None => key.len() > 63,
+    }
+}
+
+fn authority(rejection: KeyRejection) -> Authority {
+    match rejection.by {
+        RejectedBy::Crd => Authority::ApiServer,
+        RejectedBy::Controller => Authority::Karpenter,
     }
 }
 
@@ -329,7 +338,7 @@ fn of_pod(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) {
         return;
     };
     let finding = ctx.report(node, format!("Karpenter ignores pods that select `{}`", ellipsize(key)));
-    finding.rejected_by(Some(refusal.authority));
+    finding.rejected_by(Some(authority(refusal)));
     finding.help(match suggest_key(key) {
         Some(word) => format!("select `{word}`"),
         None => "select `karpenter.sh/nodepool`, or a label that the pool gives its nodes".to_owned(),

@@ -1,4 +1,4 @@
-//! Validating and mutating webhook configurations. CEL expressions are not compiled.
+//! ValidatingWebhookConfiguration and MutatingWebhookConfiguration. CEL expressions are not compiled.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub(super) fn configuration<'a>(object: &'a Object, report: &mut Checker<'a>) {
     report.unique(named.into_iter(), "the name");
 }
 
-/// Which requests a webhook is asked about.
+/// The rules of a webhook, which select requests.
 fn matching<'a>(rule: &Node<'a>, report: &mut Checker<'a>) {
     for field in ["operations", "apiGroups", "apiVersions", "resources"] {
         let list = rule.get(field);
@@ -45,7 +45,7 @@ fn matching<'a>(rule: &Node<'a>, report: &mut Checker<'a>) {
                 .error(&list, format!("`*` in `{field}` allows nothing beside it"))
                 .help("write `\"*\"` alone, or leave it out");
         }
-        // The core group is the empty text.
+        // The empty text is the core group.
         if field != "apiGroups" {
             for item in list.items() {
                 if item.text() == Some("") || item.is_null() {
@@ -90,7 +90,7 @@ fn resources<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// Where the webhook is.
+/// The client configuration: a URL or a Service.
 fn client<'a>(config: &Node<'a>, report: &mut Checker<'a>) {
     if !config.is_mapping() {
         return;
@@ -157,7 +157,7 @@ fn check_url(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The versions of AdmissionReview that the webhook understands.
+/// The versions of AdmissionReview that the webhook accepts.
 fn versions<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
     if list.is_unknown() || !list.is_set() {
         return;

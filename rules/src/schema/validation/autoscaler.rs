@@ -1,6 +1,4 @@
-//! HorizontalPodAutoscalers of `autoscaling/v2`.
-//!
-//! The bounds of the number of replicas are the matter of the rule keda-replica-bounds.
+//! HorizontalPodAutoscaler of `autoscaling/v2`. The rule keda-replica-bounds checks `minReplicas` and `maxReplicas`.
 
 use crate::facts::quantity::Quantity;
 use crate::tree::node::Node;
@@ -9,7 +7,7 @@ use super::syntax::{DNS_LABEL, PATH_SEGMENT};
 use super::volume::quantity;
 use super::{Checker, mapping_items, may_hold_more_fields, quote, resources};
 
-/// The types of metrics and the blocks that describe them, in the order in which the server looks.
+/// The types of metrics with the fields that describe them, in the order in which the API server checks them.
 const SOURCES: &[(&str, &str)] = &[
     ("Object", "object"),
     ("External", "external"),
@@ -26,7 +24,7 @@ pub(super) fn autoscaler<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// A reference to an object; what is scaled needs a version with a group.
+/// A reference to an object. `scaleTargetRef` requires an `apiVersion` with a group.
 fn reference<'a>(target: &Node<'a>, any_group: bool, report: &mut Checker<'a>) {
     if !target.is_mapping() {
         return;
@@ -77,7 +75,7 @@ fn one<'a>(metric: &Node<'a>, report: &mut Checker<'a>) {
             }
         }
     }
-    // Only the block that the server meets first is looked into.
+    // Like the API server, check only the first field that is set.
     let Some((name, field)) = SOURCES.iter().find(|(_, f)| metric.get(f).is_set()) else {
         return;
     };
@@ -130,7 +128,7 @@ fn source<'a>(kind: &str, block: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// One of two targets; the first is where the server reports that none is there.
+/// Requires one of two targets. The API server reports a missing target at the first.
 fn either<'a>(target: &Node<'a>, (first, second): (&str, &str), exclusive: bool, report: &mut Checker<'a>) {
     if !target.is_mapping() || may_hold_more_fields(target) {
         return;

@@ -1,4 +1,4 @@
-//! Containers: names, ports, environment, mounts, and the parts that have their own modules.
+//! Containers: names, ports, environment and mounts.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::syntax::{CONFIG_KEY, DNS_LABEL, DNS_SUBDOMAIN, ENV_NAME, PORT_NAME, i
 use super::volume::{is_subscript, no_backsteps, quantity, relative};
 use super::{Checker, mapping_items, may_hold_more_fields, probe, quote, resources, security};
 
-/// Every container of a pod.
+/// All containers of a pod.
 pub(super) fn containers<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
     let spec = &pod.spec;
     let list = spec.get("containers");
@@ -44,7 +44,7 @@ fn name_of<'a>(container: &Node<'a>) -> Option<(Node<'a>, String)> {
     Some((node, name))
 }
 
-/// What runs before the containers; with `restartPolicy: Always` it runs beside them.
+/// Init containers; with `restartPolicy: Always` a sidecar.
 fn init<'a>(pod: &PodContext<'a>, container: &Node<'a>, report: &mut Checker<'a>) {
     let policy = container.get("restartPolicy");
     if policy.is_unknown() {
@@ -124,7 +124,7 @@ fn ports<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
     report.unique(named.into_iter(), "the port name");
 }
 
-/// Ports of the node: each once, and the container's own where the pod shares its network.
+/// Host ports: unique, and equal to the container port with `hostNetwork`.
 fn host_ports<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
     let network = pod.spec.get("hostNetwork");
     let shared = network.bool() == Some(true);
@@ -141,7 +141,7 @@ fn host_ports<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
                     .error(&host, "with `hostNetwork` it must equal `containerPort`")
                     .help(format!("write {c}, or leave `hostPort` out"));
             }
-            // In a Pod, not in a template, the server writes the container's port here.
+            // In a Pod, but not in a template, the API server defaults the host port to the container port.
             let number = match host.int() {
                 Some(0) | None if shared && pod.owner == PodSpecOwner::Pod && !host.is_unknown() => {
                     inner.int()
@@ -272,7 +272,7 @@ fn env_from<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
         for field in ["configMapRef", "secretRef"] {
             let reference = source.get(field);
             if reference.is_mapping() {
-                // The server takes this name for the beginning of one.
+                // The API server validates this name as a prefix, which may end in `-`.
                 if let Some(name) = report.required_text(&reference, "name")
                     && !is_dns_subdomain(name.strip_suffix('-').unwrap_or(name))
                 {
@@ -342,7 +342,7 @@ fn unknown_volume<'a>(node: &Node<'a>, name: &str, volumes: &BTreeSet<&'a str>, 
     };
 }
 
-/// Volumes as block devices.
+/// `volumeDevices`: volumes mounted as block devices.
 fn devices<'a>(pod: &PodContext<'a>, container: &Node<'a>, report: &mut Checker<'a>) {
     let mounted: Vec<(Option<&str>, Option<&str>)> = mapping_items(&container.get("volumeMounts"))
         .map(|m| (m.get("name").text(), m.get("mountPath").text()))
@@ -377,7 +377,7 @@ fn devices<'a>(pod: &PodContext<'a>, container: &Node<'a>, report: &mut Checker<
     report.unique(paths.into_iter(), "the path");
 }
 
-/// The claims of devices that a container uses.
+/// `resources.claims`: references to resource claims of the pod.
 fn claims<'a>(pod: &PodContext<'a>, list: &Node<'a>, report: &mut Checker<'a>) {
     let mut used: BTreeSet<(&str, &str)> = BTreeSet::new();
     for claim in mapping_items(list) {

@@ -1,4 +1,4 @@
-//! CronJobs: their name, their schedule, their time zone.
+//! CronJob: name, schedule and time zone.
 
 use serde_json::json;
 
@@ -45,7 +45,7 @@ pub(super) fn cron_job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Che
     }
 }
 
-/// Five fields or a descriptor, `@every` included, and no time zone.
+/// The schedule: five fields or a descriptor, `@every` included, without a `TZ=` prefix.
 fn schedule<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let node = spec.get("schedule");
     let Some(text) = report.required_text(spec, "schedule") else {
@@ -78,7 +78,7 @@ fn schedule<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
         }
         return;
     }
-    // The library takes no blanks around a descriptor.
+    // `robfig/cron` rejects blanks around a descriptor.
     let error = match Schedule::parse(text) {
         Ok(_) if text.trim().starts_with('@') && text.trim() != text => {
             CronError::Descriptor(text.to_owned())
@@ -102,7 +102,7 @@ fn schedule<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     report.error(&node, message).help(help);
 }
 
-/// A name of the time zone database.
+/// The time zone: a name of the IANA database.
 fn time_zone<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     let Some(name) = node.text() else {
         return;

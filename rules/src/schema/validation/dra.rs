@@ -1,7 +1,7 @@
-//! Claims, claim templates and device classes of dynamic resource allocation.
+//! ResourceClaim, ResourceClaimTemplate and DeviceClass of dynamic resource allocation.
 //!
-//! The shape of requests and the spelling of class names are the matter of the rules
-//! dra-request-shape and dra-device-class-name. CEL expressions are not compiled.
+//! The layout of requests is in `dra_request`; the rule dra-device-class-name checks class names. CEL expressions are not
+//! compiled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::workload::dra::{devices, flat_fields};
 use super::syntax::{DNS_LABEL, DRIVER_NAME, LABEL_VALUE, QUALIFIED_NAME, is_c_identifier};
 use super::{Checker, mapping_items, may_hold_more_fields, quote, text_of, volume};
 
-/// The longest CEL expression, in bytes.
+/// Maximum length of a CEL expression, in bytes.
 const MAX_EXPRESSION_BYTES: usize = 10 * 1024;
 
 pub(super) fn claim<'a>(object: &'a Object, report: &mut Checker<'a>) {
@@ -32,7 +32,7 @@ pub(super) fn claim<'a>(object: &'a Object, report: &mut Checker<'a>) {
     let devices = devices(object);
     let list = devices.get("requests");
     report.at_most(&list, 32);
-    // Names of requests, and of the alternatives of each.
+    // Names of the requests, each with the names of its alternatives.
     let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut known = !report.partial && !list.is_unknown() && !may_hold_more_fields(&devices);
     let mut named = Vec::new();
@@ -80,7 +80,7 @@ pub(super) fn claim<'a>(object: &'a Object, report: &mut Checker<'a>) {
     }
 }
 
-/// One wish: a class, selectors, tolerations.
+/// One device request: class, selectors, tolerations.
 fn one<'a>(block: &Node<'a>, report: &mut Checker<'a>) {
     report.required_text(block, "deviceClassName");
     selectors(block, report);
@@ -124,7 +124,7 @@ fn selectors<'a>(block: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// Requests that are named elsewhere in the claim.
+/// References to requests of the claim.
 fn references<'a>(
     block: &Node<'a>,
     names: Option<&BTreeMap<&str, BTreeSet<&str>>>,
@@ -156,7 +156,7 @@ fn references<'a>(
     report.unique(seen.into_iter(), "the request");
 }
 
-/// What the devices of a constraint must have in common: a driver's domain and an identifier.
+/// The attribute of a constraint: a driver's domain and an identifier.
 fn attribute<'a>(constraint: &Node<'a>, report: &mut Checker<'a>) {
     let node = constraint.get("matchAttribute");
     let Some(text) = node.text() else {
@@ -177,7 +177,7 @@ fn attribute<'a>(constraint: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// Parameters for a driver.
+/// Opaque parameters for a driver.
 fn opaque<'a>(config: &Node<'a>, report: &mut Checker<'a>) {
     let block = config.get("opaque");
     if !block.is_set() {

@@ -1,4 +1,4 @@
-//! Jobs, and what a CronJob makes.
+//! Job, and the job template of a CronJob.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Checker<
             .help("it becomes a label of the pods");
         return;
     }
-    // Each pod of an indexed Job is a host of its own.
+    // Each pod of an indexed Job gets a host name with its index.
     let count = spec.get("completions").int().unwrap_or(1);
     if spec.get("completionMode").text() == Some("Indexed")
         && count > 0
@@ -60,8 +60,8 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Checker<
     }
 }
 
-/// What holds for every Job. `defaulted` says that the server writes the number of completions
-/// where neither it nor the parallelism is written, which it does not in a CronJob.
+/// The spec of a Job. `defaulted`: the API server sets `completions` if neither it nor `parallelism` is set. It does not
+/// in the template of a CronJob.
 pub(super) fn body<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Checker<'a>) {
     let template = spec.get("template");
     pod::template(&template, PodSpecOwner::Template, Some(&BTreeSet::new()), report);
@@ -85,7 +85,7 @@ pub(super) fn body<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Checker<'a
     }
 }
 
-/// A Job ends, so its pods may not restart for ever.
+/// The restart policy of a Job: `OnFailure` or `Never`.
 fn restarts<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Checker<'a>) {
     let inner = template.get("spec");
     let policy = inner.get("restartPolicy");
@@ -324,7 +324,7 @@ fn success<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// How many indexes a text such as `0,2-5` names.
+/// The number of indexes in a text such as `0,2-5`.
 fn read_indexes(text: &str, total: i64) -> Result<i64, String> {
     if text.is_empty() {
         return Ok(0);

@@ -1,5 +1,5 @@
-//! What the CRDs of Karpenter check with expressions and no rule of its own speaks of: network
-//! interfaces and connection tracking of an EC2NodeClass, and what a NodeOverlay sets.
+//! CEL rules of Karpenter's CRDs that no named rule covers: network interfaces and connection tracking of an
+//! EC2NodeClass, and the values that a NodeOverlay sets.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use super::{Checker, mapping_items, may_hold_more_fields, quote};
 use crate::lint::fix::{Fix, Safety};
 use crate::tree::node::Node;
 
-/// Timeouts of which at least one has to be written.
+/// Timeouts of connection tracking; at least one is required.
 const TIMEOUTS: [&str; 3] = ["tcpEstablishedTimeout", "udpStreamTimeout", "udpTimeout"];
 
-/// Resources that the instance type alone decides.
+/// Resources that a NodeOverlay may not set, because the instance type determines them.
 const FIXED_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
 /// `spec` of an EC2NodeClass.
@@ -26,7 +26,7 @@ pub(super) fn node_class<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
 }
 
 fn interfaces<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
-    // One item that is not known may be what is missing.
+    // An unknown item may be the required one.
     let known = |item: &Node<'a>| {
         let number = |field: &str| item.get(field).int().is_some();
         number("networkCardIndex") && number("deviceIndex") && item.get("interfaceType").text().is_some()

@@ -1,10 +1,23 @@
-//! What the API server refuses beyond the schema: rules between fields, syntax of names,
-//! exactly-one-of. For core kinds all of it; for Karpenter's what no rule of its own speaks of.
+//! Validation beyond the schema: constraints between fields, syntax of names, unions.
 //!
-//! Facts are those of kube-apiserver 1.34 with its default feature gates, on create. What an
-//! update may not change is not judged, because there is no old object. Types, unknown fields and
-//! other kinds' pod templates (their operators check them, or nobody) are not judged here either.
-//! What a placeholder hides is unknown, and a patch misses nothing.
+//! A port of the Go code of kube-apiserver 1.34, with its default feature gates and on create (immutable fields are not
+//! checked):
+//!
+//! | files here | Go files in `k8s.io/kubernetes` |
+//! |---|---|
+//! | `pod`, `container`, `volume`, `probe`, `resources`, `security`, `placement`, `service` | `pkg/apis/core/validation/validation.go` |
+//! | `workload` | `pkg/apis/apps/validation/validation.go` |
+//! | `job`, `cron_job` | `pkg/apis/batch/validation/validation.go` |
+//! | `autoscaler` | `pkg/apis/autoscaling/validation/validation.go` |
+//! | `pdb` | `pkg/apis/policy/validation/validation.go` |
+//! | `dra`, `dra_request` | `pkg/apis/resource/validation/validation.go` |
+//! | `admission` | `pkg/apis/admissionregistration/validation/validation.go`, `k8s.io/apiserver/pkg/util/webhook/validation.go` |
+//! | `selector` | `k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go` |
+//! | `syntax` | `k8s.io/apimachinery/pkg/util/validation/validation.go` |
+//!
+//! `karpenter` has the CEL rules of Karpenter's CRDs that no named rule covers. Types and unknown fields are left to the
+//! schema; pod templates of custom resources are not checked, because the API server does not. Placeholders are unknown,
+//! and nothing is missing in a patch.
 
 use std::collections::BTreeSet;
 
@@ -36,8 +49,7 @@ mod workload;
 
 use syntax::Syntax;
 
-/// Adds what is wrong with an object. Placeholders are unknown, and in a partial
-/// object what is absent is not missing.
+/// Appends the violations of an object.
 pub(crate) fn validate(object: &Object, out: &mut Vec<Violation>) {
     let mut report = Checker::new(object);
     let spec = object.get("spec");
@@ -63,16 +75,16 @@ pub(crate) fn validate(object: &Object, out: &mut Vec<Violation>) {
     out.extend(report.into_errors().into_iter().map(FieldError::into_violation));
 }
 
-/// Something that the API server refuses.
+/// A field that the API server rejects, like Go's `field.Error`.
 #[derive(Debug)]
 pub(crate) struct FieldError<'a> {
-    /// The field, written or not.
+    /// The field, which may be absent.
     pub(crate) node: Node<'a>,
-    /// What is wrong.
+    /// Lower case, no full stop, at most 120 characters.
     pub(crate) message: String,
-    /// What to write.
+    /// What to write instead.
     pub(crate) help: Option<String>,
-    /// The repair, where it is certain.
+    /// The fix, where there is only one.
     pub(crate) fix: Option<Fix>,
 }
 
@@ -87,7 +99,7 @@ impl<'a> FieldError<'a> {
         self
     }
 
-    /// The form that the schema's rules read.
+    /// Converts the error for the rules over the schema.
     fn into_violation(self) -> Violation {
         let mut violation = Violation::invalid(&self.node, self.message);
         if let Some(help) = self.help {
@@ -111,13 +123,13 @@ impl<'a> FieldError<'a> {
     }
 }
 
-/// Collects violations, and holds the checks that every kind needs.
+/// Collects errors, and has the checks that several kinds need.
 #[derive(Debug)]
 pub(crate) struct Checker<'a> {
     errors: Vec<FieldError<'a>>,
-    /// Takes what is not to be reported, so that callers need not ask.
+    /// Receives errors that are not reported, so that callers can always chain `help` and `fix`.
     discarded: Option<FieldError<'a>>,
-    /// Whether what is absent means nothing.
+    /// Whether the object is a patch or a fragment, in which nothing is missing.
     pub(crate) partial: bool,
 }
 
@@ -130,15 +142,14 @@ impl<'a> Checker<'a> {
         self.errors
     }
 
-    /// Reports something written.
+    /// Reports an existing field.
     pub(crate) fn error(&mut self, node: &Node<'a>, message: impl Into<String>) -> &mut FieldError<'a> {
         let at = self.errors.len();
         self.errors.push(FieldError { node: node.clone(), message: message.into(), help: None, fix: None });
         &mut self.errors[at]
     }
 
-    /// Reports that a field of `parent` is not written. Nothing in patches, and nothing where a
-    /// placeholder may hold it.
+    /// Reports a missing field of `parent`. Nothing is reported in patches, or if a placeholder may provide the field.
     pub(crate) fn missing(
         &mut self,
         parent: &Node<'a>,
@@ -152,7 +163,7 @@ impl<'a> Checker<'a> {
         self.error(&node, message)
     }
 
-    /// The text of a field that must not be empty.
+    /// Requires a non-empty text and returns it.
     pub(crate) fn required_text(&mut self, parent: &Node<'a>, field: &str) -> Option<&'a str> {
         let node = parent.get(field);
         if !node.is_set() {
@@ -168,7 +179,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Like [`Report::text`], and the text must be spelled right.
+    /// Like [`Checker::required_text`], and the text must have the syntax.
     pub(crate) fn required_name(
         &mut self,
         parent: &Node<'a>,
@@ -180,7 +191,7 @@ impl<'a> Checker<'a> {
         Some(text)
     }
 
-    /// Text that must be spelled right where it is written; the empty text counts.
+    /// Requires the syntax of a text if it is set. The empty text is checked too.
     pub(crate) fn check_syntax(&mut self, node: &Node<'a>, syntax: &Syntax) {
         if let Some(text) = text_of(node)
             && !(syntax.accepts)(text)
@@ -189,21 +200,21 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Like [`Report::spelled`], where the empty text counts as absent.
+    /// Like [`Checker::check_syntax`], but the empty text is treated as absent.
     pub(crate) fn check_syntax_unless_empty(&mut self, node: &Node<'a>, syntax: &Syntax) {
         if node.text().is_some_and(|t| !t.is_empty()) {
             self.check_syntax(node, syntax);
         }
     }
 
-    /// One of some words; the empty text counts as absent.
+    /// Requires one of some values; the empty text is treated as absent.
     pub(crate) fn choice(&mut self, node: &Node<'a>, words: &[&str]) {
         if node.text() != Some("") {
             self.strict_choice(node, words);
         }
     }
 
-    /// One of some words, where a written empty text is refused.
+    /// Requires one of some values; the empty text is rejected.
     pub(crate) fn strict_choice(&mut self, node: &Node<'a>, words: &[&str]) {
         let Some(text) = node.text() else {
             return;
@@ -222,7 +233,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A required choice.
+    /// Requires the field and one of some values.
     pub(crate) fn required_choice(&mut self, parent: &Node<'a>, field: &str, words: &[&str]) {
         let node = parent.get(field);
         if node.is_set() {
@@ -233,7 +244,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A whole number with bounds, where it is written.
+    /// Requires an integer to be within bounds if it is set.
     pub(crate) fn between(&mut self, node: &Node<'a>, least: i64, most: i64) {
         if let Some(value) = node.int()
             && !(least..=most).contains(&value)
@@ -252,12 +263,12 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A whole number that may not be negative.
+    /// Requires an integer to be at least 0 if it is set.
     pub(crate) fn not_negative(&mut self, node: &Node<'a>) {
         self.between(node, 0, i64::MAX);
     }
 
-    /// A list that may hold so many items.
+    /// Limits the number of items of a list.
     pub(crate) fn at_most(&mut self, list: &Node<'a>, most: usize) {
         let count = list.items().count();
         if count > most {
@@ -266,7 +277,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// No two items may have one key; `key` answers `None` where an item has none.
+    /// Requires keys to be unique; reports the node of each repetition.
     pub(crate) fn unique(&mut self, nodes: impl Iterator<Item = (Node<'a>, String)>, what: &str) {
         let mut seen = BTreeSet::new();
         for (node, key) in nodes {
@@ -276,7 +287,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Exactly one of some fields of `parent`. Reports the second one, or that none is there.
+    /// Requires exactly one of some fields of `parent`. Reports the second one, or the parent if there is none.
     pub(crate) fn exactly_one(&mut self, parent: &Node<'a>, fields: &[&str]) {
         let mut written = fields.iter().filter(|f| parent.get(f).is_set());
         let first = written.next();
@@ -293,17 +304,17 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Whether a placeholder may hold fields of this mapping.
+/// Whether a placeholder may provide further fields of this mapping.
 pub(crate) fn may_hold_more_fields(node: &Node<'_>) -> bool {
     node.is_unknown() || node.has_unknown_key()
 }
 
-/// The items that are mappings; null in a list is one without fields.
+/// The items that are mappings. Go decodes null in a list of structs to an empty struct.
 pub(crate) fn mapping_items<'a>(list: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
     list.items().filter(|n| n.is_mapping() || n.is_null())
 }
 
-/// A text; null in a list is the empty one, and elsewhere it is absent.
+/// The text of a node. Go decodes null in a list of strings to the empty string.
 pub(crate) fn text_of<'a>(node: &Node<'a>) -> Option<&'a str> {
     if node.is_null() && field_name(node).parse::<usize>().is_ok() {
         return Some("");
@@ -311,12 +322,12 @@ pub(crate) fn text_of<'a>(node: &Node<'a>) -> Option<&'a str> {
     node.text()
 }
 
-/// The field's own name.
+/// The last step of the path: the name of the field.
 pub(crate) fn field_name(node: &Node<'_>) -> String {
     node.pointer().steps().last().cloned().unwrap_or_default()
 }
 
-/// User text in a message: in backticks, short, on one line.
+/// Formats user text for a message: in backticks, truncated, control characters replaced.
 pub(crate) fn quote(text: &str) -> String {
     const MOST: usize = 40;
     if text.is_empty() {
@@ -331,7 +342,7 @@ pub(crate) fn quote(text: &str) -> String {
     }
 }
 
-/// "`a`, `b` or `c`", cut where it is too long for a help line.
+/// Formats "`a`, `b` or `c`", truncated to the length of a help line.
 pub(crate) fn join_or(words: &[&str]) -> String {
     let mut out = String::new();
     for (i, word) in words.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Where a pod may run: selectors of nodes, affinity, tolerations, spread.
+//! Scheduling constraints of pods: node selectors, affinity, tolerations, topology spread.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 pub(super) fn placement<'a>(spec: &Node<'a>, of: PodSpecOwner, report: &mut Checker<'a>) {
     labels(&spec.get("nodeSelector"), report);
-    // Most pods have no affinity, and what is absent in it has long names.
+    // Most pods have no affinity; its absent fields have long names that would be copied.
     let affinity = spec.get("affinity");
     if affinity.is_mapping() {
         nodes(&affinity.get("nodeAffinity"), report);
@@ -36,8 +36,8 @@ pub(super) fn placement<'a>(spec: &Node<'a>, of: PodSpecOwner, report: &mut Chec
     spread(&spec.get("topologySpreadConstraints"), report);
 }
 
-/// A Pod's own labels: for each of `matchLabelKeys` that it has, the server adds an expression to the
-/// selector, and refuses a second one of that key. For a template it does so when the pod is made.
+/// `matchLabelKeys` of a Pod: for each key among the labels of the Pod the API server adds an expression to the selector,
+/// and rejects a second expression for that key. For templates this happens when the pod is created.
 pub(super) fn own_labels<'a>(labels: &Node<'a>, spec: &Node<'a>, report: &mut Checker<'a>) {
     let mut blocks: Vec<Node<'a>> = mapping_items(&spec.get("topologySpreadConstraints")).collect();
     for kind in ["podAffinity", "podAntiAffinity"] {
@@ -128,8 +128,7 @@ fn pods<'a>(term: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// Keys whose values come from the pod itself; they need a selector beside them, and none of its
-/// keys.
+/// `matchLabelKeys` and `mismatchLabelKeys`: require a selector, and no key that the selector has too.
 fn keys<'a>(block: &Node<'a>, field: &str, report: &mut Checker<'a>) -> Vec<(Node<'a>, &'a str)> {
     let list = block.get(field);
     let chosen = block.get("labelSelector");
@@ -182,7 +181,7 @@ fn tolerate<'a>(toleration: &Node<'a>, of: PodSpecOwner, report: &mut Checker<'a
             if let Some(text) = value.text()
                 && !(LABEL_VALUE.accepts)(text)
             {
-                // The server blames the operator.
+                // The API server reports this at the operator.
                 let node = if operator.is_set() { &operator } else { toleration };
                 report
                     .error(node, format!("the `value` {} is no label value", quote(text)))
@@ -192,7 +191,7 @@ fn tolerate<'a>(toleration: &Node<'a>, of: PodSpecOwner, report: &mut Checker<'a
         _ => {}
     }
     let seconds = toleration.get("tolerationSeconds");
-    // In a Pod EKS writes its own toleration of a GPU's taint over one that is the same but for this.
+    // In a Pod, EKS replaces a toleration of a GPU taint that differs from its own only in this field.
     let rewritten = of == PodSpecOwner::Pod
         && how == "Exists"
         && effect.text() == Some("NoSchedule")

@@ -1,4 +1,4 @@
-//! Pods and pod templates: what holds for the pod as a whole.
+//! Pods and pod templates: fields of the pod as a whole.
 
 use std::collections::BTreeSet;
 
@@ -11,32 +11,32 @@ use super::{
     volume,
 };
 
-/// Where a pod spec stands.
+/// What a pod spec belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PodSpecOwner {
-    /// A Pod itself.
+    /// A Pod.
     Pod,
-    /// The template of another kind.
+    /// The pod template of another kind.
     Template,
-    /// The template of a StatefulSet, which writes host name and subdomain itself.
+    /// The pod template of a StatefulSet, which sets host name and subdomain.
     StatefulSet,
 }
 
-/// What the containers of a pod refer to.
+/// Parts of a pod that its containers refer to.
 pub(super) struct PodContext<'a> {
     pub(super) spec: Node<'a>,
     pub(super) owner: PodSpecOwner,
-    /// Names of volumes; `None` where not all are known.
+    /// Names of volumes; `None` if not all are known.
     pub(super) volumes: Option<BTreeSet<&'a str>>,
-    /// Names of volumes that are claims, which alone may be block devices.
+    /// Names of volumes from claims; only these can be block devices.
     pub(super) claim_volumes: BTreeSet<&'a str>,
-    /// Names of resource claims; `None` where not all are known.
+    /// Names of resource claims; `None` if not all are known.
     pub(super) resource_claims: Option<BTreeSet<&'a str>>,
-    /// Seconds from SIGTERM to SIGKILL, where known.
+    /// Termination grace period in seconds, if known.
     pub(super) grace_period: Option<i64>,
 }
 
-/// The names of a list of named items; `None` where one is not known or the list is not whole.
+/// The names of the items of a list; `None` if one is unknown or the list may be incomplete.
 fn known_names<'a>(list: &Node<'a>, report: &Checker<'a>) -> Option<BTreeSet<&'a str>> {
     if report.partial || list.is_unknown() {
         return None;
@@ -52,8 +52,8 @@ fn known_names<'a>(list: &Node<'a>, report: &Checker<'a>) -> Option<BTreeSet<&'a
     Some(out)
 }
 
-/// A template with its labels, annotations and pod. `claimed` are the volumes of a StatefulSet's
-/// own claim templates, `None` where they are not known.
+/// A pod template with its labels, annotations and spec. `claimed` are the names of the claim templates of a
+/// StatefulSet, which are volumes too; `None` if they are not known.
 pub(super) fn template<'a>(
     template: &Node<'a>,
     of: PodSpecOwner,
@@ -71,7 +71,7 @@ pub(super) fn template<'a>(
     }
 }
 
-/// The keys of annotations, which the server reads in lower case.
+/// Keys of annotations. The API server lowercases them first.
 fn annotations<'a>(map: &Node<'a>, report: &mut Checker<'a>) {
     for (key, value) in map.entries() {
         if !is_placeholder(key) && !(QUALIFIED_NAME.accepts)(&key.to_lowercase()) {
@@ -159,14 +159,14 @@ pub(super) fn pod<'a>(
     }
 }
 
-/// Claims of dynamic resource allocation.
+/// References to claims of dynamic resource allocation.
 fn resource_claims<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
     let mut named = Vec::new();
     for claim in mapping_items(list) {
         if let Some(name) = report.required_name(&claim, "name", &DNS_LABEL) {
             named.push((claim.get("name"), name.to_owned()));
         }
-        // Until 1.30 the two fields stood under `source`, which is an unknown field now.
+        // Before Kubernetes 1.31 the two fields were under `source`, which is an unknown field now.
         if !claim.get("source").is_set() {
             report.exactly_one(&claim, &["resourceClaimName", "resourceClaimTemplateName"]);
         }
@@ -227,7 +227,7 @@ fn network<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// Readiness and scheduling gates.
+/// Readiness gates and scheduling gates.
 fn scheduling_gates<'a>(spec: &Node<'a>, of: PodSpecOwner, report: &mut Checker<'a>) {
     for gate in mapping_items(&spec.get("readinessGates")) {
         report.check_syntax(&gate.get("conditionType"), &QUALIFIED_NAME);
@@ -249,7 +249,7 @@ fn scheduling_gates<'a>(spec: &Node<'a>, of: PodSpecOwner, report: &mut Checker<
     }
 }
 
-/// AppArmor's old annotations name containers.
+/// AppArmor annotations from before 1.30, whose keys contain container names.
 pub(super) fn profiles<'a>(template: &Node<'a>, report: &mut Checker<'a>) {
     const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
     let spec = template.get("spec");

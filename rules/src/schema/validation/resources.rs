@@ -1,6 +1,4 @@
-//! Requests and limits of containers and pods.
-//!
-//! That a GPU is requested whole and with its limit is the matter of the rule gpu-limit-mismatch.
+//! Resource requests and limits of containers and pods. The rule gpu-limit-mismatch checks those of GPUs.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +13,7 @@ use super::{Checker, mapping_items, quote};
 
 const NATIVE: &[&str] = &["cpu", "memory", "ephemeral-storage"];
 
-/// The resources of a container.
+/// Resources of a container.
 pub(super) fn container<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
     let resources = container.get("resources");
     let limits = resources.get("limits");
@@ -55,7 +53,7 @@ pub(super) fn container<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// A resource that a container may ask for.
+/// The name of a resource that a container may request.
 pub(super) fn resource_name<'a>(name: &str, amount: &Node<'a>, report: &mut Checker<'a>) {
     if !(QUALIFIED_NAME.accepts)(name) {
         report.error(amount, format!("{} names no resource", quote(name))).help(QUALIFIED_NAME.help);
@@ -75,7 +73,7 @@ pub(super) fn resource_name<'a>(name: &str, amount: &Node<'a>, report: &mut Chec
     }
 }
 
-/// Requests of `cpu` and the like may be below their limits; those of huge pages may not.
+/// Requests must not exceed limits; those of huge pages must equal them.
 fn compare<'a>(name: &str, request: &Node<'a>, limits: &Node<'a>, report: &mut Checker<'a>) {
     let whole = name.starts_with("hugepages-");
     let limit = limits.get(name);
@@ -125,7 +123,7 @@ fn page_size<'a>(
     }
 }
 
-/// Resources of the pod as a whole, which its containers share.
+/// Resources of the pod as a whole, shared by its containers.
 pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let resources = spec.get("resources");
     if !resources.is_mapping() {
@@ -161,7 +159,7 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     shared(spec, &limits, &requests, report);
 }
 
-/// No container may have more than the pod, and all together may not ask for more.
+/// Limits of each container and the sum of all requests must not exceed those of the pod.
 fn shared<'a>(spec: &Node<'a>, limits: &Node<'a>, requests: &Node<'a>, report: &mut Checker<'a>) {
     let mut sums: BTreeMap<&str, i128> = BTreeMap::new();
     for container in mapping_items(&spec.get("containers")) {
@@ -178,7 +176,7 @@ fn shared<'a>(spec: &Node<'a>, limits: &Node<'a>, requests: &Node<'a>, report: &
         }
         for name in ["cpu", "memory"] {
             let asked = own.path(&["requests", name]);
-            // A container that writes only a limit asks for as much.
+            // A request defaults to the limit.
             let asked = if asked.is_set() { asked } else { own.path(&["limits", name]) };
             if let Some(amount) = quantity(&asked) {
                 let sum = sums.entry(name).or_default();

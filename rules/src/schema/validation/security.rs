@@ -53,7 +53,7 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     profiles(&context, report);
 }
 
-/// The context of a container; `own_users` says that the pod has its own user namespace.
+/// The security context of a container; `own_users`: the pod has its own user namespace (`hostUsers: false`).
 pub(super) fn container<'a>(context: &Node<'a>, own_users: bool, report: &mut Checker<'a>) {
     if !context.is_mapping() {
         return;
@@ -81,7 +81,7 @@ pub(super) fn container<'a>(context: &Node<'a>, own_users: bool, report: &mut Ch
     profiles(context, report);
 }
 
-/// Seccomp and AppArmor: only a profile of the node has a name.
+/// Seccomp and AppArmor profiles: only those of type `Localhost` have a name.
 fn profiles<'a>(context: &Node<'a>, report: &mut Checker<'a>) {
     for field in ["seccompProfile", "appArmorProfile"] {
         let profile = context.get(field);

@@ -1,4 +1,4 @@
-//! Label selectors: their syntax, and whether they select the labels beside them.
+//! Label selectors: syntax, and whether the selector of a workload matches its template.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::workload::selector::matches;
 
 const OPERATORS: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist"];
 
-/// Keys and values of a map of labels.
+/// The keys and values of a map of labels.
 pub(crate) fn labels<'a>(map: &Node<'a>, report: &mut Checker<'a>) {
     for (key, value) in map.entries() {
         if crate::tree::placeholder::is_placeholder(key) {
@@ -25,7 +25,7 @@ pub(crate) fn labels<'a>(map: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// A label selector wherever it stands.
+/// A label selector.
 pub(crate) fn selector<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     labels(&node.get("matchLabels"), report);
     for expression in mapping_items(&node.get("matchExpressions")) {
@@ -42,7 +42,7 @@ pub(crate) fn selector<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// The operator of a requirement, and the number of values that it takes.
+/// The operator of a requirement, and the number of values that it allows.
 pub(crate) fn requirement<'a>(expression: &Node<'a>, operators: &[&str], report: &mut Checker<'a>) {
     report.required_choice(expression, "operator", operators);
     let values = expression.get("values");
@@ -79,7 +79,7 @@ pub(crate) fn requirement<'a>(expression: &Node<'a>, operators: &[&str], report:
     }
 }
 
-/// A workload's selector, which may not be empty, and the labels of the pods that it makes.
+/// The selector of a workload: not empty, and matching the labels of its template.
 pub(crate) fn template_selector<'a>(
     spec: &Node<'a>,
     template: &Node<'a>,
@@ -121,7 +121,7 @@ pub(crate) fn template_selector<'a>(
     selects_template(&node, &labels_node, template, report);
 }
 
-/// Whether a selector selects the template's labels; says so where it does not.
+/// Reports a selector that does not match the labels of the template.
 pub(crate) fn selects_template<'a>(
     node: &Node<'a>,
     labels_node: &Node<'a>,

@@ -1,4 +1,4 @@
-//! Services.
+//! Service.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ fn ports<'a>(spec: &Node<'a>, kind: &str, headless: bool, report: &mut Checker<'
         report.check_syntax_unless_empty(&name, &DNS_LABEL);
         names.extend(name.text().filter(|n| !n.is_empty()).map(|t| (name.clone(), t.to_owned())));
         let target = port.get("targetPort");
-        // Nothing, 0 and the empty text are the port itself.
+        // Unset, 0 and the empty text default to the port.
         if target.int() != Some(0) && target.text() != Some("") {
             probe::port(&target, report);
         }
@@ -163,7 +163,7 @@ fn link_local(ip: std::net::IpAddr) -> bool {
 fn affinity<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let kind = spec.get("sessionAffinity");
     let config = spec.get("sessionAffinityConfig");
-    // Without that kind of affinity the server drops the block.
+    // With another affinity the API server drops the field.
     if kind.text() == Some("ClientIP") {
         report.between(&config.path(&["clientIP", "timeoutSeconds"]), 1, 86_400);
     }

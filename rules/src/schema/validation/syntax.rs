@@ -1,4 +1,4 @@
-//! How the API server wants names, keys and addresses to be spelled.
+//! Syntax of names, keys and addresses.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -6,13 +6,13 @@ use crate::facts::names::{
     is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name,
 };
 
-/// A way to spell something.
+/// A syntax with its description.
 pub(crate) struct Syntax {
-    /// "`x` is no …".
+    /// Completes "`x` is no …".
     pub(crate) what: &'static str,
     /// What to write instead.
     pub(crate) help: &'static str,
-    /// Whether a text is spelled so.
+    /// Whether a text has the syntax.
     pub(crate) accepts: fn(&str) -> bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) static PORT_NAME: Syntax = Syntax {
     accepts: is_port_name,
 };
 
-/// Names of environment variables, which Kubernetes 1.32 relaxed.
+/// Names of environment variables, as relaxed in Kubernetes 1.32.
 pub(crate) static ENV_NAME: Syntax = Syntax {
     what: "name of an environment variable",
     help: "write printable ASCII characters other than `=`",
@@ -76,7 +76,7 @@ pub(crate) static CONFIG_KEY: Syntax = Syntax {
 pub(crate) static HEADER_NAME: Syntax =
     Syntax { what: "name of an HTTP header", help: "write letters, digits and `-`", accepts: is_header_name };
 
-/// Parts of a URL path.
+/// Segments of a URL path.
 pub(crate) static PATH_SEGMENT: Syntax = Syntax {
     what: "name that fits into a URL path",
     help: "leave out `/` and `%`",
@@ -111,7 +111,7 @@ pub(crate) static WEBHOOK_NAME: Syntax = Syntax {
     accepts: |text| is_dns_subdomain(text) && text.split('.').count() >= 3,
 };
 
-/// The longest DNS name.
+/// Maximum length of a DNS name.
 const MAX_SUBDOMAIN_LENGTH: usize = 253;
 
 pub(crate) fn is_port_name(text: &str) -> bool {
@@ -146,7 +146,7 @@ pub(crate) fn is_c_identifier(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// An address; leading zeros in IPv4 are taken, as the API server still does.
+/// Parses an IP address. Leading zeros in IPv4 are accepted, as by the API server.
 pub(crate) fn read_ip(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse::<Ipv6Addr>().ok().map(IpAddr::V6);

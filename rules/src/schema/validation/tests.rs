@@ -1,4 +1,4 @@
-//! Manifests that the API server takes and refuses, and where it refuses them.
+//! Manifests that the API server accepts or rejects, with the fields of its errors.
 
 use crate::object::Object;
 use crate::schema::violation::Violation;
@@ -13,14 +13,14 @@ fn judge(text: &str) -> Vec<Violation> {
     out
 }
 
-/// Nothing is wrong with it.
+/// Asserts that there are no violations.
 #[track_caller]
 pub(super) fn taken(text: &str) {
     let found = judge(text);
     assert!(found.is_empty(), "{found:#?}\n{text}");
 }
 
-/// Something is wrong at this place, and nowhere else.
+/// Asserts that there is a violation at this field and nowhere else.
 #[track_caller]
 pub(super) fn refused(text: &str, place: &str) {
     let found = judge(text);

@@ -1,4 +1,4 @@
-//! Volumes of pods, and claims of volumes.
+//! Volumes of pods, and PersistentVolumeClaims.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::selector::selector;
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, DRIVER_NAME};
 use super::{Checker, field_name, mapping_items, may_hold_more_fields, quote};
 
-/// What a volume can be, in the order in which the server looks.
+/// The sources of a volume, in the order in which the API server checks them.
 const SOURCES: &[&str] = &[
     "emptyDir",
     "hostPath",
@@ -44,7 +44,7 @@ const SOURCES: &[&str] = &[
     "ephemeral",
 ];
 
-/// The volumes of a pod. Those that a StatefulSet replaces by its own claims are not looked at.
+/// The volumes of a pod, without those that a StatefulSet replaces by its claim templates.
 pub(super) fn volumes<'a>(
     list: &Node<'a>,
     of: PodSpecOwner,
@@ -127,7 +127,7 @@ fn source<'a>(volume: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// The metadata of a template of claims, which are named by what they are made for.
+/// The metadata of a claim template; the controller sets the name.
 pub(super) fn own_metadata<'a>(metadata: &Node<'a>, report: &mut Checker<'a>) {
     selector::labels(&metadata.get("labels"), report);
     for field in ["name", "generateName", "namespace", "finalizers", "ownerReferences"] {
@@ -140,7 +140,7 @@ pub(super) fn own_metadata<'a>(metadata: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// Permission bits.
+/// File permission bits.
 fn mode<'a>(block: &Node<'a>, field: &str, report: &mut Checker<'a>) {
     let node = block.get(field);
     if let Some(bits) = node.int()
@@ -192,7 +192,7 @@ fn downward_file<'a>(file: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// `metadata.labels['key']` and its kin.
+/// A field path of the downward API, such as `metadata.labels['key']`.
 pub(super) fn is_subscript(path: &str) -> bool {
     ["metadata.labels['", "metadata.annotations['"].iter().any(|prefix| {
         path.strip_prefix(prefix)
@@ -238,7 +238,7 @@ fn projected<'a>(block: &Node<'a>, report: &mut Checker<'a>) {
     report.unique(written, "the path");
 }
 
-/// A path below something, not above it.
+/// A relative path without `..`.
 pub(super) fn relative<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     if node.text().is_some_and(|t| t.starts_with('/')) {
         report
@@ -254,7 +254,7 @@ pub(super) fn no_backsteps<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// The kubelet keeps names that begin with two dots.
+/// A file name; the kubelet reserves names that start with two dots.
 fn reserved<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     if node.text().is_some_and(|t| t.starts_with("..") && !t.starts_with("../")) {
         report.error(node, format!("`{}` begins with `..`", field_name(node)));
@@ -303,7 +303,7 @@ pub(super) fn claim_spec<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     report.check_syntax_unless_empty(&spec.get("storageClassName"), &DNS_SUBDOMAIN);
 }
 
-/// An amount; null is 0, as it is in a map of resources.
+/// A quantity. In a map of resources Go decodes null to 0.
 pub(super) fn quantity(node: &Node<'_>) -> Option<Quantity> {
     if node.is_null() {
         return Some(Quantity::ZERO);

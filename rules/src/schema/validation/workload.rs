@@ -1,4 +1,4 @@
-//! Deployments, StatefulSets, DaemonSets and ReplicaSets.
+//! Deployment, StatefulSet, DaemonSet and ReplicaSet.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pub(super) fn workload<'a>(object: &Object, spec: &Node<'a>, report: &mut Checke
     }
 }
 
-/// The pods of these kinds are restarted whenever they end, and know no deadline.
+/// Pods of these kinds require `restartPolicy: Always` and no deadline.
 fn runs_for_ever<'a>(kind: &str, template: &Node<'a>, report: &mut Checker<'a>) {
     let policy = template.path(&["spec", "restartPolicy"]);
     if matches!(policy.text(), Some("OnFailure" | "Never")) {
@@ -86,8 +86,7 @@ fn deployment<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// A number of pods, or a percentage of them; `None` where it is not written or not known.
-/// `bounded` says that more than 100 % is refused.
+/// A number or percentage of pods; `None` if it is not set or not known. `bounded`: more than 100 % is rejected.
 fn amount<'a>(node: &Node<'a>, bounded: bool, report: &mut Checker<'a>) -> Option<i64> {
     let name = super::field_name(node);
     if let Some(count) = node.int() {
@@ -131,7 +130,7 @@ fn daemon_set<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let more = rolling.get("maxSurge");
     let a = amount(&gone, true, report);
     let b = amount(&more, true, report);
-    // One pod of a node is unavailable while the next one starts, unless something is written.
+    // `maxUnavailable` defaults to 1.
     let a = if gone.is_set() || report.partial || may_hold_more_fields(&rolling) { a } else { Some(1) };
     match (a, b) {
         (Some(a), Some(b)) if a > 0 && b > 0 => {

@@ -1,9 +1,16 @@
-//! The kinds that gpulint knows by name.
+//! Kinds: their names, and the one table of what is known of each.
 
 use std::fmt;
 
-/// A group and a kind, any version: what a rule matches. Never the kind alone, because other
-/// groups have kinds of the same name.
+pub(crate) mod api_versions;
+mod table;
+
+pub use table::{
+    KINDS, KindInfo, KindSchema, SCHEMA_KINDS, SchemaSource, WORKLOAD_KINDS, WorkloadKind, find,
+};
+
+/// A group and a kind in any version: what a rule matches. The kind alone is not enough, because the same name exists in
+/// several groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind {
     /// The API group; empty for the core group.
@@ -17,6 +24,12 @@ impl Kind {
     #[must_use]
     pub const fn new(group: &'static str, kind: &'static str) -> Kind {
         Kind { group, kind }
+    }
+
+    /// Its row in the kind table.
+    #[must_use]
+    pub fn info(self) -> Option<&'static KindInfo> {
+        find(self.group, self.kind)
     }
 
     /// Karpenter's NodePool.

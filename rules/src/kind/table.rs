@@ -1,0 +1,374 @@
+//! The kind table: what the API server calls a kind, where it has pod templates, which definitions it is checked with.
+//!
+//! One row per kind that a rule names. Rules get their lists of workloads and of kinds with a schema from it, the
+//! webhook its watches, RBAC and webhook rules. Plurals and scopes come from each project's published CRDs, or from the
+//! `+genclient` markers of `k8s.io/api`. To add a kind, add a row; to add a schema, write the file and name it in the
+//! row. Every version that a built-in, Karpenter or KEDA kind ever had is in `api_versions.tsv`.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::Kind;
+
+/// What is known of a kind.
+#[derive(Debug)]
+pub struct KindInfo {
+    /// Group and kind.
+    pub kind: Kind,
+    /// The version that is watched in a cluster. Webhook rules match every version.
+    pub version: &'static str,
+    /// The resource name in API paths.
+    pub plural: &'static str,
+    /// Whether its objects have a namespace.
+    pub namespaced: bool,
+    /// Where its pod templates are; `None` for kinds that create no pods from a template of their own.
+    pub workload: Option<WorkloadKind>,
+    /// Its definitions by version; `None` for kinds that the schema rules skip.
+    pub schemas: Option<&'static [KindSchema]>,
+}
+
+/// A kind that carries pod templates.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkloadKind {
+    /// Paths of the templates, steps separated by dots: `[]` is every item of a list, `*` every entry of a map. A path
+    /// that ends in `!` is an inline pod spec whose metadata is beside its fields. Empty where another object has the
+    /// template.
+    pub templates: &'static [&'static str],
+    /// Path of the number of replicas, which defaults to 1; empty where the kind has none.
+    pub replicas: &'static [&'static str],
+    /// Whether its pods end by themselves.
+    pub runs_to_completion: bool,
+}
+
+/// The definition of a kind in one version.
+#[derive(Debug)]
+pub struct KindSchema {
+    /// The version.
+    pub version: &'static str,
+    /// Where the definition is.
+    pub source: SchemaSource,
+}
+
+/// Where a definition is.
+#[derive(Clone, Copy, Debug)]
+pub enum SchemaSource {
+    /// The text of a structural schema, `openAPIV3Schema` of a CRD, in YAML.
+    Crd(&'static str),
+    /// The name of a type in the OpenAPI document of Kubernetes.
+    Core(&'static str),
+}
+
+const fn crd(version: &'static str, text: &'static str) -> KindSchema {
+    KindSchema { version, source: SchemaSource::Crd(text) }
+}
+
+const fn core(version: &'static str, name: &'static str) -> KindSchema {
+    KindSchema { version, source: SchemaSource::Core(name) }
+}
+
+const fn namespaced(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+) -> KindInfo {
+    KindInfo {
+        kind: Kind::new(group, kind),
+        version,
+        plural,
+        namespaced: true,
+        workload: None,
+        schemas: None,
+    }
+}
+
+const fn cluster_scoped(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+) -> KindInfo {
+    KindInfo { namespaced: false, ..namespaced(group, version, kind, plural) }
+}
+
+impl KindInfo {
+    const fn pods(self, templates: &'static [&'static str]) -> KindInfo {
+        let workload = WorkloadKind { templates, replicas: &[], runs_to_completion: false };
+        KindInfo { workload: Some(workload), ..self }
+    }
+
+    const fn replicated(self, templates: &'static [&'static str]) -> KindInfo {
+        let replicas = &["spec", "replicas"];
+        let workload = WorkloadKind { templates, replicas, runs_to_completion: false };
+        KindInfo { workload: Some(workload), ..self }
+    }
+
+    const fn job(self, templates: &'static [&'static str]) -> KindInfo {
+        let workload = WorkloadKind { templates, replicas: &[], runs_to_completion: true };
+        KindInfo { workload: Some(workload), ..self }
+    }
+
+    const fn schemas(self, schemas: &'static [KindSchema]) -> KindInfo {
+        KindInfo { schemas: Some(schemas), ..self }
+    }
+}
+
+const TEMPLATE: &[&str] = &["spec.template"];
+const TRAINING_RUNTIME: &[&str] = &["spec.template.spec.replicatedJobs.[].template.spec.template"];
+
+/// Every kind that a rule names, by group of projects. Views keep workloads in this order.
+pub static KINDS: &[KindInfo] = &[
+    // Kubernetes.
+    namespaced("", "v1", "Pod", "pods").pods(&[""]).schemas(&[core("v1", "io.k8s.api.core.v1.Pod")]),
+    namespaced("", "v1", "ReplicationController", "replicationcontrollers").replicated(TEMPLATE),
+    namespaced("apps", "v1", "Deployment", "deployments")
+        .replicated(TEMPLATE)
+        .schemas(&[core("v1", "io.k8s.api.apps.v1.Deployment")]),
+    namespaced("apps", "v1", "StatefulSet", "statefulsets")
+        .replicated(TEMPLATE)
+        .schemas(&[core("v1", "io.k8s.api.apps.v1.StatefulSet")]),
+    namespaced("apps", "v1", "ReplicaSet", "replicasets")
+        .replicated(TEMPLATE)
+        .schemas(&[core("v1", "io.k8s.api.apps.v1.ReplicaSet")]),
+    namespaced("apps", "v1", "DaemonSet", "daemonsets")
+        .pods(TEMPLATE)
+        .schemas(&[core("v1", "io.k8s.api.apps.v1.DaemonSet")]),
+    namespaced("batch", "v1", "Job", "jobs").job(TEMPLATE).schemas(&[core("v1", "io.k8s.api.batch.v1.Job")]),
+    namespaced("batch", "v1", "CronJob", "cronjobs")
+        .job(&["spec.jobTemplate.spec.template"])
+        .schemas(&[core("v1", "io.k8s.api.batch.v1.CronJob")]),
+    namespaced("", "v1", "ConfigMap", "configmaps"),
+    namespaced("", "v1", "LimitRange", "limitranges"),
+    cluster_scoped("", "v1", "Namespace", "namespaces"),
+    cluster_scoped("", "v1", "Node", "nodes"),
+    namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    namespaced("", "v1", "ResourceQuota", "resourcequotas"),
+    namespaced("", "v1", "Service", "services").schemas(&[core("v1", "io.k8s.api.core.v1.Service")]),
+    namespaced("", "v1", "ServiceAccount", "serviceaccounts"),
+    cluster_scoped(
+        "admissionregistration.k8s.io",
+        "v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+    )
+    .schemas(&[core("v1", "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration")]),
+    cluster_scoped(
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+    )
+    .schemas(&[core("v1", "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration")]),
+    namespaced("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers").schemas(&[
+        core("v2", "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler"),
+        core("v1", "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler"),
+    ]),
+    namespaced("extensions", "v1beta1", "DaemonSet", "daemonsets"),
+    namespaced("extensions", "v1beta1", "Deployment", "deployments"),
+    namespaced("extensions", "v1beta1", "ReplicaSet", "replicasets"),
+    namespaced("networking.k8s.io", "v1", "Ingress", "ingresses"),
+    namespaced("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+    cluster_scoped("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses"),
+    namespaced("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+        .schemas(&[core("v1", "io.k8s.api.policy.v1.PodDisruptionBudget")]),
+    cluster_scoped("resource.k8s.io", "v1", "DeviceClass", "deviceclasses").schemas(&[
+        core("v1", "io.k8s.api.resource.v1.DeviceClass"),
+        core("v1beta2", "io.k8s.api.resource.v1beta2.DeviceClass"),
+        core("v1beta1", "io.k8s.api.resource.v1beta1.DeviceClass"),
+    ]),
+    namespaced("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims").schemas(&[
+        core("v1", "io.k8s.api.resource.v1.ResourceClaim"),
+        core("v1beta2", "io.k8s.api.resource.v1beta2.ResourceClaim"),
+        core("v1beta1", "io.k8s.api.resource.v1beta1.ResourceClaim"),
+    ]),
+    namespaced("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates").schemas(&[
+        core("v1", "io.k8s.api.resource.v1.ResourceClaimTemplate"),
+        core("v1beta2", "io.k8s.api.resource.v1beta2.ResourceClaimTemplate"),
+        core("v1beta1", "io.k8s.api.resource.v1beta1.ResourceClaimTemplate"),
+    ]),
+    cluster_scoped("resource.k8s.io", "v1alpha2", "ResourceClass", "resourceclasses"),
+    cluster_scoped("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses"),
+    cluster_scoped("storage.k8s.io", "v1", "StorageClass", "storageclasses"),
+    // Karpenter and EKS Auto Mode.
+    cluster_scoped("karpenter.sh", "v1", "NodePool", "nodepools")
+        .schemas(&[crd("v1", include_str!("../../schemas/karpenter.sh/v1/NodePool.yaml"))]),
+    cluster_scoped("karpenter.sh", "v1", "NodeClaim", "nodeclaims")
+        .schemas(&[crd("v1", include_str!("../../schemas/karpenter.sh/v1/NodeClaim.yaml"))]),
+    cluster_scoped("karpenter.sh", "v1alpha1", "NodeOverlay", "nodeoverlays")
+        .schemas(&[crd("v1alpha1", include_str!("../../schemas/karpenter.sh/v1alpha1/NodeOverlay.yaml"))]),
+    cluster_scoped("karpenter.k8s.aws", "v1", "EC2NodeClass", "ec2nodeclasses")
+        .schemas(&[crd("v1", include_str!("../../schemas/karpenter.k8s.aws/v1/EC2NodeClass.yaml"))]),
+    // AWS publishes no definition: the schema rules find nothing, but placeholders in it are reported.
+    cluster_scoped("eks.amazonaws.com", "v1", "NodeClass", "nodeclasses").schemas(&[]),
+    // Karpenter before 0.33. Old clusters serve them.
+    cluster_scoped("karpenter.sh", "v1alpha5", "Provisioner", "provisioners"),
+    cluster_scoped("karpenter.sh", "v1alpha5", "Machine", "machines"),
+    cluster_scoped("karpenter.k8s.aws", "v1alpha1", "AWSNodeTemplate", "awsnodetemplates"),
+    cluster_scoped("provisioner.karpenter.sh", "v1alpha1", "Provisioner", "provisioners"),
+    cluster_scoped("provisioning.karpenter.sh", "v1alpha1", "Provisioner", "provisioners"),
+    // KEDA.
+    namespaced("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects")
+        .schemas(&[crd("v1alpha1", include_str!("../../schemas/keda.sh/v1alpha1/ScaledObject.yaml"))]),
+    namespaced("keda.sh", "v1alpha1", "ScaledJob", "scaledjobs")
+        .job(&["spec.jobTargetRef.template"])
+        .schemas(&[crd("v1alpha1", include_str!("../../schemas/keda.sh/v1alpha1/ScaledJob.yaml"))]),
+    namespaced("keda.sh", "v1alpha1", "TriggerAuthentication", "triggerauthentications").schemas(&[crd(
+        "v1alpha1",
+        include_str!("../../schemas/keda.sh/v1alpha1/TriggerAuthentication.yaml"),
+    )]),
+    cluster_scoped("keda.sh", "v1alpha1", "ClusterTriggerAuthentication", "clustertriggerauthentications")
+        .schemas(&[crd(
+            "v1alpha1",
+            include_str!("../../schemas/keda.sh/v1alpha1/TriggerAuthentication.yaml"),
+        )]),
+    // The group of KEDA 1.
+    namespaced("keda.k8s.io", "v1alpha1", "ScaledObject", "scaledobjects"),
+    namespaced("keda.k8s.io", "v1alpha1", "TriggerAuthentication", "triggerauthentications"),
+    // Operators that run pods.
+    namespaced("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
+        .job(&["spec.replicatedJobs.[].template.spec.template"]),
+    namespaced("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets").replicated(&[
+        "spec.leaderWorkerTemplate.leaderTemplate",
+        "spec.leaderWorkerTemplate.workerTemplate",
+    ]),
+    namespaced("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")
+        .job(&["spec.pytorchReplicaSpecs.*.template"]),
+    namespaced("kubeflow.org", "v1", "TFJob", "tfjobs").job(&["spec.tfReplicaSpecs.*.template"]),
+    namespaced("kubeflow.org", "v1", "XGBoostJob", "xgboostjobs").job(&["spec.xgbReplicaSpecs.*.template"]),
+    namespaced("kubeflow.org", "v1", "PaddleJob", "paddlejobs").job(&["spec.paddleReplicaSpecs.*.template"]),
+    namespaced("kubeflow.org", "v1", "JAXJob", "jaxjobs").job(&["spec.jaxReplicaSpecs.*.template"]),
+    namespaced("kubeflow.org", "v1", "MPIJob", "mpijobs").job(&["spec.mpiReplicaSpecs.*.template"]),
+    namespaced("kubeflow.org", "v1", "Notebook", "notebooks").pods(TEMPLATE),
+    // The TrainingRuntime has the template.
+    namespaced("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs").job(&[]),
+    namespaced("trainer.kubeflow.org", "v1alpha1", "TrainingRuntime", "trainingruntimes")
+        .pods(TRAINING_RUNTIME),
+    cluster_scoped("trainer.kubeflow.org", "v1alpha1", "ClusterTrainingRuntime", "clustertrainingruntimes")
+        .pods(TRAINING_RUNTIME),
+    namespaced("ray.io", "v1", "RayCluster", "rayclusters")
+        .pods(&["spec.headGroupSpec.template", "spec.workerGroupSpecs.[].template"]),
+    namespaced("ray.io", "v1", "RayJob", "rayjobs").job(&[
+        "spec.rayClusterSpec.headGroupSpec.template",
+        "spec.rayClusterSpec.workerGroupSpecs.[].template",
+        "spec.submitterPodTemplate",
+    ]),
+    namespaced("ray.io", "v1", "RayService", "rayservices").pods(&[
+        "spec.rayClusterConfig.headGroupSpec.template",
+        "spec.rayClusterConfig.workerGroupSpecs.[].template",
+    ]),
+    namespaced("serving.kserve.io", "v1beta1", "InferenceService", "inferenceservices")
+        .pods(&["spec.predictor!"]),
+    namespaced("serving.knative.dev", "v1", "Service", "services").pods(TEMPLATE),
+    namespaced("argoproj.io", "v1alpha1", "Rollout", "rollouts").replicated(TEMPLATE),
+    namespaced("argoproj.io", "v1alpha1", "Workflow", "workflows").pods(&["spec.templates.[]!"]),
+    namespaced("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates"),
+    namespaced("argoproj.io", "v1alpha1", "CronWorkflow", "cronworkflows"),
+    namespaced("batch.volcano.sh", "v1alpha1", "Job", "jobs").job(&["spec.tasks.[].template"]),
+    namespaced("sparkoperator.k8s.io", "v1beta2", "SparkApplication", "sparkapplications")
+        .pods(&["spec.driver.template", "spec.executor.template"]),
+    // Monitoring.
+    namespaced("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"),
+    namespaced("monitoring.coreos.com", "v1", "Probe", "probes"),
+    namespaced("monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules"),
+    namespaced("monitoring.coreos.com", "v1alpha1", "ScrapeConfig", "scrapeconfigs"),
+    namespaced("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors"),
+    namespaced("grafana.integreatly.org", "v1beta1", "GrafanaDashboard", "grafanadashboards"),
+    namespaced("operator.victoriametrics.com", "v1beta1", "VMPodScrape", "vmpodscrapes"),
+    namespaced("operator.victoriametrics.com", "v1beta1", "VMRule", "vmrules"),
+    namespaced("operator.victoriametrics.com", "v1beta1", "VMServiceScrape", "vmservicescrapes"),
+];
+
+static BY_NAME: LazyLock<HashMap<(&'static str, &'static str), &'static KindInfo>> =
+    LazyLock::new(|| KINDS.iter().map(|info| ((info.kind.group, info.kind.kind), info)).collect());
+
+/// The row of a group and kind.
+#[must_use]
+pub fn find(group: &str, kind: &str) -> Option<&'static KindInfo> {
+    BY_NAME.get(&(group, kind)).copied()
+}
+
+const fn is_workload(info: &KindInfo) -> bool {
+    info.workload.is_some()
+}
+
+const WORKLOAD_COUNT: usize = {
+    let (mut count, mut at) = (0, 0);
+    while at < KINDS.len() {
+        count += is_workload(&KINDS[at]) as usize;
+        at += 1;
+    }
+    count
+};
+
+/// The kinds that carry pod templates, for the `kinds` of a rule.
+pub const WORKLOAD_KINDS: &[Kind] = &{
+    let mut kinds = [Kind::POD; WORKLOAD_COUNT];
+    let (mut to, mut at) = (0, 0);
+    while at < KINDS.len() {
+        if is_workload(&KINDS[at]) {
+            kinds[to] = KINDS[at].kind;
+            to += 1;
+        }
+        at += 1;
+    }
+    kinds
+};
+
+const SCHEMA_COUNT: usize = {
+    let (mut count, mut at) = (0, 0);
+    while at < KINDS.len() {
+        count += KINDS[at].schemas.is_some() as usize;
+        at += 1;
+    }
+    count
+};
+
+/// The kinds that the schema rules check, for the `kinds` of a rule.
+pub const SCHEMA_KINDS: &[Kind] = &{
+    let mut kinds = [Kind::POD; SCHEMA_COUNT];
+    let (mut to, mut at) = (0, 0);
+    while at < KINDS.len() {
+        if KINDS[at].schemas.is_some() {
+            kinds[to] = KINDS[at].kind;
+            to += 1;
+        }
+        at += 1;
+    }
+    kinds
+};
+
+#[cfg(test)]
+mod tests {
+    use super::{BY_NAME, KINDS, SCHEMA_KINDS, WORKLOAD_KINDS, find};
+    use crate::kind::Kind;
+    use crate::kind::api_versions::{VersionsOfKind, versions_of};
+
+    #[test]
+    fn each_kind_has_one_row() {
+        assert_eq!(BY_NAME.len(), KINDS.len());
+        assert!(find("apps", "Deployment").is_some_and(|info| info.plural == "deployments"));
+        assert!(find("", "Deployment").is_none());
+    }
+
+    #[test]
+    fn lists_follow_from_the_rows() {
+        assert!(WORKLOAD_KINDS.contains(&Kind::JOB) && !WORKLOAD_KINDS.contains(&Kind::SERVICE));
+        assert!(SCHEMA_KINDS.contains(&Kind::SERVICE) && !SCHEMA_KINDS.contains(&Kind::NAMESPACE));
+    }
+
+    #[test]
+    fn versions_of_rows_are_served_versions() {
+        for info in KINDS {
+            let used = info.schemas.unwrap_or_default().iter().map(|s| s.version).chain([info.version]);
+            match versions_of(info.kind.group, info.kind.kind) {
+                VersionsOfKind::Known(versions) => {
+                    for version in used {
+                        assert!(versions.contains(&version), "{} {version}", info.kind);
+                    }
+                }
+                VersionsOfKind::NoSuchKind => panic!("{}", info.kind),
+                VersionsOfKind::OtherGroup => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! An API group has no such kind, or never served it in this version.
+//!
+//! # Why
+//!
+//! The API server answers `no matches for kind` and stores nothing. `kubectl apply` of several files has by then
+//! created the others, so a NodePool may be there without its EC2NodeClass. The usual causes are the group of a
+//! neighbouring project (`karpenter.sh` for `karpenter.k8s.aws`), the version of another kind of the same group,
+//! and a misspelled kind.
+//!
+//! The rule checks the groups in which nobody else defines kinds: those built into Kubernetes, `karpenter.sh`,
+//! `karpenter.k8s.aws`, `keda.sh` and `keda.k8s.io`. Versions that were served once have rules of their own. For
+//! a cluster that `platform` declares to be newer than the releases that gpulint knows, it reports nothing.
+//!
+//! # Fix
+//!
+//! Write the group, version or kind that the message names.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: karpenter.sh/v1 # <-
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: general
+//! spec:
+//!   role: KarpenterNodeRole
+//!   amiSelectorTerms: [{alias: al2023@v20260901}]
+//!   subnetSelectorTerms: [{tags: {karpenter.sh/discovery: ml}}]
+//!   securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: ml}}]
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: karpenter.k8s.aws/v1
+//! kind: EC2NodeClass
+//! metadata:
+//!   name: general
+//! spec:
+//!   role: KarpenterNodeRole
+//!   amiSelectorTerms: [{alias: al2023@v20260901}]
+//!   subnetSelectorTerms: [{tags: {karpenter.sh/discovery: ml}}]
+//!   securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: ml}}]
+//! ```
+//!
+//! # References
+//!
+//! - <https://kubernetes.io/docs/reference/using-api/#api-groups>
+//! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
+
+use crate::facts::suggest;
+use crate::kind::api_versions::{NEWEST_KUBERNETES, VersionsOfKind, groups_with, kinds_of, versions_of};
+use crate::lint::finding::{Severity, ellipsize};
+use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
+use crate::object::{Object, ObjectId};
+use crate::platform::{Platform, Version};
+use crate::rules::manifest::words::list_names;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "api-version-unknown",
+    group: Group::Manifest,
+    severity: Severity::Error,
+    since: "0.1.0",
+    kinds: &[],
+    reads: &[],
+    params: &[],
+    rejected_by: &[Authority::ApiServer],
+    fix: None,
+    docs: docs(include_str!("api_version_unknown.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    let id = object.id();
+    // Nearly every object is of a kind in the kind table, in its preferred version.
+    if object.kind_info().is_some_and(|info| info.version == id.version) {
+        return;
+    }
+    let (api_version, kind) = (object.get("apiVersion"), object.get("kind"));
+    if object.is_patch()
+        || id.version.is_empty()
+        || api_version.is_unknown()
+        || kind.is_unknown()
+        || cluster_is_newer(&id.group, ctx.platform())
+    {
+        return;
+    }
+    match versions_of(&id.group, &id.kind) {
+        VersionsOfKind::OtherGroup => {}
+        VersionsOfKind::Known(versions) => {
+            if versions.contains(&id.version.as_str()) || is_reported_as_old(id) {
+                return;
+            }
+            let message = format!("{} was never served in `{}`", id.kind, ellipsize(&id.api_version()));
+            let best = versions.first().copied().unwrap_or_default();
+            ctx.report(&api_version, message).help(format!("write `{}`", join(&id.group, best)));
+        }
+        VersionsOfKind::NoSuchKind => no_such_kind(object, ctx),
+    }
+}
+
+fn no_such_kind(object: &Object, ctx: &mut Context<'_>) {
+    let id = object.id();
+    if is_generic(id) {
+        return;
+    }
+    let message = format!("`{}` has no kind {}", ellipsize(&id.api_version()), ellipsize(&id.kind));
+    // Groups whose kinds have moved to another one are suggested last.
+    let elsewhere =
+        groups_with(&id.kind).min_by_key(|(group, _)| matches!(*group, "extensions" | "keda.k8s.io"));
+    if let Some((group, versions)) = elsewhere {
+        let same = versions.iter().find(|version| **version == id.version);
+        let version = same.or(versions.first()).copied().unwrap_or_default();
+        ctx.report(&object.get("apiVersion"), message).help(format!("write `{}`", join(group, version)));
+        return;
+    }
+    let near = suggest::nearest(&id.kind, kinds_of(&id.group));
+    // Other tools write `v1` into files of their own (`kind: Template`), so a clear typo is required there.
+    if id.group.is_empty() && !near.is_some_and(|near| suggest::is_within(&id.kind, near, 2)) {
+        return;
+    }
+    let finding = ctx.report(&object.get("kind"), message);
+    match near {
+        Some(near) => finding.help(format!("did you mean `{near}`?")),
+        None => {
+            let kinds: Vec<String> = kinds_of(&id.group).map(str::to_owned).collect();
+            finding.help(list_names("its kinds are", &kinds))
+        }
+    };
+}
+
+/// Whether a rule of the migration group reports the version as an old one, although the kind is younger than it.
+fn is_reported_as_old(id: &ObjectId) -> bool {
+    match id.group.as_str() {
+        "keda.k8s.io" => true,
+        "karpenter.sh" => matches!(id.kind.as_str(), "NodePool" | "NodeClaim") && is_alpha(&id.version),
+        "karpenter.k8s.aws" => id.kind == "EC2NodeClass" && is_alpha(&id.version),
+        "resource.k8s.io" => id.kind != "ResourceSlice" && is_alpha(&id.version),
+        "apps" => id.version == "v1beta1" && matches!(id.kind.as_str(), "DaemonSet" | "ReplicaSet"),
+        _ => false,
+    }
+}
+
+fn is_alpha(version: &str) -> bool {
+    version.starts_with("v1alpha")
+}
+
+/// Lists, and the types that every group has for requests and answers.
+fn is_generic(id: &ObjectId) -> bool {
+    let kind = id.kind.as_str();
+    kind == "List"
+        || kind.ends_with("Options")
+        || matches!(kind, "Status" | "WatchEvent")
+        || kind
+            .strip_suffix("List")
+            .is_some_and(|of| versions_of(&id.group, of) != VersionsOfKind::NoSuchKind)
+}
+
+/// Whether the cluster may have kinds and versions that the table does not.
+fn cluster_is_newer(group: &str, platform: &Platform) -> bool {
+    match group {
+        "karpenter.sh" | "karpenter.k8s.aws" => platform.karpenter > Version::new(1, 14),
+        "keda.sh" | "keda.k8s.io" => platform.keda > Version::new(2, 20),
+        _ => platform.kubernetes > NEWEST_KUBERNETES,
+    }
+}
+
+fn join(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}

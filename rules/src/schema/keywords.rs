@@ -1,0 +1,132 @@
+//! The keywords and formats beyond JSON Schema that compiled schemas use, and the validator that knows them.
+
+use std::collections::BTreeSet;
+
+use jsonschema::json::{Array as _, Node as _, Object as _};
+use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
+use serde_json::{Map, Value};
+
+use crate::facts::date;
+use crate::facts::duration::GoDuration;
+use crate::facts::quantity::Quantity;
+use crate::karpenter::undecodable::is_undecodable_quantity;
+use crate::tree::placeholder::is_placeholder;
+
+use super::instance::{TreeJson, TreeNode, to_json_value};
+
+/// Keyword for `x-kubernetes-list-type`: items must differ, as a whole (`set`) or in some fields (`map`).
+pub(super) const LIST_TYPE_KEYWORD: &str = "gpulint-distinct";
+/// Format of a quantity that Go's parser accepts, beside the pattern of the CRD.
+pub(crate) const GO_QUANTITY: &str = "quantity that is read";
+/// Format of a date-time that the API server accepts in a CRD, which Go's parser may reject.
+pub(crate) const CRD_DATE_TIME: &str = "date-time that is stored";
+
+/// Builds the validator of a JSON Schema for trees. `None` if the schema is invalid.
+pub(super) fn validator(schema: &Value) -> Option<Validator<TreeJson>> {
+    jsonschema::options_for::<TreeJson>()
+        .with_draft(Draft::Draft202012)
+        .offline()
+        .with_pattern_options(PatternOptions::regex())
+        .should_validate_formats(true)
+        .with_format("quantity", |text: &str| matches_format("quantity", text))
+        .with_format(GO_QUANTITY, |text: &str| matches_format(GO_QUANTITY, text))
+        .with_format("date-time", |text: &str| matches_format("date-time", text))
+        .with_format(CRD_DATE_TIME, |text: &str| matches_format(CRD_DATE_TIME, text))
+        .with_format("duration", |text: &str| matches_format("duration", text))
+        .with_format("byte", |text: &str| matches_format("byte", text))
+        .with_keyword(LIST_TYPE_KEYWORD, list_type_keyword)
+        .build(schema)
+        .ok()
+}
+
+/// Whether a text matches a format of the schemas.
+pub(super) fn matches_format(name: &str, text: &str) -> bool {
+    match name {
+        "quantity" => Quantity::parse(text).is_ok(),
+        GO_QUANTITY => !is_undecodable_quantity(text),
+        "date-time" => date::is_go_rfc3339(text),
+        CRD_DATE_TIME => date::is_crd_date_time(text),
+        "duration" => GoDuration::parse(text).is_ok(),
+        "byte" => is_base64(text),
+        _ => false,
+    }
+}
+
+/// Whether a text is standard base64 with padding. As in Go, line breaks are ignored.
+fn is_base64(text: &str) -> bool {
+    let digits: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\r' | b'\n')).collect();
+    let body = digits.iter().take_while(|b| **b != b'=').count();
+    digits.len().is_multiple_of(4)
+        && digits.len() - body <= 2
+        && digits[body..].iter().all(|b| *b == b'=')
+        && digits[..body].iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
+}
+
+/// A list type of structural schemas.
+#[derive(Debug)]
+pub(super) struct ListType {
+    /// The fields that identify an item, with their defaults; empty if items are compared as a whole.
+    keys: Vec<(Box<str>, Value)>,
+}
+
+impl ListType {
+    /// Reads the value of the keyword.
+    pub(super) fn new(value: &Value) -> ListType {
+        let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
+        let mut defaults = list("defaults").into_iter();
+        let keys = list("keys")
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|name| (Box::from(name), defaults.next().unwrap_or_default()))
+            .collect();
+        ListType { keys }
+    }
+
+    /// The index of the first item that repeats an earlier one. Items with placeholders are skipped.
+    pub(super) fn first_duplicate(&self, list: TreeNode<'_>) -> Option<usize> {
+        let mut seen = BTreeSet::new();
+        for (at, item) in list.as_array()?.elements().enumerate() {
+            let value = if self.keys.is_empty() {
+                to_json_value(item)
+            } else {
+                let Some(map) = item.as_object() else {
+                    continue;
+                };
+                let key = |(name, default): &(Box<str>, Value)| {
+                    map.get(name).map_or_else(|| default.clone(), to_json_value)
+                };
+                Value::Array(self.keys.iter().map(key).collect())
+            };
+            let text = value.to_string();
+            if !is_placeholder(&text) && !seen.insert(text) {
+                return Some(at);
+            }
+        }
+        None
+    }
+}
+
+impl<'i> Keyword<'i, TreeJson> for ListType {
+    fn validate(&self, instance: TreeNode<'i>) -> Result<(), ValidationError<'i>> {
+        match self.first_duplicate(instance) {
+            None => Ok(()),
+            Some(at) => {
+                let names: Vec<&str> = self.keys.iter().map(|(name, _)| name.as_ref()).collect();
+                let message = format!("{at} {}", names.join(" "));
+                Err(ValidationError::custom(message))
+            }
+        }
+    }
+
+    fn is_valid(&self, instance: TreeNode<'i>) -> bool {
+        self.first_duplicate(instance).is_none()
+    }
+}
+
+fn list_type_keyword<'a>(
+    _parent: &'a Map<String, Value>,
+    value: &'a Value,
+    _path: jsonschema::paths::Location,
+) -> Result<Box<dyn for<'i> Keyword<'i, TreeJson>>, ValidationError<'a>> {
+    Ok(Box::new(ListType::new(value)))
+}
