@@ -13,7 +13,7 @@ pub(crate) fn schema(args: &SchemaArgs) -> Result<ExitCode, CliError> {
     let text = match args.of {
         Schema::Diagnostics => report::json::SCHEMA.to_owned(),
         Schema::Config => {
-            let mut text = serde_json::to_string_pretty(&gpulint_rules::lint::config::schema())?;
+            let mut text = serde_json::to_string_pretty(&gpulint_rules::lint::config::Config::schema())?;
             text.push('\n');
             text
         }

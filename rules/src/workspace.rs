@@ -12,8 +12,9 @@ use std::sync::Arc;
 use crate::cluster::dependencies::{DependencyKey, Dependents};
 use crate::cluster::objects::Index;
 use crate::file::File;
-use crate::lint::engine::{CheckReport, Engine, RuleResult};
+use crate::lint::engine::{Engine, RuleResult};
 use crate::lint::finding::Finding;
+use crate::lint::report::CheckReport;
 use crate::object::Object;
 
 /// Files, judged, and kept so.

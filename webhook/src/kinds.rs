@@ -12,7 +12,7 @@ use gpulint_rules::{Index, Kind, RULES, Rule};
 #[must_use]
 pub fn checked() -> &'static [Kind] {
     static CHECKED: OnceLock<Vec<Kind>> = OnceLock::new();
-    CHECKED.get_or_init(|| collect_kinds(|rule| rule.kinds))
+    CHECKED.get_or_init(|| collect_kinds(Rule::kinds))
 }
 
 /// The kinds that rules look up in the index, in order. These are watched.
@@ -31,7 +31,7 @@ pub fn is_checked(group: &str, kind: &str) -> bool {
 /// Whether a rule for the kind has a fix, which the mutating webhook could send as a patch.
 #[must_use]
 pub fn is_mutated(kind: Kind) -> bool {
-    RULES.iter().any(|rule| rule.fix.is_some() && rule.kinds.contains(&kind))
+    RULES.iter().any(|rule| rule.fix.is_some() && rule.kinds().contains(&kind))
 }
 
 /// Whether the index is complete for every kind that the rules for this kind read.
@@ -40,7 +40,7 @@ pub(crate) fn is_synced_for(index: &Index, group: &str, kind: &str) -> bool {
     if index.is_complete() {
         return true;
     }
-    let checks = |rule: &&&Rule| rule.kinds.iter().any(|k| k.group == group && k.kind == kind);
+    let checks = |rule: &&&Rule| rule.kinds().iter().any(|k| k.group == group && k.kind == kind);
     let mut rules = RULES.iter().filter(checks);
     rules.all(|rule| rule.reads.iter().all(|read| index.is_complete_for(*read)))
 }

@@ -8,7 +8,7 @@ use crate::tree::scalar::Scalar;
 
 /// An EC2NodeClass.
 #[derive(Clone, Debug)]
-pub(crate) struct Ec2NodeClass<'a> {
+pub struct Ec2NodeClass<'a> {
     object: &'a Object,
 }
 
@@ -17,6 +17,11 @@ impl<'a> Ec2NodeClass<'a> {
     pub(crate) fn new(object: &'a Object) -> Option<Ec2NodeClass<'a>> {
         let fits = object.is(Kind::EC2_NODE_CLASS) && object.id().version == "v1";
         fits.then_some(Ec2NodeClass { object })
+    }
+
+    /// The object.
+    pub(crate) fn object(&self) -> &'a Object {
+        self.object
     }
 
     /// `spec`.

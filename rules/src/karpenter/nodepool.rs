@@ -46,6 +46,12 @@ impl<'a> NodePool<'a> {
         (object.is(Kind::NODE_POOL) && object.id().version == "v1").then_some(NodePool { object })
     }
 
+    /// The object.
+    #[must_use]
+    pub fn object(&self) -> &'a Object {
+        self.object
+    }
+
     /// `spec.template.spec`.
     #[must_use]
     pub fn template_spec(&self) -> Node<'a> {

@@ -81,13 +81,13 @@ impl Provider {
 
 /// A list of requirements.
 #[derive(Clone, Debug)]
-pub(crate) struct RequirementList<'a> {
+pub struct RequirementList<'a> {
     /// Where it stands.
-    pub location: KeyLocation,
+    pub(crate) location: KeyLocation,
     /// The list itself.
-    pub list: Node<'a>,
+    pub(crate) list: Node<'a>,
     /// Whose labels count.
-    pub provider: Provider,
+    pub(crate) provider: Provider,
 }
 
 impl<'a> RequirementList<'a> {

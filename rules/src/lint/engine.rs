@@ -6,64 +6,56 @@ use crate::cluster::dependencies;
 use crate::cluster::dependencies::DependencyKey;
 use crate::cluster::objects::Index;
 use crate::file::File;
+use crate::lint::context::Context;
 use crate::lint::finding::{Finding, Location};
-use crate::lint::rule::{Check, Context, Rule};
-use crate::lint::settings::{RuleSettings, Settings};
+use crate::lint::report::{CheckReport, sort};
+use crate::lint::resolved::ResolvedRules;
+use crate::lint::rule::RuleSet;
+use crate::lint::settings::Settings;
 use crate::lint::suppress;
 use crate::object::Object;
-use crate::rules::RULES;
 use crate::source::{Document, ParseDiagnosticKind, Source};
 use crate::tree::Span;
 
 /// The rules, ready to run under one configuration.
 #[derive(Debug)]
 pub struct Engine {
-    settings: Settings,
-    /// Rules that are on for some object, with what is set where no override speaks.
-    rules: Vec<(&'static Rule, RuleSettings, bool)>,
-    /// Indices into `rules` by kind, then by group, so that an object meets only its rules.
+    rules: ResolvedRules,
+    /// Indices into the enabled rules by kind, then by group, so that an object meets only its rules.
     by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>>,
-    /// Rules that are asked about every kind.
+    /// Rules that run on every kind.
     kind_agnostic: Vec<usize>,
 }
 
 impl Engine {
-    /// An engine under a configuration.
+    /// An engine for a table of rules under a configuration.
     #[must_use]
-    pub fn new(settings: Settings) -> Engine {
-        let mut rules = Vec::new();
+    pub fn with_rules(settings: Settings, rules: RuleSet) -> Engine {
+        let rules = ResolvedRules::new(settings, rules);
         let mut by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>> = BTreeMap::new();
         let mut kind_agnostic = Vec::new();
-        let residual = |rule: &&&Rule| matches!(rule.check, Check::CatchAll(_));
-        let last = RULES.iter().filter(residual);
-        for &rule in RULES.iter().filter(|r| !residual(r)).chain(last) {
-            let set = settings.rule(rule, None, None);
-            let overridden = settings.has_overrides(rule);
-            if set.enabled == Some(false) && !overridden {
+        for (at, rule) in rules.enabled().iter().map(|resolved| resolved.rule).enumerate() {
+            if !rule.check.runs_on_objects() {
                 continue;
             }
-            let at = rules.len();
-            rules.push((rule, set, overridden));
-            if rule.check.object_check().is_some() {
-                if rule.kinds.is_empty() {
-                    kind_agnostic.push(at);
-                }
-                for kind in rule.kinds {
-                    let groups = by_kind.entry(kind.kind).or_default();
-                    match groups.iter_mut().find(|(group, _)| *group == kind.group) {
-                        Some((_, rules)) => rules.push(at),
-                        None => groups.push((kind.group, vec![at])),
-                    }
+            if rule.kinds().is_empty() {
+                kind_agnostic.push(at);
+            }
+            for kind in rule.kinds() {
+                let groups = by_kind.entry(kind.kind).or_default();
+                match groups.iter_mut().find(|(group, _)| *group == kind.group) {
+                    Some((_, rules)) => rules.push(at),
+                    None => groups.push((kind.group, vec![at])),
                 }
             }
         }
-        Engine { settings, rules, by_kind, kind_agnostic }
+        Engine { rules, by_kind, kind_agnostic }
     }
 
     /// The configuration.
     #[must_use]
     pub fn settings(&self) -> &Settings {
-        &self.settings
+        self.rules.settings()
     }
 
     /// What the rules say of one object, its annotations' suppressions not yet applied.
@@ -87,33 +79,23 @@ impl Engine {
         self.kind_agnostic.iter().chain(of_kind).copied()
     }
 
-    /// Asks one rule; says whether it looked at what others have found.
+    /// Runs one rule; returns whether it read the findings of earlier rules.
     fn run_rule(&self, at: usize, object: &Object, index: &Index, findings: &mut Vec<Finding>) -> bool {
-        let (rule, set, overridden) = &self.rules[at];
-        let Some(check) = rule.check.object_check() else {
+        let resolved = &self.rules.enabled()[at];
+        let path = object.origin().map(|o| o.source.scope());
+        let Some(set) = resolved.settings_at(self.settings(), path, Some(object)) else {
             return false;
         };
-        let own;
-        let set = if *overridden {
-            let path = object.origin().map(|o| o.source.scope());
-            own = self.settings.rule(rule, path, Some(object));
-            if own.enabled == Some(false) {
-                return false;
-            }
-            &own
-        } else {
-            set
-        };
         let from = findings.len();
-        let mut context = Context::new(rule, object, &self.settings, set, index, findings);
-        check(object, &mut context);
-        let leans = context.reads_earlier_findings();
+        let mut context = Context::new(resolved.rule, object, &self.rules, &set, index, findings);
+        resolved.rule.check.run(object, &mut context);
+        let reads_earlier_findings = context.reads_earlier_findings();
         if let Some(severity) = set.severity {
             for finding in &mut findings[from..] {
                 finding.severity = severity;
             }
         }
-        leans
+        reads_earlier_findings
     }
 
     /// What each rule says of an object, with what that rests on; rules left out that say nothing
@@ -166,7 +148,8 @@ impl Engine {
                     object: None,
                     span,
                 };
-                let mut finding = self.builtin_finding(id, place(problem.span), problem.message.clone())?;
+                let mut finding =
+                    self.rules.builtin_finding(id, place(problem.span), problem.message.clone())?;
                 if let Some(other) = problem.other {
                     let message = match problem.kind {
                         ParseDiagnosticKind::DuplicateKey => "first written here",
@@ -195,34 +178,11 @@ impl Engine {
             .collect()
     }
 
-    /// A finding of a rule that is no check of an object; `None` where the rule is off there.
-    pub(crate) fn builtin_finding(&self, id: &str, place: Location, message: String) -> Option<Finding> {
-        let (rule, set, overridden) = self.rules.iter().find(|(r, _, _)| r.id == id)?;
-        let path = place.resolve_span().map(|(s, _, _)| s.scope().to_owned());
-        let own =
-            if *overridden { self.settings.rule(rule, path.as_deref(), place.object()) } else { set.clone() };
-        if own.enabled == Some(false) {
-            return None;
-        }
-        Some(Finding {
-            rule,
-            severity: own.severity.unwrap_or(rule.severity),
-            rejected_by: rule.sole_authority(),
-            may_be_transient: false,
-            location: place,
-            message,
-            help: None,
-            related: Vec::new(),
-            fix: None,
-            schedule_grid: None,
-        })
-    }
-
     /// Judges one object and lets its own annotation suppress: what the webhook asks.
     #[must_use]
     pub fn review_object(&self, object: &Object, index: &Index) -> CheckReport {
         let findings = self.check_object(object, index);
-        suppress::apply(self, findings, &[], std::slice::from_ref(object))
+        suppress::apply(&self.rules, findings, &[], std::slice::from_ref(object))
     }
 
     /// Judges a file: its documents' problems, its objects, and its suppressions.
@@ -240,7 +200,7 @@ impl Engine {
         let mut all: Vec<Finding> =
             file.documents.iter().flat_map(|document| self.check_document(&file.source, document)).collect();
         all.extend(findings);
-        let mut judged = suppress::apply(self, all, std::slice::from_ref(file), &file.objects);
+        let mut judged = suppress::apply(&self.rules, all, std::slice::from_ref(file), &file.objects);
         sort(&mut judged.findings);
         judged
     }
@@ -256,21 +216,4 @@ pub(crate) struct RuleResult {
     /// What it asked the index, in order.
     pub(crate) reads: Vec<DependencyKey>,
     pub(crate) findings: Vec<Finding>,
-}
-
-/// Findings, and how many more were suppressed.
-#[derive(Debug, Default)]
-pub struct CheckReport {
-    /// In the order of the text, then of the rule table.
-    pub findings: Vec<Finding>,
-    /// Findings that a suppression took away.
-    pub suppressed: usize,
-}
-
-/// Sorts by file, place and rule.
-pub fn sort(findings: &mut [Finding]) {
-    findings.sort_by_cached_key(|f| {
-        let place = f.location.resolve_span().map(|(s, d, span)| (s.path().to_owned(), d, span.start));
-        (place, f.rule.group, f.rule.id, f.message.clone())
-    });
 }

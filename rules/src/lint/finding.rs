@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::karpenter::budget::Week;
+use crate::lint::authority::Authority;
 use crate::lint::fix::Fix;
 use crate::lint::message::fit_to_limit;
-use crate::lint::rule::{Authority, Rule};
+use crate::lint::rule::Rule;
 use crate::object::Object;
 use crate::source::Source;
 use crate::tree::Span;
@@ -209,6 +210,22 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// A finding of a rule, with the rule's severity.
+    pub(crate) fn new(rule: &'static Rule, location: Location, message: String) -> Finding {
+        Finding {
+            rule,
+            severity: rule.severity,
+            rejected_by: rule.sole_authority(),
+            may_be_transient: false,
+            location,
+            message,
+            help: None,
+            related: Vec::new(),
+            fix: None,
+            schedule_grid: None,
+        }
+    }
+
     /// Sets the help line.
     pub fn help(&mut self, text: impl Into<String>) -> &mut Finding {
         self.help = Some(fit_to_limit(text.into()));

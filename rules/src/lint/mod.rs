@@ -1,10 +1,14 @@
 //! Rules and what surrounds them: findings, fixes, configuration, suppressions, and the engine that runs them.
 
+pub mod authority;
 pub mod config;
+pub mod context;
 pub mod engine;
 pub mod finding;
 pub mod fix;
 pub mod message;
+pub mod report;
+pub(crate) mod resolved;
 pub mod rule;
 pub mod settings;
 pub mod suppress;

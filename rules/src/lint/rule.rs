@@ -1,19 +1,17 @@
 //! What a rule is: plain data and one function.
 
-use std::cell::Cell;
-
 use serde::Serialize;
 
-use crate::cluster::objects::Index;
+use crate::karpenter::node_class::Ec2NodeClass;
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement_list::RequirementList;
 use crate::kind::Kind;
-use crate::lint::finding::{Finding, Location, Severity};
+use crate::lint::authority::Authority;
+use crate::lint::context::Context;
+use crate::lint::finding::Severity;
 use crate::lint::fix::Safety;
-use crate::lint::message::fit_to_limit;
-use crate::lint::settings::{RuleSettings, Settings, find_rule};
 use crate::object::Object;
-use crate::platform::Platform;
-use crate::tree::node::Node;
-use crate::tree::pointer::Pointer;
+use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
 /// What a rule is about; the order of the manual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -137,63 +135,86 @@ pub enum ParamDefault {
     Strings(&'static [&'static str]),
 }
 
-/// Who refuses an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Authority {
-    /// The API server: schema, CEL rules of a CRD, built-in validation, strict decoding.
-    ApiServer,
-    /// KEDA's own validating webhooks.
-    KedaAdmission,
-    /// Karpenter's controllers, after the API server has taken the object.
-    Karpenter,
-}
-
-impl Authority {
-    /// The name that programs read.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Authority::ApiServer => "api-server",
-            Authority::KedaAdmission => "keda-admission",
-            Authority::Karpenter => "karpenter",
-        }
-    }
-
-    /// The name that people read.
-    #[must_use]
-    pub fn display_name(self) -> &'static str {
-        match self {
-            Authority::ApiServer => "the API server",
-            Authority::KedaAdmission => "KEDA's admission webhook",
-            Authority::Karpenter => "Karpenter's controller",
-        }
-    }
-}
-
-/// How a rule is run.
+/// How a rule is run. A check returns as soon as it knows that there is nothing to report; `Option` lets it
+/// leave with `?` where a value is absent or unknown. What it returns has no meaning.
 #[derive(Clone, Copy)]
 pub enum Check {
-    /// Asked about every object of the rule's kinds.
-    Object(fn(&Object, &mut Context<'_>)),
-    /// Asked likewise, after all the others: it reports what no rule of its own name has reported.
-    CatchAll(fn(&Object, &mut Context<'_>)),
-    /// The reader itself, or the suppressions, report it.
+    /// Runs on each object of the rule's kinds.
+    Object(fn(&Object, &mut Context<'_>) -> Option<()>),
+    /// Runs on each NodePool of `karpenter.sh/v1`.
+    NodePool(fn(&NodePool<'_>, &mut Context<'_>) -> Option<()>),
+    /// Runs on each EC2NodeClass of `karpenter.k8s.aws/v1`.
+    NodeClass(fn(&Ec2NodeClass<'_>, &mut Context<'_>) -> Option<()>),
+    /// Runs on the requirements of each object of the rule's kinds (NodePool, NodeClaim, NodeOverlay).
+    Requirements(fn(&RequirementList<'_>, &mut Context<'_>) -> Option<()>),
+    /// Runs on each pod template of each workload.
+    PodTemplate(fn(&Template<'_>, &mut Context<'_>) -> Option<()>),
+    /// Runs after all other checks of an object: it reports what no more specific rule has reported.
+    CatchAll(fn(&Object, &mut Context<'_>) -> Option<()>),
+    /// Not run on objects: the reader or the suppressions report it.
     Builtin,
 }
 
 impl Check {
-    /// The function that is asked about an object.
+    /// Whether it runs on objects.
     #[must_use]
-    pub fn object_check(self) -> Option<fn(&Object, &mut Context<'_>)> {
+    pub fn runs_on_objects(self) -> bool {
+        !matches!(self, Check::Builtin)
+    }
+
+    /// Runs on one object of the rule's kinds.
+    pub(crate) fn run(self, object: &Object, ctx: &mut Context<'_>) {
         match self {
-            Check::Object(check) | Check::CatchAll(check) => Some(check),
-            Check::Builtin => None,
+            Check::Object(check) | Check::CatchAll(check) => {
+                check(object, ctx);
+            }
+            Check::NodePool(check) => {
+                NodePool::new(object).and_then(|pool| check(&pool, ctx));
+            }
+            Check::NodeClass(check) => {
+                Ec2NodeClass::new(object).and_then(|class| check(&class, ctx));
+            }
+            Check::Requirements(check) => {
+                RequirementList::of(object).and_then(|list| check(&list, ctx));
+            }
+            Check::PodTemplate(check) => {
+                for template in templates(object) {
+                    check(&template, ctx);
+                }
+            }
+            Check::Builtin => {}
         }
     }
 }
 
-/// A rule.
+/// A field of which a rule knows more than the schema. The rules over the schema (manifest-incomplete,
+/// unknown-field, invalid-value) run last and leave a violation to the rule that owns the field.
+#[derive(Clone, Copy, Debug)]
+pub struct Ownership {
+    /// Steps separated by `/`: `*` is one step, `**` any number of them; `~1` is a slash in a step.
+    pub path: &'static str,
+    /// What the rule owns of it.
+    pub aspect: Aspect,
+}
+
+/// What a rule owns of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aspect {
+    /// Everything in it and beside it: the rule has one finding for all.
+    Whole,
+    /// That it is missing.
+    Missing,
+    /// That it is there although the schema does not have it.
+    Unknown,
+    /// Its value.
+    Value,
+}
+
+/// Every rule, in the order of reports and of the manual.
+pub type RuleSet = &'static [&'static Rule];
+
+/// A rule. [`Rule::error`], [`Rule::warning`] and [`Rule::info`] give the defaults that a rule completes with
+/// `..Rule::error(Group::NodePool)`.
 pub struct Rule {
     /// What is wrong; reads after "allow".
     pub id: &'static str,
@@ -201,18 +222,19 @@ pub struct Rule {
     pub group: Group,
     /// Its default severity.
     pub severity: Severity,
-    /// The version that brought it.
+    /// The version of gpulint that added it.
     pub since: &'static str,
-    /// The kinds it is asked about.
+    /// The kinds it is run on; empty where the check implies them ([`Rule::kinds`]).
     pub kinds: &'static [Kind],
-    /// The other kinds it reads from the index.
+    /// The kinds of other objects that it reads from the cluster.
     pub reads: &'static [Kind],
-    /// What can be set.
+    /// What can be set in the configuration.
     pub params: &'static [Param],
-    /// Who refuses what the rule finds; empty where everybody takes it. With exactly one entry
-    /// each of its errors claims that refusal; with several a finding says whose
-    /// ([`Finding::refused_by`]).
+    /// Who rejects what the rule finds; empty where everything accepts it. With exactly one entry each error
+    /// of the rule claims that rejection; with several a finding names one ([`crate::Finding::rejected_by`]).
     pub rejected_by: &'static [Authority],
+    /// The fields of which it knows more than the schema.
+    pub owns: &'static [Ownership],
     /// The safety of the fix it may offer.
     pub fix: Option<Safety>,
     /// The manual: the head of the rule's own file.
@@ -244,6 +266,50 @@ pub const fn docs(source: &'static str) -> &'static str {
 }
 
 impl Rule {
+    /// Defaults of a rule whose findings are errors.
+    #[must_use]
+    pub const fn error(group: Group) -> Rule {
+        Rule {
+            id: "",
+            group,
+            severity: Severity::Error,
+            since: "0.1.0",
+            kinds: &[],
+            reads: &[],
+            params: &[],
+            rejected_by: &[],
+            owns: &[],
+            fix: None,
+            docs: "",
+            check: Check::Builtin,
+        }
+    }
+
+    /// Defaults of a rule whose findings are warnings.
+    #[must_use]
+    pub const fn warning(group: Group) -> Rule {
+        Rule { severity: Severity::Warning, ..Rule::error(group) }
+    }
+
+    /// Defaults of a rule whose findings are advice.
+    #[must_use]
+    pub const fn info(group: Group) -> Rule {
+        Rule { severity: Severity::Info, ..Rule::error(group) }
+    }
+
+    /// The kinds it is run on: those that are written, or those that its check implies.
+    #[must_use]
+    pub fn kinds(&self) -> &'static [Kind] {
+        match self.check {
+            _ if !self.kinds.is_empty() => self.kinds,
+            Check::NodePool(_) => &[Kind::NODE_POOL],
+            Check::NodeClass(_) => &[Kind::EC2_NODE_CLASS],
+            Check::Requirements(_) => &[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NODE_OVERLAY],
+            Check::PodTemplate(_) => WORKLOAD_KINDS,
+            Check::Object(_) | Check::CatchAll(_) | Check::Builtin => &[],
+        }
+    }
+
     /// The manual as Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
@@ -275,121 +341,5 @@ impl Rule {
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://gpulint.dev/rules/{}", self.id)
-    }
-}
-
-/// What a rule may ask while it judges one object.
-pub struct Context<'a> {
-    rule: &'static Rule,
-    object: &'a Object,
-    settings: &'a Settings,
-    rule_settings: &'a RuleSettings,
-    index: &'a Index,
-    findings: &'a mut Vec<Finding>,
-    dropped: Option<Finding>,
-    reads_earlier_findings: Cell<bool>,
-}
-
-impl<'a> Context<'a> {
-    pub(crate) fn new(
-        rule: &'static Rule,
-        object: &'a Object,
-        settings: &'a Settings,
-        rule_settings: &'a RuleSettings,
-        index: &'a Index,
-        findings: &'a mut Vec<Finding>,
-    ) -> Context<'a> {
-        Context {
-            rule,
-            object,
-            settings,
-            rule_settings,
-            index,
-            findings,
-            dropped: None,
-            reads_earlier_findings: Cell::new(false),
-        }
-    }
-
-    /// Reports something at a node of the object. What is absent in a patch or a fragment, or where a
-    /// patch may add it, is not missed: such a report is dropped.
-    pub fn report(&mut self, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
-        let finding = Finding {
-            rule: self.rule,
-            severity: self.rule.severity,
-            rejected_by: self.rule.sole_authority(),
-            may_be_transient: false,
-            location: Location::of(self.object, node),
-            message: fit_to_limit(message.into()),
-            help: None,
-            related: Vec::new(),
-            fix: None,
-            schedule_grid: None,
-        };
-        if node.is_absent() && (self.object.is_partial() || self.object.is_patched_by_kustomize()) {
-            return self.dropped.insert(finding);
-        }
-        self.findings.push(finding);
-        self.findings.last_mut().expect("a finding was pushed just now")
-    }
-
-    /// Whether another rule judges this object.
-    #[must_use]
-    pub(crate) fn is_rule_enabled(&self, id: &str) -> bool {
-        let path = self.object.origin().map(|o| o.source.scope());
-        find_rule(id)
-            .is_some_and(|rule| self.settings.rule(rule, path, Some(self.object)).enabled != Some(false))
-    }
-
-    /// Where earlier rules, or one of them, have claimed that somebody refuses this object.
-    pub(crate) fn earlier_rejections(&self, id: Option<&str>) -> impl Iterator<Item = &Pointer> {
-        self.reads_earlier_findings.set(true);
-        self.findings
-            .iter()
-            .filter(move |f| f.rejected_by.is_some() && id.is_none_or(|id| f.rule.id == id))
-            .filter_map(|f| f.location.pointer())
-    }
-
-    /// Whether the rule has looked at what others found.
-    pub(crate) fn reads_earlier_findings(&self) -> bool {
-        self.reads_earlier_findings.get()
-    }
-
-    /// Where an earlier rule has claimed that the API server refuses this object.
-    pub(crate) fn earlier_server_rejections(&self, id: &str) -> impl Iterator<Item = &Pointer> {
-        self.findings
-            .iter()
-            .filter(move |f| f.rejected_by == Some(Authority::ApiServer) && f.rule.id == id)
-            .filter_map(|f| f.location.pointer())
-    }
-
-    /// The other objects.
-    #[must_use]
-    pub fn index(&self) -> &'a Index {
-        self.index
-    }
-
-    /// What the cluster runs on.
-    #[must_use]
-    pub fn platform(&self) -> &'a Platform {
-        &self.settings.platform
-    }
-
-    /// The resolved configuration.
-    #[must_use]
-    pub fn settings(&self) -> &'a Settings {
-        self.settings
-    }
-
-    /// A whole-number parameter of the rule.
-    #[must_use]
-    pub fn int(&self, name: &str) -> i64 {
-        self.rule_settings.int(self.rule, name)
-    }
-
-    /// A list parameter of the rule.
-    #[must_use]
-    pub fn strings(&self, name: &str) -> Vec<String> {
-        self.rule_settings.strings(self.rule, name)
     }
 }

@@ -9,7 +9,6 @@ use crate::lint::finding::Severity;
 use crate::lint::rule::{ParamDefault, Rule};
 use crate::object::Object;
 use crate::platform::Platform;
-use crate::rules::RULES;
 
 /// A value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
@@ -235,10 +234,4 @@ impl Settings {
     pub(crate) fn has_overrides(&self, rule: &Rule) -> bool {
         self.overrides.iter().any(|o| o.rules.contains_key(rule.id))
     }
-}
-
-/// The rule of an id.
-#[must_use]
-pub fn find_rule(id: &str) -> Option<&'static Rule> {
-    RULES.iter().copied().find(|r| r.id == id)
 }

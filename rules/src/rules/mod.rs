@@ -1,6 +1,11 @@
 //! Every rule, in the order of reports and of the manual: by group, then by id.
 
+use serde_json::Value;
+
+use crate::lint::config::{self, Config, ConfigError};
+use crate::lint::engine::Engine;
 use crate::lint::rule::Rule;
+use crate::lint::settings::Settings;
 
 mod autoscaling;
 mod availability;
@@ -10,7 +15,8 @@ mod manifest;
 mod migration;
 mod nodeclass;
 mod nodepool;
-mod owners;
+mod precedence;
+mod prelude;
 mod scheduling;
 mod suppression;
 mod training;
@@ -133,3 +139,33 @@ pub static RULES: &[&Rule] = &[
     &suppression::suppression_unused::RULE,
     &suppression::suppression_without_reason::RULE,
 ];
+
+/// The rule of an id.
+#[must_use]
+pub fn find(id: &str) -> Option<&'static Rule> {
+    RULES.iter().copied().find(|rule| rule.id == id)
+}
+
+impl Engine {
+    /// An engine for every rule under a configuration.
+    #[must_use]
+    pub fn new(settings: Settings) -> Engine {
+        Engine::with_rules(settings, RULES)
+    }
+}
+
+impl Config {
+    /// Reads a configuration. An empty file is the default configuration.
+    ///
+    /// # Errors
+    /// Everything that is wrong in it, in the order of the text.
+    pub fn parse(path: &str, text: &str) -> Result<Config, Vec<ConfigError>> {
+        Config::parse_for(path, text, RULES)
+    }
+
+    /// The JSON Schema of `gpulint.yaml`.
+    #[must_use]
+    pub fn schema() -> Value {
+        config::schema(RULES)
+    }
+}

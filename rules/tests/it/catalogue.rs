@@ -9,9 +9,9 @@ use gpulint_rules::karpenter::budget::{Calendar, DisruptionReason, Week};
 use gpulint_rules::karpenter::drift::replaces_nodes;
 use gpulint_rules::karpenter::nodepool::NodePool;
 use gpulint_rules::lint::config::Config;
-use gpulint_rules::lint::engine::sort;
 use gpulint_rules::lint::fix::text::{apply_edits, edits};
 use gpulint_rules::lint::fix::value;
+use gpulint_rules::lint::report::sort;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Check, Engine, Finding, FixError, Index, Object, RULES, Rule, Safety, Settings};
 
@@ -58,13 +58,30 @@ struct Example {
 fn examples(rule: &Rule) -> Vec<Example> {
     let mut out: Vec<Example> = Vec::new();
     let mut open = false;
+    let mut diff = None;
     for (number, line) in rule.markdown().lines().enumerate() {
         let week = (line == "```week").then_some("week");
-        if let Some(kind) = line.strip_prefix("```yaml,").or(week) {
+        if line == "```yaml,diff" {
+            // One manifest before and after: what the rule finds, and what it should be.
+            diff = Some(number + 1);
+            open = true;
+            out.push(Example { kind: "bad".to_owned(), text: String::new(), line: number + 1 });
+            out.push(Example { kind: "fixed-or-good".to_owned(), text: String::new(), line: number + 1 });
+        } else if let Some(kind) = line.strip_prefix("```yaml,").or(week) {
             open = true;
             out.push(Example { kind: kind.to_owned(), text: String::new(), line: number + 1 });
         } else if line.starts_with("```") {
             open = false;
+            diff = None;
+        } else if open && diff.is_some() {
+            let at = out.len() - 2;
+            let (mark, text) = line.split_at_checked(1).unwrap_or((" ", ""));
+            for (example, side) in out[at..].iter_mut().zip(["-", "+"]) {
+                if mark == " " || mark == side {
+                    example.text.push_str(text);
+                    example.text.push('\n');
+                }
+            }
         } else if open && let Some(example) = out.last_mut() {
             example.text.push_str(line);
             example.text.push('\n');
@@ -157,7 +174,7 @@ fn every_example_is_what_its_manual_says() {
                         offer = Some((all, place.clone()));
                     }
                 }
-                "good" | "fixed" => {
+                "good" | "fixed" | "fixed-or-good" => {
                     for finding in &own {
                         wrong.push(format!(
                             "{place}: not clean: line {}: {}",
@@ -173,7 +190,7 @@ fn every_example_is_what_its_manual_says() {
                     if !others.is_empty() {
                         wrong.push(format!("{place}: other rules find {others:?}"));
                     }
-                    if example.kind == "fixed" {
+                    if example.kind == "fixed" || example.kind == "fixed-or-good" && offer.is_some() {
                         match offer.take() {
                             Some((value, _)) if value == values(&example.text) => {}
                             Some((value, bad)) => wrong.push(format!(
@@ -194,7 +211,9 @@ fn every_example_is_what_its_manual_says() {
             }
         }
         let kinds: BTreeSet<&str> = examples.iter().map(|e| e.kind.as_str()).collect();
-        if !kinds.contains("bad") || !(kinds.contains("good") || kinds.contains("fixed")) {
+        if !kinds.contains("bad")
+            || !["good", "fixed", "fixed-or-good"].iter().any(|kind| kinds.contains(kind))
+        {
             wrong.push(format!("{}: needs a bad and a good example", rule.id));
         }
     }
@@ -216,8 +235,9 @@ fn every_manual_has_its_parts() {
             .map(|l| l.trim_start_matches("# "))
             .collect();
         headings.dedup();
-        let fixed = ["Why", "Fix", "Bad", "Good", "References"];
-        if !fixed.iter().all(|f| headings.contains(f)) || headings.iter().any(|h| !fixed.contains(h)) {
+        let whole =
+            [&["Why", "Fix", "Example", "References"][..], &["Why", "Fix", "Bad", "Good", "References"]];
+        if !whole.contains(&headings.as_slice()) {
             wrong.push(format!("{}: headings {headings:?}", rule.id));
         }
         let summary = manual.lines().next().unwrap_or_default();
@@ -238,7 +258,7 @@ fn every_manual_has_its_parts() {
             }
         }
         let every_kind = ["api-version-unknown", "duplicate-object"].contains(&rule.id);
-        if matches!(rule.check, Check::Builtin) != rule.kinds.is_empty() && !every_kind {
+        if matches!(rule.check, Check::Builtin) != rule.kinds().is_empty() && !every_kind {
             wrong.push(format!("{}: kinds and check do not agree", rule.id));
         }
     }

@@ -1,6 +1,6 @@
 //! The configuration: what each key does, and the exact text of each error.
 
-use gpulint_rules::lint::config::{Config, schema};
+use gpulint_rules::lint::config::Config;
 use gpulint_rules::{RULES, Severity, Version};
 
 fn errors(text: &str) -> Vec<String> {
@@ -207,7 +207,7 @@ fn any_text_is_an_answer() {
 
 #[test]
 fn the_schema_names_every_rule_and_parameter() {
-    let schema = schema();
+    let schema = Config::schema();
     let rules = &schema["$defs"]["rules"]["properties"];
     for rule in RULES {
         let of = &rules[rule.id];

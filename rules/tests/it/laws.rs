@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gpulint_rules::file::File;
-use gpulint_rules::lint::engine::sort;
+use gpulint_rules::lint::report::sort;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::tree::Span;
 use gpulint_rules::tree::scalar::Scalar;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::file::File;
-use gpulint_rules::lint::engine::sort;
 use gpulint_rules::lint::fix::text::{apply_edits, edits};
+use gpulint_rules::lint::report::sort;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Finding, Group, Index, Object, RULES, Settings};
 

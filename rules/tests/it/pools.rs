@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use gpulint_rules::facts::date::Date;
 use gpulint_rules::file::File;
-use gpulint_rules::lint::engine::sort;
 use gpulint_rules::lint::fix::text::{apply_edits, edits};
 use gpulint_rules::lint::fix::value;
+use gpulint_rules::lint::report::sort;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Check, Engine, Finding, Index, Object, Platform, Safety, Settings, Version};
 use serde_json::Value;

@@ -11,12 +11,9 @@ mod tests;
 use std::collections::BTreeMap;
 
 use crate::lint::finding::Severity;
-use crate::lint::rule::Group;
-use crate::lint::settings::{
-    Globs, Override, ParamValue, RuleSettings, Settings, WebhookSettings, find_rule,
-};
+use crate::lint::rule::{Group, RuleSet};
+use crate::lint::settings::{Globs, Override, ParamValue, RuleSettings, Settings, WebhookSettings};
 use crate::platform::Platform;
-use crate::rules::RULES;
 use crate::source::{Source, read};
 
 pub use schema::schema;
@@ -26,6 +23,8 @@ use reader::ConfigReader;
 /// A configuration file.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
+    /// Every rule that it may name.
+    known_rules: RuleSet,
     fail_on: Option<SeverityThreshold>,
     platform: Platform,
     rules: RuleTable,
@@ -72,14 +71,14 @@ fn did_you_mean(suggestion: Option<&str>) -> String {
 }
 
 impl Config {
-    /// Reads a configuration. An empty file is the default configuration.
+    /// Reads a configuration that may name the rules of a table. An empty file is the default configuration.
     ///
     /// # Errors
     /// Everything that is wrong in it, in the order of the text.
-    pub fn parse(path: &str, text: &str) -> Result<Config, Vec<ConfigError>> {
+    pub fn parse_for(path: &str, text: &str, known_rules: RuleSet) -> Result<Config, Vec<ConfigError>> {
         let source = Source::from_text(path, text);
         let documents = read(&source);
-        let mut reader = ConfigReader::new(&source);
+        let mut reader = ConfigReader::new(&source, known_rules);
         let config = reader.config(&documents);
         let mut errors = reader.errors;
         if errors.is_empty() {
@@ -95,11 +94,11 @@ impl Config {
         Settings {
             fail_on: self.fail_on.unwrap_or(Settings::default().fail_on),
             platform: self.platform.clone(),
-            rules: self.rules.resolve(),
+            rules: self.rules.resolve(self.known_rules),
             overrides: self
                 .overrides
                 .iter()
-                .map(|o| Override { rules: o.rules.resolve(), ..o.selector.clone() })
+                .map(|o| Override { rules: o.rules.resolve(self.known_rules), ..o.selector.clone() })
                 .collect(),
             ignore_paths: self.ignore.clone(),
             webhook: self.webhook.clone(),
@@ -111,9 +110,9 @@ impl Config {
 impl RuleTable {
     /// By rule: what its group says, and over it what its own entry says. An entry of its own
     /// turns a rule on again that its group turns off.
-    fn resolve(&self) -> BTreeMap<String, RuleSettings> {
+    fn resolve(&self, known_rules: RuleSet) -> BTreeMap<String, RuleSettings> {
         let mut out = BTreeMap::new();
-        for rule in RULES {
+        for rule in known_rules {
             let group = self.groups.get(&rule.group);
             let own = self.rules.get(rule.id);
             let settings = match (own, group) {

@@ -3,12 +3,12 @@
 use globset::Glob;
 
 use super::{
-    BTreeMap, Config, ConfigError, Globs, Group, Override, OverrideTable, ParamValue, Platform, RULES,
-    RuleSettings, RuleTable, Severity, SeverityThreshold, WebhookSettings, find_rule,
+    BTreeMap, Config, ConfigError, Globs, Group, Override, OverrideTable, ParamValue, Platform, RuleSettings,
+    RuleTable, Severity, SeverityThreshold, WebhookSettings,
 };
 use crate::facts::suggest;
 use crate::facts::timezone;
-use crate::lint::rule::{Param, ParamDefault, Rule};
+use crate::lint::rule::{Param, ParamDefault, Rule, RuleSet};
 use crate::platform::Version;
 use crate::source::{Document, Source};
 use crate::tree::Span;
@@ -25,12 +25,17 @@ const SEVERITIES: &[Severity] = &[Severity::Error, Severity::Warning, Severity::
 
 pub(super) struct ConfigReader<'s> {
     source: &'s Source,
+    known_rules: RuleSet,
     pub(super) errors: Vec<ConfigError>,
 }
 
 impl<'s> ConfigReader<'s> {
-    pub(super) fn new(source: &'s Source) -> Self {
-        ConfigReader { source, errors: Vec::new() }
+    pub(super) fn new(source: &'s Source, known_rules: RuleSet) -> Self {
+        ConfigReader { source, known_rules, errors: Vec::new() }
+    }
+
+    fn find_rule(&self, id: &str) -> Option<&'static Rule> {
+        self.known_rules.iter().copied().find(|rule| rule.id == id)
     }
 
     pub(super) fn config(&mut self, documents: &[Document]) -> Config {
@@ -43,7 +48,7 @@ impl<'s> ConfigReader<'s> {
             let message = "a configuration is one document; this is a second one";
             self.error(Some(second.span), message.to_owned(), None);
         }
-        let mut config = Config::default();
+        let mut config = Config { known_rules: self.known_rules, ..Config::default() };
         let Some(tree) = documents.first().and_then(|d| d.tree.as_ref()) else {
             return config;
         };
@@ -144,10 +149,10 @@ impl<'s> ConfigReader<'s> {
             let Some(id) = self.string(&item) else {
                 continue;
             };
-            if find_rule(&id).is_some() {
+            if self.find_rule(&id).is_some() {
                 out.push(id);
             } else {
-                let near = suggest::nearest(&id, RULES.iter().map(|r| r.id));
+                let near = suggest::nearest(&id, self.known_rules.iter().map(|r| r.id));
                 self.error(value_span(&item), format!("unknown rule `{id}`"), near);
             }
         }
@@ -161,7 +166,7 @@ impl<'s> ConfigReader<'s> {
             return table;
         }
         for (name, node) in node.entries() {
-            if let Some(rule) = find_rule(name) {
+            if let Some(rule) = self.find_rule(name) {
                 let settings = self.rule(&node, Some(rule), name);
                 table.rules.insert(rule.id, settings);
             } else if let Some(group) = Group::ALL.iter().find(|g| g.name() == name) {
@@ -169,7 +174,7 @@ impl<'s> ConfigReader<'s> {
                 table.groups.insert(*group, settings);
             } else {
                 let groups = Group::ALL.iter().map(|g| g.name());
-                let near = suggest::nearest(name, RULES.iter().map(|r| r.id).chain(groups));
+                let near = suggest::nearest(name, self.known_rules.iter().map(|r| r.id).chain(groups));
                 self.error(node.key_span(), format!("unknown rule `{name}`"), near);
             }
         }

@@ -3,14 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use crate::lint::finding::Severity;
-use crate::lint::rule::{Group, Param, ParamDefault, Rule};
+use crate::lint::rule::{Group, Param, ParamDefault, Rule, RuleSet};
 use crate::lint::settings::WebhookSettings;
 use crate::platform::Platform;
-use crate::rules::RULES;
 
 /// The JSON Schema (2020-12) of `gpulint.yaml`.
 #[must_use]
-pub fn schema() -> Value {
+pub fn schema(known_rules: RuleSet) -> Value {
     let platform = Platform::default();
     let webhook = WebhookSettings::default();
     let version = |default: String, about: &str| json!({"$ref": "#/$defs/version", "default": default, "description": about});
@@ -67,7 +66,7 @@ pub fn schema() -> Value {
                     "mutate": {
                         "description": "Which fixes are sent: the safe ones, none, or also those of these rules",
                         "default": "safe",
-                        "anyOf": [{"enum": ["safe", "off", false]}, rule_ids()]
+                        "anyOf": [{"enum": ["safe", "off", false]}, rule_ids(known_rules)]
                     },
                     "exempt-namespaces": {
                         "type": "array",
@@ -75,7 +74,7 @@ pub fn schema() -> Value {
                         "default": webhook.exempt_namespaces,
                         "description": "Namespaces that are never judged"
                     },
-                    "forbid-suppressions": with_description(rule_ids(), "Rules that an annotation may not suppress")
+                    "forbid-suppressions": with_description(rule_ids(known_rules), "Rules that an annotation may not suppress")
                 }
             }
         },
@@ -87,18 +86,18 @@ pub fn schema() -> Value {
             "rules": {
                 "type": ["object", "null"],
                 "additionalProperties": false,
-                "properties": rules()
+                "properties": rules(known_rules)
             }
         }
     })
 }
 
-fn rules() -> Map<String, Value> {
+fn rules(known_rules: RuleSet) -> Map<String, Value> {
     let groups = Group::ALL.iter().map(|group| {
         let about = format!("Every rule of the group {}", group.name());
         (group.name().to_owned(), setting(&about, None, &[]))
     });
-    let rules = RULES.iter().map(|rule: &&Rule| {
+    let rules = known_rules.iter().map(|rule: &&Rule| {
         let value = setting(rule.summary(), Some(rule.severity), rule.params);
         (rule.id.to_owned(), value)
     });
@@ -137,8 +136,8 @@ fn strings(about: &str) -> Value {
     json!({"type": ["array", "null"], "items": {"type": "string"}, "description": about})
 }
 
-fn rule_ids() -> Value {
-    let ids: Vec<&str> = RULES.iter().map(|r| r.id).collect();
+fn rule_ids(known_rules: RuleSet) -> Value {
+    let ids: Vec<&str> = known_rules.iter().map(|r| r.id).collect();
     json!({"type": "array", "items": {"enum": ids}})
 }
 
@@ -162,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_schema_has_the_keys_that_are_read() {
-        let schema = schema();
+        let schema = schema(crate::rules::RULES);
         let properties = &schema["properties"];
         for (map, keys) in [
             (&schema, reader::ROOT),

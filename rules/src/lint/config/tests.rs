@@ -4,18 +4,13 @@ use std::collections::BTreeMap;
 
 use super::reader::ConfigReader;
 use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Group, Param, ParamDefault, Rule};
+use crate::lint::rule::{Group, Param, ParamDefault, Rule};
 use crate::lint::settings::{ParamValue, RuleSettings};
 use crate::source::{Source, read};
 use crate::tree::node::Node;
 
 static RULE: Rule = Rule {
     id: "scale-down-too-fast",
-    group: Group::Autoscaling,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[],
-    reads: &[],
     params: &[
         Param {
             name: "seconds",
@@ -24,17 +19,14 @@ static RULE: Rule = Rule {
         },
         Param { name: "labels", description: "labels that count", default: ParamDefault::Strings(&["a"]) },
     ],
-    rejected_by: &[],
-    fix: None,
-    docs: "",
-    check: Check::Builtin,
+    ..Rule::warning(Group::Autoscaling)
 };
 
 fn rule(text: &str) -> (RuleSettings, Vec<String>) {
     let source = Source::from_text("gpulint.yaml", text);
     let documents = read(&source);
     let tree = documents[0].tree.as_ref().unwrap();
-    let mut reader = ConfigReader::new(&source);
+    let mut reader = ConfigReader::new(&source, &[]);
     let settings = reader.rule(&Node::new(tree, 0), Some(&RULE), RULE.id);
     let errors = reader.errors.iter().map(ToString::to_string).collect();
     (settings, errors)

@@ -13,12 +13,11 @@ use std::sync::Arc;
 
 use crate::facts::suggest;
 use crate::file::File;
-use crate::lint::engine::{CheckReport, Engine};
 use crate::lint::finding::{Finding, Location};
+use crate::lint::report::CheckReport;
+use crate::lint::resolved::ResolvedRules;
 use crate::lint::rule::{Check, Group, Rule};
-use crate::lint::settings::find_rule;
 use crate::object::{Object, ObjectId};
-use crate::rules::RULES;
 use crate::source::{Document, Source};
 use crate::tree::Span;
 
@@ -29,17 +28,17 @@ pub const ANNOTATION: &str = "gpulint.dev/allow";
 
 /// Takes away what is suppressed, and reports suppressions that are unused, unknown or expired.
 pub(crate) fn apply(
-    engine: &Engine,
+    rules: &ResolvedRules,
     findings: Vec<Finding>,
     files: &[File],
     objects: &[Object],
 ) -> CheckReport {
     let mut judged = CheckReport::default();
-    if !engine.settings().suppressions {
+    if !rules.settings().suppressions {
         judged.findings = findings;
         return judged;
     }
-    let mut all = Suppressions::new(engine);
+    let mut all = Suppressions::new(rules);
     for file in files {
         all.read_comments(file);
     }
@@ -81,7 +80,7 @@ struct Suppression {
 }
 
 struct Suppressions<'e> {
-    engine: &'e Engine,
+    rules: &'e ResolvedRules,
     slots: HashMap<(SuppressionTarget, &'static str), usize>,
     used: Vec<bool>,
     /// Files that have comments.
@@ -111,9 +110,9 @@ struct Comment<'f> {
 }
 
 impl<'e> Suppressions<'e> {
-    fn new(engine: &'e Engine) -> Self {
+    fn new(rules: &'e ResolvedRules) -> Self {
         Suppressions {
-            engine,
+            rules,
             slots: HashMap::new(),
             used: Vec::new(),
             files: HashSet::new(),
@@ -152,9 +151,9 @@ impl<'e> Suppressions<'e> {
             };
             let cover = SuppressionTarget::Line(source, line);
             let whole = comment.document.tree.is_some();
-            let engine = self.engine;
+            let rules = self.rules;
             self.add_directive(&comment.directive, comment.text, cover, place, |rule| {
-                whole && held.rule_ran(engine, rule, file.source.scope())
+                whole && held.rule_ran(rules, rule, file.source.scope())
             });
         }
     }
@@ -171,10 +170,10 @@ impl<'e> Suppressions<'e> {
             return;
         };
         let mut said = grammar::parse_annotation(text);
-        let forbidden = &self.engine.settings().webhook.forbid_suppressions;
+        let forbidden = &self.rules.settings().webhook.forbid_suppressions;
         said.entries.retain(|entry| {
             let id = &text[entry.id.clone()];
-            let group = find_rule(id).map(|r| r.group.name());
+            let group = self.rules.find(id).map(|r| r.group.name());
             let refused = forbidden.iter().any(|f| f == id || Some(f.as_str()) == group);
             if refused {
                 said.errors.push(grammar::SyntaxError {
@@ -186,9 +185,9 @@ impl<'e> Suppressions<'e> {
             !refused
         });
         let cover = SuppressionTarget::Object(std::ptr::from_ref(object.id()));
-        let engine = self.engine;
+        let rules = self.rules;
         let path = object.origin().map(|o| o.source.scope());
-        self.add_directive(&said, text, cover, place, |rule| rule_ran(engine, rule, path, Some(object)));
+        self.add_directive(&said, text, cover, place, |rule| rule_ran(rules, rule, path, Some(object)));
     }
 
     /// Takes in what one comment or annotation says.
@@ -205,11 +204,11 @@ impl<'e> Suppressions<'e> {
             let help = Some(fault.help.to_owned());
             self.report("suppression-invalid", place, fault.message.clone(), help);
         }
-        let today = self.engine.settings().today;
+        let today = self.rules.settings().today;
         let mut ended: Option<&Range<usize>> = None;
         self.directive_count += 1;
         for AllowEntry { id, until, has_reason: reasoned } in &said.entries {
-            let rule = match suppressible_rule(&text[id.clone()]) {
+            let rule = match suppressible_rule(self.rules, &text[id.clone()]) {
                 Ok(rule) => rule,
                 Err((message, help)) => {
                     self.report("suppression-invalid", place(id.clone()), message, Some(help));
@@ -293,7 +292,7 @@ impl<'e> Suppressions<'e> {
     }
 
     fn report(&mut self, id: &str, place: Location, message: String, help: Option<String>) {
-        if let Some(mut finding) = self.engine.builtin_finding(id, place, message) {
+        if let Some(mut finding) = self.rules.builtin_finding(id, place, message) {
             finding.help = help;
             self.findings.push(finding);
         }
@@ -301,23 +300,22 @@ impl<'e> Suppressions<'e> {
 }
 
 impl DocumentObjects<'_> {
-    fn rule_ran(&mut self, engine: &Engine, rule: &'static Rule, path: &str) -> bool {
+    fn rule_ran(&mut self, rules: &ResolvedRules, rule: &'static Rule, path: &str) -> bool {
         if matches!(rule.check, Check::Builtin) {
-            return rule_ran(engine, rule, Some(path), None);
+            return rule_ran(rules, rule, Some(path), None);
         }
         let objects = &self.objects;
         *self
             .ran_by_rule
             .entry(rule.id)
-            .or_insert_with(|| objects.iter().any(|object| rule_ran(engine, rule, Some(path), Some(object))))
+            .or_insert_with(|| objects.iter().any(|object| rule_ran(rules, rule, Some(path), Some(object))))
     }
 }
 
 /// Whether a rule's silence on an object says anything: it is on, and does not ask for objects
 /// that may be elsewhere.
-fn rule_ran(engine: &Engine, rule: &Rule, path: Option<&str>, object: Option<&Object>) -> bool {
-    let settings = engine.settings();
-    (rule.reads.is_empty() || settings.complete) && settings.rule(rule, path, object).enabled != Some(false)
+fn rule_ran(rules: &ResolvedRules, rule: &Rule, path: Option<&str>, object: Option<&Object>) -> bool {
+    (rule.reads.is_empty() || rules.settings().complete) && rules.is_enabled(rule, path, object)
 }
 
 /// The comments of a file that speak to gpulint, in the order of the text.
@@ -363,8 +361,8 @@ fn covered_lines(comments: &[Comment<'_>]) -> Vec<usize> {
 }
 
 /// The rule of an id that may be suppressed, or what is wrong with it and what to do.
-fn suppressible_rule(id: &str) -> Result<&'static Rule, (String, String)> {
-    match find_rule(id) {
+fn suppressible_rule(rules: &ResolvedRules, id: &str) -> Result<&'static Rule, (String, String)> {
+    match rules.find(id) {
         Some(rule) if rule.group == Group::Suppression => Err((
             format!("`{id}` cannot be suppressed"),
             "repair the suppression, or set the rule in the configuration".to_owned(),
@@ -374,7 +372,7 @@ fn suppressible_rule(id: &str) -> Result<&'static Rule, (String, String)> {
             Err((format!("`{id}` is no rule"), "name each rule that is to be suppressed".to_owned()))
         }
         None => {
-            let ids = RULES.iter().filter(|r| r.group != Group::Suppression).map(|r| r.id);
+            let ids = rules.all().iter().filter(|r| r.group != Group::Suppression).map(|r| r.id);
             let help = match suggest::nearest(id, ids) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "`gpulint rules` lists the rules".to_owned(),

@@ -1,83 +1,61 @@
 //! KEDA's admission refuses a TriggerAuthentication.
 //!
 //! # Why
-//!
 //! KEDA's webhook reads the pod identity and the OAuth block of a TriggerAuthentication: an empty
 //! identity, an external id without the role that it belongs to, a role beside the workload's own
 //! identity, a token address that is no web address. The object is refused, and every trigger
 //! that names it has no credentials.
 //!
 //! # Fix
-//!
 //! Leave out what is empty; write `roleArn` with `externalID`, and only where KEDA itself takes
 //! the role; give OAuth a client id and an `https://` address.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: TriggerAuthentication
-//! metadata: {name: queue, namespace: chat}
-//! spec:
-//!   podIdentity:
-//!     provider: azure-workload
-//!     identityId: "" # <-
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: keda.sh/v1alpha1
-//! kind: TriggerAuthentication
-//! metadata: {name: queue, namespace: chat}
-//! spec:
-//!   podIdentity:
-//!     provider: azure-workload
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: TriggerAuthentication
+//!  metadata: {name: queue, namespace: chat}
+//!  spec:
+//!    podIdentity:
+//!      provider: azure-workload
+//! -    identityId: "" # <-
 //! ```
 //!
 //! # References
-//!
 //! - <https://keda.sh/docs/latest/concepts/authentication/>
 //! - <https://keda.sh/docs/latest/authentication-providers/aws/>
 
-use crate::kind::Kind;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-auth-invalid",
-    group: Group::Autoscaling,
-    severity: crate::lint::finding::Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::KedaAdmission],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("keda_auth_invalid.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Autoscaling)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let identity = spec.get("podIdentity");
     if identity.is_unknown() {
-        return;
+        return None;
     }
     if identity.is_set() {
         match identity.get("provider").text() {
             Some("azure-workload") => azure(&identity, ctx),
             Some("aws") => aws(&identity, ctx),
             // KEDA looks at nothing else then, not even at the OAuth block.
-            _ => return,
+            _ => return None,
         }
     }
     let oauth = spec.get("oauth2");
     if oauth.is_set() {
         client(&oauth, ctx);
     }
+    None
 }
 
 fn azure(identity: &Node<'_>, ctx: &mut Context<'_>) {

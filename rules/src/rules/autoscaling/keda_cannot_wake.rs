@@ -1,85 +1,56 @@
 //! A ScaledObject may scale to zero, and nothing it measures could wake it.
 //!
 //! # Why
-//!
 //! `cpu` and `memory` are measured on running pods: with zero replicas there is nothing to measure,
 //! so they neither take a workload to zero nor bring it back. The minimum is 0 where it is not
 //! written. KEDA's admission refuses a ScaledObject on a Deployment or a StatefulSet that has no
 //! other trigger and a minimum of 0.
 //!
 //! # Fix
-//!
 //! Write `minReplicaCount: 1` or more, or add a trigger that is there without pods, such as a queue
 //! or `cron`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: router, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: router}
-//!   minReplicaCount: 0 # <-
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: cpu
-//!       metricType: Utilization
-//!       metadata: {value: "70"}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: router, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: router}
-//!   minReplicaCount: 1
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: cpu
-//!       metricType: Utilization
-//!       metadata: {value: "70"}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: router, namespace: chat}
+//!  spec:
+//!    scaleTargetRef: {name: router}
+//! -  minReplicaCount: 0 # <-
+//! +  minReplicaCount: 1
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: cpu
+//!        metricType: Utilization
+//!        metadata: {value: "70"}
 //! ```
 //!
 //! # References
-//!
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
-use serde_json::json;
-
 use crate::keda::{Trigger, triggers};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-cannot-wake",
-    group: Group::Autoscaling,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::KedaAdmission],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_cannot_wake.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Autoscaling)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let min = spec.get("minReplicaCount");
     let reference = spec.get("scaleTargetRef");
     let list = spec.get("triggers");
     let zero = !min.is_unknown() && (!min.is_set() || min.int() == Some(0));
     if !zero || !list.is_sequence() || !reference.is_mapping() {
-        return;
+        return None;
     }
     // KEDA looks only into these two, in this version of their group.
     let word = |name: &str, default: &'static str| match reference.get(name).text() {
@@ -91,13 +62,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let kind = word("kind", "Deployment");
     if version.as_deref() != Some("apps/v1") || !matches!(kind.as_deref(), Some("Deployment" | "StatefulSet"))
     {
-        return;
+        return None;
     }
     let all: Vec<Trigger<'_>> = triggers(object).collect();
     if all.is_empty() || !all.iter().all(Trigger::is_resource) {
-        return;
+        return None;
     }
     ctx.report(&min, "a minimum of 0 with nothing but `cpu` or `memory`, which need running pods")
         .help("write `minReplicaCount: 1`, or add a trigger that is there without pods")
         .fix(Fix::new("keep one replica", Safety::Unsafe).set(&min, json!(1)));
+    None
 }

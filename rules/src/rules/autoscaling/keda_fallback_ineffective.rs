@@ -1,7 +1,6 @@
 //! A ScaledObject's fallback never does what it says.
 //!
 //! # Why
-//!
 //! A fallback holds the replicas while a metric cannot be read. Resource triggers have none, so
 //! KEDA's admission refuses one beside nothing but `cpu` and `memory`. Where an empty answer
 //! counts as 0, which is Prometheus' default, a lost scrape target is no failure: the service
@@ -9,70 +8,41 @@
 //! modifiers switches the fallback off without a word.
 //!
 //! # Fix
-//!
 //! Write `ignoreNullValues: "false"` where an empty answer means that something is broken, keep
 //! `replicas` between the bounds, and write the target of scaling modifiers as a whole number.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: llm, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: llm}
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   fallback:
-//!     failureThreshold: 3
-//!     replicas: 12 # <-
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       metadata: {podSelector: "app=llm-client", value: "4"}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: llm, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: llm}
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   fallback:
-//!     failureThreshold: 3
-//!     replicas: 6
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       metadata: {podSelector: "app=llm-client", value: "4"}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: llm, namespace: chat}
+//!  spec:
+//!    scaleTargetRef: {name: llm}
+//!    minReplicaCount: 2
+//!    maxReplicaCount: 8
+//!    fallback:
+//!      failureThreshold: 3
+//! -    replicas: 12 # <-
+//! +    replicas: 6
+//!    triggers:
+//!      - type: kubernetes-workload
+//!        metadata: {podSelector: "app=llm-client", value: "4"}
 //! ```
 //!
 //! # References
-//!
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
 use crate::keda::value::boolean;
 use crate::keda::{Trigger, ellipsize, triggers, uses_modifiers};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-fallback-ineffective",
-    group: Group::Autoscaling,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::KedaAdmission],
-    fix: None,
     docs: docs(include_str!("keda_fallback_ineffective.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Autoscaling)
 };
 
 /// Trigger types for which an empty answer counts as 0 unless `ignoreNullValues` says no.
@@ -80,22 +50,20 @@ const NULL_IS_ZERO: &[&str] = &["prometheus", "loki", "aws-cloudwatch"];
 /// Trigger types for which it does where `ignoreNullValues` says so.
 const NULL_MAY_BE_ZERO: &[&str] = &["azure-app-insights", "elasticsearch", "opensearch"];
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let fallback = spec.get("fallback");
     if !fallback.is_mapping() {
-        return;
+        return None;
     }
-    let Some(modifiers) = uses_modifiers(object) else {
-        return;
-    };
+    let modifiers = uses_modifiers(object)?;
     let list = spec.get("triggers");
     let all: Vec<Trigger<'_>> = triggers(object).collect();
     let known = list.is_sequence() && all.iter().all(|t| t.kind().is_some());
     if known && !modifiers && !all.is_empty() && all.iter().all(Trigger::is_resource) {
         ctx.report(&fallback, "a fallback does nothing for `cpu` and `memory` triggers, and KEDA refuses it")
             .help("leave it out: resource metrics never fall back");
-        return;
+        return None;
     }
     behavior(&spec, &fallback, ctx);
     bounds(&spec, &fallback, ctx);
@@ -104,6 +72,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     } else if known {
         masked(&fallback, &all, ctx);
     }
+    None
 }
 
 fn behavior(spec: &Node<'_>, fallback: &Node<'_>, ctx: &mut Context<'_>) {

@@ -1,90 +1,62 @@
 //! Two autoscalers set the replicas of one workload.
 //!
 //! # Why
-//!
 //! KEDA makes an HPA of its own for each ScaledObject. A second HPA, or a second ScaledObject, on
 //! the same workload computes another number from other metrics, and the two undo each other
 //! every 15 seconds: pods that load a model for minutes are started and stopped without end.
 //! KEDA's admission refuses the ScaledObject only where the HPA was there first.
 //!
 //! # Fix
-//!
 //! Keep one. To take over an HPA, name it in `horizontalPodAutoscalerConfig.name` and set the
 //! annotation `scaledobject.keda.sh/transfer-hpa-ownership: "true"`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: llm, namespace: chat}
-//! spec:
-//!   scaleTargetRef:
-//!     name: llm # <-
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       metadata: {podSelector: "app=llm-client", value: "4"}
-//! ---
-//! apiVersion: autoscaling/v2
-//! kind: HorizontalPodAutoscaler
-//! metadata: {name: llm, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: llm}
-//!   minReplicas: 2
-//!   maxReplicas: 8
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: llm, namespace: chat}
-//! spec:
-//!   scaleTargetRef:
-//!     name: llm
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       metadata: {podSelector: "app=llm-client", value: "4"}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: llm, namespace: chat}
+//!  spec:
+//! -  scaleTargetRef:
+//! -    name: llm # <-
+//! +  scaleTargetRef: {name: llm}
+//!    minReplicaCount: 2
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: kubernetes-workload
+//!        metadata: {podSelector: "app=llm-client", value: "4"}
+//! ----
+//! -apiVersion: autoscaling/v2
+//! -kind: HorizontalPodAutoscaler
+//! -metadata: {name: llm, namespace: chat}
+//! -spec:
+//! -  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: llm}
+//! -  minReplicas: 2
+//! -  maxReplicas: 8
 //! ```
 //!
 //! # References
-//!
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#transfer-ownership-of-an-existing-hpa>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
 use crate::cluster::views::scale_target;
 use crate::keda::{ellipsize, hpa_name};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-hpa-conflict",
-    group: Group::Autoscaling,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
     reads: &[Kind::SCALED_OBJECT, Kind::HPA],
-    params: &[],
     rejected_by: &[Authority::KedaAdmission],
-    fix: None,
     docs: docs(include_str!("keda_hpa_conflict.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Autoscaling)
 };
 
 const TRANSFER: &str = "scaledobject.keda.sh/transfer-hpa-ownership";
 const SKIP: &str = "validations.keda.sh/hpa-ownership";
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(key) = scale_target(object) else {
-        return;
-    };
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let key = scale_target(object)?;
     let reference = object.path(&["spec", "scaleTargetRef", "name"]);
     let views = ctx.index().views();
     // Of several autoscalers of one sort each is reported against the one that sorts first.
@@ -108,7 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             );
     }
     if object.is(Kind::HPA) {
-        return;
+        return None;
     }
     same_hpa_name(object, ctx);
     for hpa in views.hpas_of(&key) {
@@ -130,6 +102,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             finding.severity(Severity::Warning);
         }
     }
+    None
 }
 
 /// Two ScaledObjects whose HPAs would have one name.

@@ -1,65 +1,39 @@
 //! KEDA cannot use the scaling modifiers of a ScaledObject.
 //!
 //! # Why
-//!
 //! With `scalingModifiers` one formula over the triggers' names replaces all their metrics. KEDA's
 //! admission compiles it: it needs a target above 0, and every name in it must be the `name` of a
 //! trigger that is neither `cpu` nor `memory`. A dash reads as a minus sign, so `queue-length` is
 //! never a name; a formula that yields true or false is refused as well.
 //!
 //! # Fix
-//!
 //! Give each trigger of the formula a `name` of letters, digits and underscores, write `target`
 //! as a number, and turn a condition into one with `condition ? 1 : 0`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: llm, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: llm}
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   advanced:
-//!     scalingModifiers:
-//!       target: "4"
-//!       formula: waiting + runing # <-
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       name: waiting
-//!       metadata: {podSelector: "app=llm-client", value: "4"}
-//!     - type: kubernetes-workload
-//!       name: running
-//!       metadata: {podSelector: "app=llm-batch", value: "4"}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: llm, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: llm}
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   advanced:
-//!     scalingModifiers:
-//!       target: "4"
-//!       formula: waiting + running
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       name: waiting
-//!       metadata: {podSelector: "app=llm-client", value: "4"}
-//!     - type: kubernetes-workload
-//!       name: running
-//!       metadata: {podSelector: "app=llm-batch", value: "4"}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: llm, namespace: chat}
+//!  spec:
+//!    scaleTargetRef: {name: llm}
+//!    minReplicaCount: 2
+//!    maxReplicaCount: 8
+//!    advanced:
+//!      scalingModifiers:
+//!        target: "4"
+//! -      formula: waiting + runing # <-
+//! +      formula: waiting + running
+//!    triggers:
+//!      - type: kubernetes-workload
+//!        name: waiting
+//!        metadata: {podSelector: "app=llm-client", value: "4"}
+//!      - type: kubernetes-workload
+//!        name: running
+//!        metadata: {podSelector: "app=llm-batch", value: "4"}
 //! ```
 //!
 //! # References
-//!
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#scalingmodifiers>
 
 use std::collections::BTreeSet;
@@ -67,29 +41,20 @@ use std::collections::BTreeSet;
 use crate::facts::suggest::nearest;
 use crate::keda::formula::{FormulaError, formula_error};
 use crate::keda::{ellipsize, triggers, uses_modifiers};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-modifiers-invalid",
-    group: Group::Autoscaling,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::KedaAdmission],
-    fix: None,
     docs: docs(include_str!("keda_modifiers_invalid.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Autoscaling)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if uses_modifiers(object) != Some(true) {
-        return;
+        return None;
     }
     let block = object.path(&["spec", "advanced", "scalingModifiers"]);
     let formula = block.get("formula");
@@ -133,6 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 .severity(Severity::Warning);
         }
     }
+    None
 }
 
 fn judge(object: &Object, formula: &Node<'_>, text: &str, ctx: &mut Context<'_>) {

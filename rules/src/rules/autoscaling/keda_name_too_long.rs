@@ -1,77 +1,50 @@
 //! A ScaledObject's name is too long for the HPA that KEDA makes.
 //!
 //! # Why
-//!
 //! KEDA names its HPA `keda-hpa-` and the ScaledObject's name, and writes both names into labels,
 //! which hold 63 characters. Since 2.20 its admission refuses what is longer; before, the object
 //! was taken and the HPA never made.
 //!
 //! # Fix
-//!
 //! Name the HPA in `spec.advanced.horizontalPodAutoscalerConfig.name`, or keep the ScaledObject's
 //! name to 54 characters.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata:
-//!   name: recommendations-embedding-service-production-us-east-1-blue # <-
-//! spec:
-//!   scaleTargetRef: {name: embedder}
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       metadata: {podSelector: "app=llm-client", value: "4"}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata:
-//!   name: embedding-production-us-east-1-blue
-//! spec:
-//!   scaleTargetRef: {name: embedder}
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       metadata: {podSelector: "app=llm-client", value: "4"}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//! -metadata:
+//! -  name: recommendations-embedding-service-production-us-east-1-blue # <-
+//! +metadata: {name: embedding-production-us-east-1-blue}
+//!  spec:
+//!    scaleTargetRef: {name: embedder}
+//!    minReplicaCount: 2
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: kubernetes-workload
+//!        metadata: {podSelector: "app=llm-client", value: "4"}
 //! ```
 //!
 //! # References
-//!
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#advanced>
 
 use crate::keda::hpa_name;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
 use crate::platform::Version;
+use crate::rules::prelude::*;
 
 /// What a label value holds.
 const LONGEST: usize = 63;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-name-too-long",
-    group: Group::Autoscaling,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::KedaAdmission],
-    fix: None,
     docs: docs(include_str!("keda_name_too_long.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Autoscaling)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let name = object.path(&["metadata", "name"]);
     let custom = object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "name"]);
     // Before 2.20 admission took it, and the HPA could not be made.
@@ -82,13 +55,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         ctx.report(&name, format!("the name has {} characters, KEDA takes {LONGEST}", text.len()))
             .help("shorten it: it becomes a label value")
             .rejected_by(refused);
-        return;
+        return None;
     }
-    let Some(hpa) = hpa_name(object) else {
-        return;
-    };
+    let hpa = hpa_name(object)?;
     if hpa.len() <= LONGEST {
-        return;
+        return None;
     }
     let (node, help) = if custom.text().is_some_and(|t| !t.is_empty()) {
         (&custom, "write a shorter name")
@@ -98,4 +69,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     ctx.report(node, format!("the HPA's name has {} characters, KEDA takes {LONGEST}", hpa.len()))
         .help(help)
         .rejected_by(refused);
+    None
 }

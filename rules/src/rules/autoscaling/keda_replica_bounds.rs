@@ -1,77 +1,54 @@
 //! The replica bounds of an autoscaler contradict each other.
 //!
 //! # Why
-//!
 //! The API server refuses a ScaledObject whose `minReplicaCount` is above `maxReplicaCount`, which
 //! is 100 where it is not written, and an HPA whose `minReplicas` is above `maxReplicas` or below
 //! one. KEDA's admission refuses an `idleReplicaCount` that is not below the minimum. Nothing of
 //! the object is applied then.
 //!
 //! # Fix
-//!
 //! Write bounds with 0 <= idle < min <= max. Only an idle count of 0 works.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: llm, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: llm}
-//!   minReplicaCount: 12 # <-
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       metadata: {podSelector: "app=llm-client", value: "4"}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: llm, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: llm}
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       metadata: {podSelector: "app=llm-client", value: "4"}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: llm, namespace: chat}
+//!  spec:
+//!    scaleTargetRef: {name: llm}
+//! -  minReplicaCount: 12 # <-
+//! +  minReplicaCount: 2
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: kubernetes-workload
+//!        metadata: {podSelector: "app=llm-client", value: "4"}
 //! ```
 //!
 //! # References
-//!
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/>
 //! - <https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/horizontal-pod-autoscaler-v2/>
 
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
 use crate::platform::Version;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-replica-bounds",
-    group: Group::Autoscaling,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB, Kind::HPA],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
-    fix: None,
+    owns: &[
+        Ownership { path: "spec/minReplicaCount", aspect: Aspect::Value },
+        Ownership { path: "spec/maxReplicaCount", aspect: Aspect::Value },
+    ],
     docs: docs(include_str!("keda_replica_bounds.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Autoscaling)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     if object.is(Kind::HPA) {
         check_hpa(&spec, ctx);
-        return;
+        return None;
     }
     let min = spec.get("minReplicaCount");
     let max = spec.get("maxReplicaCount");
@@ -81,9 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let since_2_20 = strict.then_some(Authority::ApiServer);
     below(&min, 0, since_2_20, ctx);
     below(&max, 1, since_2_20, ctx);
-    let Some(ceiling) = number(&max, 100) else {
-        return;
-    };
+    let ceiling = number(&max, 100)?;
     // A ScaledJob's minimum above its maximum is lowered, not refused.
     if object.is(Kind::SCALED_OBJECT)
         && let Some(floor) = min.int()
@@ -99,12 +74,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
     }
     let idle = spec.get("idleReplicaCount");
-    let Some(resting) = idle.int() else {
-        return;
-    };
-    let Some(floor) = number(&min, 0) else {
-        return;
-    };
+    let resting = idle.int()?;
+    let floor = number(&min, 0)?;
     // KEDA counts a written 0 as 1, and an absent minimum as 0.
     let counted = if min.is_set() { floor.max(1) } else { 0 };
     if resting < 0 {
@@ -123,6 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .help("write 0, or leave it out")
             .severity(Severity::Warning);
     }
+    None
 }
 
 fn check_hpa(spec: &Node<'_>, ctx: &mut Context<'_>) {

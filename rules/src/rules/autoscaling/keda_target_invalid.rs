@@ -1,19 +1,16 @@
 //! A ScaledObject aims at something that cannot be scaled, or is not there.
 //!
 //! # Why
-//!
 //! KEDA scales through the `/scale` subresource. A DaemonSet, a Job, a Pod or a RayCluster has
 //! none: the object is taken and never gets Ready. `scaleTargetRef` means a Deployment of
 //! `apps/v1` where kind and version are not written, so a StatefulSet of that name is not found.
 //! A kind that its API group does not have is refused by KEDA's admission at once.
 //!
 //! # Fix
-//!
 //! Aim at a Deployment, a StatefulSet or another kind with replicas, and write its `apiVersion`
 //! and `kind`. Work that ends belongs in a ScaledJob.
 //!
 //! # Bad
-//!
 //! ```yaml,bad
 //! apiVersion: keda.sh/v1alpha1
 //! kind: ScaledObject
@@ -30,16 +27,12 @@
 //! ```
 //!
 //! # Good
-//!
 //! ```yaml,good
 //! apiVersion: keda.sh/v1alpha1
 //! kind: ScaledObject
 //! metadata: {name: embed, namespace: chat}
 //! spec:
-//!   scaleTargetRef:
-//!     apiVersion: apps/v1
-//!     kind: StatefulSet
-//!     name: embed
+//!   scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: embed}
 //!   minReplicaCount: 1
 //!   maxReplicaCount: 8
 //!   triggers:
@@ -48,32 +41,22 @@
 //! ```
 //!
 //! # References
-//!
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
-
-use serde_json::json;
 
 use crate::cluster::views::scale_target;
 use crate::keda::ellipsize;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-target-invalid",
-    group: Group::Autoscaling,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::SCALED_OBJECT],
     reads: SCALABLE,
-    params: &[],
     // Only where the group is known to have no such kind.
     rejected_by: &[Authority::KedaAdmission],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_target_invalid.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Autoscaling)
 };
 
 /// Kinds with replicas that a target of the same name may have been meant for.
@@ -106,12 +89,12 @@ const BUILT_IN: &[(&str, &[&str])] = &[
     ("batch/v1", &["Job", "CronJob"]),
 ];
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let reference = object.path(&["spec", "scaleTargetRef"]);
     let version = reference.get("apiVersion");
     let kind = reference.get("kind");
     if version.is_unknown() || kind.is_unknown() {
-        return;
+        return None;
     }
     let version_text = match version.text() {
         Some("") | None => "apps/v1",
@@ -121,7 +104,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         ctx.report(&version, format!("`{}` is no API version", ellipsize(version_text)))
             .help("write `GROUP/VERSION`, such as `apps/v1`")
             .rejected_by(Some(Authority::KedaAdmission));
-        return;
+        return None;
     }
     let kind_text = match kind.text() {
         Some("") | None => "Deployment",
@@ -143,7 +126,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         )
         .help("write the `apiVersion` that the kind belongs to")
         .rejected_by(Some(Authority::KedaAdmission));
-        return;
+        return None;
     }
     let group = version_text.split_once('/').map_or("", |(group, _)| group);
     let full = format!("{group}/{kind_text}");
@@ -151,9 +134,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         ctx.report(&kind, format!("a {kind_text} has no replicas that KEDA could set"))
             .help(*instead)
             .rejected_by(None);
-        return;
+        return None;
     }
     absent(object, &full, ctx);
+    None
 }
 
 /// Nothing of that kind and name is in the input: perhaps another kind is.

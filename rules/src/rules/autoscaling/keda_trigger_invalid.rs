@@ -1,59 +1,37 @@
 //! A trigger that KEDA cannot use.
 //!
 //! # Why
-//!
 //! Metadata values must be text, so an unquoted number or boolean makes the API server refuse the
 //! object. What KEDA's admission does not look at fails later: a missing key, `70%` where a number
 //! belongs, a metric type that the trigger does not have, a word that no scaler knows. Then no
 //! scaler is built, the object is not Ready, and the replicas stay where they are.
 //!
 //! # Fix
-//!
 //! Quote every metadata value, write the keys that the trigger type needs, and look at the
 //! suggestions for misspelt ones.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: llm, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: llm}
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       metadata:
-//!         podSelector: app=llm-client
-//!         value: 4 # <-
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: llm, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: llm}
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       metadata:
-//!         podSelector: app=llm-client
-//!         value: "4"
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: llm, namespace: chat}
+//!  spec:
+//!    scaleTargetRef: {name: llm}
+//!    minReplicaCount: 2
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: kubernetes-workload
+//! -      metadata:
+//! -        podSelector: app=llm-client
+//! -        value: 4 # <-
+//! +      metadata: {podSelector: app=llm-client, value: "4"}
 //! ```
 //!
 //! # References
-//!
 //! - <https://keda.sh/docs/latest/scalers/>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#triggers>
 
 use std::collections::BTreeMap;
-
-use serde_json::json;
 
 use crate::facts::suggest::nearest;
 use crate::keda::check::problems;
@@ -62,30 +40,22 @@ use crate::keda::scalers;
 use crate::keda::scalers::{KeySource, KeyStatus, LATER_TYPES, Scaler, TABLE_VERSION};
 use crate::keda::value::number;
 use crate::keda::{Trigger, ellipsize, triggers, uses_modifiers, with_article};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::scalar::Scalar;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-trigger-invalid",
-    group: Group::Autoscaling,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: Some(Safety::Unsafe),
+    owns: &[Ownership { path: "spec/triggers/*/metadata/*", aspect: Aspect::Value }],
     docs: docs(include_str!("keda_trigger_invalid.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Autoscaling)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let modifiers = if object.is(Kind::SCALED_JOB) { Some(false) } else { uses_modifiers(object) };
     let mut names: BTreeMap<&str, Node<'_>> = BTreeMap::new();
     for trigger in triggers(object) {
@@ -128,6 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
+    None
 }
 
 /// KEDA's admission knows three types that have nothing to keep.

@@ -1,120 +1,75 @@
 //! An autoscaler weighs a use that the target's containers never requested.
 //!
 //! # Why
-//!
 //! The use of CPU or memory is counted against the containers' requests. Where one container has
 //! none, an HPA computes nothing for the whole pod. KEDA's admission refuses a ScaledObject with a
 //! `cpu` or `memory` trigger whose target has a container with neither request nor limit, unless
 //! a LimitRange of the namespace gives one.
 //!
 //! # Fix
-//!
 //! Give every container of the target a request for that resource, sidecars included, or name the
 //! one that counts in `containerName`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: router, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: router}
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: cpu # <-
-//!       metricType: Utilization
-//!       metadata: {value: "70"}
-//! ---
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata: {name: router, namespace: chat}
-//! spec:
-//!   selector: {matchLabels: {app: router}}
-//!   template:
-//!     metadata: {labels: {app: router}}
-//!     spec:
-//!       containers:
-//!         - name: router
-//!           image: example.com/router:1.0.0
-//!           resources: {requests: {memory: 1Gi}}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: router, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: router}
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: cpu
-//!       metricType: Utilization
-//!       metadata: {value: "70"}
-//! ---
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata: {name: router, namespace: chat}
-//! spec:
-//!   selector: {matchLabels: {app: router}}
-//!   template:
-//!     metadata: {labels: {app: router}}
-//!     spec:
-//!       containers:
-//!         - name: router
-//!           image: example.com/router:1.0.0
-//!           resources: {requests: {cpu: "1", memory: 1Gi}}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: router, namespace: chat}
+//!  spec:
+//!    scaleTargetRef: {name: router}
+//!    minReplicaCount: 2
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: cpu # <-
+//!        metricType: Utilization
+//!        metadata: {value: "70"}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: router, namespace: chat}
+//!  spec:
+//!    selector: {matchLabels: {app: router}}
+//!    template:
+//!      metadata: {labels: {app: router}}
+//!      spec:
+//!        containers:
+//!          - name: router
+//!            image: example.com/router:1.0.0
+//! -          resources: {requests: {memory: 1Gi}}
+//! +          resources: {requests: {cpu: "1", memory: 1Gi}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/>
 
 use crate::cluster::views::scale_target;
 use crate::facts::quantity::Quantity;
 use crate::keda::{ellipsize, triggers};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
-use crate::workload::template::templates;
+use crate::rules::prelude::*;
 
 const LIMIT_RANGE: Kind = Kind::new("", "LimitRange");
 
 pub(crate) static RULE: Rule = Rule {
     id: "missing-resource-request",
-    group: Group::Autoscaling,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
     reads: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, LIMIT_RANGE],
-    params: &[],
     rejected_by: &[Authority::KedaAdmission],
-    fix: None,
     docs: docs(include_str!("missing_resource_request.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Autoscaling)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some((namespace, reference, name)) = scale_target(object) else {
-        return;
-    };
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let (namespace, reference, name) = scale_target(object)?;
     let kind = match reference.as_str() {
         "apps/Deployment" => Kind::DEPLOYMENT,
         "apps/StatefulSet" => Kind::STATEFUL_SET,
-        _ => return,
+        _ => return None,
     };
-    let Some(workload) = ctx.index().unique(kind, &namespace, &name) else {
-        return;
-    };
+    let workload = ctx.index().unique(kind, &namespace, &name)?;
     if workload.is_partial() || workload.is_incomplete() {
-        return;
+        return None;
     }
     let wishes = if object.is(Kind::HPA) { of_metrics(object) } else { of_triggers(object) };
     for wish in wishes {
@@ -150,6 +105,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             finding.severity(Severity::Warning);
         }
     }
+    None
 }
 
 /// A resource whose use is weighed.

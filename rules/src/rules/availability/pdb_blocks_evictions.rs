@@ -1,7 +1,6 @@
 //! A PodDisruptionBudget never lets a pod be evicted.
 //!
 //! # Why
-//!
 //! `maxUnavailable: 0` and `minAvailable: 100%` forbid every eviction, and so does a `minAvailable`
 //! that, rounded up, is as many as the replicas. Karpenter then neither consolidates the node nor
 //! replaces it for a new AMI; when the node expires it is cordoned and waits, for ever without a
@@ -10,79 +9,49 @@
 //! consolidation would pay.
 //!
 //! # Fix
-//!
 //! Write `maxUnavailable: 1` instead: it is right for any number of replicas. Training pods are
 //! better protected by `karpenter.sh/do-not-disrupt` than by a PDB.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: policy/v1
-//! kind: PodDisruptionBudget
-//! metadata:
-//!   name: llm-serving
-//!   namespace: models
-//! spec:
-//!   maxUnavailable: 0 # <-
-//!   unhealthyPodEvictionPolicy: AlwaysAllow
-//!   selector:
-//!     matchLabels: {app: llm-serving}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: policy/v1
-//! kind: PodDisruptionBudget
-//! metadata:
-//!   name: llm-serving
-//!   namespace: models
-//! spec:
-//!   maxUnavailable: 1
-//!   unhealthyPodEvictionPolicy: AlwaysAllow
-//!   selector:
-//!     matchLabels: {app: llm-serving}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: policy/v1
+//!  kind: PodDisruptionBudget
+//!  metadata: {name: llm-serving, namespace: models}
+//!  spec:
+//! -  maxUnavailable: 0 # <-
+//! +  maxUnavailable: 1
+//!    unhealthyPodEvictionPolicy: AlwaysAllow
+//!    selector: {matchLabels: {app: llm-serving}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-disruption-budgets>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/2600>
 
-use serde_json::json;
-
 use crate::cluster::views::disruptions::{IntOrPercent, selected_pods};
-use crate::kind::Kind;
-use crate::lint::finding::{Finding, Severity};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-blocks-evictions",
-    group: Group::Availability,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::PDB],
     reads: WORKLOAD_KINDS,
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("pdb_blocks_evictions.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Availability)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let most = spec.get("maxUnavailable");
     let least = spec.get("minAvailable");
     let both = most.is_set() && least.is_set();
     // Without a selector it selects nothing.
     if both || spec.is_unknown() || (!spec.get("selector").is_set() && !object.is_partial()) {
-        return;
+        return None;
     }
     let (workloads, unknown) =
         if object.is_partial() { (Vec::new(), true) } else { ctx.index().views().selected_by(object) };
@@ -92,7 +61,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let finding =
             ctx.report(&most, "without `maxUnavailable` or `minAvailable` the PDB allows no eviction at all");
         finish(finding, training, Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1)));
-        return;
+        return None;
     }
     if most.is_set() {
         if let Some(IntOrPercent::Count(0) | IntOrPercent::Percent(0)) = IntOrPercent::read(&most) {
@@ -101,27 +70,23 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1));
             finish(finding, training, fix);
         }
-        return;
+        return None;
     }
-    let Some(keep) = IntOrPercent::read(&least) else {
-        return;
-    };
+    let keep = IntOrPercent::read(&least)?;
     let shown = least.string_or_number().unwrap_or_default();
     let fix =
         Fix::new("write `maxUnavailable: 1` instead", Safety::Unsafe).remove(&least).set(&most, json!(1));
     if let IntOrPercent::Percent(100) = keep {
         let finding = ctx.report(&least, "`minAvailable: 100%` allows no eviction, ever");
         finish(finding, training, fix);
-        return;
+        return None;
     }
     if unknown {
-        return;
+        return None;
     }
-    let Some(pods) = selected_pods(&workloads, ctx.index()) else {
-        return;
-    };
+    let pods = selected_pods(&workloads, ctx.index())?;
     if pods.floor <= 0 || keep.disruptions_allowed(pods.floor) > 0 {
-        return;
+        return None;
     }
     let whose = match workloads.as_slice() {
         [one] => format!("{} `{}`", one.object.id().kind, one.object.display_name()),
@@ -148,6 +113,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             if replicas.is_set() && !pods.scaled { replicas } else { object.path(&["metadata", "name"]) };
         finding.related(object, &place, "its pods");
     }
+    None
 }
 
 /// Help and repair; a PDB that is meant to keep training runs alive gets another advice.

@@ -1,7 +1,6 @@
 //! Replicas that serve have no PodDisruptionBudget.
 //!
 //! # Why
-//!
 //! Without a PDB nothing keeps Karpenter or `kubectl drain` from evicting all replicas of a model
 //! at once: two nodes that are consolidated together, or a new AMI for the whole pool, are enough.
 //! A replacement needs a node, an image and a model in memory, several minutes without an answer.
@@ -9,100 +8,55 @@
 //! told as information.
 //!
 //! # Fix
-//!
 //! Add a PodDisruptionBudget with `maxUnavailable: 1` for the labels of the pods.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata:
-//!   name: llm-serving # <-
-//!   namespace: models
-//! spec:
-//!   replicas: 3
-//!   selector:
-//!     matchLabels: {app: llm-serving}
-//!   template:
-//!     metadata:
-//!       labels: {app: llm-serving}
-//!     spec:
-//!       terminationGracePeriodSeconds: 90
-//!       containers:
-//!         - name: server
-//!           image: vllm/vllm-openai:v0.11.0
-//!           args: [--model, mistralai/Mistral-7B-v0.3]
-//!           readinessProbe:
-//!             httpGet: {path: /health, port: 8000}
-//!           lifecycle:
-//!             preStop:
-//!               sleep: {seconds: 15}
-//!           resources:
-//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
-//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata:
-//!   name: llm-serving
-//!   namespace: models
-//! spec:
-//!   replicas: 3
-//!   selector:
-//!     matchLabels: {app: llm-serving}
-//!   template:
-//!     metadata:
-//!       labels: {app: llm-serving}
-//!     spec:
-//!       terminationGracePeriodSeconds: 90
-//!       containers:
-//!         - name: server
-//!           image: vllm/vllm-openai:v0.11.0
-//!           args: [--model, mistralai/Mistral-7B-v0.3]
-//!           readinessProbe:
-//!             httpGet: {path: /health, port: 8000}
-//!           lifecycle:
-//!             preStop:
-//!               sleep: {seconds: 15}
-//!           resources:
-//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
-//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
-//! ---
-//! apiVersion: policy/v1
-//! kind: PodDisruptionBudget
-//! metadata:
-//!   name: llm-serving
-//!   namespace: models
-//! spec:
-//!   maxUnavailable: 1
-//!   unhealthyPodEvictionPolicy: AlwaysAllow
-//!   selector:
-//!     matchLabels: {app: llm-serving}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//! -metadata:
+//! -  name: llm-serving # <-
+//! -  namespace: models
+//! +metadata: {name: llm-serving, namespace: models}
+//!  spec:
+//!    replicas: 3
+//!    selector: {matchLabels: {app: llm-serving}}
+//!    template:
+//!      metadata: {labels: {app: llm-serving}}
+//!      spec:
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//!          - name: server
+//!            image: vllm/vllm-openai:v0.11.0
+//!            args: [--model, mistralai/Mistral-7B-v0.3]
+//!            readinessProbe:
+//!              httpGet: {path: /health, port: 8000}
+//!            lifecycle:
+//!              preStop:
+//!                sleep: {seconds: 15}
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! +---
+//! +apiVersion: policy/v1
+//! +kind: PodDisruptionBudget
+//! +metadata: {name: llm-serving, namespace: models}
+//! +spec:
+//! +  maxUnavailable: 1
+//! +  unhealthyPodEvictionPolicy: AlwaysAllow
+//! +  selector: {matchLabels: {app: llm-serving}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::workload::class::{Confidence, classify};
 use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::{Template, templates};
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-missing",
-    group: Group::Availability,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: &[
         Kind::DEPLOYMENT,
         Kind::STATEFUL_SET,
@@ -110,31 +64,27 @@ pub(crate) static RULE: Rule = Rule {
         Kind::new("argoproj.io", "Rollout"),
     ],
     reads: &[Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("pdb_missing.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || is_owned(object) {
-        return;
+        return None;
     }
     let classified = classify(object);
     if !classified.serves_requests() {
-        return;
+        return None;
     }
     let templates = templates(object);
     // A web server without a GPU is not this linter's business; a model server is.
     if classified.confidence < Confidence::High && !templates.iter().any(has_device) {
-        return;
+        return None;
     }
     let index = ctx.index();
     let views = index.views();
-    let Some(replicas) = views.replicas(object) else {
-        return;
-    };
+    let replicas = views.replicas(object)?;
     let namespace = object.id().namespace_or_default();
     for template in &templates {
         let (found, unknown) = views.pdbs_of(namespace, template);
@@ -142,12 +92,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         // A PDB whose namespace is not written may end up in this one.
         let elsewhere = others.iter().any(|p| p.id().namespace.is_none());
         if unknown || elsewhere || !found.is_empty() {
-            return;
+            return None;
         }
         let labels = template.metadata.get("labels");
         let unnamed = !labels.is_set() || labels.is_unknown();
         if unnamed && index.in_namespace(Kind::PDB, namespace).next().is_some() {
-            return;
+            return None;
         }
     }
     let id = object.id();
@@ -159,7 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             // An autoscaler that is not here may keep more of a Deployment without a number.
             let said = object.path(&["spec", "replicas"]).is_set();
             if !(said || replicas.autoscaled || index.is_complete()) {
-                return;
+                return None;
             }
             ctx.report(
                 &place,
@@ -176,6 +126,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .help("add a PodDisruptionBudget with `maxUnavailable: 1` for its pods' labels");
         }
     }
+    None
 }
 
 /// Whether an operator made the object, and looks after its PDB.

@@ -1,7 +1,6 @@
 //! A PodDisruptionBudget selects nothing or everything, or is refused for its shape.
 //!
 //! # Why
-//!
 //! `policy/v1` reads an empty selector as every pod of the namespace: one budget then covers
 //! serving, training and helpers alike, and two budgets over one pod make its eviction fail for
 //! ever. Without a selector the budget covers nothing. The API server refuses a budget with both
@@ -9,71 +8,42 @@
 //! a selector that cannot be read, so that the pods stay without any protection.
 //!
 //! # Fix
-//!
 //! Select the labels of one workload's pods, and write one of the two fields: a number without
 //! quotes or a whole percentage with them.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: policy/v1
-//! kind: PodDisruptionBudget
-//! metadata:
-//!   name: embedder
-//! spec:
-//!   maxUnavailable: "1" # <-
-//!   selector:
-//!     matchLabels:
-//!       app: embedder
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: policy/v1
-//! kind: PodDisruptionBudget
-//! metadata:
-//!   name: embedder
-//! spec:
-//!   maxUnavailable: 1
-//!   selector:
-//!     matchLabels:
-//!       app: embedder
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: policy/v1
+//!  kind: PodDisruptionBudget
+//!  metadata: {name: embedder}
+//!  spec:
+//! -  maxUnavailable: "1" # <-
+//! +  maxUnavailable: 1
+//!    selector: {matchLabels: {app: embedder}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
-use serde_json::json;
-
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::schema::validation::{Checker, may_hold_more_fields, quote, selector};
-use crate::tree::node::Node;
 use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-selector",
-    group: Group::Availability,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::PDB],
     reads: WORKLOAD_KINDS,
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("pdb_selector.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Availability)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     if !spec.is_mapping() {
-        return;
+        return None;
     }
     let least = spec.get("minAvailable");
     let most = spec.get("maxUnavailable");
@@ -96,6 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if readable {
         reach(object, &spec, &node, ctx);
     }
+    None
 }
 
 /// A whole number of 0 or more, or a whole percentage of 100 at most, in quotes.

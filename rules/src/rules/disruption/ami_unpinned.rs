@@ -1,77 +1,47 @@
 //! A node class follows the newest AMI.
 //!
 //! # Why
-//!
 //! With `@latest` each release of AWS, every week or two, makes all nodes of the class drift: Karpenter
 //! replaces the fleet as fast as the budgets allow, with an image that nobody has tried. A driver that
 //! does not fit a CUDA version reaches production that way, on all nodes within hours.
 //!
 //! # Fix
-//!
 //! Pin the version that was tested, such as `al2023@v20250807` or `bottlerocket@v1.44.0`, and raise it
 //! in a pull request. Windows images know nothing but `@latest`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   role: KarpenterNode-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@latest # <-
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   role: KarpenterNode-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20250807
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: gpu}
+//!  spec:
+//!    role: KarpenterNode-prod
+//!    amiSelectorTerms:
+//! -    - alias: al2023@latest # <-
+//! +    - alias: al2023@v20250807
+//!    subnetSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    securityGroupSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/tasks/managing-amis/>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6952>
 
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "ami-unpinned",
-    group: Group::Disruption,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: &[Kind::EC2_NODE_CLASS],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("ami_unpinned.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Disruption)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.id().version != "v1" {
-        return;
+        return None;
     }
     for term in object.path(&["spec", "amiSelectorTerms"]).items() {
         let alias = term.get("alias");
@@ -87,6 +57,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         )
         .help(format!("pin the version that was tested, as in `{}`", example(family)));
     }
+    None
 }
 
 /// What a pinned alias of a family looks like.

@@ -1,7 +1,6 @@
 //! Disruption budgets let no node go, ever.
 //!
 //! # Why
-//!
 //! A budget of zero without an end also stops the replacement of drifted nodes: a new AMI, a
 //! security fix or a changed node class never arrives, and empty nodes are never removed. It does
 //! not protect what it is meant to protect either: expiry ignores budgets and takes a node in the
@@ -9,34 +8,24 @@
 //! is the same thing.
 //!
 //! # Fix
-//!
 //! Give the zero budget a schedule and a duration that leave at least an hour open, protect the
 //! pods themselves with `karpenter.sh/do-not-disrupt`, or name the reasons that shall be stopped.
 //! `min-open-minutes` sets how long drifted nodes must be replaceable in every week.
 //!
 //! # Bad
-//!
 //! ```yaml,bad
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
-//! metadata:
-//!   name: web
+//! metadata: {name: web}
 //! spec:
 //!   template:
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!   limits:
-//!     cpu: 200
+//!         - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!   limits: {cpu: 200}
 //!   disruption:
 //!     consolidationPolicy: WhenEmptyOrUnderutilized
 //!     consolidateAfter: 5m
@@ -45,36 +34,25 @@
 //! ```
 //!
 //! # Good
-//!
 //! ```yaml,good
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
-//! metadata:
-//!   name: web
+//! metadata: {name: web}
 //! spec:
 //!   template:
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!   limits:
-//!     cpu: 200
+//!         - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!   limits: {cpu: 200}
 //!   disruption:
 //!     consolidationPolicy: WhenEmptyOrUnderutilized
 //!     consolidateAfter: 5m
 //!     budgets:
 //!       - nodes: 10%
-//!       - nodes: "0"
-//!         schedule: 0 8 * * mon-fri
-//!         duration: 10h
+//!       - {nodes: "0", schedule: 0 8 * * mon-fri, duration: 10h}
 //! ```
 //!
 //! The week of this pool, as reports draw it: what budgets let go in each hour.
@@ -92,50 +70,34 @@
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 //! - <https://karpenter.sh/docs/concepts/disruption/#expiration>
 
 use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Week};
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-blocks-forever",
-    group: Group::Disruption,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
-    reads: &[],
     params: &[Param {
         name: "min-open-minutes",
         description: "the shortest stretch, in minutes, in which drifted nodes must be replaceable every week",
         default: ParamDefault::Int { default: 60, min: 1, max: 10_080 },
     }],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("budget_blocks_forever.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::Disruption)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
-    let Some((list, all)) = pool.written_budgets() else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
+    let (list, all) = pool.written_budgets()?;
     // A schedule that never fires is budget-schedule-invalid's.
     let (nodes, budgets): (Vec<Node<'_>>, Vec<Budget>) =
         list.items().zip(all).filter(|(_, b)| !matches!(&b.schedule, Some(Ok(s)) if s.never_fires())).unzip();
     let calendar = Calendar::new(&budgets);
     if calendar.never_allows() {
-        return;
+        return None;
     }
     let name = object.display_name();
     let after = pool.disruption().get("consolidateAfter");
@@ -163,7 +125,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let training = ctx
             .index()
             .views()
-            .purpose(&pool, object.name())
+            .purpose(pool, object.name())
             .is_some_and(|(class, _)| class == WorkloadClass::Training);
         let expires = pool.expire_after().is_some_and(|span| span.seconds().is_some());
         let what = if shut.contains(&DisruptionReason::Drifted) {
@@ -209,4 +171,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .severity(Severity::Info)
             .help("shorten `duration`, or remove it with `schedule`");
     }
+    None
 }

@@ -1,7 +1,6 @@
 //! A disruption budget has a schedule that Karpenter cannot use.
 //!
 //! # Why
-//!
 //! The API server checks the shape of a schedule only roughly. A weekday of 7, a range that runs
 //! backwards or a time zone of its own pass, and Karpenter finds the mistake only when it wants to
 //! disrupt a node. From then on it allows nothing, for any reason, even where the budget names
@@ -10,115 +9,58 @@
 //! active at all times. `schedule` and `duration` only come together; one alone is refused.
 //!
 //! # Fix
-//!
 //! Write five fields, in UTC, weekdays 0 to 6 or `sun` to `sat`, or one of `@hourly`, `@daily`,
 //! `@weekly`, `@monthly`, `@yearly`, and a `duration` of hours and minutes.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: web
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!   limits:
-//!     cpu: 200
-//!   disruption:
-//!     consolidationPolicy: WhenEmptyOrUnderutilized
-//!     consolidateAfter: 5m
-//!     budgets:
-//!       - nodes: 20%
-//!       - nodes: "0"
-//!         schedule: 0 0 * * sat-sun # <-
-//!         duration: 24h
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: web
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!   limits:
-//!     cpu: 200
-//!   disruption:
-//!     consolidationPolicy: WhenEmptyOrUnderutilized
-//!     consolidateAfter: 5m
-//!     budgets:
-//!       - nodes: 20%
-//!       - nodes: "0"
-//!         schedule: 0 0 * * sat,sun
-//!         duration: 24h
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: web}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!    limits: {cpu: 200}
+//!    disruption:
+//!      consolidationPolicy: WhenEmptyOrUnderutilized
+//!      consolidateAfter: 5m
+//!      budgets:
+//!        - nodes: 20%
+//!        - nodes: "0"
+//! -        schedule: 0 0 * * sat-sun # <-
+//! +        schedule: 0 0 * * sat,sun
+//!          duration: 24h
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1866>
 //! - <https://pkg.go.dev/github.com/robfig/cron/v3#hdr-CRON_Expression_Format>
 
-use serde_json::json;
-
 use crate::facts::cron;
 use crate::facts::cron::{CronError, Schedule};
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-schedule-invalid",
-    group: Group::Disruption,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Safe),
+    owns: &[Ownership { path: "spec/disruption/budgets/*/schedule", aspect: Aspect::Value }],
     docs: docs(include_str!("budget_schedule_invalid.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::error(Group::Disruption)
 };
 
 /// The longest message: the field that is wrong may be of any length.
 const LONGEST: usize = 120;
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for budget in pool.disruption().get("budgets").items() {
         let schedule = budget.get("schedule");
         let duration = budget.get("duration");
@@ -139,6 +81,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             judge(&schedule, text, ctx);
         }
     }
+    None
 }
 
 fn judge(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {

@@ -1,114 +1,61 @@
 //! A disruption budget never decides anything.
 //!
 //! # Why
-//!
 //! Of all budgets that are active the strictest counts. A budget that is never the strictest, at no
 //! minute of the week, for no reason and in no size of pool, has no effect: whoever wrote it believes
 //! in a window or a limit that is not there.
 //!
 //! # Fix
-//!
 //! Remove it, or make the budget that covers it say what was meant: name its `reasons`, or give it a
 //! schedule.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
-//!       taints:
-//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-//!   limits:
-//!     nvidia.com/gpu: 16
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//!     budgets:
-//!       - nodes: "1"
-//!       - nodes: "5" # <-
-//!         schedule: 0 2 * * sat
-//!         duration: 4h
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
-//!       taints:
-//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-//!   limits:
-//!     nvidia.com/gpu: 16
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//!     budgets:
-//!       - nodes: "1"
-//!       - nodes: "0"
-//!         schedule: 0 9 * * mon-fri
-//!         duration: 8h
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 16}
+//!    disruption:
+//!      consolidationPolicy: WhenEmpty
+//!      consolidateAfter: 5m
+//!      budgets:
+//!        - nodes: "1"
+//! -      - nodes: "5" # <-
+//! -        schedule: 0 2 * * sat
+//! -        duration: 4h
+//! +      - {nodes: "0", schedule: 0 9 * * mon-fri, duration: 8h}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 
 use crate::karpenter::budget::{Budget, Calendar, ShadowKind};
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-shadowed",
-    group: Group::Disruption,
-    severity: Severity::Info,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("budget_shadowed.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::info(Group::Disruption)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     // A patch may stand beside other budgets.
-    let Some((list, budgets)) = pool.written_budgets().filter(|_| !object.is_partial()) else {
-        return;
-    };
+    let (list, budgets) = pool.written_budgets().filter(|_| !object.is_partial())?;
     let calendar = Calendar::new(&budgets);
     if !calendar.is_exact() {
-        return;
+        return None;
     }
     for (index, kind) in calendar.shadowed() {
         let (message, help) = match kind {
@@ -127,6 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         };
         ctx.report(&list.index(index), message).help(help);
     }
+    None
 }
 
 fn names_no_reason(budget: Option<&Budget>) -> bool {

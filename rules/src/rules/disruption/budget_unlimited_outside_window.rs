@@ -1,7 +1,6 @@
 //! At some time no disruption budget applies: all nodes may go at once.
 //!
 //! # Why
-//!
 //! The limit of 10% is only the default of a list that is not written. As soon as `budgets` is
 //! there, what no entry covers is unlimited: outside the windows of scheduled budgets, for the
 //! reasons that no budget names, and always with `budgets: []` or `reasons: []`. A list with one
@@ -9,41 +8,29 @@
 //! it every model that took minutes to load.
 //!
 //! # Fix
-//!
 //! Add a budget without a schedule: it is the limit at all other times. Where several budgets
 //! apply, the strictest wins.
 //!
 //! # Bad
-//!
 //! ```yaml,bad
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
-//! metadata:
-//!   name: gpu-inference
+//! metadata: {name: gpu-inference}
 //! spec:
 //!   template:
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!   limits: {nvidia.com/gpu: 8}
 //!   disruption:
 //!     consolidationPolicy: WhenEmptyOrUnderutilized
 //!     consolidateAfter: 5m
 //!     budgets: # <-
-//!       - nodes: "0"
-//!         schedule: 0 9 * * mon-fri
-//!         duration: 8h
+//!       - {nodes: "0", schedule: 0 9 * * mon-fri, duration: 8h}
 //! ```
 //!
 //! The week of this pool, as reports draw it: in each hour, what budgets let go.
@@ -61,76 +48,47 @@
 //! ```
 //!
 //! # Good
-//!
 //! ```yaml,fixed
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
-//! metadata:
-//!   name: gpu-inference
+//! metadata: {name: gpu-inference}
 //! spec:
 //!   template:
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!   limits: {nvidia.com/gpu: 8}
 //!   disruption:
 //!     consolidationPolicy: WhenEmptyOrUnderutilized
 //!     consolidateAfter: 5m
 //!     budgets:
-//!       - nodes: "0"
-//!         schedule: 0 9 * * mon-fri
-//!         duration: 8h
+//!       - {nodes: "0", schedule: 0 9 * * mon-fri, duration: 8h}
 //!       - nodes: 10%
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1939>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/2183>
 
-use serde_json::json;
-
 use crate::karpenter::budget::{Calendar, DisruptionReason, Week};
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-unlimited-outside-window",
-    group: Group::Disruption,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("budget_unlimited_outside_window.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::Disruption)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
-    let Some((list, budgets)) = pool.written_budgets() else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
+    let (list, budgets) = pool.written_budgets()?;
     let weighty = pool.is_gpu_intended() || is_production(object.name());
     let mut idle = false;
     for item in list.items() {
@@ -146,7 +104,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     let calendar = Calendar::new(&budgets);
     if idle || calendar.never_allows() {
-        return;
+        return None;
     }
     let open: Vec<DisruptionReason> =
         DisruptionReason::ALL.into_iter().filter(|r| calendar.coverage(*r).unlimited_minutes > 0).collect();
@@ -162,7 +120,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         })
         .collect();
     if matters.is_empty() {
-        return;
+        return None;
     }
     let name = object.display_name();
     let always = matters.iter().all(|r| calendar.coverage(*r).permanently_unlimited);
@@ -193,6 +151,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if harmless {
         finding.severity(Severity::Info);
     }
+    None
 }
 
 /// The reason that is unlimited for the longest time; drift where it is one of several.

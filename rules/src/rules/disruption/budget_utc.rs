@@ -1,7 +1,6 @@
 //! A budget's schedule was written for local time, but it counts in UTC.
 //!
 //! # Why
-//!
 //! Schedules of disruption budgets are always in UTC, and there is no field for another zone. In Seoul
 //! a window at `0 9 * * mon-fri` for eight hours lasts from 18:00 to 02:00: nodes go in the middle of
 //! the working day, and are kept in the evening. Reported is a window that reads as office hours, or
@@ -10,31 +9,23 @@
 //! zone. Where neither is there, a comment that speaks of business hours or of a zone is a sign as well.
 //!
 //! # Fix
-//!
 //! Write the hours in UTC, and say so in a comment. With a zone whose clocks are never changed the fix
 //! moves all such windows; a window that then starts on another day for some hours only becomes two.
 //! Where clocks are changed in summer no schedule is right all year: choose one that holds in both.
 //!
 //! # Bad
-//!
 //! ```yaml,bad
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
-//! metadata:
-//!   name: web
-//!   annotations:
-//!     example.com/timezone: Asia/Seoul
+//! metadata: {name: web, annotations: {example.com/timezone: Asia/Seoul}}
 //! spec:
 //!   template:
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [m6i, m7i]
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!   limits:
-//!     cpu: 200
+//!   limits: {cpu: 200}
 //!   disruption:
 //!     consolidationPolicy: WhenEmptyOrUnderutilized
 //!     consolidateAfter: 5m
@@ -60,65 +51,42 @@
 //! ```
 //!
 //! # Good
-//!
 //! ```yaml,fixed
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
-//! metadata:
-//!   name: web
-//!   annotations:
-//!     example.com/timezone: Asia/Seoul
+//! metadata: {name: web, annotations: {example.com/timezone: Asia/Seoul}}
 //! spec:
 //!   template:
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [m6i, m7i]
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!   limits:
-//!     cpu: 200
+//!   limits: {cpu: 200}
 //!   disruption:
 //!     consolidationPolicy: WhenEmptyOrUnderutilized
 //!     consolidateAfter: 5m
 //!     budgets:
 //!       - nodes: 10%
-//!       - nodes: "0"
-//!         schedule: 0 0 * * mon-fri
-//!         duration: 8h
+//!       - {nodes: "0", schedule: 0 0 * * mon-fri, duration: 8h}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#schedule>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1446>
-
-use serde_json::Value;
 
 use crate::facts::cron::{Schedule, to_utc};
 use crate::facts::timezone::{Zone, is_known};
 use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Week};
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-utc",
-    group: Group::Disruption,
-    severity: Severity::Info,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("budget_utc.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::info(Group::Disruption)
 };
 
 const HOUR: i64 = 60;
@@ -151,17 +119,13 @@ struct Window {
     minutes: i64,
 }
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
-    let Some((list, budgets)) = pool.written_budgets() else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
+    let (list, budgets) = pool.written_budgets()?;
     let remarks = remarks(object, &list);
     // Who writes of UTC knows.
     if remarks.iter().any(|r| has_word(r, &["UTC", "GMT"])) {
-        return;
+        return None;
     }
     let zone = ctx.platform().zone().or_else(|| annotated(object));
     let windows: Vec<(Node<'_>, &Budget, Window)> = list
@@ -173,9 +137,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         Some(zone) => {
             let off: Vec<&(Node<'_>, &Budget, Window)> =
                 windows.iter().filter(|(_, budget, window)| is_off(*window, budget, &zone)).collect();
-            let Some((node, _, window)) = off.first() else {
-                return;
-            };
+            let (node, _, window) = off.first()?;
             let written = ellipsize(node.text().unwrap_or_default());
             let place = zone.city();
             let at = |offset: i64| clock(window.start + offset);
@@ -208,9 +170,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
         None => {
             let said = remarks.iter().find_map(|remark| local_word(remark));
-            let Some((word, is_zone)) = said else {
-                return;
-            };
+            let (word, is_zone) = said?;
             let told = windows.iter().find(|(_, budget, window)| is_zone || kind(*window, budget).is_some());
             if let Some((node, _, _)) = told {
                 let written = ellipsize(node.text().unwrap_or_default());
@@ -222,6 +182,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
+    None
 }
 
 /// Moves the windows that are off to where they were meant.

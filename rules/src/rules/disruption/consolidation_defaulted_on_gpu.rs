@@ -1,118 +1,70 @@
 //! A GPU pool moves running pods because nothing says otherwise.
 //!
 //! # Why
-//!
 //! Without `spec.disruption`, Karpenter consolidates with `WhenEmptyOrUnderutilized` and no delay: as
 //! soon as a cheaper way to place the pods appears, it evicts them. A model server then loads tens of
 //! gigabytes again, for a saving of cents. Who wants that writes it down, with a delay.
 //!
 //! # Fix
-//!
 //! Write `spec.disruption` with the policy that is meant: `WhenEmpty` with some minutes, or
 //! `WhenEmptyOrUnderutilized` with a `consolidateAfter` of at least half a minute. Pools for training
 //! are consolidation-disrupts-training's.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec: # <-
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
-//!       taints:
-//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-//!   limits:
-//!     nvidia.com/gpu: 16
-//!   weight: 10
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
-//!       taints:
-//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-//!   limits:
-//!     nvidia.com/gpu: 16
-//!   weight: 10
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec: # <-
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 16}
+//!    weight: 10
+//! +  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#consolidation>
 //! - <https://karpenter.sh/docs/concepts/nodepools/#specdisruption>
-
-use serde_json::json;
 
 use crate::facts::duration;
 use crate::facts::duration::DurationField;
 use crate::karpenter::budget::{Calendar, DisruptionReason};
 use crate::karpenter::do_not_disrupt::protects_nodes;
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "consolidation-defaulted-on-gpu",
-    group: Group::Disruption,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("consolidation_defaulted_on_gpu.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::Disruption)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     let disruption = pool.disruption();
     if pool.is_static() || disruption.is_unknown() || !pool.is_gpu_intended() {
-        return;
+        return None;
     }
     let policy = disruption.get("consolidationPolicy");
     let after = disruption.get("consolidateAfter");
     if policy.is_unknown() || after.is_unknown() || after.text() == Some("Never") {
-        return;
+        return None;
     }
     // A block without `consolidateAfter` is refused, and has its own finding.
     if disruption.is_set() && !after.is_set() {
-        return;
+        return None;
     }
     let at_once = after
         .text()
@@ -121,17 +73,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         == Some(0);
     let moves = pool.consolidation_policy() == Some("WhenEmptyOrUnderutilized");
     if !moves || (policy.is_set() && !at_once) || protects_nodes(object) {
-        return;
+        return None;
     }
     let name = object.display_name();
-    if let Some((WorkloadClass::Training, _)) = ctx.index().views().purpose(&pool, object.name()) {
-        return;
+    if let Some((WorkloadClass::Training, _)) = ctx.index().views().purpose(pool, object.name()) {
+        return None;
     }
-    let Some(budgets) = pool.budgets() else {
-        return;
-    };
+    let budgets = pool.budgets()?;
     if Calendar::new(&budgets).coverage(DisruptionReason::Underutilized).permanently_zero {
-        return;
+        return None;
     }
     let fix = Fix::new("consolidate only empty nodes; check whether their pods may move", Safety::Unsafe);
     if !disruption.is_set() {
@@ -141,7 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         )
         .help("write `disruption` with `WhenEmpty` and `consolidateAfter: 5m`, or what is meant")
         .fix(fix.set(&disruption, json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"})));
-        return;
+        return None;
     }
     let (node, message, help) = if at_once {
         (
@@ -157,4 +107,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         )
     };
     ctx.report(node, message).severity(Severity::Info).help(help).fix(fix.set(&policy, json!("WhenEmpty")));
+    None
 }

@@ -1,143 +1,83 @@
 //! Consolidation may move the running pods of a training pool.
 //!
 //! # Why
-//!
 //! `WhenEmptyOrUnderutilized` (also the default) and `Balanced` evict running pods when they fit
 //! on fewer or cheaper nodes. A training pod cannot be moved: it starts again at its last
 //! checkpoint, and in a distributed run all other workers wait or fail with it. Hours of eight
 //! GPUs are lost to save minutes of one.
 //!
 //! # Fix
-//!
 //! Use `WhenEmpty`, which only removes nodes whose work is done, or protect every training pod
 //! with `karpenter.sh/do-not-disrupt: "true"`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu-training
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       expireAfter: Never
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [p4d, p5]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 32
-//!   disruption:
-//!     consolidationPolicy: WhenEmptyOrUnderutilized # <-
-//!     consolidateAfter: 30m
-//!     budgets:
-//!       - nodes: "1"
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu-training
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       expireAfter: Never
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [p4d, p5]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 32
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 30m
-//!     budgets:
-//!       - nodes: "1"
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu-training}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        expireAfter: Never
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p4d, p5]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 32}
+//!    disruption:
+//! -    consolidationPolicy: WhenEmptyOrUnderutilized # <-
+//! +    consolidationPolicy: WhenEmpty
+//!      consolidateAfter: 30m
+//!      budgets:
+//!        - nodes: "1"
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#consolidation>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use serde_json::json;
-
 use crate::karpenter::budget::{Calendar, DisruptionReason};
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::do_not_disrupt::{TrainingProtection, protects_nodes, training_protection};
+use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;
 
-use crate::karpenter::do_not_disrupt::{TrainingProtection, protects_nodes, training_protection};
-
 pub(crate) static RULE: Rule = Rule {
     id: "consolidation-disrupts-training",
-    group: Group::Disruption,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("consolidation_disrupts_training.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::Disruption)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     let disruption = pool.disruption();
     let after = disruption.get("consolidateAfter");
     let never = after.is_unknown() || after.text() == Some("Never");
     if pool.is_static() || never || disruption.is_unknown() || protects_nodes(object) {
-        return;
+        return None;
     }
     let Some(policy @ ("WhenEmptyOrUnderutilized" | "Balanced")) = pool.consolidation_policy() else {
-        return;
+        return None;
     };
     let name = object.display_name();
     let index = ctx.index();
-    match index.views().purpose(&pool, object.name()) {
+    match index.views().purpose(pool, object.name()) {
         Some((WorkloadClass::Training, _)) => {}
-        _ => return,
+        _ => return None,
     }
     // Budgets that never let a used node go say the same as WhenEmpty.
-    let Some(budgets) = pool.budgets() else {
-        return;
-    };
+    let budgets = pool.budgets()?;
     let used = Calendar::new(&budgets).coverage(DisruptionReason::Underutilized);
     if used.permanently_zero {
-        return;
+        return None;
     }
-    let unprotected = match training_protection(&pool, object.name(), index, ctx.platform()) {
-        TrainingProtection::Protected => return,
+    let unprotected = match training_protection(pool, object.name(), index, ctx.platform()) {
+        TrainingProtection::Protected => return None,
         TrainingProtection::Unprotected(workload) => Some(workload),
         TrainingProtection::None => None,
     };
@@ -162,4 +102,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let object = &workload.object;
         finding.related(object, &object.path(&["metadata", "name"]), "chooses the pool and is not protected");
     }
+    None
 }

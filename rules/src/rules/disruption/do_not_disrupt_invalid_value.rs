@@ -1,112 +1,66 @@
 //! `karpenter.sh/do-not-disrupt` has a value that Karpenter ignores.
 //!
 //! # Why
-//!
 //! On a pod Karpenter takes `"true"` and, from 1.12 on, a positive duration such as `"4h"`, counted
 //! from the pod's start; on a node only `"true"`. Everything else, `"True"`, `"yes"` or `"1d"`, is
 //! as if it were not written, and the run is evicted like any other. Annotations are strings: an
 //! unquoted `true` is refused by the API server.
 //!
 //! # Fix
-//!
 //! Write `"true"` with quotes, or a duration in hours, minutes and seconds.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: bert-training
-//!   namespace: models
-//! spec:
-//!   backoffLimit: 3
-//!   activeDeadlineSeconds: 86400
-//!   ttlSecondsAfterFinished: 86400
-//!   template:
-//!     metadata:
-//!       labels: {app: bert-training}
-//!       annotations:
-//!         karpenter.sh/do-not-disrupt: "yes" # <-
-//!     spec:
-//!       restartPolicy: Never
-//!       terminationGracePeriodSeconds: 120
-//!       containers:
-//!         - name: trainer
-//!           image: registry.example.com/ml/bert:v3
-//!           command: [torchrun, --nproc_per_node=1, train.py]
-//!           resources:
-//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
-//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: bert-training
-//!   namespace: models
-//! spec:
-//!   backoffLimit: 3
-//!   activeDeadlineSeconds: 86400
-//!   ttlSecondsAfterFinished: 86400
-//!   template:
-//!     metadata:
-//!       labels: {app: bert-training}
-//!       annotations:
-//!         karpenter.sh/do-not-disrupt: "true"
-//!     spec:
-//!       restartPolicy: Never
-//!       terminationGracePeriodSeconds: 120
-//!       containers:
-//!         - name: trainer
-//!           image: registry.example.com/ml/bert:v3
-//!           command: [torchrun, --nproc_per_node=1, train.py]
-//!           resources:
-//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
-//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: bert-training, namespace: models}
+//!  spec:
+//!    backoffLimit: 3
+//!    activeDeadlineSeconds: 86400
+//!    ttlSecondsAfterFinished: 86400
+//!    template:
+//! -    metadata:
+//! -      labels: {app: bert-training}
+//! -      annotations:
+//! -        karpenter.sh/do-not-disrupt: "yes" # <-
+//! +    metadata: {labels: {app: bert-training}, annotations: {karpenter.sh/do-not-disrupt: "true"}}
+//!      spec:
+//!        restartPolicy: Never
+//!        terminationGracePeriodSeconds: 120
+//!        containers:
+//!          - name: trainer
+//!            image: registry.example.com/ml/bert:v3
+//!            command: [torchrun, --nproc_per_node=1, train.py]
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://karpenter.sh/docs/concepts/disruption/#node-level-controls>
 
-use serde_json::{Value, json};
-
 use crate::facts::duration;
 use crate::facts::duration::{DurationField, GoDuration};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::platform::Platform;
-use crate::tree::node::Node;
-use crate::workload::template::{WORKLOAD_KINDS, templates, with_workloads};
-
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, DURATIONS_SINCE, is_active, pool_annotation};
+use crate::platform::Platform;
+use crate::rules::prelude::*;
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-invalid-value",
-    group: Group::Disruption,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &KINDS,
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Safe),
+    owns: &[Ownership { path: "**/annotations/karpenter.sh~1do-not-disrupt", aspect: Aspect::Value }],
     docs: docs(include_str!("do_not_disrupt_invalid_value.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Disruption)
 };
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
     with_workloads(&[Kind::NODE_POOL, Kind::NODE, Kind::NODE_CLAIM]);
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::NODE_POOL) {
         judge(&pool_annotation(object), false, ctx);
     } else if object.is(Kind::NODE) || object.is(Kind::NODE_CLAIM) {
@@ -115,6 +69,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     for template in templates(object) {
         judge(&template.annotation(DO_NOT_DISRUPT), true, ctx);
     }
+    None
 }
 
 /// Judges one value; `pod` says that durations are read there.

@@ -1,92 +1,51 @@
 //! `karpenter.sh/do-not-disrupt` is written where Karpenter does not read it.
 //!
 //! # Why
-//!
 //! Karpenter looks at running pods and at nodes. On a Deployment, a Job, a CronJob or another
 //! controller the annotation stays on that object and never reaches its pods; on a NodePool's own
 //! metadata, a Namespace, a PodDisruptionBudget or a Service nobody reads it. The run looks
 //! protected in the manifest and is evicted all the same.
 //!
 //! # Fix
-//!
 //! Write it in the metadata of the pod template, or, to protect whole nodes, in
 //! `spec.template.metadata.annotations` of the NodePool.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: bert-training
-//!   namespace: models
-//!   annotations:
-//!     team: language
-//!     karpenter.sh/do-not-disrupt: "true" # <-
-//! spec:
-//!   backoffLimit: 3
-//!   activeDeadlineSeconds: 86400
-//!   ttlSecondsAfterFinished: 86400
-//!   template:
-//!     metadata:
-//!       labels: {app: bert-training}
-//!     spec:
-//!       restartPolicy: Never
-//!       terminationGracePeriodSeconds: 120
-//!       containers:
-//!         - name: trainer
-//!           image: registry.example.com/ml/bert:v3
-//!           command: [torchrun, --nproc_per_node=1, train.py]
-//!           resources:
-//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
-//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: bert-training
-//!   namespace: models
-//!   annotations:
-//!     team: language
-//! spec:
-//!   backoffLimit: 3
-//!   activeDeadlineSeconds: 86400
-//!   ttlSecondsAfterFinished: 86400
-//!   template:
-//!     metadata:
-//!       labels: {app: bert-training}
-//!       annotations:
-//!         karpenter.sh/do-not-disrupt: "true"
-//!     spec:
-//!       restartPolicy: Never
-//!       terminationGracePeriodSeconds: 120
-//!       containers:
-//!         - name: trainer
-//!           image: registry.example.com/ml/bert:v3
-//!           command: [torchrun, --nproc_per_node=1, train.py]
-//!           resources:
-//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
-//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//! -metadata:
+//! -  name: bert-training
+//! -  namespace: models
+//! -  annotations:
+//! -    team: language
+//! -    karpenter.sh/do-not-disrupt: "true" # <-
+//! +metadata: {name: bert-training, namespace: models, annotations: {team: language}}
+//!  spec:
+//!    backoffLimit: 3
+//!    activeDeadlineSeconds: 86400
+//!    ttlSecondsAfterFinished: 86400
+//!    template:
+//! -    metadata: {labels: {app: bert-training}}
+//! +    metadata: {labels: {app: bert-training}, annotations: {karpenter.sh/do-not-disrupt: "true"}}
+//!      spec:
+//!        restartPolicy: Never
+//!        terminationGracePeriodSeconds: 120
+//!        containers:
+//!          - name: trainer
+//!            image: registry.example.com/ml/bert:v3
+//!            command: [torchrun, --nproc_per_node=1, train.py]
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://karpenter.sh/docs/concepts/disruption/#node-level-controls>
 
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
-use crate::workload::template::templates;
-
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
+use crate::rules::prelude::*;
 
 /// Controllers that do not hand their own annotations to their pods, and kinds without pods.
 /// KServe's InferenceService and Kubeflow's Notebook do hand them on.
@@ -123,19 +82,14 @@ const KINDS: &[Kind] = &[
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-misplaced",
-    group: Group::Disruption,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: KINDS,
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("do_not_disrupt_misplaced.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Disruption)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let kind = object.id().kind.as_str();
     judge(object, &object.annotation(DO_NOT_DISRUPT), kind, ctx);
     if object.is(Kind::CRON_JOB) {
@@ -143,6 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let annotations = object.path(&["spec", "jobTemplate", "metadata", "annotations"]);
         judge(object, &annotations.get(DO_NOT_DISRUPT), "Job", ctx);
     }
+    None
 }
 
 fn judge(object: &Object, node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {

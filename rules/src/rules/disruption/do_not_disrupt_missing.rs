@@ -1,132 +1,82 @@
 //! A training run on accelerators does not say that it must not be disrupted.
 //!
 //! # Why
-//!
 //! Consolidation and drift evict training pods like any others. The run starts again at its last
 //! checkpoint, or at the beginning; in a distributed run every other worker waits. With
 //! `karpenter.sh/do-not-disrupt` Karpenter leaves the node alone until the pod has ended. It does
 //! not help against a spot reclaim or the expiry of the node.
 //!
 //! # Fix
-//!
 //! Annotate the pod template with `karpenter.sh/do-not-disrupt: "true"`. Give the NodePool a
 //! `terminationGracePeriod`, so that a hanging run cannot hold its node for ever.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: bert-training
-//!   namespace: models
-//! spec:
-//!   backoffLimit: 3
-//!   activeDeadlineSeconds: 86400
-//!   ttlSecondsAfterFinished: 86400
-//!   template:
-//!     metadata: # <-
-//!       labels: {app: bert-training}
-//!     spec:
-//!       restartPolicy: Never
-//!       terminationGracePeriodSeconds: 120
-//!       containers:
-//!         - name: trainer
-//!           image: registry.example.com/ml/bert:v3
-//!           command: [torchrun, --nproc_per_node=1, train.py]
-//!           resources:
-//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
-//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: bert-training
-//!   namespace: models
-//! spec:
-//!   backoffLimit: 3
-//!   activeDeadlineSeconds: 86400
-//!   ttlSecondsAfterFinished: 86400
-//!   template:
-//!     metadata:
-//!       labels: {app: bert-training}
-//!       annotations:
-//!         karpenter.sh/do-not-disrupt: "true"
-//!     spec:
-//!       restartPolicy: Never
-//!       terminationGracePeriodSeconds: 120
-//!       containers:
-//!         - name: trainer
-//!           image: registry.example.com/ml/bert:v3
-//!           command: [torchrun, --nproc_per_node=1, train.py]
-//!           resources:
-//!             requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
-//!             limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: bert-training, namespace: models}
+//!  spec:
+//!    backoffLimit: 3
+//!    activeDeadlineSeconds: 86400
+//!    ttlSecondsAfterFinished: 86400
+//!    template:
+//! -    metadata: # <-
+//! -      labels: {app: bert-training}
+//! +    metadata: {labels: {app: bert-training}, annotations: {karpenter.sh/do-not-disrupt: "true"}}
+//!      spec:
+//!        restartPolicy: Never
+//!        terminationGracePeriodSeconds: 120
+//!        containers:
+//!          - name: trainer
+//!            image: registry.example.com/ml/bert:v3
+//!            command: [torchrun, --nproc_per_node=1, train.py]
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use serde_json::json;
-
+use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::karpenter::nodepool::CAPACITY_TYPE;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::{
-    Template, WORKLOAD_KINDS, is_short_deadline, is_short_lived, templates, workload_kind,
-};
-
-use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
+use crate::workload::template::{WORKLOAD_KINDS, is_short_deadline, is_short_lived, workload_kind};
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-missing",
-    group: Group::Disruption,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: WORKLOAD_KINDS,
     reads: &[Kind::NODE_POOL],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_missing.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Disruption)
 };
 
 /// Names of the annotation, the old ones too: those are another rule's.
 const NAMES: [&str; 3] = [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let ends = workload_kind(object).is_some_and(|k| k.runs_to_completion);
     if !(ends || object.is(Kind::POD)) || object.path(&["metadata", "ownerReferences"]).is_set() {
-        return;
+        return None;
     }
     // On the object itself it is do-not-disrupt-misplaced's.
     let own = object.path(&["metadata", "annotations"]);
     let misplaced = NAMES.iter().any(|n| own.get(n).is_set());
     if (misplaced && !object.is(Kind::POD)) || is_short_lived(object) {
-        return;
+        return None;
     }
     let templates = templates(object);
     let bare: Vec<&Template<'_>> = templates.iter().filter(|t| is_bare(t)).collect();
-    let Some(first) = bare.first() else {
-        return;
-    };
+    let first = bare.first()?;
     let classified = classify(object);
     if !classified.is(WorkloadClass::Training) || ctx.index().views().is_on_protected_nodes(object) {
-        return;
+        return None;
     }
     let node = first.annotation(DO_NOT_DISRUPT);
     let mut fix =
@@ -138,6 +88,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     ctx.report(&node, format!("training run `{name}` may be evicted to save money or to replace its node"))
         .help("annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`")
         .fix(fix);
+    None
 }
 
 /// A template that asks for accelerators, says nothing of disruption and may run elsewhere than

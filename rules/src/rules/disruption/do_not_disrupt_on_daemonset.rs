@@ -1,89 +1,54 @@
 //! A DaemonSet keeps Karpenter from touching any node that it runs on.
 //!
 //! # Why
-//!
 //! The pods of a DaemonSet are on every node, and one pod with `karpenter.sh/do-not-disrupt` protects
 //! its node. So no node of the cluster is consolidated, none takes a new AMI, and empty GPU nodes stay.
 //!
 //! # Fix
-//!
 //! Remove the annotation: Karpenter drains a node before it stops, and gives DaemonSets their grace
 //! period. A duration of up to an hour, for a start that must not be interrupted, is taken.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: apps/v1
-//! kind: DaemonSet
-//! metadata:
-//!   name: agent
-//! spec:
-//!   selector: {matchLabels: {app: agent}}
-//!   template:
-//!     metadata:
-//!       labels: {app: agent}
-//!       annotations:
-//!         karpenter.sh/do-not-disrupt: "true" # <-
-//!     spec:
-//!       containers:
-//!         - name: main
-//!           image: example.com/agent:1.2.0
-//!           resources:
-//!             requests: {cpu: 50m, memory: 64Mi}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: apps/v1
-//! kind: DaemonSet
-//! metadata:
-//!   name: agent
-//! spec:
-//!   selector: {matchLabels: {app: agent}}
-//!   template:
-//!     metadata:
-//!       labels: {app: agent}
-//!     spec:
-//!       containers:
-//!         - name: main
-//!           image: example.com/agent:1.2.0
-//!           resources:
-//!             requests: {cpu: 50m, memory: 64Mi}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: DaemonSet
+//!  metadata: {name: agent}
+//!  spec:
+//!    selector: {matchLabels: {app: agent}}
+//!    template:
+//! -    metadata:
+//! -      labels: {app: agent}
+//! -      annotations:
+//! -        karpenter.sh/do-not-disrupt: "true" # <-
+//! +    metadata: {labels: {app: agent}}
+//!      spec:
+//!        containers:
+//!          - name: main
+//!            image: example.com/agent:1.2.0
+//!            resources: {requests: {cpu: 50m, memory: 64Mi}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://karpenter.sh/docs/concepts/disruption/>
 
 use crate::facts::duration::GoDuration;
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, is_active};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::workload::template::templates;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-on-daemonset",
-    group: Group::Disruption,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: &[Kind::DAEMON_SET],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_on_daemonset.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Disruption)
 };
 
 /// Protection for this long after the start is taken without a word.
 const SHORT_SECONDS: i64 = 3600;
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         let annotations = template.metadata.get("annotations");
         let node = annotations.get(DO_NOT_DISRUPT);
@@ -102,4 +67,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                     .remove(whole),
             );
     }
+    None
 }

@@ -1,117 +1,72 @@
 //! A model server forbids Karpenter to touch its nodes, for ever.
 //!
 //! # Why
-//!
 //! `karpenter.sh/do-not-disrupt: "true"` protects a pod as long as it runs, and a server runs until it is
 //! replaced. Its node is never consolidated and never gets a new AMI; when it expires it stays
 //! cordoned, half empty and paid for, because the pod does not end. Replicas behind a Service do not
 //! need it: one can go while the others answer.
 //!
 //! # Fix
-//!
 //! Remove it and protect the service with a PodDisruptionBudget, or give it a duration, such as `2h`,
 //! if only the first hours matter.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata:
-//!   name: llm
-//! spec:
-//!   replicas: 2
-//!   selector: {matchLabels: {app: llm}}
-//!   template:
-//!     metadata:
-//!       labels: {app: llm}
-//!       annotations:
-//!         karpenter.sh/do-not-disrupt: "true" # <-
-//!     spec:
-//!       containers:
-//!         - name: main
-//!           image: vllm/vllm-openai:v0.10.1
-//!           command: [vllm, serve, example/model]
-//!           resources:
-//!             requests: {cpu: 4, memory: 16Gi, nvidia.com/gpu: 1}
-//!             limits: {memory: 16Gi, nvidia.com/gpu: 1}
-//! ---
-//! apiVersion: policy/v1
-//! kind: PodDisruptionBudget
-//! metadata:
-//!   name: llm
-//! spec:
-//!   maxUnavailable: 1
-//!   selector: {matchLabels: {app: llm}}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata:
-//!   name: llm
-//! spec:
-//!   replicas: 2
-//!   selector: {matchLabels: {app: llm}}
-//!   template:
-//!     metadata:
-//!       labels: {app: llm}
-//!     spec:
-//!       containers:
-//!         - name: main
-//!           image: vllm/vllm-openai:v0.10.1
-//!           command: [vllm, serve, example/model]
-//!           resources:
-//!             requests: {cpu: 4, memory: 16Gi, nvidia.com/gpu: 1}
-//!             limits: {memory: 16Gi, nvidia.com/gpu: 1}
-//! ---
-//! apiVersion: policy/v1
-//! kind: PodDisruptionBudget
-//! metadata:
-//!   name: llm
-//! spec:
-//!   maxUnavailable: 1
-//!   selector: {matchLabels: {app: llm}}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: llm}
+//!  spec:
+//!    replicas: 2
+//!    selector: {matchLabels: {app: llm}}
+//!    template:
+//! -    metadata:
+//! -      labels: {app: llm}
+//! -      annotations:
+//! -        karpenter.sh/do-not-disrupt: "true" # <-
+//! +    metadata: {labels: {app: llm}}
+//!      spec:
+//!        containers:
+//!          - name: main
+//!            image: vllm/vllm-openai:v0.10.1
+//!            command: [vllm, serve, example/model]
+//!            resources:
+//!              requests: {cpu: 4, memory: 16Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 16Gi, nvidia.com/gpu: 1}
+//!  ---
+//!  apiVersion: policy/v1
+//!  kind: PodDisruptionBudget
+//!  metadata: {name: llm}
+//!  spec:
+//!    maxUnavailable: 1
+//!    selector: {matchLabels: {app: llm}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::workload::class::classify;
-use crate::workload::template::templates;
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-on-serving",
-    group: Group::Disruption,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: &[Kind::DEPLOYMENT, Kind::new("argoproj.io", "Rollout")],
     reads: &[Kind::HPA, Kind::SCALED_OBJECT],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_on_serving.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Disruption)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !classify(object).serves_requests() {
-        return;
+        return None;
     }
     // A lone replica has nobody to take over: there the annotation may be the lesser evil.
     let replicas = ctx.index().views().replicas(object);
     if replicas.is_none_or(|r| r.min < 2) {
-        return;
+        return None;
     }
     for template in templates(object) {
         let annotations = template.metadata.get("annotations");
@@ -134,4 +89,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .remove(whole),
         );
     }
+    None
 }

@@ -1,7 +1,6 @@
 //! Pods on Spot are marked do-not-disrupt, which does not stop a reclaim.
 //!
 //! # Why
-//!
 //! EC2 takes a Spot node back two minutes after it says so, whatever an annotation says. Karpenter
 //! drains the node in that time, but leaves out the pods with `karpenter.sh/do-not-disrupt`: the pods
 //! that were to be protected are the only ones that nobody asks to end. They write no checkpoint and
@@ -9,86 +8,49 @@
 //! advice where they may.
 //!
 //! # Fix
-//!
 //! Keep protected pods off Spot: `karpenter.sh/capacity-type: on-demand` (or `reserved`) in their node
 //! selector. Pods that can live with Spot save their work when they get SIGTERM, and have no
 //! annotation.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: render
-//! spec:
-//!   backoffLimit: 6
-//!   template:
-//!     metadata:
-//!       annotations:
-//!         karpenter.sh/do-not-disrupt: "true" # <-
-//!     spec:
-//!       restartPolicy: Never
-//!       nodeSelector:
-//!         karpenter.sh/capacity-type: spot
-//!       containers:
-//!         - name: main
-//!           image: example.com/render:1.4.0
-//!           resources:
-//!             requests: {cpu: 4, memory: 16Gi}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: render
-//! spec:
-//!   backoffLimit: 6
-//!   template:
-//!     metadata:
-//!       annotations:
-//!         karpenter.sh/do-not-disrupt: "true"
-//!     spec:
-//!       restartPolicy: Never
-//!       nodeSelector:
-//!         karpenter.sh/capacity-type: on-demand
-//!       containers:
-//!         - name: main
-//!           image: example.com/render:1.4.0
-//!           resources:
-//!             requests: {cpu: 4, memory: 16Gi}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: render}
+//!  spec:
+//!    backoffLimit: 6
+//!    template:
+//! -    metadata:
+//! -      annotations:
+//! -        karpenter.sh/do-not-disrupt: "true" # <-
+//! +    metadata: {annotations: {karpenter.sh/do-not-disrupt: "true"}}
+//!      spec:
+//!        restartPolicy: Never
+//! -      nodeSelector: {karpenter.sh/capacity-type: spot}
+//! +      nodeSelector: {karpenter.sh/capacity-type: on-demand}
+//!        containers:
+//!          - name: main
+//!            image: example.com/render:1.4.0
+//!            resources: {requests: {cpu: 4, memory: 16Gi}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 
 use crate::cluster::placement::{CandidatePool, has_controller, requested_capacity_types};
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, protects};
 use crate::karpenter::nodepool::CAPACITY_TYPE;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
-use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
+use crate::rules::prelude::*;
+use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-on-spot",
-    group: Group::Disruption,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: WORKLOAD_KINDS,
     reads: &[Kind::NODE_POOL],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("do_not_disrupt_on_spot.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Disruption)
 };
 
 /// Whether pods run on Spot.
@@ -103,10 +65,10 @@ enum Spot<'a> {
     Possible(&'a CandidatePool),
 }
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Pods of a DaemonSet come with every node, those of a controller are its template's.
     if object.is(Kind::DAEMON_SET) || has_controller(object) {
-        return;
+        return None;
     }
     let name = object.display_name();
     for template in templates(object) {
@@ -136,6 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             finding.related(pool, &pool.path(&["metadata", "name"]), "may take the pods");
         }
     }
+    None
 }
 
 fn spot<'a>(template: &Template<'_>, ctx: &Context<'a>) -> Option<Spot<'a>> {

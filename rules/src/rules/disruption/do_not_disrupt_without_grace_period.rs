@@ -1,7 +1,6 @@
 //! A pool's drain has no end, or ends before the pods on it have ended.
 //!
 //! # Why
-//!
 //! `karpenter.sh/do-not-disrupt` does not hold off expiration. When a node is as old as `expireAfter`,
 //! it is cordoned and drained, but a protected pod is not evicted: without `terminationGracePeriod` the node
 //! waits for it for as long as it runs, half empty and paid for. With one the pods go when it is over,
@@ -9,106 +8,49 @@
 //! time to write a checkpoint is cut short. Asked are the pods of which this pool is the first choice.
 //!
 //! # Fix
-//!
 //! Write a `terminationGracePeriod` in which every run on the pool can end or save its work, and longer
 //! than any `terminationGracePeriodSeconds` there. Or let nodes never expire: `expireAfter: Never`.
 //! Nodes of a live pool are replaced by either change.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: batch
-//! spec:
-//!   template:
-//!     metadata:
-//!       labels: {example.com/team: batch}
-//!     spec: # <-
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [m6i, m7i]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!   limits:
-//!     cpu: 400
-//! ---
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: render
-//! spec:
-//!   template:
-//!     metadata:
-//!       annotations: {karpenter.sh/do-not-disrupt: "true"}
-//!     spec:
-//!       restartPolicy: Never
-//!       nodeSelector: {example.com/team: batch}
-//!       containers:
-//!         - name: main
-//!           image: example.com/render:1.4.0
-//!           resources:
-//!             requests: {cpu: 4, memory: 16Gi}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: batch
-//! spec:
-//!   template:
-//!     metadata:
-//!       labels: {example.com/team: batch}
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [m6i, m7i]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!       terminationGracePeriod: 24h
-//!   limits:
-//!     cpu: 400
-//! ---
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: render
-//! spec:
-//!   template:
-//!     metadata:
-//!       annotations: {karpenter.sh/do-not-disrupt: "true"}
-//!     spec:
-//!       restartPolicy: Never
-//!       nodeSelector: {example.com/team: batch}
-//!       containers:
-//!         - name: main
-//!           image: example.com/render:1.4.0
-//!           resources:
-//!             requests: {cpu: 4, memory: 16Gi}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: batch}
+//!  spec:
+//!    template:
+//!      metadata: {labels: {example.com/team: batch}}
+//!      spec: # <-
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//! +      terminationGracePeriod: 24h
+//!    limits: {cpu: 400}
+//!  ---
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: render}
+//!  spec:
+//!    template:
+//!      metadata: {annotations: {karpenter.sh/do-not-disrupt: "true"}}
+//!      spec:
+//!        restartPolicy: Never
+//!        nodeSelector: {example.com/team: batch}
+//!        containers:
+//!          - name: main
+//!            image: example.com/render:1.4.0
+//!            resources: {requests: {cpu: 4, memory: 16Gi}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#terminationgraceperiod>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1789>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1842>
 
-use serde_json::json;
-
 use crate::cluster::placement::{EvictionBlocker, READS, termination_grace_period};
 use crate::facts::duration::format_hours;
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::workload::template::runs_forever;
 
 /// A run that is worth protecting for more than a day may need another to end.
@@ -116,30 +58,23 @@ const DAY: i64 = 24 * 3600;
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-without-grace-period",
-    group: Group::Disruption,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
     reads: READS,
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_without_grace_period.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::Disruption)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     let period = pool.template_spec().get("terminationGracePeriod");
     let limit = termination_grace_period(object);
     if object.is_partial() || (period.is_set() && limit.is_none()) {
-        return;
+        return None;
     }
     let expires = pool.expire_after().is_some_and(|s| s.seconds().is_some());
     if limit.is_none() && !expires {
-        return;
+        return None;
     }
     let guests = ctx.index().views().blockers_on(object, ctx.platform());
     let concerned = |guest: &&&EvictionBlocker| match limit {
@@ -148,9 +83,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     };
     let concerned: Vec<&EvictionBlocker> = guests.iter().filter(concerned).copied().collect();
     // Of those that take as long, the first.
-    let Some(guest) = concerned.iter().rev().max_by_key(|g| g.grace) else {
-        return;
-    };
+    let guest = concerned.iter().rev().max_by_key(|g| g.grace)?;
     let workload = &guest.workload;
     let name = object.display_name();
     let whose = format!("{} `{}`", workload.id().kind, workload.display_name());
@@ -187,4 +120,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             if guest.protected { "its pods run here and are never evicted" } else { "its pods run here" };
         finding.related(object, &place, label);
     }
+    None
 }

@@ -1,7 +1,6 @@
 //! A PodDisruptionBudget that allows no eviction keeps nodes from draining.
 //!
 //! # Why
-//!
 //! A drain evicts pods, and the eviction API asks their PodDisruptionBudgets. If one never allows an
 //! eviction, or if two select one pod, the drain cannot end. An expired node then stays cordoned for
 //! ever, because a service does not end by itself. With a `terminationGracePeriod` it does go when the
@@ -10,142 +9,75 @@
 //! choice.
 //!
 //! # Fix
-//!
 //! Let the PodDisruptionBudget allow one pod to go: `maxUnavailable: 1`, and two replicas or more. One
 //! budget is enough for a pod.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec: # <-
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [m6i, m7i]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!       expireAfter: 336h
-//!   limits:
-//!     cpu: 400
-//! ---
-//! apiVersion: policy/v1
-//! kind: PodDisruptionBudget
-//! metadata:
-//!   name: gateway
-//! spec:
-//!   maxUnavailable: 0
-//!   selector: {matchLabels: {app: gateway}}
-//! ---
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata:
-//!   name: gateway
-//! spec:
-//!   replicas: 3
-//!   selector: {matchLabels: {app: gateway}}
-//!   template:
-//!     metadata:
-//!       labels: {app: gateway}
-//!     spec:
-//!       containers:
-//!         - name: main
-//!           image: example.com/gateway:2.1.0
-//!           resources:
-//!             requests: {cpu: 1, memory: 1Gi}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [m6i, m7i]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!       expireAfter: 336h
-//!   limits:
-//!     cpu: 400
-//! ---
-//! apiVersion: policy/v1
-//! kind: PodDisruptionBudget
-//! metadata:
-//!   name: gateway
-//! spec:
-//!   maxUnavailable: 1
-//!   selector: {matchLabels: {app: gateway}}
-//! ---
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata:
-//!   name: gateway
-//! spec:
-//!   replicas: 3
-//!   selector: {matchLabels: {app: gateway}}
-//!   template:
-//!     metadata:
-//!       labels: {app: gateway}
-//!     spec:
-//!       containers:
-//!         - name: main
-//!           image: example.com/gateway:2.1.0
-//!           resources:
-//!             requests: {cpu: 1, memory: 1Gi}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec: # <-
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6i, m7i]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        expireAfter: 336h
+//!    limits: {cpu: 400}
+//!  ---
+//!  apiVersion: policy/v1
+//!  kind: PodDisruptionBudget
+//!  metadata: {name: gateway}
+//!  spec:
+//! -  maxUnavailable: 0
+//! +  maxUnavailable: 1
+//!    selector: {matchLabels: {app: gateway}}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: gateway}
+//!  spec:
+//!    replicas: 3
+//!    selector: {matchLabels: {app: gateway}}
+//!    template:
+//!      metadata: {labels: {app: gateway}}
+//!      spec:
+//!        containers:
+//!          - name: main
+//!            image: example.com/gateway:2.1.0
+//!            resources: {requests: {cpu: 1, memory: 1Gi}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/#troubleshooting-stuck-evictions>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1842>
 
 use crate::cluster::placement::{EvictionBlocker, PdbBlock, READS};
 use crate::cluster::views::disruptions::allows_none;
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 use crate::workload::template::runs_forever;
 
 pub(crate) static RULE: Rule = Rule {
     id: "drain-deadlock",
-    group: Group::Disruption,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
     reads: READS,
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("drain_deadlock.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::Disruption)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     let period = pool.template_spec().get("terminationGracePeriod");
     if object.is_partial() || (period.is_set() && period.text().is_none()) {
-        return;
+        return None;
     }
     let expires = pool.expire_after().is_some_and(|s| s.seconds().is_some());
     if !period.is_set() && !expires {
-        return;
+        return None;
     }
     let guests = ctx.index().views().blockers_on(object, ctx.platform());
     let concerned = |guest: &&&EvictionBlocker| {
@@ -158,9 +90,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
     };
     let concerned: Vec<&EvictionBlocker> = guests.iter().filter(concerned).copied().collect();
-    let Some((guest, blocker)) = concerned.first().and_then(|g| Some((g, g.pdb_block.as_ref()?))) else {
-        return;
-    };
+    let (guest, blocker) = concerned.first().and_then(|g| Some((g, g.pdb_block.as_ref()?)))?;
     let name = object.display_name();
     let workload = &guest.workload;
     let whose = format!("{} `{}`", workload.id().kind, workload.display_name());
@@ -198,4 +128,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
     }
     finding.related(workload, &workload.path(&["metadata", "name"]), "its pods run here");
+    None
 }

@@ -1,88 +1,43 @@
 //! Nodes expire before they are of use.
 //!
 //! # Why
-//!
 //! `expireAfter` counts from the moment the node is asked for. `0s` makes each node expire at once, in
 //! an endless loop of starts and drains. A GPU node needs five to fifteen minutes until its first pod
 //! runs; with less than an hour it spends much of its paid life booting and pulling images.
 //!
 //! # Fix
-//!
 //! Write hours or days, or `Never`. Up to `seconds` (600), and up to `gpu-seconds` (3600) on GPU pools,
 //! count as short.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
-//!       taints:
-//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-//!       expireAfter: 30m # <-
-//!   limits:
-//!     nvidia.com/gpu: 16
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 10m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
-//!       taints:
-//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
-//!       expireAfter: 168h
-//!   limits:
-//!     nvidia.com/gpu: 16
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 10m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//! -      expireAfter: 30m # <-
+//! +      expireAfter: 168h
+//!    limits: {nvidia.com/gpu: 16}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 10m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#expiration>
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecexpireafter>
 
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "expire-after-short",
-    group: Group::Disruption,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
-    reads: &[],
     params: &[
         Param {
             name: "seconds",
@@ -95,24 +50,17 @@ pub(crate) static RULE: Rule = Rule {
             default: ParamDefault::Int { default: 3600, min: 1, max: 2_592_000 },
         },
     ],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("expire_after_short.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::error(Group::Disruption)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     let node = pool.template_spec().get("expireAfter");
     // What is written decides; the default is long.
-    let Some(text) = node.text() else {
-        return;
-    };
-    let Some(seconds) = pool.expire_after().and_then(|span| span.seconds()) else {
-        return;
-    };
+    let text = node.text()?;
+    let seconds = pool.expire_after().and_then(|span| span.seconds())?;
     let gpu = pool.is_gpu_intended();
     let least = ctx.int(if gpu { "gpu-seconds" } else { "seconds" });
     let name = object.display_name();
@@ -128,4 +76,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         .severity(Severity::Warning)
         .help("write hours or days, or `Never`");
     }
+    None
 }

@@ -1,103 +1,59 @@
 //! A pod tolerates the taint that tells it to leave.
 //!
 //! # Why
-//!
 //! Karpenter taints a node with `karpenter.sh/disrupted:NoSchedule` before it drains it, and takes every
 //! pod that tolerates this taint for one that means to stay, as DaemonSets do. Such a pod is not
 //! evicted: it gets no grace period and no replacement, and dies with the instance. A toleration with
 //! `operator: Exists` and no key tolerates this taint as well.
 //!
 //! # Fix
-//!
 //! Name the taints that are meant, such as `nvidia.com/gpu`. Pods of `kube-system`, on the host's
 //! network, and exporters or plugins that belong on every node are left alone.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata:
-//!   name: report
-//! spec:
-//!   replicas: 2
-//!   selector: {matchLabels: {app: report}}
-//!   template:
-//!     metadata:
-//!       labels: {app: report}
-//!     spec:
-//!       tolerations:
-//!         - key: dedicated
-//!           operator: Exists
-//!         - operator: Exists # <-
-//!       containers:
-//!         - name: main
-//!           image: example.com/report:1.2.0
-//!           resources:
-//!             requests: {cpu: 500m, memory: 1Gi}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata:
-//!   name: report
-//! spec:
-//!   replicas: 2
-//!   selector: {matchLabels: {app: report}}
-//!   template:
-//!     metadata:
-//!       labels: {app: report}
-//!     spec:
-//!       tolerations:
-//!         - key: dedicated
-//!           operator: Exists
-//!       containers:
-//!         - name: main
-//!           image: example.com/report:1.2.0
-//!           resources:
-//!             requests: {cpu: 500m, memory: 1Gi}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: report}
+//!  spec:
+//!    replicas: 2
+//!    selector: {matchLabels: {app: report}}
+//!    template:
+//!      metadata: {labels: {app: report}}
+//!      spec:
+//!        tolerations:
+//!          - {key: dedicated, operator: Exists}
+//! -        - operator: Exists # <-
+//!        containers:
+//!          - name: main
+//!            image: example.com/report:1.2.0
+//!            resources: {requests: {cpu: 500m, memory: 1Gi}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1894>
 
-use serde_json::json;
-
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
+use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "tolerates-disruption-taint",
-    group: Group::Disruption,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: WORKLOAD_KINDS,
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("tolerates_disruption_taint.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Disruption)
 };
 
 const TAINT: &str = "karpenter.sh/disrupted";
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let system = object.id().namespace.as_deref() == Some("kube-system");
     if object.is(Kind::DAEMON_SET) || system || classify(object).is(WorkloadClass::Infra) {
-        return;
+        return None;
     }
     for template in templates(object) {
         if template.spec.get("hostNetwork").bool() == Some(true) {
@@ -110,6 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
+    None
 }
 
 /// Whether a toleration covers Karpenter's taint: `Some(true)` as one of all taints.

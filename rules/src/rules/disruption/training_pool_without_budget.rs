@@ -1,127 +1,70 @@
 //! A training pool has no disruption budget of its own.
 //!
 //! # Why
-//!
 //! Where no budgets are written, Karpenter may replace 10% of the pool's nodes at a time, rounded
 //! up: one node even of a pool of two. A new AMI or a changed node class then ends training runs
 //! at any hour. Pods with `karpenter.sh/do-not-disrupt` are spared; the pool is only quiet where
 //! every workload on it has that.
 //!
 //! # Fix
-//!
 //! Write budgets: a small number of nodes, and zero during the hours in which runs must not be
 //! cut. Leave a window, or patches never arrive.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu-training
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       expireAfter: Never
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [p4d, p5]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 32
-//!   disruption: # <-
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 30m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu-training
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       expireAfter: Never
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [p4d, p5]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 32
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 30m
-//!     budgets:
-//!       - nodes: "1"
-//!       - nodes: "0"
-//!         schedule: 0 0 * * mon-fri
-//!         duration: 20h
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu-training}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        expireAfter: Never
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p4d, p5]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 32}
+//!    disruption: # <-
+//!      consolidationPolicy: WhenEmpty
+//!      consolidateAfter: 30m
+//! +    budgets:
+//! +      - nodes: "1"
+//! +      - {nodes: "0", schedule: 0 0 * * mon-fri, duration: 20h}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::do_not_disrupt::{TrainingProtection, protects_nodes, training_protection};
+use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;
 
-use crate::karpenter::do_not_disrupt::{TrainingProtection, protects_nodes, training_protection};
-
 pub(crate) static RULE: Rule = Rule {
     id: "training-pool-without-budget",
-    group: Group::Disruption,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("training_pool_without_budget.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::Disruption)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     let budgets = pool.disruption().get("budgets");
     if budgets.is_set() || pool.disruption().is_unknown() || pool.is_static() || protects_nodes(object) {
-        return;
+        return None;
     }
     let name = object.display_name();
     let index = ctx.index();
-    match index.views().purpose(&pool, object.name()) {
+    match index.views().purpose(pool, object.name()) {
         Some((WorkloadClass::Training, _)) => {}
-        _ => return,
+        _ => return None,
     }
-    let unprotected = match training_protection(&pool, object.name(), index, ctx.platform()) {
-        TrainingProtection::Protected => return,
+    let unprotected = match training_protection(pool, object.name(), index, ctx.platform()) {
+        TrainingProtection::Protected => return None,
         TrainingProtection::Unprotected(workload) => Some(workload),
         TrainingProtection::None => None,
     };
@@ -134,4 +77,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let object = &workload.object;
         finding.related(object, &object.path(&["metadata", "name"]), "chooses the pool and is not protected");
     }
+    None
 }

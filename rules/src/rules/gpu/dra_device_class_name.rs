@@ -1,83 +1,52 @@
 //! A claim names a device class that cannot exist.
 //!
 //! # Why
-//!
 //! A DeviceClass is an object, so its name is a DNS name. `nvidia.com/gpu` and
 //! `nvidia.com/mig-1g.10gb` are resources of the device plugin, and their slash makes the API
 //! server refuse the claim. With NVIDIA's driver a whole GPU is the class `gpu.nvidia.com`, a MIG
 //! device is `mig.nvidia.com`, and a selector chooses the profile.
 //!
 //! # Fix
-//!
 //! Name the driver's class. For a MIG profile add the selector on the attribute `profile`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: resource.k8s.io/v1
-//! kind: ResourceClaimTemplate
-//! metadata:
-//!   name: slice
-//! spec:
-//!   spec:
-//!     devices:
-//!       requests:
-//!         - name: gpu
-//!           exactly:
-//!             deviceClassName: nvidia.com/mig-1g.10gb # <-
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: resource.k8s.io/v1
-//! kind: ResourceClaimTemplate
-//! metadata:
-//!   name: slice
-//! spec:
-//!   spec:
-//!     devices:
-//!       requests:
-//!         - name: gpu
-//!           exactly:
-//!             deviceClassName: mig.nvidia.com
-//!             selectors:
-//!               - cel:
-//!                   expression: device.attributes['gpu.nvidia.com'].profile == '1g.10gb'
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: resource.k8s.io/v1
+//!  kind: ResourceClaimTemplate
+//!  metadata: {name: slice}
+//!  spec:
+//!    spec:
+//!      devices:
+//!        requests:
+//!          - name: gpu
+//!            exactly:
+//! -            deviceClassName: nvidia.com/mig-1g.10gb # <-
+//! +            deviceClassName: mig.nvidia.com
+//! +            selectors:
+//! +              - cel:
+//! +                  expression: device.attributes['gpu.nvidia.com'].profile == '1g.10gb'
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
 //! - <https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu>
 
-use serde_json::json;
-
 use crate::facts::names::is_dns_subdomain;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::schema::validation::quote;
-use crate::tree::node::Node;
 use crate::workload::dra::class_blocks;
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-device-class-name",
-    group: Group::Gpu,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("dra_device_class_name.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Gpu)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for block in class_blocks(object) {
         let node = block.get("deviceClassName");
         let Some(name) = node.text() else {
@@ -99,6 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         };
         finding.help(help).fix(repair(&block, &node, class, profile.as_deref()));
     }
+    None
 }
 
 /// The class of NVIDIA's driver for a resource of its device plugin, and the MIG profile.

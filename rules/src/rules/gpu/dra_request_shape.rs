@@ -1,7 +1,6 @@
 //! A device request is not in the shape that its version has.
 //!
 //! # Why
-//!
 //! `resource.k8s.io/v1beta1` wrote the fields of a device request beside its name; `v1beta2` and
 //! `v1` want them under `exactly`, or a list under `firstAvailable`. The wrong shape is refused, or
 //! its fields are dropped and then the request is empty. A ResourceClaimTemplate has a `spec` in
@@ -9,76 +8,46 @@
 //! checks. A `count` beside `allocationMode: All`, or a negative one, is refused.
 //!
 //! # Fix
-//!
 //! Move the fields to where the version wants them.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: resource.k8s.io/v1
-//! kind: ResourceClaim
-//! metadata:
-//!   name: whole
-//! spec:
-//!   devices:
-//!     requests:
-//!       - name: gpu
-//!         deviceClassName: gpu.nvidia.com # <-
-//!         count: 2
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: resource.k8s.io/v1
-//! kind: ResourceClaim
-//! metadata:
-//!   name: whole
-//! spec:
-//!   devices:
-//!     requests:
-//!       - name: gpu
-//!         exactly:
-//!           deviceClassName: gpu.nvidia.com
-//!           count: 2
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: resource.k8s.io/v1
+//!  kind: ResourceClaim
+//!  metadata: {name: whole}
+//!  spec:
+//!    devices:
+//!      requests:
+//!        - name: gpu
+//! -        deviceClassName: gpu.nvidia.com # <-
+//! -        count: 2
+//! +        exactly:
+//! +          deviceClassName: gpu.nvidia.com
+//! +          count: 2
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
 //! - <https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/resource-claim-v1/>
 
-use serde_json::json;
-
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::migration::dra::{flatten, nest};
-use crate::object::Object;
 use crate::platform::Version;
+use crate::rules::prelude::*;
 use crate::schema::validation::{may_hold_more_fields, quote};
-use crate::tree::node::Node;
 use crate::workload::dra::{class_blocks, flat_fields, nests_in_exactly, requests};
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-request-shape",
-    group: Group::Gpu,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("dra_request_shape.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Gpu)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(nested) = nests_in_exactly(&object.id().version) else {
-        return;
-    };
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let nested = nests_in_exactly(&object.id().version)?;
     if object.is(Kind::RESOURCE_CLAIM_TEMPLATE) {
         single_spec(object, ctx);
     }
@@ -88,6 +57,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     for block in class_blocks(object) {
         count(&block, ctx);
     }
+    None
 }
 
 /// A template whose claim stands where the claim's own wrapper belongs.

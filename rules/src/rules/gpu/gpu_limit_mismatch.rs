@@ -1,81 +1,51 @@
 //! The GPU request and the GPU limit of a container do not agree.
 //!
 //! # Why
-//!
 //! Extended resources are not overcommitted. The API server refuses a container that requests a
 //! GPU without a limit, whose limit differs from the request, or that asks for part of one. In a
 //! ScaledJob nobody checks: the object is stored and every Job it makes is refused.
 //!
 //! # Fix
-//!
 //! Write the limit, or both with the same whole number. A part of a GPU comes from MIG,
 //! time-slicing or dynamic resource allocation, not from a fraction.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: v1
-//! kind: Pod
-//! metadata:
-//!   name: probe
-//! spec:
-//!   restartPolicy: Never
-//!   containers:
-//!     - name: main
-//!       image: example.com/probe:1.0.0
-//!       resources:
-//!         requests:
-//!           nvidia.com/gpu: 1 # <-
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: v1
-//! kind: Pod
-//! metadata:
-//!   name: probe
-//! spec:
-//!   restartPolicy: Never
-//!   containers:
-//!     - name: main
-//!       image: example.com/probe:1.0.0
-//!       resources:
-//!         requests:
-//!           nvidia.com/gpu: 1
-//!         limits:
-//!           nvidia.com/gpu: 1
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: Pod
+//!  metadata: {name: probe}
+//!  spec:
+//!    restartPolicy: Never
+//!    containers:
+//!      - name: main
+//!        image: example.com/probe:1.0.0
+//! -      resources:
+//! -        requests:
+//! -          nvidia.com/gpu: 1 # <-
+//! +      resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/>
 //! - <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources>
 
 use crate::facts::quantity::Quantity;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 use crate::workload::gpu::is_extended;
-use crate::workload::template::{WORKLOAD_KINDS, templates};
+use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-limit-mismatch",
-    group: Group::Gpu,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: WORKLOAD_KINDS,
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
+    owns: &[Ownership { path: "**/resources/*/*", aspect: Aspect::Value }],
     docs: docs(include_str!("gpu_limit_mismatch.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Gpu)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         for container in template.all_containers() {
             let resources = container.get("resources");
@@ -96,6 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
+    None
 }
 
 fn compare(name: &str, request: &Node<'_>, limit: &Node<'_>, object: &Object, ctx: &mut Context<'_>) {

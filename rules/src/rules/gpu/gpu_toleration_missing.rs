@@ -1,7 +1,6 @@
 //! Pods ask for an accelerator and do not tolerate the taint of its nodes.
 //!
 //! # Why
-//!
 //! GPU nodes are tainted with the name of their resource, so that other pods stay away. EKS adds the
 //! toleration to a pod that asks for a resource, under the name of that very resource: a pod that asks for
 //! `nvidia.com/mig-1g.10gb` gets one for that name, while the nodes carry `nvidia.com/gpu`, and stays
@@ -9,96 +8,61 @@
 //! without that admission plugin: there this is advice.
 //!
 //! # Fix
-//!
 //! Tolerate the taint by its key with the operator `Exists`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: embed
-//! spec:
-//!   backoffLimit: 3
-//!   template:
-//!     spec: # <-
-//!       restartPolicy: Never
-//!       containers:
-//!         - name: main
-//!           image: example.com/embed:1.4.0
-//!           resources:
-//!             limits: {nvidia.com/mig-1g.10gb: 1}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: embed
-//! spec:
-//!   backoffLimit: 3
-//!   template:
-//!     spec:
-//!       restartPolicy: Never
-//!       containers:
-//!         - name: main
-//!           image: example.com/embed:1.4.0
-//!           resources:
-//!             limits: {nvidia.com/mig-1g.10gb: 1}
-//!       tolerations:
-//!         - key: nvidia.com/gpu
-//!           operator: Exists
-//!           effect: NoSchedule
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: embed}
+//!  spec:
+//!    backoffLimit: 3
+//!    template:
+//!      spec: # <-
+//!        restartPolicy: Never
+//!        containers:
+//!          - name: main
+//!            image: example.com/embed:1.4.0
+//!            resources: {limits: {nvidia.com/mig-1g.10gb: 1}}
+//! +      tolerations:
+//! +        - {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#extendedresourcetoleration>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
-
 use crate::cluster::placement::has_controller;
 use crate::facts::quantity::Quantity;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::Toleration;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::workload::gpu::is_accelerator;
-use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
+use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-toleration-missing",
-    group: Group::Gpu,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: WORKLOAD_KINDS,
     reads: &[Kind::NODE_POOL],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_toleration_missing.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Gpu)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Pods of a DaemonSet come with the nodes; those of a controller are its template's. The
     // runtime of an InferenceService and the flavours of a queue bring tolerations of their own.
     let brings = object.id().kind == "InferenceService" || is_queued(object);
     if object.is_partial() || object.is(Kind::DAEMON_SET) || has_controller(object) || brings {
-        return;
+        return None;
     }
     for template in templates(object) {
         judge(object, &template, ctx);
     }
+    None
 }
 
 fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {

@@ -1,7 +1,6 @@
 //! An API group has no such kind, or never served it in this version.
 //!
 //! # Why
-//!
 //! The API server answers `no matches for kind` and stores nothing. `kubectl apply` of several files has by then
 //! created the others, so a NodePool may be there without its EC2NodeClass. The usual causes are the group of a
 //! neighbouring project (`karpenter.sh` for `karpenter.k8s.aws`), the version of another kind of the same group,
@@ -12,69 +11,46 @@
 //! a cluster that `platform` declares to be newer than the releases that gpulint knows, it reports nothing.
 //!
 //! # Fix
-//!
 //! Write the group, version or kind that the message names.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1 # <-
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole
-//!   amiSelectorTerms: [{alias: al2023@v20260901}]
-//!   subnetSelectorTerms: [{tags: {karpenter.sh/discovery: ml}}]
-//!   securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: ml}}]
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole
-//!   amiSelectorTerms: [{alias: al2023@v20260901}]
-//!   subnetSelectorTerms: [{tags: {karpenter.sh/discovery: ml}}]
-//!   securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: ml}}]
+//! # Example
+//! ```yaml,diff
+//! -apiVersion: karpenter.sh/v1 # <-
+//! +apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole
+//!    amiSelectorTerms: [{alias: al2023@v20260901}]
+//!    subnetSelectorTerms: [{tags: {karpenter.sh/discovery: ml}}]
+//!    securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: ml}}]
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/reference/using-api/#api-groups>
 //! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
 
 use crate::facts::suggest;
 use crate::kind::api_versions::{NEWEST_KUBERNETES, VersionsOfKind, groups_with, kinds_of, versions_of};
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::{Object, ObjectId};
+use crate::lint::finding::ellipsize;
+use crate::object::ObjectId;
 use crate::platform::{Platform, Version};
 use crate::rules::manifest::words::list_names;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "api-version-unknown",
-    group: Group::Manifest,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
-    fix: None,
     docs: docs(include_str!("api_version_unknown.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Manifest)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let id = object.id();
     // Nearly every object is of a kind in the kind table, in its preferred version.
     if object.kind_info().is_some_and(|info| info.version == id.version) {
-        return;
+        return None;
     }
     let (api_version, kind) = (object.get("apiVersion"), object.get("kind"));
     if object.is_patch()
@@ -83,13 +59,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         || kind.is_unknown()
         || cluster_is_newer(&id.group, ctx.platform())
     {
-        return;
+        return None;
     }
     match versions_of(&id.group, &id.kind) {
         VersionsOfKind::OtherGroup => {}
         VersionsOfKind::Known(versions) => {
             if versions.contains(&id.version.as_str()) || is_reported_as_old(id) {
-                return;
+                return None;
             }
             let message = format!("{} was never served in `{}`", id.kind, ellipsize(&id.api_version()));
             let best = versions.first().copied().unwrap_or_default();
@@ -97,6 +73,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
         VersionsOfKind::NoSuchKind => no_such_kind(object, ctx),
     }
+    None
 }
 
 fn no_such_kind(object: &Object, ctx: &mut Context<'_>) {

@@ -1,55 +1,33 @@
 //! An object of the whole cluster says that it lives in a namespace.
 //!
 //! # Why
-//!
 //! NodePools, EC2NodeClasses and the other kinds here belong to the cluster. The API server drops
 //! `metadata.namespace` when it stores them. Whoever reads the manifest looks in the wrong place,
 //! and a tool that compares it with the cluster may show a difference for ever.
 //!
 //! # Fix
-//!
 //! Remove `metadata.namespace`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ClusterTriggerAuthentication
-//! metadata:
-//!   name: queue
-//!   namespace: keda # <-
-//! spec:
-//!   podIdentity:
-//!     provider: aws
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ClusterTriggerAuthentication
-//! metadata:
-//!   name: queue
-//! spec:
-//!   podIdentity:
-//!     provider: aws
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ClusterTriggerAuthentication
+//! -metadata:
+//! -  name: queue
+//! -  namespace: keda # <-
+//! +metadata: {name: queue}
+//!  spec:
+//!    podIdentity:
+//!      provider: aws
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/>
 
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "cluster-scoped-namespace",
-    group: Group::Manifest,
-    severity: Severity::Info,
-    since: "0.1.0",
     kinds: &[
         Kind::NODE_POOL,
         Kind::NODE_CLAIM,
@@ -63,19 +41,17 @@ pub(crate) static RULE: Rule = Rule {
         Kind::VALIDATING_WEBHOOK_CONFIGURATION,
         Kind::MUTATING_WEBHOOK_CONFIGURATION,
     ],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("cluster_scoped_namespace.rs")),
     check: Check::Object(check),
+    ..Rule::info(Group::Manifest)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let namespace = object.path(&["metadata", "namespace"]);
     // A template fills it in for namespaced objects and cluster-wide ones alike.
     if !namespace.is_set() || namespace.is_unknown() || namespace.text() == Some("") {
-        return;
+        return None;
     }
     let kind = &object.id().kind;
     ctx.report(
@@ -84,4 +60,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     )
     .help("remove `metadata.namespace`")
     .fix(Fix::new("remove the namespace", Safety::Safe).remove(&namespace));
+    None
 }

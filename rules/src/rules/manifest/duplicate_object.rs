@@ -1,95 +1,62 @@
 //! Two objects of the input have one kind, namespace and name.
 //!
 //! # Why
-//!
 //! The one that is applied later replaces the other, and which one that is depends on the order
 //! of files. With a NodePool it means that limits or taints of one file are gone.
 //!
 //! # Fix
-//!
 //! Rename one of them, or remove the one that is out of date. Bases and overlays of kustomize
 //! repeat objects on purpose: files in different kustomizations are not compared.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata:
-//!   name: pool-notes
-//! data: {team: vision}
-//! ---
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata:
-//!   name: pool-notes # <-
-//! data: {team: speech}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata:
-//!   name: vision-notes
-//! data: {team: vision}
-//! ---
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata:
-//!   name: speech-notes
-//! data: {team: speech}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: ConfigMap
+//! -metadata: {name: pool-notes}
+//! +metadata: {name: vision-notes}
+//!  data: {team: vision}
+//!  ---
+//!  apiVersion: v1
+//!  kind: ConfigMap
+//! -metadata:
+//! -  name: pool-notes # <-
+//! +metadata: {name: speech-notes}
+//!  data: {team: speech}
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>
 
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "duplicate-object",
-    group: Group::Manifest,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("duplicate_object.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Manifest)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(origin) = object.origin() else {
-        return;
-    };
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let origin = object.origin()?;
     let id = object.id();
     let name = object.path(&["metadata", "name"]);
     if object.is_partial() || id.name.is_empty() || name.is_unknown() || !name.is_set() {
-        return;
+        return None;
     }
     if object.path(&["metadata", "namespace"]).is_unknown() {
-        return;
+        return None;
     }
     let all = ctx.index().all(&id.group, &id.kind, id.namespace_or_default(), &id.name);
     // Each object but the first is reported against the first, so that a pair is one finding.
-    let Some(first) = all.first().filter(|first| !first.is_same_resource(object)) else {
-        return;
-    };
-    let Some(other) = first.origin() else {
-        return;
-    };
+    let first = all.first().filter(|first| !first.is_same_resource(object))?;
+    let other = first.origin()?;
     if kustomizations_differ(other.source.path(), origin.source.path()) {
-        return;
+        return None;
     }
     ctx.report(&name, format!("{} `{}` is written twice in this input", id.kind, id.name))
         .help("rename one of the two, or remove the one that is out of date")
         .related(first, &first.path(&["metadata", "name"]), "first written here");
+    None
 }
 
 /// Whether the paths lie in different layers of a kustomize tree.

@@ -1,82 +1,49 @@
 //! A field or a value that the configured versions do not have yet.
 //!
 //! # Why
-//!
 //! The definitions in a cluster are those of the version that is installed there. A field that came
 //! later is dropped without a word, or refused where the client asks for strict decoding; a value
 //! that came later is refused. Either way the setting has no effect, although the documentation of
 //! the newest version shows it.
 //!
 //! # Fix
-//!
 //! Update first, or write the setting in the way of the installed version. gpulint judges by the
 //! newest Karpenter and KEDA that it knows and by Kubernetes 1.34, unless `platform` in the
 //! configuration, or `--karpenter`, `--keda` and `--kubernetes`, name others.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: autoscaling/v2
-//! kind: HorizontalPodAutoscaler
-//! metadata:
-//!   name: embedder
-//! spec:
-//!   scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: embedder}
-//!   minReplicas: 2
-//!   maxReplicas: 6
-//!   metrics:
-//!     - type: Pods
-//!       pods:
-//!         metric: {name: queue_length}
-//!         target: {type: AverageValue, averageValue: "8"}
-//!   behavior:
-//!     scaleDown:
-//!       tolerance: "0.05" # <-
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: autoscaling/v2
-//! kind: HorizontalPodAutoscaler
-//! metadata:
-//!   name: embedder
-//! spec:
-//!   scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: embedder}
-//!   minReplicas: 2
-//!   maxReplicas: 6
-//!   metrics:
-//!     - type: Pods
-//!       pods:
-//!         metric: {name: queue_length}
-//!         target: {type: AverageValue, averageValue: "8"}
-//!   behavior:
-//!     scaleDown:
-//!       stabilizationWindowSeconds: 600
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: autoscaling/v2
+//!  kind: HorizontalPodAutoscaler
+//!  metadata: {name: embedder}
+//!  spec:
+//!    scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: embedder}
+//!    minReplicas: 2
+//!    maxReplicas: 6
+//!    metrics:
+//!      - type: Pods
+//!        pods:
+//!          metric: {name: queue_length}
+//!          target: {type: AverageValue, averageValue: "8"}
+//!    behavior:
+//!      scaleDown:
+//! -      tolerance: "0.05" # <-
+//! +      stabilizationWindowSeconds: 600
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/upgrading/upgrade-guide/>
 //! - <https://github.com/kedacore/keda/blob/main/CHANGELOG.md>
 //! - <https://kubernetes.io/docs/concepts/workloads/autoscaling/horizontal-pod-autoscale/>
 
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::RequirementList;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
 use crate::platform::{Platform, Version};
 use crate::rules::manifest::words::quoted_field;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "field-needs-newer-version",
-    group: Group::Manifest,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: &[
         Kind::NODE_POOL,
         Kind::NODE_CLAIM,
@@ -85,12 +52,10 @@ pub(crate) static RULE: Rule = Rule {
         Kind::SCALED_OBJECT,
         Kind::HPA,
     ],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
-    fix: None,
     docs: docs(include_str!("field_needs_newer_version.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Manifest)
 };
 
 /// What is versioned.
@@ -169,7 +134,7 @@ static TABLE: &[Since] = &[
     of(Product::Kubernetes, since(Kind::HPA, &["spec", "behavior", "scaleDown", "tolerance"], &[], (1, 35))),
 ];
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     reserved(object, ctx);
     for row in TABLE.iter().filter(|row| object.is(row.kind)) {
         let platform = ctx.platform();
@@ -188,6 +153,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             report(&node, row, name, installed, needed, ctx);
         }
     }
+    None
 }
 
 /// `reserved` as a capacity type: nobody refuses it earlier, and no node ever has it.

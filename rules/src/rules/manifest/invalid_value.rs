@@ -1,106 +1,64 @@
 //! A value that the API server refuses where it stands.
 //!
 //! # Why
-//!
 //! A number where text is wanted, `30d` where Karpenter knows hours, minutes and seconds, a label
 //! with a blank in it, a port above 65535: the API server answers with an error, and the rollout
 //! stops there. Here the error comes before, at the value, with what to write instead.
 //!
 //! # Fix
-//!
 //! Write what the field takes: quotes around a number that is meant as text, another unit, one of
 //! the values that are allowed.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!       expireAfter: 30d # <-
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//!   limits:
-//!     cpu: 500
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!       expireAfter: 720h
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//!   limits:
-//!     cpu: 500
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//! -      expireAfter: 30d # <-
+//! +      expireAfter: 720h
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//!    limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>
 //! - <https://karpenter.sh/docs/concepts/nodepools/>
-
-use serde_json::{Value, json};
 
 use crate::facts::duration;
 use crate::facts::duration::DurationField;
 use crate::facts::suggest;
 use crate::karpenter::requirement_list::Provider;
-use crate::kind::{Kind, SCHEMA_KINDS};
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::kind::SCHEMA_KINDS;
 use crate::platform::Platform;
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
 use crate::rules::manifest::words::{list_names, quoted_field, quoted_value};
-use crate::rules::owners::EarlierReports;
+use crate::rules::precedence::EarlierReports;
+use crate::rules::prelude::*;
 use crate::schema;
 use crate::schema::{LengthUnit, Violation, ViolationKind};
-use crate::tree::node::{Node, Shape};
+use crate::tree::node::Shape;
 use crate::tree::scalar::Scalar;
 use crate::tree::scalar::resolve_plain;
 
 pub(crate) static RULE: Rule = Rule {
     id: "invalid-value",
-    group: Group::Manifest,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: SCHEMA_KINDS,
-    reads: &[],
-    params: &[],
     // A number that no Go integer holds passes a CRD, and then nobody behind it can read it.
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("invalid_value.rs")),
     check: Check::CatchAll(check),
+    ..Rule::error(Group::Manifest)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let owned = EarlierReports::of(object, ctx);
     let newer = schema::cluster_is_newer(object, ctx.platform());
     let incomplete = is_incomplete(object);
@@ -128,6 +86,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             finding.fix(fix);
         }
     }
+    None
 }
 
 /// Whether the platform's version of Karpenter takes a duration that a later pattern refuses.

@@ -1,84 +1,54 @@
 //! An object lacks a part that its kind cannot do without.
 //!
 //! # Why
-//!
 //! The API server refuses a NodePool without `spec.template`, a Deployment without a selector, a
 //! ScaledObject without triggers. Such an object is a fragment: copied out of documentation, or
 //! meant as a patch. What is written in it is judged like in any other object; what is not written
 //! is reported here, once, and no other rule misses it a second time.
 //!
 //! # Fix
-//!
 //! Write the parts that are missing. A patch belongs into the `patches` of a kustomization, where
 //! nothing is missed in it.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata:
-//!   name: embedder
-//! spec: # <-
-//!   template:
-//!     metadata:
-//!       labels: {app: embedder}
-//!     spec:
-//!       containers:
-//!         - name: embedder
-//!           image: registry.example.com/embedder:1.4.2
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata:
-//!   name: embedder
-//! spec:
-//!   selector:
-//!     matchLabels: {app: embedder}
-//!   template:
-//!     metadata:
-//!       labels: {app: embedder}
-//!     spec:
-//!       containers:
-//!         - name: embedder
-//!           image: registry.example.com/embedder:1.4.2
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: embedder}
+//!  spec: # <-
+//! +  selector: {matchLabels: {app: embedder}}
+//!    template:
+//!      metadata: {labels: {app: embedder}}
+//!      spec:
+//!        containers:
+//!          - name: embedder
+//!            image: registry.example.com/embedder:1.4.2
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/#required-fields>
 //! - <https://kubernetes.io/docs/reference/kubernetes-api/>
 
-use crate::kind::{Kind, SCHEMA_KINDS};
-use crate::lint::finding::{Location, Severity};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::rules::owners::EarlierReports;
+use crate::kind::SCHEMA_KINDS;
+use crate::lint::finding::Location;
+use crate::rules::precedence::EarlierReports;
+use crate::rules::prelude::*;
 use crate::schema;
 use crate::schema::{Violation, ViolationKind};
 use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
     id: "manifest-incomplete",
-    group: Group::Manifest,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: SCHEMA_KINDS,
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
-    fix: None,
     docs: docs(include_str!("manifest_incomplete.rs")),
     check: Check::CatchAll(check),
+    ..Rule::error(Group::Manifest)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_patch() {
-        return;
+        return None;
     }
     let parts = parts(object, &EarlierReports::of(object, ctx));
     let kind = super::words::with_article(&object.id().kind);
@@ -94,7 +64,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 (spec, message, None)
             }
         }
-        [] => return,
+        [] => return None,
         [one] => {
             let node = object.root().at(&one.pointer);
             let field = one.pointer.field_path();
@@ -111,7 +81,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 [a, b, more @ ..] => {
                     format!("`{a}`, `{b}` and {} more are missing, which {kind} needs", more.len())
                 }
-                _ => return,
+                _ => return None,
             };
             let above = rest.iter().fold(parent(&first.pointer), |above, part| {
                 let shared =
@@ -125,10 +95,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let finding = ctx.report(&object.root(), message);
     finding.location = Location::of(object, &place);
     finding.rejected_by(refused).help("write it; a patch belongs into the `patches` of a kustomization");
+    None
 }
 
 /// The parts that are missing, or are no maps, in the order in which the schema names them.
-fn parts<'o>(object: &'o Object, owned: &EarlierReports<'_>) -> Vec<&'o Violation> {
+fn parts<'o>(object: &'o Object, owned: &EarlierReports) -> Vec<&'o Violation> {
     object.violations().iter().filter(|v| is_part(v) && !owned.covers(v)).collect()
 }
 

@@ -1,85 +1,48 @@
 //! A value still holds the placeholder that a template or a person was to fill in.
 //!
 //! # Why
-//!
 //! `role: KarpenterNodeRole-${CLUSTER_NAME}` is a text like any other to the API server. Where the
 //! tool that fills it in does not run, or does not know the name, the EC2NodeClass never finds its
 //! role, its subnets or its image, and no node of the pool ever starts. What a placeholder hides is
 //! not judged either: the other rules take the value as unknown.
 //!
 //! # Fix
-//!
 //! Write the value, or run the tool before gpulint: `kustomize build`, `helm template`, `envsubst`.
 //! Where manifests are filled in at the very end, by Flux for example, switch the rule off for them.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata:
-//!   name: embedder
-//! spec:
-//!   scaleTargetRef:
-//!     name: ${DEPLOYMENT} # <-
-//!   minReplicaCount: 1
-//!   maxReplicaCount: 4
-//!   triggers:
-//!     - type: rabbitmq
-//!       metadata:
-//!         queueName: work
-//!         mode: QueueLength
-//!         value: "20"
-//!         hostFromEnv: RABBIT
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata:
-//!   name: embedder
-//! spec:
-//!   scaleTargetRef:
-//!     name: embedder
-//!   minReplicaCount: 1
-//!   maxReplicaCount: 4
-//!   triggers:
-//!     - type: rabbitmq
-//!       metadata:
-//!         queueName: work
-//!         mode: QueueLength
-//!         value: "20"
-//!         hostFromEnv: RABBIT
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: embedder}
+//!  spec:
+//! -  scaleTargetRef:
+//! -    name: ${DEPLOYMENT} # <-
+//! +  scaleTargetRef: {name: embedder}
+//!    minReplicaCount: 1
+//!    maxReplicaCount: 4
+//!    triggers:
+//!      - type: rabbitmq
+//!        metadata: {queueName: work, mode: QueueLength, value: "20", hostFromEnv: RABBIT}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/>
 //! - <https://fluxcd.io/flux/components/kustomize/kustomizations/#post-build-variable-substitution>
 
 use std::collections::BTreeMap;
 
 use crate::kind::SCHEMA_KINDS;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::{Node, Shape};
+use crate::rules::prelude::*;
+use crate::tree::node::Shape;
 use crate::tree::placeholder::{find_placeholder, is_placeholder};
 
 pub(crate) static RULE: Rule = Rule {
     id: "placeholder-unexpanded",
-    group: Group::Manifest,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: SCHEMA_KINDS,
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("placeholder_unexpanded.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Manifest)
 };
 
 /// Fields in which such text is ordinary: shell and queries, environment variables that the kubelet
@@ -105,9 +68,9 @@ const ORDINARY: &[&str] = &[
     "managedFields",
 ];
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !object.root().has_unknown() {
-        return;
+        return None;
     }
     let mut found = Vec::new();
     collect(&object.root(), &mut found);
@@ -134,6 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             finding.related(object, node, "and here");
         }
     }
+    None
 }
 
 /// The placeholders below a node with their places, in the order in which they are written.

@@ -1,99 +1,62 @@
 //! A field that the kind does not have in this API version.
 //!
 //! # Why
-//!
 //! The API server drops an unknown field without a word, unless its client asks for strict
 //! decoding, as `kubectl apply` does since 1.27: then it refuses the object. Argo CD, Flux and
 //! Terraform differ. So `spec.disruption.expireAfter`, which v1beta1 had, either stops the rollout
 //! or is lost, and the nodes of the pool are replaced after the default 720 hours.
 //!
 //! # Fix
-//!
 //! Write the field that is meant: the nearest name, or where the field stands in this version. Where
 //! `platform` names a version that is newer than gpulint's schemas, the rule is silent.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//!     expireAfter: 336h # <-
-//!   limits:
-//!     cpu: 500
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!       expireAfter: 336h
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//!   limits:
-//!     cpu: 500
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//! -  disruption:
+//! -    consolidationPolicy: WhenEmpty
+//! -    consolidateAfter: 5m
+//! -    expireAfter: 336h # <-
+//! +      expireAfter: 336h
+//! +  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//!    limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation>
 
 use crate::facts::suggest;
 use crate::kind::SCHEMA_KINDS;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::migration::moved_fields::{Replacement, moved_field};
-use crate::object::Object;
-use crate::rules::owners::EarlierReports;
+use crate::rules::precedence::EarlierReports;
+use crate::rules::prelude::*;
 use crate::schema;
 use crate::schema::{ViolationKind, fields_at};
 use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
     id: "unknown-field",
-    group: Group::Manifest,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: SCHEMA_KINDS,
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("unknown_field.rs")),
     check: Check::CatchAll(check),
+    ..Rule::error(Group::Manifest)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if schema::cluster_is_newer(object, ctx.platform()) {
-        return;
+        return None;
     }
     let owned = EarlierReports::of(object, ctx);
     for violation in object.violations() {
@@ -101,6 +64,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             report(object, &violation.pointer, ctx);
         }
     }
+    None
 }
 
 fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {

@@ -1,54 +1,38 @@
 //! A document is nested, aliased or sized past a limit.
 //!
 //! # Why
-//!
 //! A few lines of aliases can stand for billions of nodes. Kubernetes' reader refuses such a
 //! document, and so does gpulint: at 256 levels of nesting, a million nodes after aliases are
 //! expanded, 256 MiB a file, or an anchor whose value holds its own alias.
 //!
 //! # Fix
-//!
 //! Write the repeated part out, or split the document.
 //!
 //! # Bad
-//!
 //! ```yaml,bad
 //! apiVersion: v1
 //! kind: ConfigMap
-//! metadata:
-//!   name: pool-notes
+//! metadata: {name: pool-notes}
 //! data: &data
 //!   again: *data # <-
 //! ```
 //!
 //! # Good
-//!
 //! ```yaml,good
 //! apiVersion: v1
 //! kind: ConfigMap
-//! metadata:
-//!   name: pool-notes
+//! metadata: {name: pool-notes}
 //! data:
 //!   again: once
 //! ```
 //!
 //! # References
-//!
 //! - <https://pkg.go.dev/sigs.k8s.io/yaml>
 
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Group, Rule, docs};
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "yaml-limit-exceeded",
-    group: Group::Manifest,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("yaml_limit_exceeded.rs")),
-    check: Check::Builtin,
+    ..Rule::error(Group::Manifest)
 };

@@ -1,57 +1,34 @@
 //! A document does not parse.
 //!
 //! # Why
-//!
 //! A document that does not parse is not applied, and kubectl stops at it: what stands behind it
 //! in the file is not applied either. gpulint reads on at the next `---`, so the other documents
 //! are still judged. What parses but has no JSON form is refused as well: `.inf`, `.nan`, a
 //! mapping as a key, an alias without its anchor, bytes that are no UTF-8.
 //!
 //! # Fix
-//!
 //! Repair the place that the finding names. The cause often stands one line above it: a missing
 //! quote, a tab in the indentation, a colon followed by a blank inside plain text.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata:
-//!   name: pool-notes
-//! data:
-//!   open: [a, b # <-
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata:
-//!   name: pool-notes
-//! data:
-//!   open: "[a, b"
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: ConfigMap
+//!  metadata: {name: pool-notes}
+//!  data:
+//! -  open: [a, b # <-
+//! +  open: "[a, b"
 //! ```
 //!
 //! # References
-//!
 //! - <https://yaml.org/spec/1.2.2/>
 //! - <https://pkg.go.dev/sigs.k8s.io/yaml>
 
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Authority, Check, Group, Rule, docs};
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "yaml-syntax",
-    group: Group::Manifest,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
-    fix: None,
     docs: docs(include_str!("yaml_syntax.rs")),
-    check: Check::Builtin,
+    ..Rule::error(Group::Manifest)
 };

@@ -1,59 +1,32 @@
 //! Text follows the end of a document and is dropped.
 //!
 //! # Why
-//!
 //! Three dots end a document. Kubernetes' readers take the first document of what stands between
 //! two `---` lines and drop the rest without a word, so an object behind `...` is never applied.
 //!
 //! # Fix
-//!
 //! Begin the next document with `---`, or remove the text.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata:
-//!   name: first
-//! ...
-//! apiVersion: v1 # <-
-//! kind: ConfigMap
-//! metadata:
-//!   name: dropped
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata:
-//!   name: first
-//! ---
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata:
-//!   name: second
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: ConfigMap
+//!  metadata: {name: first}
+//! -...
+//! +---
+//!  apiVersion: v1 # <-
+//!  kind: ConfigMap
+//! -metadata: {name: dropped}
+//! +metadata: {name: second}
 //! ```
 //!
 //! # References
-//!
 //! - <https://yaml.org/spec/1.2.2/#document-markers>
 
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Group, Rule, docs};
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "yaml-text-after-end",
-    group: Group::Manifest,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("yaml_text_after_end.rs")),
-    check: Check::Builtin,
+    ..Rule::warning(Group::Manifest)
 };

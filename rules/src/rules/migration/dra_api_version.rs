@@ -1,85 +1,58 @@
 //! A DRA object is in an old version of its API, or in one not served yet.
 //!
 //! # Why
-//!
 //! Dynamic resource allocation became stable as `resource.k8s.io/v1` in Kubernetes 1.34. Beta
 //! versions are off by default in every release, so that a cluster of today may serve `v1` alone;
 //! `v1beta1` ends with 1.38 and `v1beta2` with 1.39. The alpha versions are gone. Before 1.34
 //! nobody serves `v1`.
 //!
 //! # Fix
-//!
 //! Write `resource.k8s.io/v1`, with the fields of each request under `exactly`. Alpha claims are
 //! written anew: their resource classes and parameters became device classes and CEL selectors.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: resource.k8s.io/v1beta1 # <-
-//! kind: ResourceClaim
-//! metadata:
-//!   name: whole
-//! spec:
-//!   devices:
-//!     requests:
-//!       - name: gpu
-//!         deviceClassName: gpu.nvidia.com
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: resource.k8s.io/v1
-//! kind: ResourceClaim
-//! metadata:
-//!   name: whole
-//! spec:
-//!   devices:
-//!     requests:
-//!       - name: gpu
-//!         exactly:
-//!           deviceClassName: gpu.nvidia.com
+//! # Example
+//! ```yaml,diff
+//! -apiVersion: resource.k8s.io/v1beta1 # <-
+//! +apiVersion: resource.k8s.io/v1
+//!  kind: ResourceClaim
+//!  metadata: {name: whole}
+//!  spec:
+//!    devices:
+//!      requests:
+//!        - name: gpu
+//! -        deviceClassName: gpu.nvidia.com
+//! +        exactly:
+//! +          deviceClassName: gpu.nvidia.com
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
 //! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
 
-use serde_json::json;
-
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::migration::dra::nest;
-use crate::object::Object;
 use crate::platform::Version;
+use crate::rules::prelude::*;
 use crate::workload::dra::{flat_fields, requests};
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-api-version",
-    group: Group::Migration,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[
         Kind::RESOURCE_CLAIM,
         Kind::RESOURCE_CLAIM_TEMPLATE,
         Kind::DEVICE_CLASS,
         Kind::new("resource.k8s.io", "ResourceClass"),
     ],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("dra_api_version.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Migration)
 };
 
 /// The first minor version that serves `v1`.
 const STABLE: Version = Version::new(1, 34);
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = object.get("apiVersion");
     let version = object.id().version.as_str();
     let cluster = ctx.platform().kubernetes;
@@ -89,16 +62,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 ctx.report(&node, format!("Kubernetes {cluster} does not serve `resource.k8s.io/v1` yet"))
                     .help("write `resource.k8s.io/v1beta1`, or upgrade to Kubernetes 1.34");
             }
-            return;
+            return None;
         }
         "v1beta1" => Version::new(1, 38),
         "v1beta2" => Version::new(1, 39),
         "v1alpha1" | "v1alpha2" | "v1alpha3" => {
             ctx.report(&node, format!("no current API server serves `resource.k8s.io/{version}`"))
                 .help("write it anew as `resource.k8s.io/v1`, with device classes and requests");
-            return;
+            return None;
         }
-        _ => return,
+        _ => return None,
     };
     let severity = if cluster < STABLE {
         Severity::Info
@@ -116,7 +89,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     finding.severity(severity);
     if cluster < STABLE {
         finding.help("write `resource.k8s.io/v1` once the cluster runs Kubernetes 1.34");
-        return;
+        return None;
     }
     finding.help("write `resource.k8s.io/v1`, with each request's fields under `exactly`");
     let mut fix =
@@ -125,10 +98,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let mixed = request.get("exactly").is_set() || request.get("firstAvailable").is_set();
         if version == "v1beta1" && flat_fields(&request).next().is_some() {
             if mixed {
-                return;
+                return None;
             }
             fix = nest(fix, &request);
         }
     }
     finding.fix(fix);
+    None
 }

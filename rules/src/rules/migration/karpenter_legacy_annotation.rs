@@ -1,65 +1,37 @@
 //! An annotation protects nothing because Karpenter no longer reads it.
 //!
 //! # Why
-//!
 //! `karpenter.sh/do-not-evict` and `karpenter.sh/do-not-consolidate` were read up to v0.32. Today
 //! they are text: a training pod that carries one is consolidated away like any other.
 //!
 //! # Fix
-//!
 //! Write `karpenter.sh/do-not-disrupt`. On nodes it is broader than the old
 //! `do-not-consolidate`: it holds off drift as well.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: pretrain
-//! spec:
-//!   template:
-//!     metadata:
-//!       annotations:
-//!         karpenter.sh/do-not-evict: "true" # <-
-//!     spec:
-//!       restartPolicy: Never
-//!       containers:
-//!         - name: main
-//!           image: example.com/pretrain:1.4.0
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: pretrain
-//! spec:
-//!   template:
-//!     metadata:
-//!       annotations:
-//!         karpenter.sh/do-not-disrupt: "true"
-//!     spec:
-//!       restartPolicy: Never
-//!       containers:
-//!         - name: main
-//!           image: example.com/pretrain:1.4.0
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: pretrain}
+//!  spec:
+//!    template:
+//! -    metadata:
+//! -      annotations:
+//! -        karpenter.sh/do-not-evict: "true" # <-
+//! +    metadata: {annotations: {karpenter.sh/do-not-disrupt: "true"}}
+//!      spec:
+//!        restartPolicy: Never
+//!        containers:
+//!          - name: main
+//!            image: example.com/pretrain:1.4.0
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
-use crate::workload::template::{WORKLOAD_KINDS, templates, with_workloads};
+use crate::rules::prelude::*;
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const NEW: &str = "karpenter.sh/do-not-disrupt";
 const OLD_CONSOLIDATE: &str = "karpenter.sh/do-not-consolidate";
@@ -67,16 +39,11 @@ const OLD: [&str; 2] = ["karpenter.sh/do-not-evict", OLD_CONSOLIDATE];
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-annotation",
-    group: Group::Migration,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &KINDS,
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("karpenter_legacy_annotation.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Migration)
 };
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
@@ -93,7 +60,7 @@ enum Carrier {
     Pool,
 }
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let own = object.path(&["metadata", "annotations"]);
     let mut places: Vec<(Node<'_>, Carrier)> = Vec::new();
     if object.is(Kind::NODE_POOL) {
@@ -122,6 +89,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
+    None
 }
 
 fn report(node: &Node<'_>, new: &Node<'_>, old: &str, carrier: Carrier, ctx: &mut Context<'_>) {

@@ -1,13 +1,11 @@
 //! An object is written for an API that Karpenter no longer serves.
 //!
 //! # Why
-//!
 //! Provisioner, AWSNodeTemplate and Machine went with v0.33; the v1beta1 kinds went with 1.1. The
 //! API server answers such an object with 404, and where an old CRD is still installed nobody
 //! acts on it: the pool exists on paper and no node ever starts.
 //!
 //! # Fix
-//!
 //! Write a `karpenter.sh/v1` NodePool and a `karpenter.k8s.aws/v1` EC2NodeClass. Limits move from
 //! `spec.limits.resources` to `spec.limits`, `ttlSecondsAfterEmpty` becomes `consolidateAfter`
 //! with `WhenEmpty`, and an absent `ttlSecondsUntilExpired` becomes `expireAfter: Never`, because
@@ -21,74 +19,50 @@
 //! object followed the newest AMI, and writes two metadata hops where the old default gave two.
 //!
 //! # Bad
-//!
 //! ```yaml,bad
 //! apiVersion: karpenter.sh/v1alpha5 # <-
 //! kind: Provisioner
-//! metadata:
-//!   name: general
+//! metadata: {name: general}
 //! spec:
 //!   providerRef:
 //!     name: general
 //!   requirements:
 //!     # Two generations back at most.
-//!     - key: karpenter.k8s.aws/instance-generation
-//!       operator: Gt
-//!       values: ["5"]
-//!   limits:
-//!     resources:
-//!       cpu: 1000
+//!     - {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["5"]}
+//!   limits: {resources: {cpu: 1000}}
 //!   ttlSecondsAfterEmpty: 300
 //! ```
 //!
 //! # Good
-//!
 //! ```yaml,fixed
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
-//! metadata:
-//!   name: general
+//! metadata: {name: general}
 //! spec:
-//!   limits:
-//!     cpu: 1000
+//!   limits: {cpu: 1000}
 //!   template:
 //!     spec:
-//!       nodeClassRef:
-//!         name: general
-//!         group: karpenter.k8s.aws
-//!         kind: EC2NodeClass
+//!       nodeClassRef: {name: general, group: karpenter.k8s.aws, kind: EC2NodeClass}
 //!       requirements:
 //!         # Two generations back at most.
-//!         - key: karpenter.k8s.aws/instance-generation
-//!           operator: Gt
-//!           values: ["5"]
+//!         - {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["5"]}
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!         - {key: kubernetes.io/os, operator: In, values: [linux]}
 //!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
 //!       expireAfter: Never
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//!   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::Safety;
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::migration::convert;
-use crate::object::Object;
 use crate::platform::Version;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-api",
-    group: Group::Migration,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[
         Kind::NODE_POOL,
         Kind::NODE_CLAIM,
@@ -101,14 +75,14 @@ pub(crate) static RULE: Rule = Rule {
     ],
     // Old kinds are looked up in files alone: no cluster that could be watched serves them.
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("karpenter_legacy_api.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Migration)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let id = object.id();
     let karpenter = ctx.platform().karpenter;
     let old = format!("{} `{}`", id.kind, id.api_version());
@@ -117,7 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         "AWSNodeTemplate" => (dead(&old), "a `karpenter.k8s.aws/v1` EC2NodeClass", false),
         "Machine" => (dead(&old), "nothing", false),
         _ => match id.version.as_str() {
-            "v1" => return,
+            "v1" => return None,
             "v1beta1" if karpenter < Version::new(1, 1) => {
                 let message = format!("{old} is deprecated in Karpenter {karpenter}");
                 (message, "`v1` of the same kind", true)
@@ -127,7 +101,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 (message, "`v1` of the same kind", false)
             }
             version if version.starts_with("v1alpha") => (dead(&old), "`v1` of the same kind", false),
-            _ => return,
+            _ => return None,
         },
     };
     let conversion = convert(object, ctx.index());
@@ -147,6 +121,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             finding.help(reason);
         }
     }
+    None
 }
 
 fn dead(old: &str) -> String {

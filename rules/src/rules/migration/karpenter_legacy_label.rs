@@ -1,7 +1,6 @@
 //! A pod chooses its nodes by a label that Karpenter's nodes no longer carry.
 //!
 //! # Why
-//!
 //! Up to v0.32 each node said its Provisioner in `karpenter.sh/provisioner-name`. Today Karpenter
 //! ignores a pod that selects this label, with an event and nothing else: the pod stays Pending
 //! for ever. Written as `DoesNotExist`, the usual way to stay away from Karpenter's nodes, it is
@@ -12,98 +11,59 @@
 //! They are reported as info.
 //!
 //! # Fix
-//!
 //! Select `karpenter.sh/nodepool`. Look at the value: it is the name of the NodePool now, which
 //! need not be the name that the Provisioner had. The fix is offered where a pool of that name is
 //! among the files.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: nightly-report
-//! spec:
-//!   template:
-//!     spec:
-//!       restartPolicy: Never
-//!       affinity:
-//!         nodeAffinity:
-//!           requiredDuringSchedulingIgnoredDuringExecution:
-//!             nodeSelectorTerms:
-//!               - matchExpressions:
-//!                   - key: karpenter.sh/provisioner-name # <-
-//!                     operator: Exists
-//!       containers:
-//!         - name: main
-//!           image: example.com/report:1.4.0
-//!           resources:
-//!             requests: {cpu: 500m, memory: 1Gi}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: nightly-report
-//! spec:
-//!   template:
-//!     spec:
-//!       restartPolicy: Never
-//!       affinity:
-//!         nodeAffinity:
-//!           requiredDuringSchedulingIgnoredDuringExecution:
-//!             nodeSelectorTerms:
-//!               - matchExpressions:
-//!                   - key: karpenter.sh/nodepool
-//!                     operator: Exists
-//!       containers:
-//!         - name: main
-//!           image: example.com/report:1.4.0
-//!           resources:
-//!             requests: {cpu: 500m, memory: 1Gi}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: nightly-report}
+//!  spec:
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        affinity:
+//!          nodeAffinity:
+//!            requiredDuringSchedulingIgnoredDuringExecution:
+//!              nodeSelectorTerms:
+//!                - matchExpressions:
+//! -                  - key: karpenter.sh/provisioner-name # <-
+//! -                    operator: Exists
+//! +                  - {key: karpenter.sh/nodepool, operator: Exists}
+//!        containers:
+//!          - name: main
+//!            image: example.com/report:1.4.0
+//!            resources: {requests: {cpu: 500m, memory: 1Gi}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/scheduling/#selecting-nodes>
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 //! - <https://kubernetes.io/docs/reference/labels-annotations-taints/#beta-kubernetes-io-arch>
 
-use serde_json::json;
-
 use crate::karpenter::requirement::normalise;
-use crate::kind::Kind;
-use crate::lint::finding::{Finding, Severity};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
-use crate::workload::template::{WORKLOAD_KINDS, templates, with_workloads};
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const OLD: &str = "karpenter.sh/provisioner-name";
 const NEW: &str = "karpenter.sh/nodepool";
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-label",
-    group: Group::Migration,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &KINDS,
     reads: &[Kind::NODE_POOL],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("karpenter_legacy_label.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Migration)
 };
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::NODE_POOL) {
         let requirements = object.path(&["spec", "template", "spec", "requirements"]);
         for requirement in requirements.items() {
@@ -121,7 +81,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 );
             }
         }
-        return;
+        return None;
     }
     for template in templates(object) {
         for mention in referenced_labels(&template) {
@@ -132,6 +92,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
+    None
 }
 
 fn provisioner_name(mention: &LabelReference<'_>, ctx: &mut Context<'_>) {

@@ -1,99 +1,59 @@
 //! A pod tolerates a taint that Karpenter no longer sets.
 //!
 //! # Why
-//!
 //! Nodes that Karpenter drains carried `karpenter.sh/disruption=disrupting:NoSchedule` before v1
 //! and carry `karpenter.sh/disrupted:NoSchedule` since. A log shipper or network agent that
 //! tolerates the old one is no longer placed on nodes that drain, and one that is there is
 //! evicted with the rest.
 //!
 //! # Fix
-//!
 //! Tolerate `karpenter.sh/disrupted`. The new taint has no value.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: apps/v1
-//! kind: DaemonSet
-//! metadata:
-//!   name: log-shipper
-//! spec:
-//!   selector: {matchLabels: {app: log-shipper}}
-//!   template:
-//!     metadata:
-//!       labels: {app: log-shipper}
-//!     spec:
-//!       tolerations:
-//!         - key: karpenter.sh/disruption # <-
-//!           operator: Equal
-//!           value: disrupting
-//!           effect: NoSchedule
-//!       containers:
-//!         - name: main
-//!           image: example.com/shipper:2.1.0
-//!           resources:
-//!             requests: {cpu: 50m, memory: 64Mi}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: apps/v1
-//! kind: DaemonSet
-//! metadata:
-//!   name: log-shipper
-//! spec:
-//!   selector: {matchLabels: {app: log-shipper}}
-//!   template:
-//!     metadata:
-//!       labels: {app: log-shipper}
-//!     spec:
-//!       tolerations:
-//!         - key: karpenter.sh/disrupted
-//!           operator: Equal
-//!           effect: NoSchedule
-//!       containers:
-//!         - name: main
-//!           image: example.com/shipper:2.1.0
-//!           resources:
-//!             requests: {cpu: 50m, memory: 64Mi}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: DaemonSet
+//!  metadata: {name: log-shipper}
+//!  spec:
+//!    selector: {matchLabels: {app: log-shipper}}
+//!    template:
+//!      metadata: {labels: {app: log-shipper}}
+//!      spec:
+//!        tolerations:
+//! -        - key: karpenter.sh/disruption # <-
+//! -          operator: Equal
+//! -          value: disrupting
+//! -          effect: NoSchedule
+//! +        - {key: karpenter.sh/disrupted, operator: Equal, effect: NoSchedule}
+//!        containers:
+//!          - name: main
+//!            image: example.com/shipper:2.1.0
+//!            resources: {requests: {cpu: 50m, memory: 64Mi}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 
-use serde_json::json;
-
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
 use crate::platform::Version;
-use crate::workload::template::{WORKLOAD_KINDS, templates};
+use crate::rules::prelude::*;
+use crate::workload::template::WORKLOAD_KINDS;
 
 const OLD: &str = "karpenter.sh/disruption";
 const NEW: &str = "karpenter.sh/disrupted";
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-taint",
-    group: Group::Migration,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: WORKLOAD_KINDS,
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("karpenter_legacy_taint.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Migration)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if ctx.platform().karpenter < Version::new(1, 0) {
-        return;
+        return None;
     }
     for template in templates(object) {
         let tolerations = template.spec.get("tolerations");
@@ -124,4 +84,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
+    None
 }

@@ -1,78 +1,42 @@
 //! A manifest holds metadata or status that Karpenter writes itself.
 //!
 //! # Why
-//!
 //! Hashes, compatibility annotations, the termination finalizer and the status come from a live
 //! object that was copied into a file. A wrong hash makes Karpenter believe that every node of the
 //! pool has drifted; the finalizer makes the object hard to delete; the others are noise that a
 //! GitOps tool fights over with the controller.
 //!
 //! # Fix
-//!
 //! Remove them.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//!   annotations:
-//!     example.com/owner: platform
-//!     karpenter.sh/nodepool-hash: "5113432561093247711" # <-
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!   limits:
-//!     cpu: 100
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//!   annotations:
-//!     example.com/owner: platform
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!   limits:
-//!     cpu: 100
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//! -metadata:
+//! -  name: general
+//! -  annotations:
+//! -    example.com/owner: platform
+//! -    karpenter.sh/nodepool-hash: "5113432561093247711" # <-
+//! +metadata: {name: general, annotations: {example.com/owner: platform}}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!    limits: {cpu: 100}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#drift>
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-managed-metadata",
-    group: Group::Migration,
-    severity: Severity::Info,
-    since: "0.1.0",
     kinds: &[
         Kind::NODE_POOL,
         Kind::NODE_CLAIM,
@@ -81,12 +45,10 @@ pub(crate) static RULE: Rule = Rule {
         Kind::PROVISIONER,
         Kind::AWS_NODE_TEMPLATE,
     ],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("karpenter_managed_metadata.rs")),
     check: Check::Object(check),
+    ..Rule::info(Group::Migration)
 };
 
 const OWNED: &[&str] = &[
@@ -106,11 +68,11 @@ const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
 
 const FINALIZERS: &[&str] = &["karpenter.sh/termination", "karpenter.k8s.aws/termination"];
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let metadata = object.get("metadata");
     // What comes from a cluster has all of this by right; only files are to be kept clean of it.
     if metadata.get("uid").is_set() {
-        return;
+        return None;
     }
     let annotations = metadata.get("annotations");
     let count = annotations.entries().len();
@@ -143,6 +105,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             ctx,
         );
     }
+    None
 }
 
 /// Reports at `node`; the fix takes `whole` away, the list or map around a last entry.

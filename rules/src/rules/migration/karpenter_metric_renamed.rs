@@ -1,81 +1,50 @@
 //! A query reads a metric that Karpenter no longer exports.
 //!
 //! # Why
-//!
 //! Karpenter 1.0 renamed or dropped a third of its metrics. A query for an old name returns
 //! nothing, and nothing never fires: the alert on GPU limits stays silent, the autoscaler sees no
 //! series, the panel says "no data".
 //!
 //! # Fix
-//!
 //! Write the new name. Where the labels changed with it, the selectors and `by` clauses of the
 //! query need a look as well; such a fix is unsafe.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: monitoring.coreos.com/v1
-//! kind: PrometheusRule
-//! metadata:
-//!   name: karpenter
-//! spec:
-//!   groups:
-//!     - name: capacity
-//!       rules:
-//!         - alert: PoolNearItsLimit
-//!           expr: karpenter_nodepool_usage / karpenter_nodepools_limit > 0.9 # <-
-//!           for: 10m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: monitoring.coreos.com/v1
-//! kind: PrometheusRule
-//! metadata:
-//!   name: karpenter
-//! spec:
-//!   groups:
-//!     - name: capacity
-//!       rules:
-//!         - alert: PoolNearItsLimit
-//!           expr: karpenter_nodepools_usage / karpenter_nodepools_limit > 0.9
-//!           for: 10m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: monitoring.coreos.com/v1
+//!  kind: PrometheusRule
+//!  metadata: {name: karpenter}
+//!  spec:
+//!    groups:
+//!      - name: capacity
+//!        rules:
+//!          - alert: PoolNearItsLimit
+//! -          expr: karpenter_nodepool_usage / karpenter_nodepools_limit > 0.9 # <-
+//! +          expr: karpenter_nodepools_usage / karpenter_nodepools_limit > 0.9
+//!            for: 10m
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/reference/metrics/>
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 
-use serde_json::json;
-
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
 use crate::migration::metrics::{MetricChange, RULE_KINDS, obsolete_metrics, recording_rule_names, rename};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
 const DASHBOARD: Kind = Kind::new("grafana.integreatly.org", "GrafanaDashboard");
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-metric-renamed",
-    group: Group::Migration,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: &[RULE_KINDS[0], RULE_KINDS[1], Kind::SCALED_OBJECT, Kind::SCALED_JOB, CONFIG_MAP, DASHBOARD],
     reads: &RULE_KINDS,
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("karpenter_metric_renamed.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Migration)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(CONFIG_MAP) {
         for (name, text) in object.get("data").entries() {
             if holds_queries(name, &text) {
@@ -100,6 +69,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
+    None
 }
 
 /// Whether an entry of a ConfigMap is a dashboard or a file of rules rather than prose.

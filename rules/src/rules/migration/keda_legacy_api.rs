@@ -1,84 +1,47 @@
 //! An object is written for KEDA 1, whose API group no current KEDA reads.
 //!
 //! # Why
-//!
 //! `keda.k8s.io/v1alpha1` was KEDA 1's group. KEDA 2 watches `keda.sh`, so the object is refused
 //! where the old CRD is gone and ignored where it is left over: the Deployment stays at the number
 //! of replicas it has, GPUs included.
 //!
 //! # Fix
-//!
 //! Use `keda.sh/v1alpha1`, with `scaleTargetRef.name` instead of `deploymentName`. What had
 //! `scaleType: job` becomes a ScaledJob. The keys of some triggers changed as well: look each up.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.k8s.io/v1alpha1 # <-
-//! kind: ScaledObject
-//! metadata:
-//!   name: embedder
-//! spec:
-//!   scaleTargetRef:
-//!     deploymentName: embedder
-//!   minReplicaCount: 1
-//!   maxReplicaCount: 4
-//!   triggers:
-//!     - type: rabbitmq
-//!       metadata:
-//!         queueName: work
-//!         mode: QueueLength
-//!         value: "20"
-//!         hostFromEnv: RABBIT
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata:
-//!   name: embedder
-//! spec:
-//!   scaleTargetRef:
-//!     name: embedder
-//!   minReplicaCount: 1
-//!   maxReplicaCount: 4
-//!   triggers:
-//!     - type: rabbitmq
-//!       metadata:
-//!         queueName: work
-//!         mode: QueueLength
-//!         value: "20"
-//!         hostFromEnv: RABBIT
+//! # Example
+//! ```yaml,diff
+//! -apiVersion: keda.k8s.io/v1alpha1 # <-
+//! +apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: embedder}
+//!  spec:
+//! -  scaleTargetRef: {deploymentName: embedder}
+//! +  scaleTargetRef: {name: embedder}
+//!    minReplicaCount: 1
+//!    maxReplicaCount: 4
+//!    triggers:
+//!      - type: rabbitmq
+//!        metadata: {queueName: work, mode: QueueLength, value: "20", hostFromEnv: RABBIT}
 //! ```
 //!
 //! # References
-//!
 //! - <https://keda.sh/docs/latest/migration/>
 
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::Safety;
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
 use crate::migration::keda;
-use crate::object::Object;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-legacy-api",
-    group: Group::Migration,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::new("keda.k8s.io", "ScaledObject"), Kind::new("keda.k8s.io", "TriggerAuthentication")],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_legacy_api.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Migration)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let finding = ctx.report(&object.get("apiVersion"), "KEDA 2 does not read the group `keda.k8s.io`");
     match keda::convert(object) {
         Ok(fix) if object.path(&["spec", "scaleType"]).text() == Some("job") => {
@@ -91,4 +54,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             finding.help(reason);
         }
     }
+    None
 }

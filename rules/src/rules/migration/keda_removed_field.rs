@@ -1,89 +1,59 @@
 //! A field or a trigger that KEDA no longer reads.
 //!
 //! # Why
-//!
 //! KEDA drops what it deprecated: `metricName` has had no effect since 2.12, `metadata.type` of a
 //! `cpu` trigger stops the scaler since 2.18, the pod identities `azure` and `aws-kiam` and a
 //! rollout strategy `default` are refused by the API server. What is merely ignored misleads
 //! whoever reads the manifest; what is refused stops an upgrade.
 //!
 //! # Fix
-//!
 //! Write what took its place: the finding says what.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: router, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: router}
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: cpu
-//!       metadata:
-//!         type: Utilization # <-
-//!         value: "70"
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: router, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {name: router}
-//!   minReplicaCount: 2
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: cpu
-//!       metricType: Utilization
-//!       metadata:
-//!         value: "70"
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: router, namespace: chat}
+//!  spec:
+//!    scaleTargetRef: {name: router}
+//!    minReplicaCount: 2
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: cpu
+//! -      metadata:
+//! -        type: Utilization # <-
+//! -        value: "70"
+//! +      metricType: Utilization
+//! +      metadata: {value: "70"}
 //! ```
 //!
 //! # References
-//!
 //! - <https://github.com/kedacore/keda/blob/main/CHANGELOG.md>
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
-
-use serde_json::json;
 
 use crate::keda::removed::{RemovedKey, removed_key, removed_type};
 use crate::keda::scalers;
 use crate::keda::scalers::KeyStatus;
 use crate::keda::{Trigger, ellipsize, triggers, with_article};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
 use crate::platform::Version;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-removed-field",
-    group: Group::Migration,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[
         Kind::SCALED_OBJECT,
         Kind::SCALED_JOB,
         Kind::TRIGGER_AUTHENTICATION,
         Kind::CLUSTER_TRIGGER_AUTHENTICATION,
     ],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("keda_removed_field.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Migration)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::SCALED_OBJECT) || object.is(Kind::SCALED_JOB) {
         for trigger in triggers(object) {
             of_trigger(&trigger, ctx);
@@ -98,6 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if object.is(Kind::SCALED_JOB) {
         rollout(object, ctx);
     }
+    None
 }
 
 fn of_trigger(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {

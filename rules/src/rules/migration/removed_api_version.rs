@@ -1,66 +1,37 @@
 //! An object is written in a version that its API no longer has.
 //!
 //! # Why
-//!
 //! Kubernetes removes old versions of its APIs. From then on the API server answers "no matches
 //! for kind" and the object is not created: no autoscaler, no disruption budget, no Deployment.
 //! What was stored before the upgrade lives on, so the manifest seems fine until it is needed for
 //! a new cluster.
 //!
 //! # Fix
-//!
 //! Write the version that replaced it. Where only the name of the version changed, or what changed
 //! does not touch this object, the repair is safe. Where defaults changed it is not: Deployments of
 //! `extensions/v1beta1` kept every old ReplicaSet, its DaemonSets were updated by hand only, and an
 //! empty selector of a `policy/v1beta1` PodDisruptionBudget selected nothing, while in `policy/v1`
 //! it selects every pod of the namespace.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: policy/v1beta1 # <-
-//! kind: PodDisruptionBudget
-//! metadata:
-//!   name: embedder
-//! spec:
-//!   maxUnavailable: 1
-//!   selector:
-//!     matchLabels:
-//!       app: embedder
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: policy/v1
-//! kind: PodDisruptionBudget
-//! metadata:
-//!   name: embedder
-//! spec:
-//!   maxUnavailable: 1
-//!   selector:
-//!     matchLabels:
-//!       app: embedder
+//! # Example
+//! ```yaml,diff
+//! -apiVersion: policy/v1beta1 # <-
+//! +apiVersion: policy/v1
+//!  kind: PodDisruptionBudget
+//!  metadata: {name: embedder}
+//!  spec:
+//!    maxUnavailable: 1
+//!    selector: {matchLabels: {app: embedder}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
 
-use serde_json::json;
-
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
 use crate::platform::Version;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "removed-api-version",
-    group: Group::Migration,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[
         Kind::HPA,
         Kind::PDB,
@@ -75,12 +46,11 @@ pub(crate) static RULE: Rule = Rule {
         Kind::VALIDATING_WEBHOOK_CONFIGURATION,
         Kind::MUTATING_WEBHOOK_CONFIGURATION,
     ],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("removed_api_version.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::Migration)
 };
 
 /// What an object must become when its version is replaced.
@@ -124,11 +94,9 @@ static REMOVED: &[Removed] = &[
     row("admissionregistration.k8s.io/v1beta1", 22, "admissionregistration.k8s.io/v1", Change::Webhooks),
 ];
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let written = object.id().api_version();
-    let Some(row) = REMOVED.iter().find(|r| r.api_version == written) else {
-        return;
-    };
+    let row = REMOVED.iter().find(|r| r.api_version == written)?;
     let node = object.get("apiVersion");
     let served = ctx.platform().kubernetes < Version::new(1, row.gone);
     let kind = &object.id().kind;
@@ -146,6 +114,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if served {
         finding.severity(Severity::Warning);
     }
+    None
 }
 
 /// What to write, and the repair where one is known.

@@ -1,7 +1,6 @@
 //! A block device mapping that is refused, or is not what it seems.
 //!
 //! # Why
-//!
 //! A size is a whole number with `Gi`, `G`, `Ti` or `T`; a volume needs a size or a snapshot; one
 //! mapping is the root at most. The API server refuses the rest. EC2 refuses more, when the node
 //! should start: IOPS on a volume type that has none to choose, throughput on anything but gp3, or
@@ -10,92 +9,53 @@
 //! instance stays, and is paid for, after every scale-down.
 //!
 //! # Fix
-//!
 //! Write sizes such as `100Gi`, `gp3` with `encrypted: true`, and for Bottlerocket map `/dev/xvdb`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   blockDeviceMappings:
-//!     - deviceName: /dev/xvda
-//!       ebs:
-//!         volumeSize: 1.5Ti # <-
-//!         volumeType: gp3
-//!         encrypted: true
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   blockDeviceMappings:
-//!     - deviceName: /dev/xvda
-//!       ebs:
-//!         volumeSize: 1536Gi
-//!         volumeType: gp3
-//!         encrypted: true
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms:
+//!      - alias: al2023@v20260810
+//!    subnetSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    securityGroupSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    blockDeviceMappings:
+//!      - deviceName: /dev/xvda
+//!        ebs:
+//! -        volumeSize: 1.5Ti # <-
+//! +        volumeSize: 1536Gi
+//!          volumeType: gp3
+//!          encrypted: true
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings>
 //! - <https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html>
 
-use serde_json::json;
-
-use crate::karpenter::node_class::{Ec2NodeClass, suggest_volume, volume_gib};
+use crate::karpenter::node_class::{suggest_volume, volume_gib};
 use crate::karpenter::scheduling::AmiFamily;
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "block-device-invalid",
-    group: Group::NodeClass,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[Kind::EC2_NODE_CLASS],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("block_device_invalid.rs")),
-    check: Check::Object(check),
+    check: Check::NodeClass(check),
+    ..Rule::error(Group::NodeClass)
 };
 
 /// What a gp3 volume has where nothing is written.
 const GP3_IOPS: i64 = 3000;
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(class) = Ec2NodeClass::new(object) else {
-        return;
-    };
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = class.object();
     let mappings: Vec<Node<'_>> = class.block_devices().collect();
     let mut roots = mappings.iter().map(|m| m.get("rootVolume")).filter(|r| r.bool() == Some(true));
     if let (Some(first), Some(second)) = (roots.next(), roots.next()) {
@@ -127,6 +87,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if family == Some(AmiFamily::Bottlerocket) {
         wrong_device(&mappings, ctx);
     }
+    None
 }
 
 /// What the API server refuses in a volume.

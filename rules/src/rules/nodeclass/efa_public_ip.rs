@@ -1,94 +1,58 @@
 //! Nodes get public addresses, or cannot start because they should.
 //!
 //! # Why
-//!
 //! With `associatePublicIPAddress: true` every node is addressed from the internet, and only its
 //! security groups stand between. EC2 moreover gives no public address to an instance that starts
 //! with several network interfaces: where pods ask for EFA on a type with more than one of them, or
 //! where `networkInterfaces` names several, each launch fails and the pods stay Pending.
 //!
 //! # Fix
-//!
 //! Keep nodes in private subnets behind a NAT gateway or VPC endpoints, and leave the field out.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   associatePublicIPAddress: true # <-
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   associatePublicIPAddress: false
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: gpu}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms:
+//!      - alias: al2023@v20260810
+//!    subnetSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    securityGroupSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//! -  associatePublicIPAddress: true # <-
+//! +  associatePublicIPAddress: false
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specassociatepublicipaddress>
 //! - <https://github.com/aws/karpenter-provider-aws/pull/5666>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/3127>
 
-use serde_json::json;
-
 use crate::cluster::placement::CandidatePool;
-use crate::karpenter::node_class::Ec2NodeClass;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::tree::pointer::Pointer;
 use crate::workload::gpu::{EFA, requested_extended_resources};
-use crate::workload::template::{WORKLOAD_KINDS, templates, with_workloads};
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "efa-public-ip",
-    group: Group::NodeClass,
-    severity: Severity::Info,
-    since: "0.1.0",
-    kinds: &[Kind::EC2_NODE_CLASS],
     reads: &READS,
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("efa_public_ip.rs")),
-    check: Check::Object(check),
+    check: Check::NodeClass(check),
+    ..Rule::info(Group::NodeClass)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(class) = Ec2NodeClass::new(object) else {
-        return;
-    };
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = class.object();
     let public = class.get("associatePublicIPAddress");
     if public.bool() != Some(true) {
-        return;
+        return None;
     }
     let index = ctx.index();
     let interfaces = class.get("networkInterfaces");
@@ -129,6 +93,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             ctx.report(&public, "every node of the class gets a public address").help(help).fix(fix);
         }
     }
+    None
 }
 
 /// The pools that may start nodes for pods that ask for EFA.

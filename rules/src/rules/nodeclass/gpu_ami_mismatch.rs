@@ -1,7 +1,6 @@
 //! The images of a class do not fit the accelerators of its pools.
 //!
 //! # Why
-//!
 //! By an alias Karpenter gives every type with a GPU the NVIDIA image: on g4ad (AMD), dl1 (Gaudi) or
 //! dl2q (Qualcomm) the driver is missing, the devices never register, and the pods stay Pending on
 //! nodes that are paid for. Where a class selects images by tags or patterns instead, Karpenter only
@@ -9,130 +8,64 @@
 //! it is left to chance whether a GPU node gets an image with a driver.
 //!
 //! # Fix
-//!
 //! Give pools of such types a class of their own with an image that has their driver; give GPU pools
 //! and other pools classes of their own where images are selected by tags or names.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810 # <-
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//! ---
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: amd
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-gpu-manufacturer
-//!           operator: In
-//!           values: [amd]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: amd.com/gpu
-//!           effect: NoSchedule
-//!   limits:
-//!     amd.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   amiFamily: AL2023
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - id: ami-0a1b2c3d4e5f67890
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   instanceStorePolicy: RAID0
-//! ---
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: amd
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-gpu-manufacturer
-//!           operator: In
-//!           values: [amd]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: amd.com/gpu
-//!           effect: NoSchedule
-//!   limits:
-//!     amd.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: gpu}
+//!  spec:
+//! +  amiFamily: AL2023
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms:
+//! -    - alias: al2023@v20260810 # <-
+//! +    - id: ami-0a1b2c3d4e5f67890
+//!    subnetSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    securityGroupSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//! +  instanceStorePolicy: RAID0
+//!  ---
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: amd}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-gpu-manufacturer, operator: In, values: [amd]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: amd.com/gpu, effect: NoSchedule}
+//!    limits: {amd.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamiselectorterms>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamifamily>
 
 use crate::catalog::InstanceType;
 use crate::cluster::views::PoolsOfClass;
-use crate::karpenter::node_class::Ec2NodeClass;
-use crate::karpenter::nodepool::{Hardware, hardware};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::karpenter::nodepool::hardware;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-ami-mismatch",
-    group: Group::NodeClass,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::EC2_NODE_CLASS],
     reads: &[Kind::NODE_POOL],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("gpu_ami_mismatch.rs")),
-    check: Check::Object(check),
+    check: Check::NodeClass(check),
+    ..Rule::warning(Group::NodeClass)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(class) = Ec2NodeClass::new(object) else {
-        return;
-    };
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = class.object();
     let terms = class.get("amiSelectorTerms");
     if !terms.is_sequence() || terms.has_unknown() {
-        return;
+        return None;
     }
     let index = ctx.index();
     let users = index.views().class_pools().pools_of(object);
@@ -141,6 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         None if is_open(&terms) => mixed(&terms, &users, ctx),
         None => {}
     }
+    None
 }
 
 /// The maker of accelerators for which no image of an alias has a driver.

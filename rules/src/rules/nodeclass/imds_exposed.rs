@@ -1,92 +1,53 @@
 //! Pods reach the node's credentials through the metadata service.
 //!
 //! # Why
-//!
 //! The instance metadata service hands out the credentials of the node's role. With `httpTokens:
 //! optional` a single forwarded request is enough to read them (IMDSv1). With a hop limit of 2 or
 //! more every pod gets an answer, not only the node itself. Karpenter's defaults are tokens and one
 //! hop; who writes nothing is safe.
 //!
 //! # Fix
-//!
 //! Write `httpTokens: required` and leave the hop limit at 1. Pods get credentials of their own
 //! from EKS Pod Identity or IRSA.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   metadataOptions:
-//!     httpTokens: optional # <-
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   metadataOptions:
-//!     httpTokens: required
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms:
+//!      - alias: al2023@v20260810
+//!    subnetSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    securityGroupSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    metadataOptions:
+//! -    httpTokens: optional # <-
+//! +    httpTokens: required
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specmetadataoptions>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html>
 
-use serde_json::json;
-
-use crate::karpenter::node_class::Ec2NodeClass;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "imds-exposed",
-    group: Group::NodeClass,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::EC2_NODE_CLASS],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("imds_exposed.rs")),
-    check: Check::Object(check),
+    check: Check::NodeClass(check),
+    ..Rule::warning(Group::NodeClass)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(class) = Ec2NodeClass::new(object) else {
-        return;
-    };
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let options = class.get("metadataOptions");
     let endpoint = options.get("httpEndpoint");
     // Without the service there is nothing to reach.
     if endpoint.is_unknown() || endpoint.text() == Some("disabled") {
-        return;
+        return None;
     }
     let tokens = options.get("httpTokens");
     if tokens.text() == Some("optional") {
@@ -98,9 +59,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         .fix(Fix::new("write `required`", Safety::Safe).set(&tokens, json!("required")).replaces_nodes());
     }
     let hops = options.get("httpPutResponseHopLimit");
-    let Some(limit) = hops.int().filter(|limit| (2..=64).contains(limit)) else {
-        return;
-    };
+    let limit = hops.int().filter(|limit| (2..=64).contains(limit))?;
     let severity = if limit >= 3 { Severity::Warning } else { Severity::Info };
     ctx.report(
         &hops,
@@ -113,4 +72,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .set(&hops, json!(1))
             .replaces_nodes(),
     );
+    None
 }

@@ -1,7 +1,6 @@
 //! Local disks that nothing uses, or a RAID of local disks that are not there.
 //!
 //! # Why
-//!
 //! Most GPU types come with fast local disks, 30 TB of them on a p5.48xlarge, and they are paid for
 //! with the type. Nothing touches them unless `instanceStorePolicy: RAID0` joins them into the
 //! volume of kubelet and containerd. With it pods see the local disks as their ephemeral storage,
@@ -9,147 +8,76 @@
 //! setting does nothing, and the nodes have Karpenter's small volume.
 //!
 //! # Fix
-//!
 //! Set `instanceStorePolicy: RAID0` where the types have local disks, and keep the EBS volume at
 //! the size of the system. Local disks are empty after each start: what has to stay belongs
 //! elsewhere.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: gpu
-//! spec: # <-
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   blockDeviceMappings:
-//!     - deviceName: /dev/xvda
-//!       ebs: {volumeSize: 100Gi, volumeType: gp3, encrypted: true}
-//! ---
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   blockDeviceMappings:
-//!     - deviceName: /dev/xvda
-//!       ebs: {volumeSize: 100Gi, volumeType: gp3, encrypted: true}
-//!   instanceStorePolicy: RAID0
-//! ---
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: gpu}
+//!  spec: # <-
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms:
+//!      - alias: al2023@v20260810
+//!    subnetSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    securityGroupSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    blockDeviceMappings:
+//!      - deviceName: /dev/xvda
+//!        ebs: {volumeSize: 100Gi, volumeType: gp3, encrypted: true}
+//! +  instanceStorePolicy: RAID0
+//!  ---
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specinstancestorepolicy>
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-store-volumes.html>
-
-use serde_json::json;
 
 use crate::catalog::TypeSet;
 use crate::cluster::objects::Index;
 use crate::cluster::views::PoolsOfClass;
-use crate::karpenter::node_class::{Ec2NodeClass, PodVolume, volume_gib};
+use crate::karpenter::node_class::{PodVolume, volume_gib};
 use crate::karpenter::scheduling::AmiFamily;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "instance-store-unused",
-    group: Group::NodeClass,
-    severity: Severity::Info,
-    since: "0.1.0",
-    kinds: &[Kind::EC2_NODE_CLASS],
     reads: &[Kind::NODE_POOL, Kind::DAEMON_SET],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("instance_store_unused.rs")),
-    check: Check::Object(check),
+    check: Check::NodeClass(check),
+    ..Rule::info(Group::NodeClass)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(class) = Ec2NodeClass::new(object) else {
-        return;
-    };
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = class.object();
     let index = ctx.index();
     let users = index.views().class_pools().pools_of(object);
     match class.raid0() {
-        Some(true) => joined(&class, &users, ctx),
-        Some(false) if takes_raid0(&class) && !uses_disks(&class, index) => {
-            unused(&class, &users, ctx);
+        Some(true) => joined(class, &users, ctx),
+        Some(false) if takes_raid0(class) && !uses_disks(class, index) => {
+            unused(class, &users, ctx);
         }
         _ => {}
     }
+    None
 }
 
 fn has_disks(types: &TypeSet) -> bool {

@@ -1,7 +1,8 @@
 //! EC2NodeClasses: what is refused, and what the nodes then are.
 
+use crate::lint::authority::Authority;
+use crate::lint::context::Context;
 use crate::lint::finding::Severity;
-use crate::lint::rule::{Authority, Context};
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 

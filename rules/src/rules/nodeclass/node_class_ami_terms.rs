@@ -1,7 +1,6 @@
 //! AMI selector terms that do not go together.
 //!
 //! # Why
-//!
 //! The terms say which images the nodes start from. An `alias` stands alone, an `id` takes nothing
 //! beside it, and without an alias Karpenter has to be told the `amiFamily`. The API server refuses
 //! the rest. Two things pass it: `ssmParameter` beside `id` or `alias` is ignored, and an alias
@@ -9,73 +8,42 @@
 //! class not Ready, so that its pools start nothing.
 //!
 //! # Fix
-//!
 //! Write one term `alias: family@version`, in lower case, or terms by `tags`, `name` or `id`
 //! together with `amiFamily`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: AL2023@v20260810 # <-
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms:
+//! -    - alias: AL2023@v20260810 # <-
+//! +    - alias: al2023@v20260810
+//!    subnetSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    securityGroupSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamiselectorterms>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamifamily>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html>
 
-use serde_json::json;
-
-use crate::karpenter::node_class::Ec2NodeClass;
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::lint::finding::ellipsize;
 use crate::platform::Version;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-ami-terms",
-    group: Group::NodeClass,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[Kind::EC2_NODE_CLASS],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Safe),
+    owns: &[Ownership { path: "spec/amiSelectorTerms", aspect: Aspect::Value }],
     docs: docs(include_str!("node_class_ami_terms.rs")),
-    check: Check::Object(check),
+    check: Check::NodeClass(check),
+    ..Rule::error(Group::NodeClass)
 };
 
 /// The families of aliases, with the `amiFamily` that each goes with.
@@ -90,20 +58,17 @@ const FAMILIES: [(&str, &str); 6] = [
 
 const SERVER: Option<Authority> = Some(Authority::ApiServer);
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(class) = Ec2NodeClass::new(object) else {
-        return;
-    };
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let terms = class.get("amiSelectorTerms");
     if !terms.is_sequence() {
-        return;
+        return None;
     }
     let list: Vec<Node<'_>> = terms.items().collect();
     if list.is_empty() {
         ctx.report(&terms, "the class selects no AMI: at least one term is needed")
             .rejected_by(SERVER)
             .help("add `alias: al2023@` and the version that you have tested");
-        return;
+        return None;
     }
     for term in list.iter().filter(|t| super::is_known(t)) {
         fields(term, ctx);
@@ -120,8 +85,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         .rejected_by(SERVER)
         .help("keep the alias alone, or select all images by id, tags or name");
     }
-    family(&class, &list, ctx);
-    amazon_linux_2(&class, ctx);
+    family(class, &list, ctx);
+    amazon_linux_2(class, ctx);
+    None
 }
 
 /// Which fields of a term stand together.

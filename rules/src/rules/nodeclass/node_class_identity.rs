@@ -1,24 +1,20 @@
 //! A class with both `role` and `instanceProfile`, or with neither.
 //!
 //! # Why
-//!
 //! A node needs an IAM role to join the cluster. The class names either the role, for which
 //! Karpenter makes the instance profile, or a profile that exists. The API server refuses both
 //! together, neither, and an empty text. A role name of more than 64 characters is refused by IAM:
 //! the class is never Ready.
 //!
 //! # Fix
-//!
 //! Keep one of them. `role` is the usual one; `instanceProfile` is for clusters in which Karpenter
 //! may not create profiles.
 //!
 //! # Bad
-//!
 //! ```yaml,bad
 //! apiVersion: karpenter.k8s.aws/v1
 //! kind: EC2NodeClass
-//! metadata:
-//!   name: general
+//! metadata: {name: general}
 //! spec:
 //!   role: KarpenterNodeRole-prod
 //!   instanceProfile: KarpenterNodeProfile-prod # <-
@@ -31,12 +27,10 @@
 //! ```
 //!
 //! # Good
-//!
 //! ```yaml,good
 //! apiVersion: karpenter.k8s.aws/v1
 //! kind: EC2NodeClass
-//! metadata:
-//!   name: general
+//! metadata: {name: general}
 //! spec:
 //!   role: KarpenterNodeRole-prod
 //!   amiSelectorTerms:
@@ -48,47 +42,33 @@
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specrole>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specinstanceprofile>
 
-use crate::karpenter::node_class::Ec2NodeClass;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-identity",
-    group: Group::NodeClass,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[Kind::EC2_NODE_CLASS],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("node_class_identity.rs")),
-    check: Check::Object(check),
+    check: Check::NodeClass(check),
+    ..Rule::error(Group::NodeClass)
 };
 
 /// IAM's longest role name.
 const LONGEST: usize = 64;
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(class) = Ec2NodeClass::new(object) else {
-        return;
-    };
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = class.object();
     let spec = class.spec();
     let (role, profile) = (class.get("role"), class.get("instanceProfile"));
     let is_empty = |node: &Node<'_>| node.text() == Some("");
     match (role.is_set(), profile.is_set()) {
         (false, false) => {
             if !spec.is_mapping() || spec.entries().iter().any(|(k, _)| is_placeholder(k)) {
-                return;
+                return None;
             }
             ctx.report(&role, "the class has neither `role` nor `instanceProfile`")
                 .rejected_by(Some(Authority::ApiServer))
@@ -121,6 +101,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .rejected_by(Some(Authority::Karpenter))
             .help("write the role's name; the class is not Ready before IAM finds it");
     }
+    None
 }
 
 fn empty(node: &Node<'_>, name: &str, ctx: &mut Context<'_>) {

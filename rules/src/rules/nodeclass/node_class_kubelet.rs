@@ -1,7 +1,6 @@
 //! Kubelet settings that are refused, or that do not reach the nodes.
 //!
 //! # Why
-//!
 //! `spec.kubelet` knows six eviction signals and four kinds of reserved resources. A soft threshold
 //! needs its grace period, and a grace period its threshold; nothing negative can be kept back; and
 //! images are collected down to the low mark only if the high one is above it. The API server
@@ -9,80 +8,46 @@
 //! takes every field of the kubelet on AL2023, and elsewhere only those that it can hand on.
 //!
 //! # Fix
-//!
 //! Use the kubelet's names, and write soft thresholds and their grace periods in pairs.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   kubelet:
-//!     evictionSoft:
-//!       memory.available: 5% # <-
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   kubelet:
-//!     evictionSoft:
-//!       memory.available: 5%
-//!     evictionSoftGracePeriod:
-//!       memory.available: 1m30s
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms:
+//!      - alias: al2023@v20260810
+//!    subnetSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    securityGroupSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    kubelet:
+//!      evictionSoft:
+//!        memory.available: 5% # <-
+//! +    evictionSoftGracePeriod:
+//! +      memory.available: 1m30s
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#speckubelet>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/>
 
 use crate::facts::duration::GoDuration;
 use crate::facts::suggest::nearest;
-use crate::karpenter::node_class::Ec2NodeClass;
 use crate::karpenter::scheduling::AmiFamily;
-use crate::kind::Kind;
-use crate::lint::finding::{Finding, Severity, ellipsize};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::lint::finding::ellipsize;
 use crate::platform::Version;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-kubelet",
-    group: Group::NodeClass,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[Kind::EC2_NODE_CLASS],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
-    fix: None,
     docs: docs(include_str!("node_class_kubelet.rs")),
-    check: Check::Object(check),
+    check: Check::NodeClass(check),
+    ..Rule::error(Group::NodeClass)
 };
 
 const SIGNALS: [&str; 6] = [
@@ -99,13 +64,11 @@ const RESERVED: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
 /// From here on the CRD takes any map, and the controller looks at it.
 const OPEN: Version = Version::new(1, 15);
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(class) = Ec2NodeClass::new(object) else {
-        return;
-    };
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = class.object();
     let kubelet = class.get("kubelet");
     if !kubelet.is_mapping() {
-        return;
+        return None;
     }
     for field in ["evictionHard", "evictionSoft", "evictionSoftGracePeriod"] {
         keys(&kubelet.get(field), &SIGNALS, "no eviction signal", ctx);
@@ -132,7 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     }
     // Before, such a text stops Karpenter for all classes, which is crashes-karpenter's to say.
     if ctx.platform().karpenter >= OPEN {
-        free_form(&class, &kubelet, ctx);
+        free_form(class, &kubelet, ctx);
         for (_, node) in kubelet.get("evictionSoftGracePeriod").entries() {
             if let Some(text) = node.text().filter(|t| GoDuration::parse(t).is_err()) {
                 let message = format!("`{}` is no duration", ellipsize(text));
@@ -140,6 +103,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
+    None
 }
 
 /// The fields that were typed before 1.15, and that every family still applies.

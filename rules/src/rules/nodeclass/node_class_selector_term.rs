@@ -1,7 +1,6 @@
 //! A term for subnets, security groups or reservations that contradicts itself.
 //!
 //! # Why
-//!
 //! Each term needs something to select by, and an `id` (for security groups also a `name`) takes
 //! nothing beside it. The API server refuses a mixed term only while all terms are mixed: one good
 //! term lets the bad ones pass, and of a mixed term Karpenter then reads the id alone, so that the
@@ -9,16 +8,13 @@
 //! group of the account is selected. An empty list of reservation terms is refused.
 //!
 //! # Fix
-//!
 //! Write one way to select a term; what must hold together goes into one term's `tags`.
 //!
 //! # Bad
-//!
 //! ```yaml,bad
 //! apiVersion: karpenter.k8s.aws/v1
 //! kind: EC2NodeClass
-//! metadata:
-//!   name: general
+//! metadata: {name: general}
 //! spec:
 //!   role: KarpenterNodeRole-prod
 //!   amiSelectorTerms:
@@ -32,12 +28,10 @@
 //! ```
 //!
 //! # Good
-//!
 //! ```yaml,good
 //! apiVersion: karpenter.k8s.aws/v1
 //! kind: EC2NodeClass
-//! metadata:
-//!   name: general
+//! metadata: {name: general}
 //! spec:
 //!   role: KarpenterNodeRole-prod
 //!   amiSelectorTerms:
@@ -50,31 +44,19 @@
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specsubnetselectorterms>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specsecuritygroupselectorterms>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#speccapacityreservationselectorterms>
 
-use crate::karpenter::node_class::Ec2NodeClass;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-selector-term",
-    group: Group::NodeClass,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[Kind::EC2_NODE_CLASS],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("node_class_selector_term.rs")),
-    check: Check::Object(check),
+    check: Check::NodeClass(check),
+    ..Rule::error(Group::NodeClass)
 };
 
 /// A list of terms of one kind.
@@ -115,14 +97,12 @@ const LISTS: [Terms; 3] = [
     },
 ];
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(class) = Ec2NodeClass::new(object) else {
-        return;
-    };
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for terms in &LISTS {
         list(&class.get(terms.field), terms, ctx);
     }
     placement_group(&class.get("placementGroupSelector"), ctx);
+    None
 }
 
 fn list(node: &Node<'_>, terms: &Terms, ctx: &mut Context<'_>) {

@@ -1,7 +1,6 @@
 //! User data that the nodes cannot use, or that does not do what it seems to.
 //!
 //! # Why
-//!
 //! EC2 takes 16 KiB of user data, and Karpenter adds its own part: above that the class never becomes
 //! Ready. Each AMI family reads another form: settings in TOML on Bottlerocket, shell, MIME or a
 //! NodeConfig on AL2023, where `bootstrap.sh` is gone. What does not fit makes nodes that never join.
@@ -10,78 +9,46 @@
 //! node gets EFA interfaces if pods ask for them, or if the class lists them.
 //!
 //! # Fix
-//!
 //! Load large scripts from S3 or bake them into the AMI; write the form that the family reads; register
 //! nodes of a custom AMI with the taint; ask for `vpc.amazonaws.com/efa` in the pods.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: bottlerocket@v1.44.0
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   userData: | # <-
-//!     #!/bin/bash
-//!     sysctl -w vm.max_map_count=262144
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: bottlerocket@v1.44.0
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   userData: |
-//!     [settings.kernel.sysctl]
-//!     "vm.max_map_count" = "262144"
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms:
+//!      - alias: bottlerocket@v1.44.0
+//!    subnetSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    securityGroupSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    userData: | # <-
+//! -    #!/bin/bash
+//! -    sysctl -w vm.max_map_count=262144
+//! +    [settings.kernel.sysctl]
+//! +    "vm.max_map_count" = "262144"
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specuserdata>
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#accelerators-gpu-resources>
 
-use crate::karpenter::node_class::Ec2NodeClass;
 use crate::karpenter::scheduling::AmiFamily;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 use crate::workload::gpu::EFA;
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "user-data-suspect",
-    group: Group::NodeClass,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::EC2_NODE_CLASS],
     reads: WORKLOAD_KINDS,
-    params: &[],
     rejected_by: &[Authority::Karpenter],
-    fix: None,
     docs: docs(include_str!("user_data_suspect.rs")),
-    check: Check::Object(check),
+    check: Check::NodeClass(check),
+    ..Rule::warning(Group::NodeClass)
 };
 
 /// What EC2 takes, in bytes.
@@ -90,13 +57,8 @@ const MOST: usize = 16 * 1024;
 /// From here on Karpenter's own part may not fit any more.
 const MUCH: usize = 12 * 1024;
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(class) = Ec2NodeClass::new(object) else {
-        return;
-    };
-    let Some(text) = class.user_data().filter(|text| !text.trim().is_empty()) else {
-        return;
-    };
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let text = class.user_data().filter(|text| !text.trim().is_empty())?;
     let node = class.get("userData");
     // A template may become anything; the shell's own variables are no such.
     let template = text.contains("{{");
@@ -117,9 +79,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         }
     }
     if let Some(family) = class.family() {
-        form(&class, text, family, ctx);
+        form(class, text, family, ctx);
     }
-    efa(&class, text, ctx);
+    efa(class, text, ctx);
+    None
 }
 
 /// What a text is, as far as its first lines say for certain.

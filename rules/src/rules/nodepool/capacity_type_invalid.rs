@@ -1,7 +1,6 @@
 //! A capacity type that does not exist.
 //!
 //! # Why
-//!
 //! `karpenter.sh/capacity-type` is `on-demand`, `spot` or `reserved`, compared letter by letter.
 //! Karpenter refuses a requirement without any valid value, and the pool is never Ready. If one of
 //! several values is wrong, it only writes a line to its log and goes on with the rest: `[Spot,
@@ -9,83 +8,45 @@
 //! that asks for a value that does not exist is ignored.
 //!
 //! # Fix
-//!
 //! Write the value as Karpenter spells it.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [ondemand] # <-
-//!   limits:
-//!     cpu: 500
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//! -        - key: karpenter.sh/capacity-type
+//! -          operator: In
+//! -          values: [ondemand] # <-
+//! +        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!    limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#capacity-type>
 
-use serde_json::json;
-
 use crate::karpenter::labels::key::KeyLocation;
-use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
+use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, RequirementItem, RequirementList};
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, RequirementItem};
+use crate::lint::finding::ellipsize;
 use crate::platform::Version;
-use crate::tree::node::Node;
-use crate::workload::template::templates;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "capacity-type-invalid",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &KINDS_AND_WORKLOADS,
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("capacity_type_invalid.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::NodePool)
 };
 
 const VALID: [&str; 3] = ["on-demand", "spot", "reserved"];
@@ -94,7 +55,7 @@ const VALID: [&str; 3] = ["on-demand", "spot", "reserved"];
 /// always for pods, which it then ignores.
 const KARPENTER: Option<Authority> = Some(Authority::Karpenter);
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(list) = RequirementList::of(object) {
         if let Some(pool) = NodePool::new(object) {
             // Nobody looks at a label's value: the pool is Ready and matches nothing.
@@ -108,7 +69,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             expression(&requirement.0, Severity::Error, by, ctx);
             few(&requirement, by, ctx);
         }
-        return;
+        return None;
     }
     for template in templates(object) {
         let selected = template.spec.get("nodeSelector").get(CAPACITY_TYPE);
@@ -127,6 +88,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
+    None
 }
 
 /// Whether a value exists; what is not known may.

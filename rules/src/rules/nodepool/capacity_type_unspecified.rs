@@ -1,115 +1,57 @@
 //! A pool does not say whether its nodes may be Spot.
 //!
 //! # Why
-//!
 //! Without a requirement on `karpenter.sh/capacity-type` both Spot and on-demand are allowed, and
 //! Karpenter takes Spot wherever it has some. EC2 takes such nodes back with two minutes' notice. On
 //! GPU pools that ends in interrupted inference and lost training steps that nobody chose.
 //!
 //! # Fix
-//!
 //! Say what is meant: `[on-demand]`, `[spot]` or both. Pools for training are the business of
 //! training-pool-on-spot.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements: # <-
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g6, g6e]
-//!         - key: karpenter.k8s.aws/instance-gpu-count
-//!           operator: Gt
-//!           values: ["0"]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g6, g6e]
-//!         - key: karpenter.k8s.aws/instance-gpu-count
-//!           operator: Gt
-//!           values: ["0"]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements: # <-
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6, g6e]}
+//!          - {key: karpenter.k8s.aws/instance-gpu-count, operator: Gt, values: ["0"]}
+//! +        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#capacity-type>
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 
-use serde_json::json;
-
-use crate::karpenter::nodepool::{CAPACITY_TYPE, Hardware, NodePool};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::nodepool::CAPACITY_TYPE;
+use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "capacity-type-unspecified",
-    group: Group::NodePool,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("capacity_type_unspecified.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     let requirements = pool.requirements();
     if pool.is_other_provider() || object.is_partial() || !requirements.is_sequence() {
-        return;
+        return None;
     }
     // A placeholder may be the requirement.
     let said = |key: Option<&str>| key == Some(CAPACITY_TYPE);
@@ -120,11 +62,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let label = labels.is_unknown()
         || labels.entries().iter().any(|(key, _)| *key == CAPACITY_TYPE || is_placeholder(key));
     if may_say || label {
-        return;
+        return None;
     }
-    let purpose = ctx.index().views().purpose(&pool, object.name());
+    let purpose = ctx.index().views().purpose(pool, object.name());
     if purpose.is_some_and(|(class, _)| class == WorkloadClass::Training) {
-        return;
+        return None;
     }
     let gpu = pool.hardware() == Hardware::Accelerated || pool.has_accelerator_taint();
     let name = object.display_name();
@@ -140,4 +82,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if !gpu {
         finding.severity(Severity::Info);
     }
+    None
 }

@@ -1,104 +1,57 @@
 //! A disruption block has no `consolidateAfter`.
 //!
 //! # Why
-//!
 //! The CRD requires `consolidateAfter` as soon as `spec.disruption` is written, so the API server
 //! refuses the NodePool. Without the whole block the default is 0s, but adding a budget or a
 //! policy makes the field mandatory; many examples on the web leave it out.
 //!
 //! # Fix
-//!
 //! Write how long a node must have been empty or underused: `0s` is the default of old; for GPU
 //! pools a few minutes save a node that the next pod needs.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   disruption: # <-
-//!     consolidationPolicy: WhenEmptyOrUnderutilized
-//!   limits:
-//!     cpu: 500
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   disruption:
-//!     consolidationPolicy: WhenEmptyOrUnderutilized
-//!     consolidateAfter: 0s
-//!   limits:
-//!     cpu: 500
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//! -  disruption: # <-
+//! -    consolidationPolicy: WhenEmptyOrUnderutilized
+//! +  disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 0s}
+//!    limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#specdisruption>
 
-use serde_json::json;
-
-use crate::karpenter::nodepool::{Hardware, NodePool};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "consolidate-after-missing",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
+    owns: &[Ownership { path: "spec/disruption/consolidateAfter", aspect: Aspect::Missing }],
     docs: docs(include_str!("consolidate_after_missing.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::error(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     let disruption = pool.disruption();
     let after = disruption.get("consolidateAfter");
     let merged = disruption.entries().iter().any(|(k, _)| is_placeholder(k));
     // In a patch null takes a field away; what is left is not known.
     if !disruption.is_mapping() || after.is_set() || merged || pool.is_other_provider() || object.is_partial()
     {
-        return;
+        return None;
     }
     let plain = pool.hardware() == Hardware::NoAccelerator && !pool.has_accelerator_taint();
     let default = pool.consolidation_policy() == Some("WhenEmptyOrUnderutilized");
@@ -106,4 +59,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     ctx.report(&after, "`spec.disruption` has no `consolidateAfter`, so the API server refuses the NodePool")
         .help(format!("add `consolidateAfter: {value}`, or another duration or `Never`"))
         .fix(Fix::new(format!("add `consolidateAfter: {value}`"), safety).set(&after, json!(value)));
+    None
 }

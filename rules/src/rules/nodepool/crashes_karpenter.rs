@@ -1,7 +1,6 @@
 //! A manifest that the API server takes stops Karpenter or KEDA for everybody.
 //!
 //! # Why
-//!
 //! Some values pass the CRD's checks and then break the controller that reads them. A duration that
 //! Go cannot hold, a `maxPods` of more than 32 bits, a limit of `1e1.5` or a taint's time with a
 //! small `t` makes every list of NodePools or EC2NodeClasses fail. A range without a number, on a
@@ -11,53 +10,27 @@
 //! millions keeps Karpenter computing. One such object stops scaling for everybody until it is deleted.
 //!
 //! # Fix
-//!
 //! Write a value that can be read: a duration of at most 2562047h or `Never`, a range with a number
 //! in it, a mapping with device and volume, a number of at most 2147483647, a quantity such as `500m`
 //! or `2Gi`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       expireAfter: 9999999h # <-
-//!   limits:
-//!     cpu: 500
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       expireAfter: Never
-//!   limits:
-//!     cpu: 500
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//! -      expireAfter: 9999999h # <-
+//! +      expireAfter: Never
+//!    limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://pkg.go.dev/time#ParseDuration>
 //! - <https://pkg.go.dev/k8s.io/apimachinery/pkg/api/resource#ParseQuantity>
 //! - <https://github.com/aws/karpenter-provider-aws/blob/v1.14.1/pkg/apis/v1/ec2nodeclass.go>
@@ -65,27 +38,19 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings>
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 
-use serde_json::json;
-
 use crate::facts::duration;
 use crate::facts::duration::{DurationError, DurationField, GoDuration, passes_unanchored_pattern};
 use crate::facts::quantity::Quantity;
 use crate::karpenter::empty_range::empty_ranges;
-use crate::karpenter::node_class::Ec2NodeClass;
-use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::normalise;
 use crate::karpenter::requirement_list::Provider;
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{BlockDevice, NodeClass};
 use crate::karpenter::undecodable::{DecodeError, undecodable};
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::lint::finding::ellipsize;
 use crate::platform::Version;
-use crate::tree::node::Node;
-use crate::workload::template::{Template, WORKLOAD_KINDS, templates, with_workloads};
+use crate::rules::prelude::*;
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
     Kind::NODE_POOL,
@@ -97,19 +62,14 @@ const KINDS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
 
 pub(crate) static RULE: Rule = Rule {
     id: "crashes-karpenter",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &KINDS,
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("crashes_karpenter.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(pool) = NodePool::new(object) {
         durations(object, &pool.template_spec(), &pool.disruption(), ctx);
         pool_ranges(&pool, ctx);
@@ -131,6 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             pod_ranges(&template, ctx);
         }
     }
+    None
 }
 
 /// Durations that Go cannot hold, or read; a NodeClaim has no disruption block.

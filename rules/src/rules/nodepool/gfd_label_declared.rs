@@ -1,7 +1,6 @@
 //! A pool promises a label that GPU feature discovery writes itself.
 //!
 //! # Why
-//!
 //! GPU feature discovery asks the driver and writes `nvidia.com/gpu.product`, `.memory`, `.count` and
 //! their kin on the node, over whatever the pool declared. Karpenter plans with the declared value: if
 //! it is not to the letter what the driver says (`Tesla-T4`, not `NVIDIA-T4`), a pod that selects it
@@ -9,106 +8,49 @@
 //! A pod that selects the real value never gets a node at all.
 //!
 //! # Fix
-//!
 //! Take the label out and select GPUs by what Karpenter knows beforehand, such as
 //! `karpenter.k8s.aws/instance-gpu-name`. If pods need the label, declare exactly what the driver says.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     metadata:
-//!       labels:
-//!         nvidia.com/gpu.product: NVIDIA-T4 # <-
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g4dn]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     metadata:
-//!       labels:
-//!         nvidia.com/gpu.product: Tesla-T4
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g4dn]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//! -    metadata:
+//! -      labels:
+//! -        nvidia.com/gpu.product: NVIDIA-T4 # <-
+//! +    metadata: {labels: {nvidia.com/gpu.product: Tesla-T4}}
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g4dn]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://github.com/NVIDIA/k8s-device-plugin/blob/main/docs/gpu-feature-discovery/README.md>
 //! - <https://github.com/METR/hawk/issues/1486>
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
-
 use crate::catalog::{Label, TypeSet};
-use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{Provider, RequirementList};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::karpenter::requirement_list::Provider;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gfd-label-declared",
-    group: Group::NodePool,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gfd_label_declared.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::NodePool)
 };
 
 /// The labels that say what the driver found. Not among them is what people set to steer NVIDIA's
@@ -143,12 +85,12 @@ const PRODUCTS: [(&str, &str); 6] = [
     ("t4g", "NVIDIA-T4G"),
 ];
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
-        return;
+        return None;
     };
     if list.provider == Provider::Other {
-        return;
+        return None;
     }
     for (key, value) in pool.labels().entries() {
         if FOUND.contains(&key) {
@@ -175,6 +117,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
+    None
 }
 
 fn declared(pool: &NodePool<'_>, key: &str, place: &Node<'_>, value: &Node<'_>, ctx: &mut Context<'_>) {

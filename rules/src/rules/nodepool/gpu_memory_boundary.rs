@@ -1,24 +1,20 @@
 //! GPU memory as it is written on the box, which the label just misses.
 //!
 //! # Why
-//!
 //! The label has the memory of one GPU in MiB as EC2 states it, and that is not the number on the
 //! box: an A10G or L4 "with 24 GB" has 22888, an L40S "with 48 GB" 45776, an H100 "with 80 GB"
 //! 81920. A bound at the round number so leaves out, or lets in, the very GPUs that it was written
 //! for, and nothing says so. A pod that selects the round number itself waits for ever.
 //!
 //! # Fix
-//!
 //! Write the bound beside what the label has, or name the GPUs with
 //! `karpenter.k8s.aws/instance-gpu-name`.
 //!
 //! # Bad
-//!
 //! ```yaml,bad
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
-//! metadata:
-//!   name: gpu
+//! metadata: {name: gpu}
 //! spec:
 //!   template:
 //!     spec:
@@ -27,92 +23,54 @@
 //!         - key: karpenter.k8s.aws/instance-gpu-memory
 //!           operator: Gt
 //!           values: ["24000"] # <-
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
+//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!   limits: {nvidia.com/gpu: 8}
+//!   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # Good
-//!
 //! ```yaml,good
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
-//! metadata:
-//!   name: gpu
+//! metadata: {name: gpu}
 //! spec:
 //!   template:
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!       requirements:
-//!         - key: karpenter.k8s.aws/instance-gpu-memory
-//!           operator: Gt
-//!           values: ["22000"]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
+//!         - {key: karpenter.k8s.aws/instance-gpu-memory, operator: Gt, values: ["22000"]}
+//!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!   limits: {nvidia.com/gpu: 8}
+//!   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
-
 use crate::catalog;
 use crate::catalog::{InstanceType, Label, TypeSet};
 use crate::karpenter::labels::key::KeyLocation;
-use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements};
-use crate::karpenter::requirement_list::{
-    KINDS_AND_WORKLOADS, Provider, RequirementItem, RequirementList, is_comparison,
-};
+use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider, RequirementItem, is_comparison};
 use crate::karpenter::scheduling::admitted_without_class;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
-use crate::workload::template::{Template, templates};
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-memory-boundary",
-    group: Group::NodePool,
-    severity: Severity::Info,
-    since: "0.1.0",
     kinds: &KINDS_AND_WORKLOADS,
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_memory_boundary.rs")),
     check: Check::Object(check),
+    ..Rule::info(Group::NodePool)
 };
 
 const MEMORY: &str = "karpenter.k8s.aws/instance-gpu-memory";
@@ -123,11 +81,11 @@ const SOLD: [i64; 12] = [16, 24, 32, 40, 48, 64, 80, 96, 141, 180, 192, 288];
 /// How far, in percent, a GPU's memory may be from the size that it is sold with.
 const NEAR: i64 = 8;
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(list) = RequirementList::of(object) {
         // What a NodeClaim or an overlay asks for was chosen by others, or is no bound of a pool.
         if list.location != KeyLocation::Pool || list.provider == Provider::Other {
-            return;
+            return None;
         }
         let items: Vec<RequirementItem<'_>> = list.items().collect();
         if items.iter().any(|i| is_ours(i, list.provider))
@@ -135,11 +93,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         {
             judge(&items, &[], list.provider, ctx);
         }
-        return;
+        return None;
     }
     for template in templates(object) {
         pod(&template, ctx);
     }
+    None
 }
 
 /// The node selector of a pod, and each required term together with it.

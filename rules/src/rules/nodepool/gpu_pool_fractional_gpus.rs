@@ -1,133 +1,68 @@
 //! A GPU pool admits instances that report no whole GPU.
 //!
 //! # Why
-//!
 //! The g6f and gr6f types have a part of an L4. Karpenter counts them with 0 GPUs, so a pod that asks
 //! for `nvidia.com/gpu` never makes it start one, while any pod without such a wish that tolerates
 //! the pool's taint may.
 //!
 //! # Fix
-//!
 //! Require `karpenter.k8s.aws/instance-gpu-count Gt 0`. If the shares are meant, name the families,
 //! and give them capacity with a NodeOverlay.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements: # <-
-//!         - key: karpenter.k8s.aws/instance-gpu-name
-//!           operator: In
-//!           values: [l4]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-gpu-name
-//!           operator: In
-//!           values: [l4]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!         - key: karpenter.k8s.aws/instance-gpu-count
-//!           operator: Gt
-//!           values: ["0"]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements: # <-
+//!          - {key: karpenter.k8s.aws/instance-gpu-name, operator: In, values: [l4]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//! +        - {key: karpenter.k8s.aws/instance-gpu-count, operator: Gt, values: ["0"]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/8324>
 
-use serde_json::json;
-
 use crate::catalog;
-use crate::karpenter::nodepool::{Hardware, NodePool, hardware};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::nodepool::hardware;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-fractional-gpus",
-    group: Group::NodePool,
-    severity: Severity::Info,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
     reads: &[Kind::NODE_OVERLAY],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_pool_fractional_gpus.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::info(Group::NodePool)
 };
 
 const COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
-    let Some(types) = pool.types() else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let types = pool.types()?;
     if pool.is_auto_mode() || hardware(&types) != Hardware::Accelerated {
-        return;
+        return None;
     }
-    let Some(none) = catalog::index(COUNT).and_then(|index| index.with("0")) else {
-        return;
-    };
+    let none = catalog::index(COUNT).and_then(|index| index.with("0"))?;
     let shares = none.and(&types);
-    let Some(first) = shares.names().next() else {
-        return;
-    };
+    let first = shares.names().next()?;
     // A pool of shares alone is meant as one, and so is what is named.
-    if types.is_subset(&shares) || super::names_one_of(&pool, &shares) {
-        return;
+    if types.is_subset(&shares) || super::names_one_of(pool, &shares) {
+        return None;
     }
     let overlaid = (ctx.index().of(Kind::NODE_OVERLAY))
         .any(|o| o.path(&["spec", "capacity", "nvidia.com/gpu"]).is_set());
     if overlaid {
-        return;
+        return None;
     }
     let requirements = pool.requirements();
     ctx.report(&requirements, format!("the GPU pool admits {first} and its kin, which report 0 GPUs"))
@@ -137,4 +72,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 .append(&requirements, json!({"key": COUNT, "operator": "Gt", "values": ["0"]}))
                 .replaces_nodes(),
         );
+    None
 }

@@ -1,132 +1,63 @@
 //! A GPU pool admits accelerators of more than one vendor.
 //!
 //! # Why
-//!
 //! A pod asks for `nvidia.com/gpu` or `amd.com/gpu`, never for either. In a pool that says nothing
 //! about the vendor, a pod that only tolerates the taint can make Karpenter start the cheapest
 //! machine, which may be a g4ad with an AMD card, on an image with NVIDIA's drivers.
 //!
 //! # Fix
-//!
 //! Require `karpenter.k8s.aws/instance-gpu-manufacturer In [nvidia]`, or name the families.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements: # <-
-//!         - key: karpenter.k8s.aws/instance-gpu-count
-//!           operator: Gt
-//!           values: ["0"]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-gpu-count
-//!           operator: Gt
-//!           values: ["0"]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!         - key: karpenter.k8s.aws/instance-gpu-manufacturer
-//!           operator: In
-//!           values: [nvidia]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements: # <-
+//!          - {key: karpenter.k8s.aws/instance-gpu-count, operator: Gt, values: ["0"]}
+//!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//! +        - {key: karpenter.k8s.aws/instance-gpu-manufacturer, operator: In, values: [nvidia]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/scheduling/#accelerators-gpu-resources>
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
-use serde_json::json;
-
 use crate::catalog::TypeSet;
-use crate::karpenter::nodepool::{Hardware, NodePool, hardware};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::nodepool::hardware;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-mixed-vendors",
-    group: Group::NodePool,
-    severity: Severity::Info,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_pool_mixed_vendors.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::info(Group::NodePool)
 };
 
 const VENDOR: &str = "karpenter.k8s.aws/instance-gpu-manufacturer";
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
-    let Some(types) = pool.types() else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let types = pool.types()?;
     if hardware(&types) != Hardware::Accelerated || pool.requirement(VENDOR).is_some() {
-        return;
+        return None;
     }
     let has = |resource: &str| types.iter().any(|t| t.devices(resource) > 0);
     let others: TypeSet =
         types.iter().filter(|t| t.devices("amd.com/gpu") > 0 || t.devices("habana.ai/gaudi") > 0).collect();
-    let Some(first) = others.names().next() else {
-        return;
-    };
+    let first = others.names().next()?;
     // Who names such a type means it.
-    if !has("nvidia.com/gpu") || super::names_one_of(&pool, &others) {
-        return;
+    if !has("nvidia.com/gpu") || super::names_one_of(pool, &others) {
+        return None;
     }
     let key = if pool.is_auto_mode() { "eks.amazonaws.com/instance-gpu-manufacturer" } else { VENDOR };
     let requirements = pool.requirements();
@@ -137,4 +68,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 .append(&requirements, json!({"key": key, "operator": "In", "values": ["nvidia"]}))
                 .replaces_nodes(),
         );
+    None
 }

@@ -1,117 +1,62 @@
 //! A GPU pool admits one instance type only.
 //!
 //! # Why
-//!
 //! GPU capacity runs out by type and zone, often for hours. A pool that can buy one type has
 //! nothing to turn to: its pods stay Pending until AWS has that type again, and a quota for the
 //! type's family stops it altogether. Reserved capacity is bought by type, so a pool of
 //! reservations alone is not meant.
 //!
 //! # Fix
-//!
 //! Add sizes or families that the pods can also use, or a pool of lower weight that takes the same
 //! pods.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: llm-serving
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: node.kubernetes.io/instance-type
-//!           operator: In
-//!           values: [p5.48xlarge] # <-
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 32
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: llm-serving
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: node.kubernetes.io/instance-type
-//!           operator: In
-//!           values: [p5.48xlarge, p5e.48xlarge, p4d.24xlarge]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 32
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: llm-serving}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - key: node.kubernetes.io/instance-type
+//!            operator: In
+//! -          values: [p5.48xlarge] # <-
+//! +          values: [p5.48xlarge, p5e.48xlarge, p4d.24xlarge]
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 32}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use crate::catalog::INSTANCE_TYPE;
-use crate::karpenter::nodepool::{Hardware, NodePool, hardware};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::nodepool::hardware;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-single-instance-type",
-    group: Group::NodePool,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
     reads: &[Kind::NODE_POOL],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("gpu_pool_single_instance_type.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     let reserved_only = pool.capacity_types() == Some(vec!["reserved"]);
     if pool.is_static() || reserved_only {
-        return;
+        return None;
     }
-    let Some(types) = pool.types() else {
-        return;
-    };
-    if types.len() != 1
-        || hardware(&types) != Hardware::Accelerated
-        || super::names_something_new(&pool, None)
+    let types = pool.types()?;
+    if types.len() != 1 || hardware(&types) != Hardware::Accelerated || super::names_something_new(pool, None)
     {
-        return;
+        return None;
     }
     let only = types.names().next().unwrap_or_default();
     let label = pool.labels().get(INSTANCE_TYPE);
@@ -121,7 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         None => pool.requirements(),
     };
     let name = object.display_name();
-    let behind = super::fallback(object, &pool, ctx.index());
+    let behind = super::fallback(object, pool, ctx.index());
     let finding = ctx.report(
         &node,
         format!("GPU pool `{name}` admits only `{only}`: its pods wait when that type runs out"),
@@ -133,4 +78,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .help("a pool of lower weight takes its pods when the type runs out")
             .related(other, &other.path(&["metadata", "name"]), "this pool");
     }
+    None
 }

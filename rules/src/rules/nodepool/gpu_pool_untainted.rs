@@ -1,117 +1,62 @@
 //! A GPU pool has no taint that keeps other pods away.
 //!
 //! # Why
-//!
 //! Without a NoSchedule or NoExecute taint every pod of the cluster may land on the pool's nodes.
 //! A log shipper or a small web server then keeps a node alive that costs 5 to 100 dollars an
 //! hour, and the GPU pods that come later find its CPU and memory taken. Startup taints go away
 //! when the node is ready, so they do not count.
 //!
 //! # Fix
-//!
 //! Taint the pool with the name of its accelerator resource. On EKS the API server adds the
 //! matching toleration to every pod that asks for that resource, so GPU pods need no change;
 //! DaemonSets that must run there do.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu-inference
-//! spec:
-//!   template:
-//!     spec: # <-
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu-inference
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu-inference}
+//!  spec:
+//!    template:
+//!      spec: # <-
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//! +      taints:
+//! +        - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use serde_json::json;
-
-use crate::karpenter::nodepool::{Hardware, NodePool, accelerator_resource};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::nodepool::accelerator_resource;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-untainted",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_pool_untainted.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::error(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     let taints = pool.template_spec().get("taints");
     let keeps_away = |taint: &crate::tree::node::Node<'_>| {
         let effect = taint.get("effect");
         taint.is_unknown() || effect.is_unknown() || matches!(effect.text(), Some("NoSchedule" | "NoExecute"))
     };
     if taints.is_unknown() || taints.items().any(|t| keeps_away(&t)) {
-        return;
+        return None;
     }
-    let Some(types) = pool.types() else {
-        return;
-    };
+    let types = pool.types()?;
     if crate::karpenter::nodepool::hardware(&types) != Hardware::Accelerated {
-        return;
+        return None;
     }
     let key = accelerator_resource(&types).unwrap_or("nvidia.com/gpu");
     let name = object.display_name();
@@ -125,4 +70,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .append(&taints, json!({"key": key, "value": "true", "effect": "NoSchedule"}))
             .replaces_nodes(),
         );
+    None
 }

@@ -1,7 +1,6 @@
 //! A GPU pool has no limit on its accelerators.
 //!
 //! # Why
-//!
 //! Karpenter starts a node for every pod that fits the pool. Without a limit on accelerators the
 //! only ceiling is the account's quota: an autoscaler that reads a broken metric, or a Job with
 //! one zero too many, buys 8-GPU machines at 30 to 100 dollars an hour until somebody looks. CPU
@@ -9,120 +8,61 @@
 //! machine alike.
 //!
 //! # Fix
-//!
 //! Write under `spec.limits` how many accelerators the pool may have in all, by the name of the
 //! resource that pods ask for. gpulint cannot guess the number.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu-inference
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6e]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits: # <-
-//!     cpu: 1000
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu-inference
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6e]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 16
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu-inference}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6e]}
+//!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//! -  limits: # <-
+//! -    cpu: 1000
+//! +  limits: {nvidia.com/gpu: 16}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::karpenter::nodepool::{Hardware, NodePool, hardware};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::nodepool::hardware;
+use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-without-limit",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("gpu_pool_without_limit.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::error(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     // A static pool has as many nodes as it says.
     if pool.is_other_provider() || pool.is_static() {
-        return;
+        return None;
     }
-    let resources = counted(&pool);
-    let Some(&resource) = resources.first() else {
-        return;
-    };
+    let resources = counted(pool);
+    let &resource = resources.first()?;
     let limits = pool.limits();
     let entries = limits.entries();
     if limits.is_unknown() || entries.iter().any(|(key, _)| is_placeholder(key)) {
-        return;
+        return None;
     }
     if resources.iter().any(|r| limits.get(r).is_set()) {
-        return;
+        return None;
     }
     let name = object.display_name();
     let by_nodes = limits.get("nodes").is_set();
@@ -137,6 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             "add `{resource}` to `spec.limits`, or a runaway autoscaler buys all that the quota allows"
         ));
     }
+    None
 }
 
 /// The accelerator resources by which the pool can be limited, the commonest first; none for a

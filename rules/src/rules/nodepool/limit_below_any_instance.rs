@@ -1,106 +1,52 @@
 //! A limit that no instance of the pool fits under.
 //!
 //! # Why
-//!
 //! Karpenter starts a node only if its whole capacity still fits under `spec.limits`, and it counts
 //! the instance, not what pods use of it. A limit below the smallest admitted instance means that
 //! the pool never starts a node: the pods stay Pending and the event speaks of the limit alone. A
 //! limit below an instance that the pool names makes that name worthless.
 //!
 //! # Fix
-//!
 //! Raise the limit above one instance at least, or admit smaller ones. A limit of 0 parks a pool;
 //! then this is only a note.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: node.kubernetes.io/instance-type
-//!           operator: In
-//!           values: [p4d.24xlarge, p5.48xlarge]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     memory: 500Gi # <-
-//!     nvidia.com/gpu: 16
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: node.kubernetes.io/instance-type
-//!           operator: In
-//!           values: [p4d.24xlarge, p5.48xlarge]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     memory: 4000Gi
-//!     nvidia.com/gpu: 16
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: node.kubernetes.io/instance-type, operator: In, values: [p4d.24xlarge, p5.48xlarge]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//! -  limits:
+//! -    memory: 500Gi # <-
+//! -    nvidia.com/gpu: 16
+//! +  limits: {memory: 4000Gi, nvidia.com/gpu: 16}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/8068>
 
 use crate::catalog;
 use crate::catalog::TypeSet;
 use crate::facts::quantity::Quantity;
-use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, normalise};
-use crate::karpenter::requirement_list::RequirementList;
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "limit-below-any-instance",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("limit_below_any_instance.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::error(Group::NodePool)
 };
 
 /// The resources whose capacity hangs on the type alone, not on the class.
@@ -121,16 +67,12 @@ const NAMING: [&str; 3] = [
     "karpenter.k8s.aws/instance-gpu-name",
 ];
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     if pool.is_static() {
-        return;
+        return None;
     }
-    let Some(types) = pool.types().filter(|types| !types.is_empty()) else {
-        return;
-    };
+    let types = pool.types().filter(|types| !types.is_empty())?;
     let limits: Vec<(Node<'_>, &str, i128)> = pool
         .limits()
         .entries()
@@ -142,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         })
         .collect();
     // A type that is newer than the catalogue may be smaller.
-    let unsure = super::names_something_new(&pool, None);
+    let unsure = super::names_something_new(pool, None);
     let mut told = false;
     for (node, name, limit) in &limits {
         if types.iter().any(|t| t.capacity(name) <= *limit) {
@@ -176,6 +118,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if !told {
         named(object, &types, &limits, ctx);
     }
+    None
 }
 
 /// What the pool names, and no limit lets through.

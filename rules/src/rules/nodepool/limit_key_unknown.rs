@@ -1,117 +1,60 @@
 //! A limit on a resource that no instance type has.
 //!
 //! # Why
-//!
 //! `spec.limits` takes any name. Karpenter adds up what its instance types offer, and a name that
 //! none of them offers never counts anything: `gpu: 8` or `nvidia.com/GPU: 8` limits nothing, and
 //! the pool grows as if no limit were there.
 //!
 //! # Fix
-//!
 //! Write `cpu`, `memory`, `ephemeral-storage`, `pods`, `nodes`, or the full name of the
 //! accelerator: `nvidia.com/gpu`, `amd.com/gpu`, `aws.amazon.com/neuron`, `habana.ai/gaudi`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g6, g6e]
-//!         - key: karpenter.k8s.aws/instance-gpu-count
-//!           operator: Gt
-//!           values: ["0"]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     gpu: 8 # <-
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g6, g6e]
-//!         - key: karpenter.k8s.aws/instance-gpu-count
-//!           operator: Gt
-//!           values: ["0"]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6, g6e]}
+//!          - {key: karpenter.k8s.aws/instance-gpu-count, operator: Gt, values: ["0"]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//! -  limits:
+//! -    gpu: 8 # <-
+//! +  limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#accelerators-gpu-resources>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/2296>
 
 use crate::facts::suggest::nearest;
-use crate::karpenter::nodepool::{NodePool, accelerator_resource};
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::nodepool::accelerator_resource;
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::gpu::INSTANCE_RESOURCES;
 
 pub(crate) static RULE: Rule = Rule {
     id: "limit-key-unknown",
-    group: Group::NodePool,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
     reads: &[Kind::NODE_OVERLAY],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("limit_key_unknown.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // A static pool takes no such limit at all, and other clouds have resources of their own.
     if pool.is_static() || pool.is_other_provider() {
-        return;
+        return None;
     }
     let limits = pool.limits();
     for (key, node) in limits.entries() {
@@ -119,7 +62,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         if known || is_placeholder(key) || overlaid(key, ctx) {
             continue;
         }
-        let meant = meant(key, &pool);
+        let meant = meant(key, pool);
         let finding =
             ctx.report(&node, format!("no instance type has `{}`, so this limits nothing", ellipsize(key)));
         finding.at_key();
@@ -137,6 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
+    None
 }
 
 /// Whether a NodeOverlay gives the resource to instance types.

@@ -1,104 +1,50 @@
 //! Another limit stops the pool long before its GPU limit does.
 //!
 //! # Why
-//!
 //! Limits hold together: the first one that is reached stops the pool. Where `cpu`, `memory` or
 //! `nodes` allows fewer GPUs than the GPU limit says, the GPU limit is never reached, pods wait
 //! although GPUs seem to be left, and Karpenter's log names a resource that nobody watches. The
 //! number in the finding is the most that whole nodes can bring under the other limit.
 //!
 //! # Fix
-//!
 //! Raise the other limit, take it out (a GPU limit alone is enough for a GPU pool), or lower the
 //! GPU limit to what can be had.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [p5]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     memory: 4000Gi # <-
-//!     nvidia.com/gpu: 64
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [p5]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     memory: 16000Gi
-//!     nvidia.com/gpu: 64
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p5]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//! -  limits:
+//! -    memory: 4000Gi # <-
+//! -    nvidia.com/gpu: 64
+//! +  limits: {memory: 16000Gi, nvidia.com/gpu: 64}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6328>
 
 use crate::catalog::InstanceType;
 use crate::facts::quantity::Quantity;
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "limits-inconsistent",
-    group: Group::NodePool,
-    severity: Severity::Info,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("limits_inconsistent.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::info(Group::NodePool)
 };
 
 /// The resources beside devices whose amount hangs on the type alone, not on the class.
@@ -113,10 +59,8 @@ struct Limit<'a> {
     milli: i128,
 }
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     let limits: Vec<Limit<'_>> = (pool.limits().entries().into_iter())
         .filter_map(|(name, node)| {
             let milli = Quantity::parse(&node.string_or_number()?).ok()?.milli();
@@ -125,14 +69,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         .collect();
     let devices = |l: &&Limit<'_>| KARPENTER_ACCELERATORS.contains(&l.name) && l.milli > 0;
     if pool.is_static() || !limits.iter().any(|l| devices(&l)) {
-        return;
+        return None;
     }
     // A type that is newer than the catalogue may need less beside each GPU.
-    let Some(types) = pool.types().filter(|_| {
-        limits.iter().any(|l| OTHERS.contains(&l.name)) && !super::names_something_new(&pool, None)
-    }) else {
-        return;
-    };
+    let types = pool.types().filter(|_| {
+        limits.iter().any(|l| OTHERS.contains(&l.name)) && !super::names_something_new(pool, None)
+    })?;
     let fits = |t: &&InstanceType| {
         (limits.iter())
             .filter(|l| OTHERS.contains(&l.name) || KARPENTER_ACCELERATORS.contains(&l.name))
@@ -148,6 +90,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             report(object, wanted, other, &reach, ctx);
         }
     }
+    None
 }
 
 fn report(object: &Object, wanted: &Limit<'_>, other: &Limit<'_>, reach: &Reach, ctx: &mut Context<'_>) {

@@ -1,7 +1,6 @@
 //! `minValues` asks for more different values than there are.
 //!
 //! # Why
-//!
 //! With `minValues` Karpenter starts a node only if the types it offers to EC2 have that many
 //! different values of the label. A list with fewer values is refused by the API server; one that
 //! repeats a value passes, but the scheduler counts it once; and where no so many kinds of instance
@@ -10,88 +9,49 @@
 //! that also admits others.
 //!
 //! # Fix
-//!
 //! Lower the number, or admit more families, sizes or types.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [c7i, m7i, r7i]
-//!           minValues: 5 # <-
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [c7i, m7i, r7i]
-//!           minValues: 2
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - key: karpenter.k8s.aws/instance-family
+//!            operator: In
+//!            values: [c7i, m7i, r7i]
+//! -          minValues: 5 # <-
+//! +          minValues: 2
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!    limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#min-values>
 
 use std::collections::BTreeSet;
 
 use crate::catalog;
-use crate::karpenter::nodepool::{Hardware, NodePool};
 use crate::karpenter::requirement::{Operator, normalise};
-use crate::karpenter::requirement_list::{RequirementItem, RequirementList};
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::requirement_list::RequirementItem;
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "min-values-unsatisfiable",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
-    fix: None,
     docs: docs(include_str!("min_values_unsatisfiable.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(list) = RequirementList::of(object) else {
-        return;
-    };
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let list = RequirementList::of(object)?;
     let pool = NodePool::new(object);
     let mut first = None;
     let mut told = false;
@@ -112,6 +72,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .severity(Severity::Warning)
             .help("add a requirement on `karpenter.k8s.aws/instance-category`, such as In [c, m, r]");
     }
+    None
 }
 
 /// Whether the list itself has fewer values; reports it.

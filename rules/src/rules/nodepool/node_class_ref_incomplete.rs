@@ -1,87 +1,51 @@
 //! A `nodeClassRef` without group, kind or name, or with wrong ones.
 //!
 //! # Why
-//!
 //! In `karpenter.sh/v1` a reference needs all three, and the API server refuses a NodePool that
 //! lacks one. The v1beta1 field `apiVersion` became `group`, which takes no version; group and
 //! kind cannot be changed later. A pair that no provider serves, such as a kind `AWSNodeTemplate`,
 //! makes Karpenter ignore the pool without a condition or an event.
 //!
 //! # Fix
-//!
 //! On self-managed Karpenter write `group: karpenter.k8s.aws` and `kind: EC2NodeClass`; in EKS Auto
 //! Mode `group: eks.amazonaws.com` and `kind: NodeClass`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: # <-
-//!         name: general
-//!       requirements:
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef:
-//!         name: general
-//!         group: karpenter.k8s.aws
-//!         kind: EC2NodeClass
-//!       requirements:
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec:
+//! -      nodeClassRef: # <-
+//! -        name: general
+//! +      nodeClassRef: {name: general, group: karpenter.k8s.aws, kind: EC2NodeClass}
+//!        requirements:
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!    limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecnodeclassref>
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 
-use serde_json::json;
-
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
 use crate::platform::Version;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-ref-incomplete",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
-    params: &[],
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Safe),
+    owns: &[
+        Ownership { path: "**/nodeClassRef/**", aspect: Aspect::Whole },
+        Ownership { path: "**/nodeClassRef/apiVersion", aspect: Aspect::Unknown },
+    ],
     docs: docs(include_str!("node_class_ref_incomplete.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::NodePool)
 };
 
 const SERVER: Option<Authority> = Some(Authority::ApiServer);
@@ -91,25 +55,25 @@ const IGNORED: Option<Authority> = Some(Authority::Karpenter);
 const AWS: Kind = Kind::EC2_NODE_CLASS;
 const AUTO: Kind = Kind::AUTO_MODE_NODE_CLASS;
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let reference = if let Some(pool) = NodePool::new(object) {
         pool.template_spec().get("nodeClassRef")
     } else if object.is(Kind::NODE_CLAIM) && object.id().version == "v1" {
         object.path(&["spec", "nodeClassRef"])
     } else {
-        return;
+        return None;
     };
     if reference.is_unknown() {
-        return;
+        return None;
     }
     if !reference.is_set() {
         ctx.report(&reference, "`nodeClassRef` is missing, so the API server refuses the object")
             .rejected_by(SERVER)
             .help("add it with `group`, `kind` and `name`");
-        return;
+        return None;
     }
     if !reference.is_mapping() {
-        return;
+        return None;
     }
     let version = reference.get("apiVersion");
     let group = reference.get("group");
@@ -124,6 +88,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     } else if !missing(&reference, object, ctx) {
         mismatch(&reference, ctx);
     }
+    None
 }
 
 /// Absent, null or an empty text.

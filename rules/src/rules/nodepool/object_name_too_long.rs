@@ -1,83 +1,47 @@
 //! A name that is too long for what is made of the object.
 //!
 //! # Why
-//!
 //! The API server takes names of 253 characters. Karpenter writes the names of NodePool and class
 //! as label values on every NodeClaim, and a label's value ends at 63: each NodeClaim of such a pool
 //! is refused, and no node ever starts. KEDA names the Jobs of a ScaledJob after it and labels them
 //! with its name, under the same limit.
 //!
 //! # Fix
-//!
 //! Choose a name of at most 63 characters. A stored object cannot be renamed: make a new one.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general-purpose-workloads-of-the-platform-team-in-production-europe # <-
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general-platform-prod-eu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//! -metadata:
+//! -  name: general-purpose-workloads-of-the-platform-team-in-production-europe # <-
+//! +metadata: {name: general-platform-prod-eu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!    limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set>
 //! - <https://karpenter.sh/docs/concepts/nodeclaims/>
 
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "object-name-too-long",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::SCALED_JOB],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("object_name_too_long.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::NodePool)
 };
 
 const LONGEST: usize = 63;
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let what = if object.is(Kind::SCALED_JOB) {
         "no Job of it can be created"
     } else {
@@ -88,6 +52,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         let name = pool.template_spec().path(&["nodeClassRef", "name"]);
         judge(&name, what, ctx);
     }
+    None
 }
 
 fn judge(node: &Node<'_>, what: &str, ctx: &mut Context<'_>) {

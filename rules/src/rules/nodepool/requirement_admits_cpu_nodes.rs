@@ -1,119 +1,61 @@
 //! A GPU pool says which GPUs it does not want, and so admits machines without any.
 //!
 //! # Why
-//!
 //! `NotIn` and `DoesNotExist` also hold for a machine that lacks the label. `instance-gpu-name NotIn
 //! [t4]` therefore admits every CPU type that exists, and those are the cheapest: the pool's taint
 //! keeps ordinary pods away from nodes that have nothing to protect, and pods that tolerate it
 //! without asking for a GPU get them.
 //!
 //! # Fix
-//!
 //! Require that there is a GPU as well: `karpenter.k8s.aws/instance-gpu-count Gt 0`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-gpu-name
-//!           operator: NotIn # <-
-//!           values: [t4, m60]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-gpu-name
-//!           operator: NotIn
-//!           values: [t4, m60]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!         - key: karpenter.k8s.aws/instance-gpu-count
-//!           operator: Gt
-//!           values: ["0"]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//! -        - key: karpenter.k8s.aws/instance-gpu-name
+//! -          operator: NotIn # <-
+//! -          values: [t4, m60]
+//! +        - {key: karpenter.k8s.aws/instance-gpu-name, operator: NotIn, values: [t4, m60]}
+//!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//! +        - {key: karpenter.k8s.aws/instance-gpu-count, operator: Gt, values: ["0"]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#set-based-requirement>
 
-use serde_json::json;
-
 use crate::catalog;
 use crate::catalog::TypeSet;
-use crate::karpenter::nodepool::{Hardware, NodePool, hardware};
+use crate::karpenter::nodepool::hardware;
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{RequirementItem, RequirementList};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::requirement_list::RequirementItem;
+use crate::rules::prelude::*;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-admits-cpu-nodes",
-    group: Group::NodePool,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("requirement_admits_cpu_nodes.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
-        return;
+        return None;
     };
     let speaks_of_devices = |item: &RequirementItem<'_>| {
         let key = item.key().map(|key| list.provider.catalogue_key(key));
@@ -122,28 +64,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 || k.starts_with("karpenter.k8s.aws/instance-accelerator-")
         })
     };
-    let Some(item) = list.items().find(|item| {
+    let item = list.items().find(|item| {
         speaks_of_devices(item)
             && match item.operator() {
                 Some(Operator::NotIn) => item.count().is_some_and(|n| n > 0),
                 Some(Operator::DoesNotExist) => true,
                 _ => false,
             }
-    }) else {
-        return;
-    };
-    let Some(types) = pool.types() else {
-        return;
-    };
+    })?;
+    let types = pool.types()?;
     if hardware(&types) != Hardware::Mixed {
-        return;
+        return None;
     }
     // A limit alone may as well be the cap of a general pool.
     let limited = (pool.limits().entries().iter())
         .any(|(name, amount)| KARPENTER_ACCELERATORS.contains(name) && amount.int() != Some(0));
     let tainted = pool.has_accelerator_taint();
     if !tainted && !limited {
-        return;
+        return None;
     }
     let neuron = !(pool.template_spec().get("taints").items())
         .filter_map(|t| t.get("key").text())
@@ -170,6 +108,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             .append(&pool.requirements(), json!({"key": key, "operator": "Gt", "values": ["0"]}))
             .replaces_nodes(),
     );
+    None
 }
 
 /// A type without accelerator that people know.

@@ -1,24 +1,20 @@
 //! A requirement has too few or too many values for its operator.
 //!
 //! # Why
-//!
 //! `In` needs at least one value; `Gt`, `Lt`, `Gte` and `Lte` need exactly one, a whole number that
 //! is not negative. The API server refuses everything else. Values beside `Exists` or
 //! `DoesNotExist` are taken and ignored, and `NotIn` without values means `Exists`: both are read
 //! as something that they do not say. A NodeOverlay with an empty `NotIn` is refused.
 //!
 //! # Fix
-//!
 //! Give the operator what it compares with, as text in quotes: `values: ["4"]`. Two bounds are two
 //! requirements on the same key.
 //!
 //! # Bad
-//!
 //! ```yaml,bad
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
-//! metadata:
-//!   name: general
+//! metadata: {name: general}
 //! spec:
 //!   template:
 //!     spec:
@@ -27,68 +23,47 @@
 //!         - key: karpenter.k8s.aws/instance-category
 //!           operator: Exists
 //!           values: [c, m, r] # <-
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!   limits: {cpu: 500}
 //! ```
 //!
 //! # Good
-//!
 //! ```yaml,good
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
-//! metadata:
-//!   name: general
+//! metadata: {name: general}
 //! spec:
 //!   template:
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
+//!         - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!   limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#selecting-nodes>
 
-use serde_json::json;
-
 use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{KINDS, RequirementItem, RequirementList, is_comparison};
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::requirement_list::{KINDS, RequirementItem, is_comparison};
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-arity",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &KINDS,
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("requirement_arity.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(list) = RequirementList::of(object) else {
-        return;
-    };
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let list = RequirementList::of(object)?;
     for item in list.items() {
         // A patch may give the rest elsewhere.
         if object.is_partial() && !item.values().is_set() {
@@ -105,6 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             _ => {}
         }
     }
+    None
 }
 
 fn nothing(item: &RequirementItem<'_>, ctx: &mut Context<'_>) {

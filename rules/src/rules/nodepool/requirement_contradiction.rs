@@ -1,7 +1,6 @@
 //! Requirements or labels of one key that exclude each other.
 //!
 //! # Why
-//!
 //! All requirements and template labels of a pool hold together. If two on the same key exclude
 //! each other, no node can have a fitting label. Nobody refuses that. Karpenter reads it as "the
 //! label is not there": for a label that every instance type has the pool stays Ready and never
@@ -9,101 +8,57 @@
 //! replaced for ever.
 //!
 //! # Fix
-//!
 //! Keep the line that is meant. Old and new spellings, such as `beta.kubernetes.io/arch` and
 //! `kubernetes.io/arch`, are one key.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     metadata:
-//!       labels:
-//!         kubernetes.io/arch: arm64 # <-
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [arm64]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//! -    metadata:
+//! -      labels:
+//! -        kubernetes.io/arch: arm64 # <-
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//! -        - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//! +        - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//! +        - {key: kubernetes.io/arch, operator: In, values: [arm64]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!    limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 
 use std::collections::BTreeMap;
 
-use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, Requirement, normalise};
-use crate::karpenter::requirement_list::{RequirementItem, RequirementList, is_comparison};
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::karpenter::requirement_list::{RequirementItem, is_comparison};
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-contradiction",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("requirement_contradiction.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::NodePool)
 };
 
 /// A line on a key: where it is, and what it says.
 type Line<'a> = (Node<'a>, Requirement);
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::NODE_OVERLAY) {
-        return;
+        return None;
     }
-    let Some(list) = RequirementList::of(object) else {
-        return;
-    };
+    let list = RequirementList::of(object)?;
     let mut by_key: BTreeMap<&str, Vec<Line<'_>>> = BTreeMap::new();
     for item in list.items() {
         if let (Some(key), Some(requirement)) = (item.key(), known(&item)) {
@@ -122,6 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     for (key, lines) in by_key {
         judge(object, key, &lines, ctx);
     }
+    None
 }
 
 /// The requirement of a line that is well formed and known.

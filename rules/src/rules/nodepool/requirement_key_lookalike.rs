@@ -1,7 +1,6 @@
 //! A requirement whose key is no label of instances, so that it chooses nothing.
 //!
 //! # Why
-//!
 //! Karpenter takes a key that it does not know for a label of your own: it narrows no instance type
 //! and only puts a value on the new node. `node.kubernetes.io/instance-family In [g5]` so admits every
 //! type that EC2 has, and each node says it were a g5. And unless the key has one value, Karpenter
@@ -12,79 +11,42 @@
 //! Domains whose names happen to look alike go into the parameter `domains`.
 //!
 //! # Fix
-//!
 //! Write the key as Karpenter documents it. For a label of your own, give it one value, or let the
 //! workloads select theirs.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: node.kubernetes.io/instance-family # <-
-//!           operator: In
-//!           values: [m7i, m7a]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [m7i, m7a]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//! -        - key: node.kubernetes.io/instance-family # <-
+//! -          operator: In
+//! -          values: [m7i, m7a]
+//! +        - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m7i, m7a]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!    limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#user-defined-labels>
-
-use serde_json::json;
 
 use crate::cluster::objects::Index;
 use crate::karpenter::labels::key::{KeyLocation, rejection};
 use crate::karpenter::labels::typo::{TypoConfidence, intended_key};
-use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, Requirement, is_well_known, normalise};
-use crate::karpenter::requirement_list::{Provider, RequirementItem, RequirementList, is_comparison};
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::requirement_list::{Provider, RequirementItem, is_comparison};
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-key-lookalike",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
     params: &[Param {
@@ -92,18 +54,18 @@ pub(crate) static RULE: Rule = Rule {
         description: "Domains of label keys of your own, which are never taken for slips",
         default: ParamDefault::Strings(&[]),
     }],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("requirement_key_lookalike.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
-        return;
+        return None;
     };
     if list.provider == Provider::Other {
-        return;
+        return None;
     }
     for item in list.items() {
         let Some(key) = item.key() else {
@@ -133,6 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             None => made_up(&item, key, ctx),
         }
     }
+    None
 }
 
 fn lookalike(item: &RequirementItem<'_>, key: &str, word: &str, sure: TypoConfidence, ctx: &mut Context<'_>) {

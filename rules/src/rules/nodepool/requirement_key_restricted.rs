@@ -1,7 +1,6 @@
 //! A label key that Karpenter does not allow at its place.
 //!
 //! # Why
-//!
 //! The labels under `karpenter.sh` and `karpenter.k8s.aws` belong to Karpenter. Only the listed ones
 //! may be asked for, and some came with a later version or count only at some places. In NodePools,
 //! NodeClaims and NodeOverlays the API server refuses the others; what it lets through, the
@@ -11,90 +10,51 @@
 //! nothing about instance types, and a pod that selects it waits where all pools are of that kind.
 //!
 //! # Fix
-//!
 //! Write the key that Karpenter documents; for a label of one's own take a domain of one's own.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.sh/instance-category # <-
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//! -        - key: karpenter.sh/instance-category # <-
+//! -          operator: In
+//! -          values: [c, m, r]
+//! +        - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!    limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/9553>
 
-use serde_json::json;
-
 use crate::karpenter::labels::key::{
     KeyLocation, KeyRejection, KeyRejectionReason, RejectedBy, rejection, suggest_key,
 };
-use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, WELL_KNOWN_AWS};
-use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider, RequirementList};
-use crate::kind::Kind;
-use crate::lint::finding::{Finding, Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
-use crate::workload::template::{Template, templates};
+use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider};
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-key-restricted",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &KINDS_AND_WORKLOADS,
     reads: &[Kind::NODE_POOL],
-    params: &[],
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("requirement_key_restricted.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(list) = RequirementList::of(object) {
         for item in list.items() {
             let node = item.0.get("key");
@@ -107,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 judge(&node, key, KeyLocation::TemplateLabel, list.provider, ctx);
             }
         }
-        return;
+        return None;
     }
     // Karpenter starts no node for a DaemonSet.
     if !object.is(Kind::DAEMON_SET) {
@@ -115,6 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             pod(&template, ctx);
         }
     }
+    None
 }
 
 /// A key of a NodePool, NodeClaim or NodeOverlay. `node` is the text of a requirement's key, or

@@ -1,137 +1,79 @@
 //! A value of a list that no instance type of the pool has.
 //!
 //! # Why
-//!
 //! The value exists, but another requirement of the pool excludes every type that has it: a size
 //! that the families do not come in, an `arm64` beside NVIDIA's big machines. The list promises a
 //! choice that is not there, which hides that a pool is narrower than it looks.
 //!
 //! # Fix
-//!
 //! Take the value out, or loosen the requirement that excludes it.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6e]
-//!         - key: karpenter.k8s.aws/instance-size
-//!           operator: In
-//!           values:
-//!             - 12xlarge
-//!             - 9xlarge # <-
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6e]
-//!         - key: karpenter.k8s.aws/instance-size
-//!           operator: In
-//!           values:
-//!             - 12xlarge
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6e]}
+//!          - key: karpenter.k8s.aws/instance-size
+//!            operator: In
+//!            values:
+//!              - 12xlarge
+//! -            - 9xlarge # <-
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
 use crate::catalog;
 use crate::catalog::TypeSet;
-use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{RequirementItem, RequirementList};
+use crate::karpenter::requirement_list::RequirementItem;
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::RequirementSpec;
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-value-dead",
-    group: Group::NodePool,
-    severity: Severity::Info,
-    since: "0.1.0",
     kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("requirement_value_dead.rs")),
     check: Check::Object(check),
+    ..Rule::info(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
-        return;
+        return None;
     };
     let lists = |item: &RequirementItem<'_>| {
         item.operator() == Some(Operator::In) && item.values().items().nth(1).is_some()
     };
     if !list.items().any(|item| lists(&item)) {
-        return;
+        return None;
     }
-    let Some(types) = pool.types().filter(|types| !types.is_empty()) else {
-        return;
-    };
+    let types = pool.types().filter(|types| !types.is_empty())?;
     // What is newer than the catalogue may come in sizes and kinds that the others do not.
     if super::names_something_new(&pool, None) {
-        return;
+        return None;
     }
     for item in list.items().filter(lists) {
         if let Some(key) = item.key() {
             judge(object, &pool, &types, &item, &list.provider.catalogue_key(key), ctx);
         }
     }
+    None
 }
 
 fn judge(

@@ -1,95 +1,53 @@
 //! A requirement's value that no label can have.
 //!
 //! # Why
-//!
 //! The value of a label has at most 63 letters, digits, `-`, `_` and `.`, and starts and ends with a
 //! letter or digit. The CRD does not check the values of requirements, so the API server takes the
 //! object. Karpenter's controller checks them: the pool is never Ready, starts no node, and the
 //! pod that waits does not say why. Blanks are the usual cause: `"g6, g6e"` is one value, not two.
 //!
 //! # Fix
-//!
 //! Write one value an entry, as the label has it.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: ["c, m, r"] # <-
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//! -        - key: karpenter.k8s.aws/instance-category
+//! -          operator: In
+//! -          values: ["c, m, r"] # <-
+//! +        - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!    limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set>
-
-use serde_json::{Value, json};
 
 use crate::facts::names::is_label_value;
 use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{KINDS, RequirementItem, RequirementList, is_comparison};
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::karpenter::requirement_list::{RequirementItem, is_comparison};
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-value-syntax",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &KINDS,
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("requirement_value_syntax.rs")),
-    check: Check::Object(check),
+    check: Check::Requirements(check),
+    ..Rule::error(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(list) = RequirementList::of(object) else {
-        return;
-    };
+fn check(list: &RequirementList<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for item in list.items() {
         let operator = item.operator();
         // Nobody checks a NodeClaim, and a label that no node can have excludes no node.
@@ -107,6 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             report(&item, &node, text, list.location, ctx);
         }
     }
+    None
 }
 
 fn report(

@@ -1,7 +1,6 @@
 //! A value that no instance type has.
 //!
 //! # Why
-//!
 //! Instance labels are compared letter by letter, and nobody checks the value: `A10G`, `g5` as a
 //! category or `x86_64` as an architecture match nothing, and a misspelt name in a list silently
 //! narrows the choice. A pod that selects such a value waits for ever. Only a tenancy of which no
@@ -12,117 +11,56 @@
 //! has is a note as well, and so is, in any case, one that EC2 offers nowhere any more.
 //!
 //! # Fix
-//!
 //! Write the value as the instance types have it; label values are in lower case.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-gpu-name
-//!           operator: In
-//!           values: [l4, A10G] # <-
-//!         - key: karpenter.k8s.aws/instance-gpu-count
-//!           operator: Gt
-//!           values: ["0"]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-gpu-name
-//!           operator: In
-//!           values: [l4, a10g]
-//!         - key: karpenter.k8s.aws/instance-gpu-count
-//!           operator: Gt
-//!           values: ["0"]
-//!         - key: kubernetes.io/arch
-//!           operator: In
-//!           values: [amd64]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//! -        - key: karpenter.k8s.aws/instance-gpu-name
+//! -          operator: In
+//! -          values: [l4, A10G] # <-
+//! +        - {key: karpenter.k8s.aws/instance-gpu-name, operator: In, values: [l4, a10g]}
+//!          - {key: karpenter.k8s.aws/instance-gpu-count, operator: Gt, values: ["0"]}
+//!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
 use std::collections::BTreeSet;
-
-use serde_json::json;
 
 use crate::catalog;
 use crate::catalog::TypeSet;
 use crate::facts::names::is_label_value;
 use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::labels::value::{Suggestion, TENANCY, has_known_values, has_open_values, suggest};
-use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::Operator;
-use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider, RequirementItem, RequirementList};
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider, RequirementItem};
+use crate::lint::finding::ellipsize;
 use crate::platform::Version;
-use crate::tree::node::Node;
-use crate::workload::template::{Template, templates};
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-value-unknown",
-    group: Group::NodePool,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: &KINDS_AND_WORKLOADS,
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("requirement_value_unknown.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::NodePool)
 };
 
 /// Who asks for a value.
@@ -148,15 +86,16 @@ struct Asked<'a> {
     values: Vec<Node<'a>>,
 }
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(list) = RequirementList::of(object) {
         nodes(object, &list, ctx);
-        return;
+        return None;
     }
     let asker = if object.is(Kind::DAEMON_SET) { Asker::Followers } else { Asker::Pods };
     for template in templates(object) {
         pods(&template, asker, ctx);
     }
+    None
 }
 
 /// The requirements and template labels of what makes nodes.

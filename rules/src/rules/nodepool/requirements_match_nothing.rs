@@ -1,7 +1,6 @@
 //! The requirements of a pool leave no instance type.
 //!
 //! # Why
-//!
 //! Each requirement may be fine by itself, but all of them must hold for one type: an `h100` in
 //! family `g6`, or an `arm64` machine with `a10g` GPUs, does not exist. Karpenter keeps such a pool
 //! Ready, writes an event that nobody reads, and never starts a node from it. Requirements on zones,
@@ -12,130 +11,72 @@
 //! gpulint's catalogue is half a year old, everything here is a warning.
 //!
 //! # Fix
-//!
 //! Change one of the requirements that the finding names; they are the fewest that leave nothing.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu-inference
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g6, g6e]
-//!         - key: karpenter.k8s.aws/instance-gpu-name
-//!           operator: In
-//!           values: [h100] # <-
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu-inference
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g6, g6e]
-//!         - key: karpenter.k8s.aws/instance-gpu-name
-//!           operator: In
-//!           values: [l4, l40s]
-//!         - key: karpenter.k8s.aws/instance-gpu-count
-//!           operator: Gt
-//!           values: ["0"]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu-inference}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6, g6e]}
+//! -        - key: karpenter.k8s.aws/instance-gpu-name
+//! -          operator: In
+//! -          values: [h100] # <-
+//! +        - {key: karpenter.k8s.aws/instance-gpu-name, operator: In, values: [l4, l40s]}
+//! +        - {key: karpenter.k8s.aws/instance-gpu-count, operator: Gt, values: ["0"]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 8}
+//! +  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
 use crate::catalog;
 use crate::catalog::{CAPACITY_TYPE, LabelValueIndex, OS, REGION, TENANCY, TypeSet, ZONE, ZONE_ID};
 use crate::facts::date::Date;
-use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, Requirement, normalise};
-use crate::karpenter::requirement_list::RequirementList;
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{Pool, RequirementSpec};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirements-match-nothing",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("requirements_match_nothing.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::error(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     if pool.is_other_provider() || object.is_partial() || pool.has_unknown_types() {
-        return;
+        return None;
     }
     // Whatever the whole admits, a part of it admits as well.
     if let Some(types) = pool.types().filter(|types| !types.is_empty()) {
-        in_region(object, &pool, &types, ctx);
-        return;
+        in_region(object, pool, &types, ctx);
+        return None;
     }
     let mut own = pool.normalized_pool();
     // What is malformed is refused, and reported as that.
     if !own.requirements.iter().all(well_formed) {
-        return;
+        return None;
     }
     own.requirements.retain(|r| counts(&r.key, &r.values));
     own.labels.retain(|(k, v)| counts(k, std::slice::from_ref(v)));
     let keys = scheduling::smallest_conflict(&own, &scheduling::SchedulerOptions::default());
     if keys.is_empty() || keys.iter().any(|k| contradicts_itself(&own, k)) {
-        return;
+        return None;
     }
-    let unsure = super::names_something_new(&pool, Some(&keys)) || is_old(ctx);
+    let unsure = super::names_something_new(pool, Some(&keys)) || is_old(ctx);
     let names: Vec<String> = keys.iter().map(|k| format!("`{}`", short(k))).collect();
     let name = object.display_name();
     let message = match names.as_slice() {
@@ -143,13 +84,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         [first @ .., last] => {
             format!("no instance type meets the requirements on {} and {last} together", first.join(", "))
         }
-        [] => return,
+        [] => return None,
     };
     let nodes: Vec<(Node<'_>, &String)> =
-        keys.iter().map(|k| (place(&pool, k).unwrap_or_else(|| pool.requirements()), k)).collect();
-    let Some(((node, _), others)) = nodes.split_last() else {
-        return;
-    };
+        keys.iter().map(|k| (place(pool, k).unwrap_or_else(|| pool.requirements()), k)).collect();
+    let ((node, _), others) = nodes.split_last()?;
     let finding = ctx.report(node, message);
     if unsure {
         finding
@@ -161,6 +100,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     for (other, key) in others {
         finding.related(object, other, format!("the requirement on `{}`", short(key)));
     }
+    None
 }
 
 /// Whether the catalogue is so old that what it lacks proves little.

@@ -1,7 +1,6 @@
 //! A pool and its class do not agree on reserved capacity.
 //!
 //! # Why
-//!
 //! Reserved capacity takes two: the class selects reservations with
 //! `capacityReservationSelectorTerms`, and the pool allows the capacity type `reserved`. A pool that
 //! allows nothing else, of a class that selects nothing, never starts a node; where it allows others
@@ -9,168 +8,97 @@
 //! same goes for a class that selects reservations which none of its pools allows.
 //!
 //! # Fix
-//!
 //! Select the reservations in the class, or take `reserved` out of the pool.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [p5]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [reserved] # <-
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ---
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   role: nodes
-//!   amiSelectorTerms: [{alias: al2023@v20260810}]
-//!   subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
-//!   securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [p5]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [reserved]
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 8
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
-//! ---
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: gpu
-//! spec:
-//!   role: nodes
-//!   amiSelectorTerms: [{alias: al2023@v20260810}]
-//!   subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
-//!   securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
-//!   capacityReservationSelectorTerms: [{tags: {team: training}}]
-//!   blockDeviceMappings:
-//!     - deviceName: /dev/xvda
-//!       ebs: {volumeSize: 200Gi, volumeType: gp3, encrypted: true}
-//!   instanceStorePolicy: RAID0
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p5]}
+//! -        - key: karpenter.sh/capacity-type
+//! -          operator: In
+//! -          values: [reserved] # <-
+//! +        - {key: karpenter.sh/capacity-type, operator: In, values: [reserved]}
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//!  ---
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: gpu}
+//!  spec:
+//!    role: nodes
+//!    amiSelectorTerms: [{alias: al2023@v20260810}]
+//!    subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!    securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//! +  capacityReservationSelectorTerms: [{tags: {team: training}}]
+//! +  blockDeviceMappings:
+//! +    - deviceName: /dev/xvda
+//! +      ebs: {volumeSize: 200Gi, volumeType: gp3, encrypted: true}
+//! +  instanceStorePolicy: RAID0
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#speccapacityreservationselectorterms>
 //! - <https://karpenter.sh/docs/tasks/odcrs/>
 
-use crate::karpenter::node_class::Ec2NodeClass;
-use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::karpenter::nodepool::CAPACITY_TYPE;
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 
 pub(crate) static RULE: Rule = Rule {
     id: "reserved-capacity-mismatch",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("reserved_capacity_mismatch.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::NodePool)
 };
 
 const RESERVED: &str = "reserved";
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::EC2_NODE_CLASS) {
         unused(object, ctx);
-        return;
+        return None;
     }
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+    let pool = NodePool::new(object)?;
     if object.is_partial() || pool.has_unknown_types() {
-        return;
+        return None;
     }
     // Only what is written counts: a pool that says nothing allows every type of capacity.
-    let Some(types) = pool.capacity_types() else {
-        return;
-    };
+    let types = pool.capacity_types()?;
     let only = types == [RESERVED];
-    let Some(node) = word(&pool).or_else(|| only.then(|| pool.requirements())) else {
-        return;
-    };
+    let node = word(&pool).or_else(|| only.then(|| pool.requirements()))?;
     if !types.contains(&RESERVED) {
-        return;
+        return None;
     }
     let reference = pool.template_spec().get("nodeClassRef");
     let of_aws = reference.get("group").text() == Some(Kind::EC2_NODE_CLASS.group)
         && reference.get("kind").text() == Some(Kind::EC2_NODE_CLASS.kind);
-    let Some(name) = reference.get("name").text().filter(|_| of_aws) else {
-        return;
-    };
+    let name = reference.get("name").text().filter(|_| of_aws)?;
     let index = ctx.index();
-    let Some(found) = index.unique(Kind::EC2_NODE_CLASS, "default", name) else {
-        return;
-    };
-    let Some(class) = Ec2NodeClass::new(found) else {
-        return;
-    };
+    let found = index.unique(Kind::EC2_NODE_CLASS, "default", name)?;
+    let class = Ec2NodeClass::new(found)?;
     let several = index.all(Kind::EC2_NODE_CLASS.group, Kind::EC2_NODE_CLASS.kind, "default", name);
     // A second class of the name, or a patch, may have what this one lacks.
     if several.len() > 1 || index.views().node_classes().is_patched(name) {
-        return;
+        return None;
     }
     let terms = class.get("capacityReservationSelectorTerms");
     if terms.is_set() && (!terms.is_sequence() || terms.items().next().is_some()) {
         if only {
             alone(object, &pool, &node, ctx);
         }
-        return;
+        return None;
     }
     let shown = ellipsize(name);
     let finding = if only {
@@ -184,6 +112,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         &class.spec(),
         "the class",
     );
+    None
 }
 
 /// A class that selects reservations which none of its pools may use.

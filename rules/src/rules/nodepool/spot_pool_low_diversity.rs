@@ -1,125 +1,85 @@
 //! A pool that buys Spot has few instance types to choose from.
 //!
 //! # Why
-//!
 //! AWS takes Spot nodes back by type and zone. With one family, or fewer than five types, one
 //! shortage takes most nodes of the pool at once, and no replacement starts. Karpenter itself logs
 //! a warning when it falls back from Spot to on-demand with fewer than five types. Fractional GPU
 //! types are not counted: they have no whole GPU for a pod.
 //!
 //! # Fix
-//!
 //! Admit more families and sizes, allow on-demand as well, or put a pool of lower weight behind
 //! this one.
 //!
 //! # Bad
-//!
 //! Spot alone, one family:
 //!
 //! ```yaml,bad
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
-//! metadata:
-//!   name: gpu-spot
+//! metadata: {name: gpu-spot}
 //! spec:
 //!   template:
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!       requirements: # <-
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g6]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [spot]
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
 //!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 32
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!   limits: {nvidia.com/gpu: 32}
+//!   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # Good
-//!
 //! ```yaml,good
 //! apiVersion: karpenter.sh/v1
 //! kind: NodePool
-//! metadata:
-//!   name: gpu-spot
+//! metadata: {name: gpu-spot}
 //! spec:
 //!   template:
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [g5, g6, g6e]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [spot]
+//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6, g6e]}
+//!         - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
 //!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!   limits:
-//!     nvidia.com/gpu: 32
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 5m
+//!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!   limits: {nvidia.com/gpu: 32}
+//!   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-best-practices.html>
 
 use std::collections::BTreeSet;
 
-use crate::karpenter::nodepool::{Hardware, NodePool, hardware};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::karpenter::nodepool::hardware;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "spot-pool-low-diversity",
-    group: Group::NodePool,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
     reads: &[Kind::NODE_POOL],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("spot_pool_low_diversity.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::NodePool)
 };
 
 /// With fewer types Karpenter itself calls a launch inflexible.
 const FEW: usize = 5;
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     // Where nothing is said about Spot, capacity-type-unspecified says so.
-    let Some(capacity) = pool.capacity_types().filter(|c| c.contains(&"spot")) else {
-        return;
-    };
-    let Some(types) = pool.types() else {
-        return;
-    };
+    let capacity = pool.capacity_types().filter(|c| c.contains(&"spot"))?;
+    let types = pool.types()?;
     let accelerated = hardware(&types) == Hardware::Accelerated;
-    if types.is_empty() || super::names_something_new(&pool, None) {
-        return;
+    if types.is_empty() || super::names_something_new(pool, None) {
+        return None;
     }
     // One type is gpu-pool-single-instance-type's to report.
     if accelerated && types.len() == 1 && !pool.is_static() {
-        return;
+        return None;
     }
     let usable: Vec<_> = types
         .iter()
@@ -132,7 +92,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     let few = usable.len() < FEW;
     let on_demand = capacity.contains(&"on-demand");
     if usable.is_empty() || !(few || families.len() == 1 && !on_demand) {
-        return;
+        return None;
     }
     let name = object.display_name();
     let count = usable.len();
@@ -140,7 +100,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         (Some(family), 1) => format!("{} of family `{family}`", types_word(count)),
         _ => types_word(count),
     };
-    let behind = super::fallback(object, &pool, ctx.index());
+    let behind = super::fallback(object, pool, ctx.index());
     let finding =
         ctx.report(&pool.requirements(), format!("Spot pool `{name}` has only {what} to choose from"));
     if on_demand {
@@ -155,6 +115,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     } else {
         finding.help("admit more families and sizes, allow on-demand, or add a pool of lower weight");
     }
+    None
 }
 
 fn types_word(count: usize) -> String {

@@ -1,93 +1,50 @@
 //! A static pool with fields that only a dynamic pool has.
 //!
 //! # Why
-//!
 //! A pool with `replicas` has that many nodes and takes part in no scheduling decision. The API
 //! server refuses `weight` on it, and every limit but `nodes`. A consolidation policy and its timer
 //! are taken and never looked at.
 //!
 //! # Fix
-//!
 //! Remove what does not apply, or remove `replicas` (in a new pool: a stored one cannot change).
 //! Static pools need Karpenter's feature gate StaticCapacity.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: base
-//! spec:
-//!   replicas: 3
-//!   weight: 10 # <-
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     nodes: 5
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: base
-//! spec:
-//!   replicas: 3
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     nodes: 5
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: base}
+//!  spec:
+//!    replicas: 3
+//! -  weight: 10 # <-
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!    limits: {nodes: 5}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#specreplicas>
 
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 
 pub(crate) static RULE: Rule = Rule {
     id: "static-pool-conflict",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::NODE_POOL],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("static_pool_conflict.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object).filter(NodePool::is_static) else {
-        return;
-    };
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let pool = NodePool::new(object).filter(NodePool::is_static)?;
     let weight = object.path(&["spec", "weight"]);
     if weight.is_set() {
         ctx.report(&weight, "a static pool has no `weight`: pods do not choose it")
@@ -111,9 +68,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     } else if after.text().is_some_and(|a| !matches!(a, "0s" | "Never")) {
         &after
     } else {
-        return;
+        return None;
     };
     ctx.report(inert, "a static pool is never consolidated, so this has no effect")
         .severity(Severity::Warning)
         .help("leave the default; budgets still bound how fast nodes are replaced");
+    None
 }

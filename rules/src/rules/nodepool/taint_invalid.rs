@@ -1,7 +1,6 @@
 //! A taint that a node cannot have, or that Karpenter refuses.
 //!
 //! # Why
-//!
 //! A taint's value may be left out but not empty: the API server refuses `value: ""`. Key and
 //! effect together may occur only once over `taints` and `startupTaints`, or the pool is never
 //! Ready. A value such as `team/vision` passes both, and then no Node with it can be created, so
@@ -9,90 +8,49 @@
 //! operator belongs to a toleration.
 //!
 //! # Fix
-//!
 //! Leave an empty value out, write each key and effect once, and keep values to what a label can have.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: batch
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: example.com/batch
-//!           value: "" # <-
-//!           effect: NoSchedule
-//!   limits:
-//!     cpu: 500
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: batch
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!       taints:
-//!         - key: example.com/batch
-//!           effect: NoSchedule
-//!   limits:
-//!     cpu: 500
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: batch}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints:
+//! -        - key: example.com/batch
+//! -          value: "" # <-
+//! -          effect: NoSchedule
+//! +        - {key: example.com/batch, effect: NoSchedule}
+//!    limits: {cpu: 500}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 
 use crate::facts::names::is_qualified_name;
-use crate::kind::Kind;
-use crate::lint::finding::{Severity, ellipsize};
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Authority, Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "taint-invalid",
-    group: Group::NodePool,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
-    reads: &[],
-    params: &[],
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("taint_invalid.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.id().version != "v1" {
-        return;
+        return None;
     }
     let pool = object.is(Kind::NODE_POOL);
     let spec = if pool { object.path(&["spec", "template", "spec"]) } else { object.get("spec") };
@@ -110,6 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if pool {
         twice(object, &taints, ctx);
     }
+    None
 }
 
 fn value(taint: &Node<'_>, pool: bool, ctx: &mut Context<'_>) {

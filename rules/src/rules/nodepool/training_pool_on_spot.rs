@@ -1,121 +1,64 @@
 //! A training pool may buy Spot nodes.
 //!
 //! # Why
-//!
 //! AWS takes a Spot node back with two minutes' notice. A training run loses what it did since
 //! the last checkpoint, and a run over several nodes stops on all of them when one goes. A pool
 //! that says nothing about capacity types gets Spot first as well.
 //!
 //! # Fix
-//!
 //! Allow only on-demand or reserved capacity. Where the runs write checkpoints often and can start
 //! again by themselves, suppress the finding with that reason.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu-training
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [p4d, p4de, p5, p5e, p5en]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values:
-//!             - spot # <-
-//!             - on-demand
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!       expireAfter: Never
-//!   limits:
-//!     nvidia.com/gpu: 64
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 30m
-//!     budgets:
-//!       - nodes: "1"
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: gpu-training
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-family
-//!           operator: In
-//!           values: [p4d, p4de, p5, p5e, p5en]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values:
-//!             - on-demand
-//!       taints:
-//!         - key: nvidia.com/gpu
-//!           value: "true"
-//!           effect: NoSchedule
-//!       expireAfter: Never
-//!   limits:
-//!     nvidia.com/gpu: 64
-//!   disruption:
-//!     consolidationPolicy: WhenEmpty
-//!     consolidateAfter: 30m
-//!     budgets:
-//!       - nodes: "1"
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu-training}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p4d, p4de, p5, p5e, p5en]}
+//!          - key: karpenter.sh/capacity-type
+//!            operator: In
+//!            values:
+//! -            - spot # <-
+//!              - on-demand
+//!        taints:
+//!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
+//!        expireAfter: Never
+//!    limits: {nvidia.com/gpu: 64}
+//!    disruption:
+//!      consolidationPolicy: WhenEmpty
+//!      consolidateAfter: 30m
+//!      budgets:
+//!        - nodes: "1"
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use serde_json::json;
-
-use crate::karpenter::nodepool::{CAPACITY_TYPE, Hardware, NodePool};
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::karpenter::nodepool::CAPACITY_TYPE;
+use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-pool-on-spot",
-    group: Group::NodePool,
-    severity: Severity::Warning,
-    since: "0.1.0",
-    kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("training_pool_on_spot.rs")),
-    check: Check::Object(check),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::NodePool)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    let Some(pool) = NodePool::new(object) else {
-        return;
-    };
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = pool.object();
     let requirements = pool.requirements();
     if pool.is_other_provider() || object.is_partial() || !pool.allows_spot() {
-        return;
+        return None;
     }
     // A placeholder may be, or complete, the requirement on the capacity type.
     let unknown = |r: &Node<'_>| {
@@ -128,20 +71,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         || pool.labels().is_unknown()
         || label.is_unknown()
     {
-        return;
+        return None;
     }
     if pool.hardware() == Hardware::NoAccelerator && !pool.has_accelerator_taint() {
-        return;
+        return None;
     }
     let views = ctx.index().views();
     let name = object.display_name();
-    let Some((WorkloadClass::Training, _)) = views.purpose(&pool, object.name()) else {
-        return;
+    let (WorkloadClass::Training, _) = views.purpose(pool, object.name())? else {
+        return None;
     };
     let by_itself = pool.purpose().is_some();
     let trainer =
-        views.selecting(&pool, object.name()).into_iter().find(|w| w.classified.is(WorkloadClass::Training));
-    let (node, fix) = place(&pool, &requirements, &label);
+        views.selecting(pool, object.name()).into_iter().find(|w| w.classified.is(WorkloadClass::Training));
+    let (node, fix) = place(pool, &requirements, &label);
     let message = if pool.capacity_types().is_some() {
         format!("training pool `{name}` may buy Spot nodes, which go with two minutes' notice")
     } else {
@@ -160,6 +103,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
     if let Some(fix) = fix {
         finding.fix(fix);
     }
+    None
 }
 
 /// Where Spot is allowed, and how to take it away.

@@ -1,138 +1,78 @@
 //! A NodePool refers to a node class that is not there.
 //!
 //! # Why
-//!
 //! A pool whose `nodeClassRef` names no existing class is not Ready, and Karpenter leaves it out
 //! without a word in the events of the pods that wait. Mostly the name is mistyped, or the class
 //! was renamed. Where the input has no EC2NodeClass at all, the classes are probably kept
 //! elsewhere, and one piece of advice says that they were not checked.
 //!
 //! # Fix
-//!
 //! Correct the name, or add the class. To check references for certain, lint pools and classes
 //! together.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef:
-//!         group: karpenter.k8s.aws
-//!         kind: EC2NodeClass
-//!         name: generel # <-
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
-//! ---
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: karpenter.sh/v1
-//! kind: NodePool
-//! metadata:
-//!   name: general
-//! spec:
-//!   template:
-//!     spec:
-//!       nodeClassRef:
-//!         group: karpenter.k8s.aws
-//!         kind: EC2NodeClass
-//!         name: general
-//!       requirements:
-//!         - key: karpenter.k8s.aws/instance-category
-//!           operator: In
-//!           values: [c, m, r]
-//!         - key: karpenter.sh/capacity-type
-//!           operator: In
-//!           values: [on-demand]
-//!   limits:
-//!     cpu: 500
-//! ---
-//! apiVersion: karpenter.k8s.aws/v1
-//! kind: EC2NodeClass
-//! metadata:
-//!   name: general
-//! spec:
-//!   role: KarpenterNodeRole-prod
-//!   amiSelectorTerms:
-//!     - alias: al2023@v20260810
-//!   subnetSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
-//!   securityGroupSelectorTerms:
-//!     - tags: {karpenter.sh/discovery: prod}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec:
+//! -      nodeClassRef:
+//! -        group: karpenter.k8s.aws
+//! -        kind: EC2NodeClass
+//! -        name: generel # <-
+//! +      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!        requirements:
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!    limits: {cpu: 500}
+//!  ---
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms:
+//!      - alias: al2023@v20260810
+//!    subnetSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
+//!    securityGroupSelectorTerms:
+//!      - tags: {karpenter.sh/discovery: prod}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecnodeclassref>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/>
 
 use crate::cluster::objects::Index;
 use crate::cluster::views::class_kind;
 use crate::facts::suggest::nearest;
-use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-missing",
-    group: Group::Scheduling,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("node_class_missing.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Scheduling)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::EC2_NODE_CLASS) {
         orphan(object, ctx);
-        return;
+        return None;
     }
-    let Some((kind, node, class)) = reference(object) else {
-        return;
-    };
+    let (kind, node, class) = reference(object)?;
     let index = ctx.index();
     if index.has(kind, "default", class) {
-        return;
+        return None;
     }
     let complete = index.is_complete_for(kind);
     // A class in another namespace is a slip of its own, and a patch or a placeholder may be it.
     if index.views().node_classes().may_exist(kind, class) {
-        return;
+        return None;
     }
     if !index.has_any(kind) && !complete {
         if is_first(object, index) {
@@ -140,7 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 .severity(Severity::Info)
                 .help("lint NodePools together with their node classes");
         }
-        return;
+        return None;
     }
     let names = index.of(kind).map(Object::name);
     let help = match nearest(class, names) {
@@ -159,6 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
         )
     };
     finding.help(help);
+    None
 }
 
 /// The class that a pool names: its kind, where, and its name; `None` where another rule, another

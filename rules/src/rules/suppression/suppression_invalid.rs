@@ -12,43 +12,24 @@
 //! the annotation `gpulint.dev/allow: "rule-id: reason; other-id until=2027-01-31: reason"`. The
 //! date and the reason may be left out; `gpulint rules` lists the ids.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata:
-//!   name: limits
-//! data:
-//!   gpus: "8" # gpulint: allow[yaml-double-keys] two teams set this # <-
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: v1
-//! kind: ConfigMap
-//! metadata:
-//!   name: limits
-//! data:
-//!   gpus: "4"
-//!   gpus: "8" # gpulint: allow[yaml-duplicate-key] two teams set this
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: ConfigMap
+//!  metadata: {name: limits}
+//!  data:
+//! -  gpus: "8" # gpulint: allow[yaml-double-keys] two teams set this # <-
+//! +  gpus: "4"
+//! +  gpus: "8" # gpulint: allow[yaml-duplicate-key] two teams set this
 //! ```
 //!
 //! # References
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/>
 
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Group, Rule, docs};
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "suppression-invalid",
-    group: Group::Suppression,
-    severity: Severity::Error,
-    since: "0.1.0",
-    kinds: &[],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("suppression_invalid.rs")),
-    check: Check::Builtin,
+    ..Rule::error(Group::Suppression)
 };

@@ -1,7 +1,6 @@
 //! A training run may land on Spot nodes.
 //!
 //! # Why
-//!
 //! EC2 takes a Spot node back with two minutes' notice, and GPU types are taken back the most. The
 //! run goes back to its last checkpoint, a distributed one with all of its workers, and waits for
 //! capacity that has just become scarce. No annotation prevents it, do-not-disrupt included. Where
@@ -9,103 +8,63 @@
 //! resume from checkpoints, and where the pool is for training and has the finding itself.
 //!
 //! # Fix
-//!
 //! Ask for `karpenter.sh/capacity-type: on-demand` or `reserved` in the pods' node selector. Or
 //! save checkpoints, resume from them, and suppress this with a reason.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: bert-training
-//! spec:
-//!   backoffLimit: 3
-//!   template:
-//!     metadata:
-//!       annotations: {karpenter.sh/do-not-disrupt: "true"}
-//!     spec:
-//!       restartPolicy: Never
-//!       nodeSelector:
-//!         karpenter.sh/capacity-type: spot # <-
-//!       containers:
-//!         - name: trainer
-//!           image: registry.example.com/ml/bert:v3
-//!           command: [torchrun, --nproc_per_node=1, train.py]
-//!           resources:
-//!             limits: {nvidia.com/gpu: 1}
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: batch/v1
-//! kind: Job
-//! metadata:
-//!   name: bert-training
-//! spec:
-//!   backoffLimit: 3
-//!   template:
-//!     metadata:
-//!       annotations: {karpenter.sh/do-not-disrupt: "true"}
-//!     spec:
-//!       restartPolicy: Never
-//!       nodeSelector:
-//!         karpenter.sh/capacity-type: on-demand
-//!       containers:
-//!         - name: trainer
-//!           image: registry.example.com/ml/bert:v3
-//!           command: [torchrun, --nproc_per_node=1, train.py]
-//!           resources:
-//!             limits: {nvidia.com/gpu: 1}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: bert-training}
+//!  spec:
+//!    backoffLimit: 3
+//!    template:
+//!      metadata: {annotations: {karpenter.sh/do-not-disrupt: "true"}}
+//!      spec:
+//!        restartPolicy: Never
+//! -      nodeSelector:
+//! -        karpenter.sh/capacity-type: spot # <-
+//! +      nodeSelector: {karpenter.sh/capacity-type: on-demand}
+//!        containers:
+//!          - name: trainer
+//!            image: registry.example.com/ml/bert:v3
+//!            command: [torchrun, --nproc_per_node=1, train.py]
+//!            resources: {limits: {nvidia.com/gpu: 1}}
 //! ```
 //!
 //! # References
-//!
 //! - <https://karpenter.sh/docs/concepts/nodepools/#capacity-type>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use serde_json::json;
-
 use crate::cluster::placement::{CandidatePool, has_controller, requested_capacity_types};
-use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
+use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::karpenter::pod::to_scheduling_pod;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::rules::prelude::*;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::{Template, WORKLOAD_KINDS, is_short_deadline, is_short_lived, templates};
+use crate::workload::template::{WORKLOAD_KINDS, is_short_deadline, is_short_lived};
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-on-spot",
-    group: Group::Training,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: WORKLOAD_KINDS,
     reads: &[Kind::NODE_POOL],
-    params: &[],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("training_on_spot.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Training)
 };
 
 /// Words by which a run says that it goes on where it stopped.
 const RESUMES: [&str; 3] = ["resume", "checkpoint", "ckpt"];
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Pods of a DaemonSet come with every node, those of a controller are its template's.
     if object.is_partial() || object.is(Kind::DAEMON_SET) || has_controller(object) || is_short_lived(object)
     {
-        return;
+        return None;
     }
     if !classify(object).is(WorkloadClass::Training) {
-        return;
+        return None;
     }
     for template in templates(object) {
         if requests_accelerator(&template)
@@ -115,6 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             judge(object, &template, ctx);
         }
     }
+    None
 }
 
 fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {

@@ -1,7 +1,6 @@
 //! A webhook that does not answer keeps nodes from joining.
 //!
 //! # Why
-//!
 //! With `failurePolicy: Fail`, the default, a request is refused while the webhook is down. If it
 //! is asked about nodes, NodeClaims, certificate requests, leases or events, no node can join or
 //! stay while it is away, and where its own pods need a new node, it never comes back. The same
@@ -9,7 +8,6 @@
 //! the network plugin of a fresh node start.
 //!
 //! # Fix
-//!
 //! Set `failurePolicy: Ignore`, or leave these resources out of `rules`; for pods, leave out
 //! `kube-system` and Karpenter's namespace with a `namespaceSelector` on
 //! `kubernetes.io/metadata.name`. A webhook with `matchConditions` or an `objectSelector` is taken
@@ -17,12 +15,10 @@
 //! `namespaces` lists the namespaces beside `kube-system` whose pods must start.
 //!
 //! # Bad
-//!
 //! ```yaml,bad
 //! apiVersion: admissionregistration.k8s.io/v1
 //! kind: ValidatingWebhookConfiguration
-//! metadata:
-//!   name: policy
+//! metadata: {name: policy}
 //! webhooks:
 //!   - name: policy.example.com
 //!     failurePolicy: Fail # <-
@@ -39,12 +35,10 @@
 //! ```
 //!
 //! # Good
-//!
 //! ```yaml,good
 //! apiVersion: admissionregistration.k8s.io/v1
 //! kind: ValidatingWebhookConfiguration
-//! metadata:
-//!   name: policy
+//! metadata: {name: policy}
 //! webhooks:
 //!   - name: policy.example.com
 //!     failurePolicy: Fail
@@ -70,40 +64,30 @@
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
 //! - <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/>
 
-use serde_json::json;
-
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::workload::admission_webhook::{KINDS, NODE_RESOURCES, PODS, Webhook};
 
 pub(crate) static RULE: Rule = Rule {
     id: "webhook-blocks-nodes",
-    group: Group::WebhookSafety,
-    severity: Severity::Error,
-    since: "0.1.0",
     kinds: &KINDS,
-    reads: &[],
     params: &[Param {
         name: "namespaces",
         description: "namespaces beside kube-system whose pods must start while a webhook is down",
         default: ParamDefault::Strings(&["karpenter"]),
     }],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("webhook_blocks_nodes.rs")),
     check: Check::Object(check),
+    ..Rule::error(Group::WebhookSafety)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // A patch may add the selector.
     if object.is_patched_by_kustomize() {
-        return;
+        return None;
     }
     let namespaces = ctx.strings("namespaces");
     for webhook in Webhook::of(object) {
@@ -140,6 +124,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 .set(&policy, json!("Ignore")),
         );
     }
+    None
 }
 
 /// Karpenter's own webhook: without Karpenter there are no new nodes anyway.

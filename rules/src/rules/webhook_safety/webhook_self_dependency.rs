@@ -1,143 +1,83 @@
 //! A webhook stands in the way of the pods that answer for it.
 //!
 //! # Why
-//!
 //! A webhook with `failurePolicy: Fail` that is asked about pods, or about what nodes need, is
 //! asked about its own pods as well. If its one replica is evicted, the new one is refused because
 //! the old one does not answer; if it runs only on nodes that Karpenter starts, it waits for a
 //! node that its absence keeps away. Both end with somebody deleting the webhook by hand.
 //!
 //! # Fix
-//!
 //! Run two replicas with a PodDisruptionBudget, on nodes that are there without Karpenter, and
 //! leave the webhook's own namespace out with a `namespaceSelector`.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: admissionregistration.k8s.io/v1
-//! kind: ValidatingWebhookConfiguration
-//! metadata:
-//!   name: policy
-//! webhooks:
-//!   - name: policy.example.com
-//!     failurePolicy: Fail
-//!     timeoutSeconds: 5
-//!     sideEffects: None
-//!     admissionReviewVersions: [v1]
-//!     clientConfig:
-//!       service: # <-
-//!         namespace: policy
-//!         name: policy
-//!     namespaceSelector:
-//!       matchExpressions:
-//!         - key: kubernetes.io/metadata.name
-//!           operator: NotIn
-//!           values: [kube-system, karpenter]
-//!     rules:
-//!       - apiGroups: [""]
-//!         apiVersions: [v1]
-//!         operations: [CREATE]
-//!         resources: [pods]
-//! ---
-//! apiVersion: v1
-//! kind: Service
-//! metadata: {name: policy, namespace: policy}
-//! spec:
-//!   selector: {app: policy}
-//!   ports: [{port: 443}]
-//! ---
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata: {name: policy, namespace: policy}
-//! spec:
-//!   replicas: 1
-//!   selector: {matchLabels: {app: policy}}
-//!   template:
-//!     metadata: {labels: {app: policy}}
-//!     spec:
-//!       containers: [{name: main, image: example.com/policy:1.0.0}]
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,good
-//! apiVersion: admissionregistration.k8s.io/v1
-//! kind: ValidatingWebhookConfiguration
-//! metadata:
-//!   name: policy
-//! webhooks:
-//!   - name: policy.example.com
-//!     failurePolicy: Fail
-//!     timeoutSeconds: 5
-//!     sideEffects: None
-//!     admissionReviewVersions: [v1]
-//!     clientConfig:
-//!       service:
-//!         namespace: policy
-//!         name: policy
-//!     namespaceSelector:
-//!       matchExpressions:
-//!         - key: kubernetes.io/metadata.name
-//!           operator: NotIn
-//!           values: [kube-system, karpenter, policy]
-//!     rules:
-//!       - apiGroups: [""]
-//!         apiVersions: [v1]
-//!         operations: [CREATE]
-//!         resources: [pods]
-//! ---
-//! apiVersion: v1
-//! kind: Service
-//! metadata: {name: policy, namespace: policy}
-//! spec:
-//!   selector: {app: policy}
-//!   ports: [{port: 443}]
-//! ---
-//! apiVersion: apps/v1
-//! kind: Deployment
-//! metadata: {name: policy, namespace: policy}
-//! spec:
-//!   replicas: 1
-//!   selector: {matchLabels: {app: policy}}
-//!   template:
-//!     metadata: {labels: {app: policy}}
-//!     spec:
-//!       containers: [{name: main, image: example.com/policy:1.0.0}]
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: admissionregistration.k8s.io/v1
+//!  kind: ValidatingWebhookConfiguration
+//!  metadata: {name: policy}
+//!  webhooks:
+//!    - name: policy.example.com
+//!      failurePolicy: Fail
+//!      timeoutSeconds: 5
+//!      sideEffects: None
+//!      admissionReviewVersions: [v1]
+//!      clientConfig:
+//!        service: # <-
+//!          namespace: policy
+//!          name: policy
+//!      namespaceSelector:
+//!        matchExpressions:
+//! -        - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, karpenter]}
+//! +        - key: kubernetes.io/metadata.name
+//! +          operator: NotIn
+//! +          values: [kube-system, karpenter, policy]
+//!      rules:
+//!        - apiGroups: [""]
+//!          apiVersions: [v1]
+//!          operations: [CREATE]
+//!          resources: [pods]
+//!  ---
+//!  apiVersion: v1
+//!  kind: Service
+//!  metadata: {name: policy, namespace: policy}
+//!  spec:
+//!    selector: {app: policy}
+//!    ports: [{port: 443}]
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: policy, namespace: policy}
+//!  spec:
+//!    replicas: 1
+//!    selector: {matchLabels: {app: policy}}
+//!    template:
+//!      metadata: {labels: {app: policy}}
+//!      spec:
+//!        containers: [{name: main, image: example.com/policy:1.0.0}]
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
 //! - <https://karpenter.sh/docs/concepts/nodepools/>
 
 use crate::cluster::objects::Index;
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::workload::admission_webhook::{KINDS, NODE_RESOURCES, PODS, Resource, Webhook};
 use crate::workload::node_labels::{LabelUse, referenced_labels};
-use crate::workload::template::{Template, templates};
 
 pub(crate) static RULE: Rule = Rule {
     id: "webhook-self-dependency",
-    group: Group::WebhookSafety,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: &KINDS,
     reads: &[Kind::SERVICE, Kind::DEPLOYMENT, Kind::HPA, Kind::SCALED_OBJECT, Kind::PDB],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("webhook_self_dependency.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::WebhookSafety)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // A patch may add the selector.
     if object.is_patched_by_kustomize() {
-        return;
+        return None;
     }
     let index = ctx.index();
     for webhook in Webhook::of(object) {
@@ -173,6 +113,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
             }
         }
     }
+    None
 }
 
 /// The Deployments whose pods stand behind a Service.

@@ -1,85 +1,48 @@
 //! A webhook may hold up each request for long before it fails it.
 //!
 //! # Why
-//!
 //! While a webhook hangs, every request that it is asked about waits for `timeoutSeconds`, ten by
 //! default, and then fails where the policy is `Fail`. Retries of controllers pile up behind it;
 //! a rollout of a hundred pods that wait ten seconds each looks like an outage of the API server.
 //!
 //! # Fix
-//!
 //! Set `timeoutSeconds` to what the webhook really needs: it answers within milliseconds. Up to
 //! `seconds` (10) are taken without a word, and up to `pod-seconds` (5) where it is asked about
 //! pods.
 //!
-//! # Bad
-//!
-//! ```yaml,bad
-//! apiVersion: admissionregistration.k8s.io/v1
-//! kind: MutatingWebhookConfiguration
-//! metadata:
-//!   name: sidecars
-//! webhooks:
-//!   - name: sidecars.example.com
-//!     failurePolicy: Fail
-//!     timeoutSeconds: 30 # <-
-//!     sideEffects: None
-//!     admissionReviewVersions: [v1]
-//!     clientConfig:
-//!       service: {namespace: sidecars, name: sidecars, path: /mutate}
-//!     namespaceSelector:
-//!       matchLabels: {sidecars: enabled}
-//!     rules:
-//!       - apiGroups: [""]
-//!         apiVersions: [v1]
-//!         operations: [CREATE]
-//!         resources: [pods]
-//! ```
-//!
-//! # Good
-//!
-//! ```yaml,fixed
-//! apiVersion: admissionregistration.k8s.io/v1
-//! kind: MutatingWebhookConfiguration
-//! metadata:
-//!   name: sidecars
-//! webhooks:
-//!   - name: sidecars.example.com
-//!     failurePolicy: Fail
-//!     timeoutSeconds: 5
-//!     sideEffects: None
-//!     admissionReviewVersions: [v1]
-//!     clientConfig:
-//!       service: {namespace: sidecars, name: sidecars, path: /mutate}
-//!     namespaceSelector:
-//!       matchLabels: {sidecars: enabled}
-//!     rules:
-//!       - apiGroups: [""]
-//!         apiVersions: [v1]
-//!         operations: [CREATE]
-//!         resources: [pods]
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: admissionregistration.k8s.io/v1
+//!  kind: MutatingWebhookConfiguration
+//!  metadata: {name: sidecars}
+//!  webhooks:
+//!    - name: sidecars.example.com
+//!      failurePolicy: Fail
+//! -    timeoutSeconds: 30 # <-
+//! +    timeoutSeconds: 5
+//!      sideEffects: None
+//!      admissionReviewVersions: [v1]
+//!      clientConfig:
+//!        service: {namespace: sidecars, name: sidecars, path: /mutate}
+//!      namespaceSelector:
+//!        matchLabels: {sidecars: enabled}
+//!      rules:
+//!        - apiGroups: [""]
+//!          apiVersions: [v1]
+//!          operations: [CREATE]
+//!          resources: [pods]
 //! ```
 //!
 //! # References
-//!
 //! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
 //! - <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#timeouts>
 
-use serde_json::json;
-
-use crate::lint::finding::Severity;
-use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::{Check, Context, Group, Param, ParamDefault, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 use crate::workload::admission_webhook::{KINDS, PODS, Webhook};
 
 pub(crate) static RULE: Rule = Rule {
     id: "webhook-timeout-long",
-    group: Group::WebhookSafety,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: &KINDS,
-    reads: &[],
     params: &[
         Param {
             name: "seconds",
@@ -92,16 +55,16 @@ pub(crate) static RULE: Rule = Rule {
             default: ParamDefault::Int { default: 5, min: 1, max: 30 },
         },
     ],
-    rejected_by: &[],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("webhook_timeout_long.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::WebhookSafety)
 };
 
 /// What the API server waits where nothing is written.
 const DEFAULT: i64 = 10;
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for webhook in Webhook::of(object) {
         if !webhook.fails_closed(object.is_partial()) {
             continue;
@@ -128,4 +91,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 .set(&timeout, json!(most)),
         );
     }
+    None
 }

@@ -21,8 +21,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::lint::context::Context;
 use crate::lint::fix::{Fix, Safety};
-use crate::lint::rule::Context;
 use crate::object::Object;
 use crate::schema::violation::Violation;
 use crate::tree::node::Node;

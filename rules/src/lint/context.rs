@@ -1,0 +1,132 @@
+//! What a check can read and report.
+
+use std::cell::Cell;
+
+use crate::cluster::objects::Index;
+use crate::lint::authority::Authority;
+use crate::lint::finding::{Finding, Location};
+use crate::lint::message::fit_to_limit;
+use crate::lint::resolved::ResolvedRules;
+use crate::lint::rule::{Rule, RuleSet};
+use crate::lint::settings::{RuleSettings, Settings};
+use crate::object::Object;
+use crate::platform::Platform;
+use crate::tree::node::Node;
+use crate::tree::pointer::Pointer;
+
+/// What a check can read and report while it runs on one object.
+pub struct Context<'a> {
+    rule: &'static Rule,
+    object: &'a Object,
+    engine: &'a ResolvedRules,
+    rule_settings: &'a RuleSettings,
+    index: &'a Index,
+    findings: &'a mut Vec<Finding>,
+    dropped: Option<Finding>,
+    reads_earlier_findings: Cell<bool>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(
+        rule: &'static Rule,
+        object: &'a Object,
+        engine: &'a ResolvedRules,
+        rule_settings: &'a RuleSettings,
+        index: &'a Index,
+        findings: &'a mut Vec<Finding>,
+    ) -> Context<'a> {
+        Context {
+            rule,
+            object,
+            engine,
+            rule_settings,
+            index,
+            findings,
+            dropped: None,
+            reads_earlier_findings: Cell::new(false),
+        }
+    }
+
+    /// Adds a finding at a node of the object. A report at an absent node is dropped in a patch, in a
+    /// fragment, and where a kustomization of the input patches the object: the field may be set there.
+    pub fn report(&mut self, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
+        let message = fit_to_limit(message.into());
+        let finding = Finding::new(self.rule, Location::of(self.object, node), message);
+        if node.is_absent() && (self.object.is_partial() || self.object.is_patched_by_kustomize()) {
+            return self.dropped.insert(finding);
+        }
+        self.findings.push(finding);
+        self.findings.last_mut().expect("a finding was pushed just now")
+    }
+
+    /// Whether a rule is enabled for this object.
+    #[must_use]
+    pub(crate) fn is_rule_enabled(&self, id: &str) -> bool {
+        let path = self.object.origin().map(|o| o.source.scope());
+        self.engine.find(id).is_some_and(|rule| self.engine.is_enabled(rule, path, Some(self.object)))
+    }
+
+    /// Pointers at which earlier rules, or one of them, reported that a component rejects this object.
+    pub(crate) fn earlier_rejections(&self, id: Option<&str>) -> impl Iterator<Item = &Pointer> {
+        self.reads_earlier_findings.set(true);
+        self.findings
+            .iter()
+            .filter(move |f| f.rejected_by.is_some() && id.is_none_or(|id| f.rule.id == id))
+            .filter_map(|f| f.location.pointer())
+    }
+
+    /// Whether the check has read the findings of earlier rules.
+    pub(crate) fn reads_earlier_findings(&self) -> bool {
+        self.reads_earlier_findings.get()
+    }
+
+    /// Pointers at which an earlier rule reported that the API server rejects this object.
+    pub(crate) fn earlier_server_rejections(&self, id: &str) -> impl Iterator<Item = &Pointer> {
+        self.reads_earlier_findings.set(true);
+        self.findings
+            .iter()
+            .filter(move |f| f.rejected_by == Some(Authority::ApiServer) && f.rule.id == id)
+            .filter_map(|f| f.location.pointer())
+    }
+
+    /// The other objects.
+    #[must_use]
+    pub fn index(&self) -> &'a Index {
+        self.index
+    }
+
+    /// What the cluster runs on.
+    #[must_use]
+    pub fn platform(&self) -> &'a Platform {
+        &self.engine.settings().platform
+    }
+
+    /// The resolved configuration.
+    #[must_use]
+    pub fn settings(&self) -> &'a Settings {
+        self.engine.settings()
+    }
+
+    /// Every rule of the engine, enabled or not.
+    pub(crate) fn rules(&self) -> RuleSet {
+        self.engine.all()
+    }
+
+    /// The object that is checked.
+    #[must_use]
+    pub fn object(&self) -> &'a Object {
+        self.object
+    }
+
+    /// A whole-number parameter of the rule.
+    #[must_use]
+    pub fn int(&self, name: &str) -> i64 {
+        self.rule_settings.int(self.rule, name)
+    }
+
+    /// A list parameter of the rule.
+    #[must_use]
+    pub fn strings(&self, name: &str) -> Vec<String> {
+        self.rule_settings.strings(self.rule, name)
+    }
+}

@@ -1,0 +1,93 @@
+//! The rules under one configuration: what is enabled where, and with which severity and parameters.
+
+use std::borrow::Cow;
+
+use crate::lint::finding::{Finding, Location};
+use crate::lint::rule::{Rule, RuleSet};
+use crate::lint::settings::{RuleSettings, Settings};
+use crate::object::Object;
+
+/// A rule that is enabled for some object.
+#[derive(Debug)]
+pub(crate) struct ResolvedRule {
+    pub(crate) rule: &'static Rule,
+    /// What is set where no override matches.
+    settings: RuleSettings,
+    /// Whether an override of the configuration names the rule.
+    overridden: bool,
+}
+
+/// The rules under one configuration.
+#[derive(Debug)]
+pub(crate) struct ResolvedRules {
+    all: RuleSet,
+    settings: Settings,
+    enabled: Vec<ResolvedRule>,
+}
+
+impl ResolvedRules {
+    /// Resolves a configuration. Rules that are disabled everywhere are left out of [`ResolvedRules::enabled`];
+    /// `CatchAll` checks stand last in it.
+    pub(crate) fn new(settings: Settings, all: RuleSet) -> ResolvedRules {
+        let (catch_all, others): (Vec<&'static Rule>, Vec<&'static Rule>) =
+            all.iter().partition(|rule| matches!(rule.check, crate::lint::rule::Check::CatchAll(_)));
+        let enabled = others.into_iter().chain(catch_all).filter_map(|rule| {
+            let set = settings.rule(rule, None, None);
+            let overridden = settings.has_overrides(rule);
+            let enabled = set.enabled != Some(false) || overridden;
+            enabled.then_some(ResolvedRule { rule, settings: set, overridden })
+        });
+        ResolvedRules { all, enabled: enabled.collect(), settings }
+    }
+
+    /// Every rule, enabled or not.
+    pub(crate) fn all(&self) -> RuleSet {
+        self.all
+    }
+
+    /// The rule of an id.
+    pub(crate) fn find(&self, id: &str) -> Option<&'static Rule> {
+        self.all.iter().copied().find(|rule| rule.id == id)
+    }
+
+    /// The rules that are enabled for some object, in the order in which they run.
+    pub(crate) fn enabled(&self) -> &[ResolvedRule] {
+        &self.enabled
+    }
+
+    /// The configuration.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Whether a rule is enabled for an object of a file.
+    pub(crate) fn is_enabled(&self, rule: &Rule, path: Option<&str>, object: Option<&Object>) -> bool {
+        self.settings.rule(rule, path, object).enabled != Some(false)
+    }
+
+    /// A finding of a [`crate::Check::Builtin`] rule; `None` where the rule is disabled at that place.
+    pub(crate) fn builtin_finding(&self, id: &str, location: Location, message: String) -> Option<Finding> {
+        let resolved = self.enabled.iter().find(|resolved| resolved.rule.id == id)?;
+        let path = location.resolve_span().map(|(source, _, _)| source.scope().to_owned());
+        let set = resolved.settings_at(&self.settings, path.as_deref(), location.object())?;
+        let mut finding = Finding::new(resolved.rule, location, message);
+        finding.severity = set.severity.unwrap_or(resolved.rule.severity);
+        Some(finding)
+    }
+}
+
+impl ResolvedRule {
+    /// What is set for an object; `None` where the rule is disabled for it.
+    pub(crate) fn settings_at(
+        &self,
+        settings: &Settings,
+        path: Option<&str>,
+        object: Option<&Object>,
+    ) -> Option<Cow<'_, RuleSettings>> {
+        if !self.overridden {
+            return Some(Cow::Borrowed(&self.settings));
+        }
+        let own = settings.rule(self.rule, path, object);
+        (own.enabled != Some(false)).then_some(Cow::Owned(own))
+    }
+}
