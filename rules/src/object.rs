@@ -1,22 +1,18 @@
 //! A Kubernetes object: its identity, its tree, where it came from.
 
+use std::any::Any;
 use std::borrow::Cow;
+use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-use crate::catalog::TypeSet;
+use crate::facts::text::ellipsize;
 use crate::kind::{self, Kind, KindInfo, WorkloadKind};
-use crate::lint::finding::ellipsize;
-use crate::schema;
-use crate::schema::{TreeNode, Violation};
 use crate::source::{Document, Source};
-use crate::tree::node::{Node, NodeId};
+use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::tree::{NONE, Span, Tree};
-use crate::workload::class;
-use crate::workload::class::{Classified, WorkloadClass};
-use crate::workload::template::Template;
 
 /// What names an object in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +60,41 @@ pub struct Origin {
     pub span: Span,
 }
 
+/// A value derived from an object that is computed at most once per object. It is declared as a `static` in the
+/// module that computes it, so that this module need not know the type.
+pub(crate) struct Memo<T> {
+    slot: MemoSlot,
+    value: PhantomData<fn() -> T>,
+}
+
+/// The place of a [`Memo`] in an object; each belongs to one `static`.
+#[derive(Clone, Copy)]
+pub(crate) enum MemoSlot {
+    /// Instance types that a NodePool admits.
+    InstanceTypes,
+    /// Capacity types that a NodePool allows.
+    CapacityTypes,
+    /// The purpose that a NodePool declares.
+    Purpose,
+    /// What the schema and the API server's validation reject.
+    Violations,
+    /// The class of a workload.
+    WorkloadClass,
+    /// Where the pod templates are.
+    PodTemplates,
+}
+
+impl MemoSlot {
+    const COUNT: usize = MemoSlot::PodTemplates as usize + 1;
+}
+
+impl<T: Any + Send + Sync> Memo<T> {
+    /// A memo in a slot that no other memo uses.
+    pub(crate) const fn new(slot: MemoSlot) -> Memo<T> {
+        Memo { slot, value: PhantomData }
+    }
+}
+
 /// A Kubernetes object. Cheap to clone; the same type in every program.
 #[derive(Clone, Debug)]
 pub struct Object(Arc<Inner>);
@@ -79,20 +110,10 @@ struct Inner {
     template: bool,
     /// What nearly every rule goes through.
     path_cache: PathCache,
-    /// Instance types of a NodePool, which several rules ask for.
-    instance_types: OnceLock<Option<Box<TypeSet>>>,
-    /// Which of the three capacity types a NodePool allows.
-    capacity_types: OnceLock<Option<[bool; 3]>>,
-    /// What a NodePool says that it is for.
-    purpose: OnceLock<Option<WorkloadClass>>,
-    /// What the API server refuses in it, which several rules report.
-    violations: OnceLock<Box<[Violation]>>,
-    /// What work it does, which rules ask of it and of what scales or chooses it.
-    classified: OnceLock<Box<Classified>>,
     /// The row of its kind, looked up once because nearly every rule for workloads needs it.
     kind_info: Option<&'static KindInfo>,
-    /// Metadata and spec of its pod templates.
-    templates: OnceLock<Box<[(NodeId, NodeId)]>>,
+    /// What [`Object::memo`] remembers.
+    memos: [OnceLock<Box<dyn Any + Send + Sync>>; MemoSlot::COUNT],
 }
 
 /// The slots of an object's first maps; `NONE` where they are not written, or only by an alias or
@@ -185,19 +206,14 @@ impl Object {
         let patch = metadata.get("$patch").is_set() || node.get("$patch").is_set();
         Some(Object(Arc::new(Inner {
             kind_info: kind::find(&id.group, &id.kind),
-            templates: OnceLock::new(),
             id,
             root,
             origin,
             partial: partial || patch || template,
             template,
             incomplete: fragment,
-            instance_types: OnceLock::new(),
             path_cache: PathCache::of(&node),
-            capacity_types: OnceLock::new(),
-            purpose: OnceLock::new(),
-            violations: OnceLock::new(),
-            classified: OnceLock::new(),
+            memos: Default::default(),
             tree: Arc::clone(&tree),
         })))
     }
@@ -309,14 +325,10 @@ impl Object {
         self.0.template
     }
 
-    /// What the API server refuses in it, computed by whoever asks first.
-    pub(crate) fn violations(&self) -> &[Violation] {
-        self.0.violations.get_or_init(|| schema::check(self).into_boxed_slice())
-    }
-
-    /// What work it does, computed by whoever asks first.
-    pub(crate) fn classified(&self) -> &Classified {
-        self.0.classified.get_or_init(|| Box::new(class::compute(self)))
+    /// A derived value, computed at the first call.
+    pub(crate) fn memo<T: Any + Send + Sync>(&self, memo: &Memo<T>, compute: impl FnOnce() -> T) -> &T {
+        let value = self.0.memos[memo.slot as usize].get_or_init(|| Box::new(compute()));
+        value.downcast_ref().expect("each slot belongs to one memo")
     }
 
     /// The row of its kind in the kind table.
@@ -327,36 +339,6 @@ impl Object {
     /// Where its pod templates are; `None` for kinds without any.
     pub(crate) fn workload(&self) -> Option<&'static WorkloadKind> {
         self.0.kind_info.and_then(|info| info.workload.as_ref())
-    }
-
-    /// Its pod templates, found by whoever asks first.
-    pub(crate) fn templates<'a>(&'a self, find: impl FnOnce() -> Vec<Template<'a>>) -> Vec<Template<'a>> {
-        let spots = self.0.templates.get_or_init(|| {
-            let found = find().into_iter();
-            found.map(|t| (t.metadata.id(), t.spec.id())).collect()
-        });
-        let node = |spot| Node::from_id(&self.0.tree, spot);
-        spots.iter().map(|(metadata, spec)| Template { metadata: node(metadata), spec: node(spec) }).collect()
-    }
-
-    /// The object as an instance of its schema.
-    pub(crate) fn instance(&self) -> TreeNode<'_> {
-        TreeNode::new(&self.0.tree, self.0.root)
-    }
-
-    /// The instance types of a NodePool, computed by whoever asks first.
-    pub(crate) fn instance_types(&self, compute: impl FnOnce() -> Option<TypeSet>) -> Option<TypeSet> {
-        self.0.instance_types.get_or_init(|| compute().map(Box::new)).as_deref().copied()
-    }
-
-    /// Which capacity types a NodePool allows, computed by whoever asks first.
-    pub(crate) fn capacity_types(&self, compute: impl FnOnce() -> Option<[bool; 3]>) -> Option<[bool; 3]> {
-        *self.0.capacity_types.get_or_init(compute)
-    }
-
-    /// What a NodePool says that it is for, computed by whoever asks first.
-    pub(crate) fn purpose(&self, compute: impl FnOnce() -> Option<WorkloadClass>) -> Option<WorkloadClass> {
-        *self.0.purpose.get_or_init(compute)
     }
 
     /// Where it stands among others of its kind: by namespace and name, those of one identity by

@@ -6,4 +6,5 @@ pub mod duration;
 pub mod names;
 pub mod quantity;
 pub mod suggest;
+pub(crate) mod text;
 pub mod timezone;

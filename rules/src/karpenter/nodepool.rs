@@ -12,7 +12,7 @@ use crate::karpenter::requirement::{Operator, Requirement, Requirements};
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{NodeClassRef, Pool, RequirementSpec, Taint};
 use crate::kind::Kind;
-use crate::object::Object;
+use crate::object::{Memo, MemoSlot, Object};
 use crate::tree::node::Node;
 use crate::workload::class::{WorkloadClass, purpose};
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
@@ -169,7 +169,8 @@ impl<'a> NodePool<'a> {
     /// foreign provider decides. EKS Auto Mode's labels are read as Karpenter's of the same name.
     #[must_use]
     pub fn types(&self) -> Option<TypeSet> {
-        self.object.instance_types(|| {
+        static TYPES: Memo<Option<TypeSet>> = Memo::new(MemoSlot::InstanceTypes);
+        *self.object.memo(&TYPES, || {
             if self.is_other_provider() || self.has_unknown_types() || self.object.is_partial() {
                 return None;
             }
@@ -281,7 +282,8 @@ impl<'a> NodePool<'a> {
     /// nothing, or two things.
     #[must_use]
     pub fn purpose(&self) -> Option<WorkloadClass> {
-        self.object.purpose(|| self.declared_purpose())
+        static PURPOSE: Memo<Option<WorkloadClass>> = Memo::new(MemoSlot::Purpose);
+        *self.object.memo(&PURPOSE, || self.declared_purpose())
     }
 
     fn declared_purpose(&self) -> Option<WorkloadClass> {
@@ -311,7 +313,8 @@ impl<'a> NodePool<'a> {
     #[must_use]
     pub fn capacity_types(&self) -> Option<Vec<&'static str>> {
         const ALL: [&str; 3] = ["reserved", "spot", "on-demand"];
-        let allowed = self.object.capacity_types(|| {
+        static ALLOWED: Memo<Option<[bool; 3]>> = Memo::new(MemoSlot::CapacityTypes);
+        let allowed = (*self.object.memo(&ALLOWED, || {
             // Only this key: several rules ask, and the whole algebra is much more work. What all
             // requirements together allow, each allows.
             let requirements = self.requirements().items().filter_map(|node| {
@@ -324,7 +327,7 @@ impl<'a> NodePool<'a> {
                 let before: [bool; 3] = allowed.unwrap_or([true; 3]);
                 Some(std::array::from_fn(|at| before[at] && one.has(ALL[at])))
             })
-        })?;
+        }))?;
         let named = ALL.into_iter().zip(allowed);
         Some(named.filter_map(|(name, yes)| yes.then_some(name)).collect())
     }

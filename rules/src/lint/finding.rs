@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+pub(crate) use crate::facts::text::ellipsize;
 use crate::karpenter::budget::Week;
 use crate::lint::authority::Authority;
 use crate::lint::fix::Fix;
@@ -364,17 +365,4 @@ impl Fnv {
             self.0 = self.0.wrapping_mul(0x0000_0100_0000_01b3);
         }
     }
-}
-
-/// A text as messages show it: cut where it is long, so that the message stays one.
-pub(crate) fn ellipsize(text: &str) -> std::borrow::Cow<'_, str> {
-    const MAX_CHARS: usize = 44;
-    let one_line = !text.contains(['\n', '\r', '\t']);
-    if one_line && text.chars().count() <= MAX_CHARS {
-        return text.into();
-    }
-    let mut short: String =
-        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_CHARS - 1).collect();
-    short.push('…');
-    short.into()
 }

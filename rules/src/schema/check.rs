@@ -6,12 +6,13 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
 
-use crate::object::{Object, ObjectId};
+use crate::object::{Memo, MemoSlot, Object, ObjectId};
 use crate::platform::{Platform, Version};
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 
+use super::instance::TreeNode;
 use super::keywords::LIST_TYPE_KEYWORD;
 use super::table;
 use super::table::SchemaEntry;
@@ -21,9 +22,19 @@ use super::{core, metadata, validation};
 /// Maximum number of violations per object. Each one costs a walk through the tree.
 const MAX_VIOLATIONS: usize = 256;
 
+static VIOLATIONS: Memo<Vec<Violation>> = Memo::new(MemoSlot::Violations);
+
+impl Object {
+    /// What the schema and the API server's validation reject in the object, computed at the first call.
+    pub(crate) fn violations(&self) -> &[Violation] {
+        let violations: &Vec<Violation> = self.memo(&VIOLATIONS, || check(self));
+        violations
+    }
+}
+
 /// Every violation of an object, at most one per field. Fragments have violations for missing fields, which the rule
 /// manifest-incomplete summarizes; patches have none.
-pub(crate) fn check(object: &Object) -> Vec<Violation> {
+fn check(object: &Object) -> Vec<Violation> {
     let Some(entry) = table::find(object.id()) else {
         return Vec::new();
     };
@@ -32,7 +43,7 @@ pub(crate) fn check(object: &Object) -> Vec<Violation> {
     if !entry.fast_accept().is_some_and(|quick| quick.accepts(tree, root))
         && let Some(validator) = entry.validator()
     {
-        for error in validator.iter_errors(object.instance()) {
+        for error in validator.iter_errors(TreeNode::new(tree, object.tree().1)) {
             translate(&error, &mut out);
         }
     }

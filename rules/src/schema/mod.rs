@@ -29,7 +29,6 @@ mod tests;
 pub(crate) mod validation;
 mod violation;
 
-pub(crate) use check::{check, cluster_is_newer, fields_at, has_schema, is_envelope};
-pub(crate) use instance::TreeNode;
+pub(crate) use check::{cluster_is_newer, fields_at, has_schema, is_envelope};
 pub(crate) use keywords::{CRD_DATE_TIME, GO_QUANTITY};
 pub(crate) use violation::{LengthUnit, Violation, ViolationKind};

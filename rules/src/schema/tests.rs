@@ -213,7 +213,13 @@ mod quick {
         let entry = table::find(object.id()).unwrap();
         let (tree, root) = object.tree();
         let sure = entry.fast_accept().unwrap().accepts(tree, root);
-        (sure, entry.validator().unwrap().is_valid(object.instance()))
+        (
+            sure,
+            entry
+                .validator()
+                .unwrap()
+                .is_valid(crate::schema::instance::TreeNode::new(object.tree().0, object.tree().1)),
+        )
     }
 
     #[test]

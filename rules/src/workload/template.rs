@@ -6,8 +6,8 @@
 pub use crate::kind::{WORKLOAD_KINDS, WorkloadKind};
 
 use crate::kind::Kind;
-use crate::object::Object;
-use crate::tree::node::Node;
+use crate::object::{Memo, MemoSlot, Object};
+use crate::tree::node::{Node, NodeId};
 
 /// `others` followed by [`WORKLOAD_KINDS`]; `N` is their total number.
 pub(crate) const fn with_workloads<const N: usize>(others: &[Kind]) -> [Kind; N] {
@@ -64,10 +64,14 @@ pub fn workload_kind(object: &Object) -> Option<&'static WorkloadKind> {
 /// The pod templates of an object, in the order of the paths in the kind table.
 #[must_use]
 pub fn templates(object: &Object) -> Vec<Template<'_>> {
-    match workload_kind(object) {
-        Some(row) => object.templates(|| find(object, row)),
-        None => Vec::new(),
-    }
+    static TEMPLATES: Memo<Box<[(NodeId, NodeId)]>> = Memo::new(MemoSlot::PodTemplates);
+    let Some(row) = workload_kind(object) else {
+        return Vec::new();
+    };
+    let ids = object
+        .memo(&TEMPLATES, || find(object, row).into_iter().map(|t| (t.metadata.id(), t.spec.id())).collect());
+    let node = |id| Node::from_id(object.tree().0, id);
+    ids.iter().map(|(metadata, spec)| Template { metadata: node(metadata), spec: node(spec) }).collect()
 }
 
 fn find<'a>(object: &'a Object, row: &WorkloadKind) -> Vec<Template<'a>> {

@@ -8,7 +8,7 @@ mod heuristics;
 mod tests;
 
 use crate::kind::Kind;
-use crate::object::Object;
+use crate::object::{Memo, MemoSlot, Object};
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{Template, templates};
 use heuristics::{
@@ -113,8 +113,16 @@ pub fn classify(object: &Object) -> Classified {
     object.classified().clone()
 }
 
-/// The same, made by whoever asks first.
-pub(crate) fn compute(object: &Object) -> Classified {
+static CLASSIFIED: Memo<Classified> = Memo::new(MemoSlot::WorkloadClass);
+
+impl Object {
+    /// The class of a workload, by reference.
+    pub(crate) fn classified(&self) -> &Classified {
+        self.memo(&CLASSIFIED, || compute(self))
+    }
+}
+
+fn compute(object: &Object) -> Classified {
     let templates = templates(object);
     explicit(object, &templates)
         .or_else(|| infra(object, &templates))

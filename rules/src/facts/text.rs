@@ -1,0 +1,16 @@
+//! Text from a manifest in a message.
+
+use std::borrow::Cow;
+
+/// The text in one line of at most 44 characters; what is cut ends in an ellipsis.
+pub(crate) fn ellipsize(text: &str) -> Cow<'_, str> {
+    const MAX_CHARS: usize = 44;
+    let one_line = !text.contains(['\n', '\r', '\t']);
+    if one_line && text.chars().count() <= MAX_CHARS {
+        return text.into();
+    }
+    let mut short: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_CHARS - 1).collect();
+    short.push('…');
+    short.into()
+}
