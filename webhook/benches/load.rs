@@ -1,8 +1,7 @@
 //! The server against an echo server on the same stack: HTTP/1.1 keep-alive over TLS, client and servers on the same cores.
 //!
-//! `cargo bench -p gpulint-webhook --bench load`. What counts is the ratio: both share the machine with the client. The server
-//! remembers what it judged, so it is asked twice: about an object that it knows, and about one that nobody has seen before
-//! in each request.
+//! `cargo bench -p gpulint-webhook --bench load`. The ratio counts: both share the machine with the client. The server has a
+//! cache of evaluations, so it is measured with one object that is always in it, and with a new object in each request.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
@@ -50,7 +49,7 @@ fn main() {
     let (servers, clients) = (runtime(), runtime());
     let echo = servers.block_on(echo(&certificate, &key));
     let (gpulint, _stop) = servers.block_on(gpulint(&certificate, &key));
-    // `-- large` measures the last part alone.
+    // `-- large` measures the last part only.
     let alone = std::env::args().any(|arg| arg == "large");
     let parts = [Asked::Again, Asked::New];
     for asked in parts.into_iter().filter(|_| !alone) {
@@ -77,7 +76,7 @@ fn main() {
     beside_large(&clients, &certificate, gpulint);
 }
 
-/// Small requests beside large ones, which must not hold them up.
+/// Small requests beside large ones, which must not delay them.
 fn beside_large(clients: &Runtime, certificate: &str, address: SocketAddr) {
     let large = async {
         tokio::join!(
@@ -92,14 +91,14 @@ fn beside_large(clients: &Runtime, certificate: &str, address: SocketAddr) {
     );
 }
 
-/// What the requests are about.
+/// The objects of the requests.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
-    /// One object, again and again.
+    /// The same object in every request.
     Again,
-    /// An object that was never there before.
+    /// A new object in every request.
     New,
-    /// One of those with many annotations.
+    /// As `New`, with many annotations.
     Large,
 }
 
@@ -120,7 +119,7 @@ impl Asked {
     }
 }
 
-/// A review of a sound GPU pool with so many annotations, cut where its name ends in a number.
+/// A review of a GPU pool with as many annotations, split where its name ends in a number.
 fn review(annotations: usize) -> (String, String) {
     let mut pool = objects::pool("gpu-NUMBER");
     for number in 0..annotations {
@@ -197,7 +196,7 @@ async fn echo(certificate: &str, key: &str) -> SocketAddr {
     address
 }
 
-/// Requests a second, and the times in milliseconds that half of them and one in a hundred take longer than.
+/// Requests per second, and the median and the 99th percentile of the latency in milliseconds.
 async fn load(certificate: &str, address: SocketAddr, asked: Asked, connections: usize) -> (f64, f64, f64) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();

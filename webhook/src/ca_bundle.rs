@@ -1,5 +1,5 @@
-//! The webhook configurations in the cluster: their caBundle, and where there is no Service, the
-//! configurations themselves.
+//! Keeps the caBundle of the webhook configurations up to date and, if the server is registered by URL,
+//! creates the configurations.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -10,17 +10,17 @@ use kube::{Api, Client};
 
 use crate::manifests::{Install, webhook_configurations};
 
-/// Which configurations are kept.
+/// The webhook configurations that the server keeps up to date.
 #[derive(Clone, Debug)]
 pub struct Registration {
     /// The name of both webhook configurations.
     pub name: String,
-    /// Where there is no Service: the configurations are made and point to this URL, such as
+    /// If set, the server creates the configurations, with this base URL instead of a Service. Example:
     /// `https://10.0.0.7:8443`.
     pub url: Option<String>,
 }
 
-/// The configurations cannot be kept.
+/// The configurations cannot be brought up to date.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RegisterError {
     #[error("the {kind} `{name}`: {source}")]
@@ -34,7 +34,7 @@ pub(crate) enum RegisterError {
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
 const MUTATING: &str = "MutatingWebhookConfiguration";
 
-/// Keeps the configurations.
+/// Updates the configurations.
 #[derive(Clone)]
 pub(crate) struct Registrar {
     validating: Api<ValidatingWebhookConfiguration>,
@@ -48,9 +48,8 @@ impl Registrar {
         Registrar { validating: Api::all(client.clone()), mutating: Api::all(client), registration, install }
     }
 
-    /// Puts `bundle` into every webhook of both configurations where another one is in it. Gives
-    /// back whether it is in all of them now. Somebody who is faster is not overwritten: the next
-    /// round looks again.
+    /// Sets the caBundle of every webhook of both configurations. Returns whether all of them have it now:
+    /// after a write conflict that is left to the next call.
     pub(crate) async fn publish(&self, bundle: &[u8]) -> Result<bool, RegisterError> {
         let name = &self.registration.name;
         let error = |kind| move |source| RegisterError::Api { kind, name: name.clone(), source };
@@ -101,7 +100,7 @@ fn missing(kind: &'static str, name: &str) -> RegisterError {
     RegisterError::Missing { kind, name: name.to_owned() }
 }
 
-/// Whether anything was changed.
+/// Returns whether anything was changed.
 fn set_bundle<'a>(configs: impl Iterator<Item = &'a mut WebhookClientConfig>, bundle: &[u8]) -> bool {
     let mut changed = false;
     for config in configs {
@@ -113,7 +112,7 @@ fn set_bundle<'a>(configs: impl Iterator<Item = &'a mut WebhookClientConfig>, bu
     changed
 }
 
-/// Whether it was written; not where somebody else was faster.
+/// False after a write conflict.
 fn is_written<T>(result: kube::Result<T>) -> kube::Result<bool> {
     match result {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),

@@ -1,32 +1,31 @@
-//! How much the server takes on: sizes, numbers and times. Past a limit the answer comes at once,
-//! and the failure policy of the webhook decides.
+//! Limits of the server. A request above a limit is answered with an HTTP error at once, and the API server
+//! applies the webhook's `failurePolicy`.
 
 use std::time::Duration;
 
-/// The limits.
+/// Sizes in bytes, numbers, and times.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes of a body; the API server itself sends at most 3 MiB an object, twice on updates.
+    /// Size of a body. The API server accepts objects of up to 3 MiB, and sends two of them on updates.
     pub body: usize,
-    /// Bytes of large bodies at once, of which each takes some twenty times its size while it is
-    /// judged; further ones wait until their deadline. A larger one is alone.
+    /// Size of all large bodies in flight. Evaluating a body takes about twenty times its size in memory.
+    /// Further bodies wait, at most until their deadline; a body above the limit waits for all others.
     pub large: usize,
-    /// Reviews at once.
+    /// Reviews in flight.
     pub reviews: usize,
-    /// Connections at once; further ones wait to be accepted.
+    /// Open connections; further ones wait in the backlog.
     pub connections: usize,
     /// Time for a TLS handshake.
     pub handshake: Duration,
-    /// Time for the first request of a connection, and for the head of an HTTP/1.1 request, idle
-    /// time before it included.
+    /// Time until the first request of a connection, and until the head of an HTTP/1.1 request is complete,
+    /// counted from the end of the request before.
     pub head: Duration,
-    /// How long a connection may go without a request before it is closed. API servers open a new
-    /// one when they need it.
+    /// Time after which an idle connection is closed.
     pub idle: Duration,
-    /// How long the server goes on after SIGTERM while it says that it is not ready, so that
-    /// Services have stopped sending before it stops listening.
+    /// Time between SIGTERM, when readiness fails, and the end of listening: endpoints of Services are
+    /// removed in the meantime.
     pub drain_delay: Duration,
-    /// How long open requests may then take.
+    /// Time for requests in flight after that.
     pub drain: Duration,
 }
 
@@ -46,11 +45,11 @@ impl Default for Limits {
     }
 }
 
-/// What the API server waits where its request does not say.
+/// Assumed timeout of the API server if the request does not contain it.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a review may take, from the query of its request (`timeout=3s`): less than the API
-/// server waits, so that our own answer arrives.
+/// Time for a review, from the query of its request (`timeout=3s`). It is shorter than the API server's
+/// timeout, so that the response arrives.
 pub(crate) fn deadline(query: Option<&str>) -> Duration {
     let timeout = query
         .unwrap_or_default()
@@ -61,7 +60,7 @@ pub(crate) fn deadline(query: Option<&str>) -> Duration {
     timeout.saturating_sub((timeout / 10).max(Duration::from_millis(200)))
 }
 
-/// Whole seconds, as the API server writes them; anything else is no timeout of its.
+/// Parses whole seconds, as the API server writes them.
 fn seconds(text: &str) -> Option<Duration> {
     let seconds: u64 = text.strip_suffix('s')?.parse().ok()?;
     (1..=30).contains(&seconds).then(|| Duration::from_secs(seconds))
@@ -72,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_deadline_is_below_what_the_api_server_waits() {
+    fn the_deadline_is_before_the_timeout_of_the_api_server() {
         assert_eq!(deadline(Some("timeout=3s")), Duration::from_millis(2700));
         assert_eq!(deadline(Some("a=b&timeout=1s")), Duration::from_millis(800));
         for odd in [None, Some(""), Some("timeout=1m"), Some("timeout=-1s"), Some("timeout=99s")] {

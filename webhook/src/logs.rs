@@ -1,26 +1,26 @@
-//! Logs to standard error. They name kinds, rules and files; never a Secret, never an object's body.
+//! Logs to standard error. They contain kinds, rules and file names, but neither Secrets nor objects.
 
 use tracing_subscriber::EnvFilter;
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Plain text.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     #[default]
     Json,
 }
 
-/// The filter is wrong.
+/// The filter is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("the log filter `{0}` is wrong: try `info` or `gpulint_webhook=debug`")]
 pub struct LogError(String);
 
-/// Logs from now on; a second call changes nothing.
+/// Installs the global subscriber; a second call has no effect.
 ///
 /// # Errors
-/// `filter` is none, such as `info`.
+/// `filter` is invalid.
 pub fn start(format: LogFormat, filter: &str) -> Result<(), LogError> {
     let parsed = EnvFilter::try_new(filter).map_err(|_| LogError(filter.to_owned()))?;
     let builder =

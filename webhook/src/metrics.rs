@@ -105,15 +105,15 @@ impl Metrics {
         );
         registry.register(
             "admission_failures",
-            "Requests left to the failure policy, by reason",
+            "Requests answered with an HTTP error, by reason",
             metrics.failures.clone(),
         );
         registry.register(
             "admission_duration_seconds",
-            "Time from the request's head to its answer",
+            "Time from the head of a request to its response",
             metrics.seconds.clone(),
         );
-        registry.register("admission_in_flight", "Reviews being worked on", metrics.in_flight.clone());
+        registry.register("admission_in_flight", "Reviews in flight", metrics.in_flight.clone());
         registry.register("connections", "Open TLS connections", metrics.connections.clone());
         registry.register(
             "findings",
@@ -122,26 +122,26 @@ impl Metrics {
         );
         registry.register(
             "unsynced_reviews",
-            "Reviews in which rules kept silent because the objects they read were not all known",
+            "Reviews in which rules could not report because kinds that they read were not listed yet",
             metrics.unsynced.clone(),
         );
         let judgements: Counters<1> = Family::default();
-        registry.register("judgements", "Objects judged, by the rules or from memory", judgements.clone());
+        registry.register(
+            "judgements",
+            "Objects evaluated, by the rules or from the cache",
+            judgements.clone(),
+        );
         let by = |by| judgements.get_or_create_owned(&[("by", by)]);
         let evaluations = [by("rules"), by("memory")];
         registry.register(
             "judgements_remembered",
-            "Judgements in the memory",
+            "Entries in the evaluation cache",
             metrics.cached_evaluations.clone(),
         );
-        registry.register("cache_objects", "Objects kept, by kind", metrics.objects.clone());
-        registry.register("cache_synced", "1 where the kind's objects are known", metrics.synced.clone());
-        registry.register("cache_rebuilds", "Times the index was rebuilt", metrics.rebuilds.clone());
-        registry.register(
-            "task_panics",
-            "Defects that tasks in the background survived, by task",
-            metrics.panics.clone(),
-        );
+        registry.register("cache_objects", "Objects in the cache, by kind", metrics.objects.clone());
+        registry.register("cache_synced", "1 if the objects of the kind are listed", metrics.synced.clone());
+        registry.register("cache_rebuilds", "Snapshots built", metrics.rebuilds.clone());
+        registry.register("task_panics", "Panics of background tasks, by task", metrics.panics.clone());
         registry.register(
             "reloads",
             "Reloads of configuration and certificates, by result",
@@ -149,7 +149,7 @@ impl Metrics {
         );
         registry.register(
             "certificate_expiry_timestamp_seconds",
-            "When a certificate ends, in Unix time",
+            "When a certificate expires, in Unix time",
             metrics.expiry.clone(),
         );
         // Exported as 0 from the start: `increase()` does not see the first increment of a series

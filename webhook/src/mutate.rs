@@ -1,9 +1,9 @@
-//! The patch: which fixes an admission request gets, as one JSON Patch.
+//! Mutation: the fixes of an object as one JSON Patch.
 //!
-//! Sent are safe fixes that replace no nodes, and the fixes of rules that the configuration
-//! names. Each is applied and the object judged again, until nothing is left, so that an answer
-//! to the patched object patches nothing. What a request already carried before an update stays:
-//! to change what its author did not touch could make the update itself impossible.
+//! Applied are safe fixes that replace no nodes, and fixes of rules that the configuration names. After
+//! each fix the rules run again, until none is left, so that the patched object gets no further patch
+//! (reinvocation is idempotent). Findings that the old object of an update has as well are not fixed: the
+//! change of a field that the client did not touch could make the update fail.
 
 use std::collections::BTreeSet;
 
@@ -13,42 +13,42 @@ use gpulint_rules::lint::fix::value;
 use gpulint_rules::{Engine, Finding, Fix, Index, Object, Operation, Safety};
 use serde_json::Value;
 
-use crate::evaluate::{Evaluator, Verdict, object, pointer_without_indexes};
+use crate::evaluate::{Evaluator, object, pointer_without_indexes};
 use crate::review::{
     Decision, ReviewError, ReviewOutcome, encode, is_exempt, kind, operation, parse_request,
 };
 use crate::wire::{Request, Response};
 
-/// More fixes than this on one object, and something goes in circles.
+/// Bound on the fixes of one object; more indicate fixes that undo each other.
 const MAX_FIXES: usize = 64;
 
-/// Members that admission must leave as they are, or the API server refuses the patch.
+/// Members that a mutating webhook must not change.
 const IMMUTABLE_MEMBERS: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"];
 
-/// Answers an AdmissionReview v1 with the JSON Patch that repairs its object. It never denies.
+/// Answers an AdmissionReview v1 with the JSON Patch of the object's fixes. It never denies.
 ///
 /// # Errors
-/// [`ReviewError`] where `body` is no AdmissionReview v1 with a request.
+/// [`ReviewError`] if `body` is not an AdmissionReview v1 with a request.
 pub fn mutate(engine: &Engine, index: &Index, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
     mutate_with(Evaluator::new(engine, index), body)
 }
 
-/// As [`mutate()`], by a judge who may remember.
-pub(crate) fn mutate_with(judge: Evaluator<'_>, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
+/// As [`mutate()`], with an evaluator that may have a cache.
+pub(crate) fn mutate_with(evaluator: Evaluator<'_>, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
     let request = parse_request(body)?;
     let mut response = Response { uid: request.uid.clone(), allowed: true, ..Response::default() };
     let mut decision = Decision::Allowed;
     let mut rules = Vec::new();
-    if is_exempt(judge.engine, &request) {
+    if is_exempt(evaluator.engine, &request) {
         decision = Decision::Exempt;
-    } else if let Some(repair) = build_patch(judge, &request) {
-        response.patch = Some(STANDARD.encode(serde_json::to_vec(&repair.operations)?));
+    } else if let Some(patch) = build_patch(evaluator, &request) {
+        response.patch = Some(STANDARD.encode(serde_json::to_vec(&patch.operations)?));
         response.patch_type = Some("JSONPatch");
         decision = Decision::Patched;
-        let mut ids = repair.rules.clone();
+        let mut ids = patch.rules.clone();
         ids.dedup();
         response.audit_annotations.insert("patched", ids.join(","));
-        rules = repair.rules;
+        rules = patch.rules;
     }
     Ok(ReviewOutcome {
         body: encode(response)?,
@@ -65,35 +65,34 @@ struct Patch {
     rules: Vec<&'static str>,
 }
 
-fn build_patch(judge: Evaluator<'_>, request: &Request<'_>) -> Option<Patch> {
-    let (engine, index) = (judge.engine, judge.index);
+fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch> {
+    let (engine, index) = (evaluator.engine, evaluator.index);
     let webhook = &engine.settings().webhook;
     if !webhook.mutate && webhook.mutate_rules.is_empty() {
         return None;
     }
-    // Nearly every object ends here, before it is held as a value to patch.
-    let judgement = judge.evaluate(request.object, request);
-    let is_judged = matches!(judgement.verdict, Verdict::Findings(_));
-    if !is_judged || !judgement.findings().iter().any(|found| found.fixable) {
+    // Most objects have no fix, which the cached evaluation tells without parsing the object again.
+    let evaluation = evaluator.evaluate(request.object, request);
+    if !evaluation.findings().iter().any(|found| found.fixable) {
         return None;
     }
-    let judge = |object: &Object| engine.review_object(object, index).findings;
-    let mut findings = judge(&object(request.object, request)?);
+    let check = |object: &Object| engine.review_object(object, index).findings;
+    let mut findings = check(&object(request.object, request)?);
     if !findings.iter().any(|f| applicable_fix(engine, request, f).is_some()) {
         return None;
     }
     let sent: Value = serde_json::from_str(request.object?.get()).ok()?;
-    let had: BTreeSet<_> = match request.operation.as_str() {
+    let old_findings: BTreeSet<_> = match request.operation.as_str() {
         "UPDATE" => object(request.old_object, request)
-            .map(|old| judge(&old).iter().map(identity).collect())
+            .map(|old| check(&old).iter().map(identity).collect())
             .unwrap_or_default(),
         _ => BTreeSet::new(),
     };
-    let mut repair = Patch { operations: Vec::new(), rules: Vec::new() };
+    let mut patch = Patch { operations: Vec::new(), rules: Vec::new() };
     let mut patched = sent.clone();
     let mut seen: BTreeSet<String> = BTreeSet::from([patched.to_string()]);
     loop {
-        let wanted = findings.iter().filter(|finding| !had.contains(&identity(finding)));
+        let wanted = findings.iter().filter(|finding| !old_findings.contains(&identity(finding)));
         let next = wanted.filter_map(|finding| {
             let fix = applicable_fix(engine, request, finding)?;
             let after = value::apply(&patched, fix).ok()?;
@@ -104,32 +103,32 @@ fn build_patch(judge: Evaluator<'_>, request: &Request<'_>) -> Option<Patch> {
         let Some((finding, fix, after)) = next.into_iter().next() else {
             break;
         };
-        // Two rules that undo each other's work would patch for ever: leave it to a person.
-        if repair.rules.len() == MAX_FIXES || !seen.insert(after.to_string()) {
+        // Fixes that undo each other never end: such an object is not patched.
+        if patch.rules.len() == MAX_FIXES || !seen.insert(after.to_string()) {
             return None;
         }
-        repair.operations.extend(fix.operations.iter().cloned());
-        repair.rules.push(finding.rule.id);
+        patch.operations.extend(fix.operations.iter().cloned());
+        patch.rules.push(finding.rule.id);
         patched = after;
         let raw = serde_json::value::to_raw_value(&patched).ok()?;
-        findings = judge(&object(Some(&raw), request)?);
+        findings = check(&object(Some(&raw), request)?);
     }
-    (!repair.rules.is_empty()).then_some(repair)
+    (!patch.rules.is_empty()).then_some(patch)
 }
 
-/// The finding's fix, where it may be applied unseen or the configuration wants it. What replaces
-/// nodes is done to new pools alone, whatever the configuration names.
+/// The fix of a finding if it is safe, or if the configuration names its rule. A fix that replaces nodes is
+/// applied to new objects only, whatever the configuration says.
 fn applicable_fix<'f>(engine: &Engine, request: &Request<'_>, finding: &'f Finding) -> Option<&'f Fix> {
     let webhook = &engine.settings().webhook;
     let fix = finding.fix.as_ref()?;
     let safe = webhook.mutate && fix.safety == Safety::Safe && !fix.replaces_nodes;
     let named = webhook.mutate_rules.iter().any(|id| id == finding.rule.id);
     let replaces_nodes = fix.replaces_nodes && request.operation != "CREATE";
-    // A webhook cannot make other objects.
+    // A patch cannot create other objects.
     ((safe || named) && !replaces_nodes && fix.creates.is_empty()).then_some(fix)
 }
 
-/// What makes two findings the same one, as for the decision.
+/// As [`FindingSummary::identity`](crate::evaluate::FindingSummary::identity).
 fn identity(finding: &Finding) -> (&'static str, String, String) {
     (finding.rule.id, pointer_without_indexes(finding), finding.message.clone())
 }
@@ -141,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// A pool of plain machines; the one without `consolidateAfter` is what the API server refuses.
+    /// A pool without accelerators. Without `consolidateAfter` the API server rejects it.
     fn pool(consolidate_after: Value) -> Value {
         let mut pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
         "metadata": {"name": "web", "annotations": {}},
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_object_is_repaired_and_then_left_alone() {
+    fn the_patched_object_gets_no_further_patch() {
         let before = pool(Value::Null);
         let (answer, patch) = ask(Settings::default(), "CREATE", &before, &Value::Null);
         assert_eq!(answer.decision, Decision::Patched);
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_update_does_not_touch_stays() {
+    fn findings_of_the_old_object_are_not_fixed() {
         let before = pool(Value::Null);
         let (_, patch) = ask(Settings::default(), "UPDATE", &before, &before);
         assert_eq!(patch, None);
@@ -201,7 +200,7 @@ mod tests {
         assert!(patch.is_some());
     }
 
-    /// What a patch makes of an object, under a configuration that names one rule.
+    /// The patched object, under a configuration that names one rule.
     fn switched_on(rule: &str, operation: &str, object: &Value, old: &Value) -> Value {
         let mut settings = Settings::default();
         settings.webhook.mutate_rules = vec![rule.to_owned()];
@@ -233,7 +232,7 @@ mod tests {
             on_demand.pointer(&format!("{pod}/nodeSelector/karpenter.sh~1capacity-type")),
             Some(&json!("on-demand"))
         );
-        // Where pods are kept off Spot, or do not ask for it, they can be protected.
+        // Pods that cannot run on Spot capacity can be protected from disruption.
         let protected = switched_on("do-not-disrupt-missing", "CREATE", &on_demand, &Value::Null);
         let annotation = "/spec/template/metadata/annotations/karpenter.sh~1do-not-disrupt";
         assert_eq!(protected.pointer(annotation), Some(&json!("true")));
@@ -248,23 +247,23 @@ mod tests {
             limited.pointer(&format!("{pod}/containers/0/resources/limits")),
             Some(&json!({"nvidia.com/gpu": 1}))
         );
-        // None of them is done unasked.
+        // None of these fixes is applied by default.
         assert_eq!(ask(Settings::default(), "CREATE", &job, &Value::Null).1, None);
     }
 
     #[test]
-    fn only_new_pools_get_what_replaces_nodes() {
+    fn fixes_that_replace_nodes_are_for_new_pools() {
         let mut gpus = pool(json!("5m"));
         gpus["spec"]["template"]["spec"]["requirements"][0]["values"] = json!(["g5", "g6"]);
         let tainted = switched_on("gpu-pool-untainted", "CREATE", &gpus, &Value::Null);
         assert_ne!(tainted, gpus);
-        // The pool was one of plain machines before.
+        // The old pool had no accelerators.
         let kept = switched_on("gpu-pool-untainted", "UPDATE", &gpus, &pool(json!("5m")));
         assert_eq!(kept, gpus);
     }
 
     #[test]
-    fn unsafe_fixes_need_their_rules_name() {
+    fn unsafe_fixes_need_the_name_of_their_rule() {
         let mut untainted = pool(json!("5m"));
         untainted["spec"]["template"]["spec"]["requirements"][0]["values"] = json!(["g5", "g6"]);
         let (_, patch) = ask(Settings::default(), "CREATE", &untainted, &Value::Null);

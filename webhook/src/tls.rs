@@ -1,4 +1,4 @@
-//! TLS: what new connections are served with, replaced while open ones live on.
+//! The TLS configuration of new connections. It can be replaced without closing open ones.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use rustls::{RootCertStore, ServerConfig};
 
 use crate::metrics::Metrics;
 
-/// The oldest version of TLS that is spoken.
+/// The minimum TLS version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsFloor {
     /// TLS 1.2 and 1.3.
     #[default]
     Tls12,
-    /// TLS 1.3 alone.
+    /// TLS 1.3 only.
     Tls13,
 }
 
-/// Where certificates come from as files.
+/// The files of a serving certificate.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The certificate and what leads from it to its CA, as PEM.
+    /// The certificate chain, as PEM.
     pub certificate: PathBuf,
     /// Its private key, as PEM.
     pub key: PathBuf,
 }
 
-/// A certificate cannot be served.
+/// A certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -38,44 +38,44 @@ pub enum TlsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// No PEM, or nothing of the kind in it.
+    /// No PEM, or no section of the expected type.
     #[error("{what}: {source}")]
     Pem {
-        /// What was looked for.
+        /// The expected content.
         what: &'static str,
-        /// Why.
+        /// The cause.
         source: rustls::pki_types::pem::Error,
     },
-    /// There is no certificate in it.
+    /// The PEM contains no certificate.
     #[error("{0}: there is no certificate in it")]
     Empty(&'static str),
-    /// Certificate and key do not go together, or rustls takes neither.
+    /// Certificate and key do not belong together, or rustls rejects them.
     #[error("certificate and key: {0}")]
     Pair(#[from] rustls::Error),
-    /// The CA of clients cannot be used.
+    /// The CA of client certificates cannot be used.
     #[error("the CA of clients: {0}")]
     Clients(#[from] rustls::server::VerifierBuilderError),
-    /// The certificate is no X.509.
+    /// Not an X.509 certificate.
     #[error("the certificate cannot be read")]
     X509,
 }
 
-/// The serving side of TLS.
+/// The current TLS configuration.
 #[derive(Debug)]
 pub(crate) struct Tls {
     current: ArcSwapOption<ServerConfig>,
     floor: TlsFloor,
 }
 
-/// What is served: PEM texts. Its Debug shows nothing of them.
+/// A certificate chain and its key, as PEM. Debug prints neither.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Pair {
     pub(crate) certificate: Vec<u8>,
     pub(crate) key: Vec<u8>,
-    /// The CA that clients have to show a certificate of.
+    /// The CA that has to have issued client certificates; `None` if they are not required.
     pub(crate) clients: Option<Vec<u8>>,
 }
 
@@ -90,12 +90,12 @@ impl Tls {
         Tls { current: ArcSwapOption::empty(), floor }
     }
 
-    /// What the next connection is served with; `None` until there is a certificate.
+    /// The configuration of the next connection; `None` until a certificate is installed.
     pub(crate) fn current(&self) -> Option<Arc<ServerConfig>> {
         self.current.load_full()
     }
 
-    /// Serves a pair from now on. Gives back when its certificate ends, in Unix time.
+    /// Uses a certificate from now on. Returns when it expires, in Unix time.
     pub(crate) fn install(&self, pair: &Pair) -> Result<i64, TlsError> {
         let chain = certificates(&pair.certificate, "the certificate")?;
         let key = PrivateKeyDer::from_pem_slice(&pair.key)
@@ -137,15 +137,15 @@ fn certificates(pem: &[u8], what: &'static str) -> Result<Vec<CertificateDer<'st
     Ok(chain)
 }
 
-/// When a certificate begins and when it ends, in Unix time.
+/// The validity of a certificate, in Unix time.
 pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Result<(i64, i64), TlsError> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).map_err(|_| TlsError::X509)?;
     let validity = parsed.validity();
     Ok((validity.not_before.timestamp(), validity.not_after.timestamp()))
 }
 
-/// Certificates as files. A mounted Secret swaps a link when it changes, so the files are read
-/// again every so often and compared: that needs no notification, and works on every file system.
+/// Certificate files that somebody else renews. They are polled: an update of a mounted Secret swaps a
+/// symbolic link, which notification APIs report differently on every file system.
 #[derive(Debug)]
 pub(crate) struct Files {
     files: TlsFiles,
@@ -158,8 +158,8 @@ impl Files {
         Files { files, clients, seen: None }
     }
 
-    /// Serves what the files hold now where it differs from what they held. An error leaves
-    /// everything as it is; a state that was refused is not tried again.
+    /// Installs the files if their content has changed. On an error the old certificate stays, and the same
+    /// content is not tried again.
     pub(crate) fn refresh(&mut self, tls: &Tls, metrics: &Metrics) -> Result<bool, TlsError> {
         let clients = self.clients.as_deref().map(read).transpose()?;
         let pair = Pair { certificate: read(&self.files.certificate)?, key: read(&self.files.key)?, clients };

@@ -1,7 +1,7 @@
-//! `admission.k8s.io/v1`, as far as gpulint reads and writes it.
+//! The fields of `admission.k8s.io/v1` that gpulint reads and writes.
 //!
-//! Types of our own: the object stays raw until it is known to be judged, and an answer carries
-//! the causes that kubectl prints line by line.
+//! Not the types of kube-core: here the object stays unparsed JSON until it is known that rules check it,
+//! and a response has the `causes` that kubectl prints line by line.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,8 @@ pub(crate) struct ReviewIn<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Request<'a> {
     pub(crate) uid: String,
-    /// Kind of the object as it is sent, which is the one the webhook was registered for.
+    /// Kind of the object in the request: with `matchPolicy: Equivalent` the one that the webhook is
+    /// registered for.
     #[serde(default)]
     pub(crate) kind: GroupKind,
     #[serde(default)]
@@ -40,7 +41,7 @@ pub(crate) struct Request<'a> {
     pub(crate) old_object: Option<&'a RawValue>,
 }
 
-/// A group and a kind; the version stands in the object.
+/// Group and kind of an object.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct GroupKind {
     #[serde(default)]
@@ -49,7 +50,7 @@ pub(crate) struct GroupKind {
     pub(crate) kind: String,
 }
 
-/// Who asks.
+/// The client of the API server.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct User {
     #[serde(default)]
@@ -75,17 +76,17 @@ pub(crate) struct Response {
     pub(crate) status: Option<Status>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
-    /// A JSON Patch in base64.
+    /// A base64-encoded JSON Patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) patch: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) patch_type: Option<&'static str>,
-    /// Rule ids for the audit log; the API server puts the webhook's name before each key.
+    /// Rule ids for the audit log; the API server prefixes each key with the name of the webhook.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) audit_annotations: BTreeMap<&'static str, String>,
 }
 
-/// Why a request was denied.
+/// The reason for a denial.
 #[derive(Debug, Serialize)]
 pub(crate) struct Status {
     pub(crate) code: u16,
@@ -94,7 +95,7 @@ pub(crate) struct Status {
     pub(crate) details: Details,
 }
 
-/// What kubectl prints instead of the message.
+/// Details that kubectl prints instead of the message.
 #[derive(Debug, Serialize)]
 pub(crate) struct Details {
     pub(crate) name: String,
@@ -103,7 +104,7 @@ pub(crate) struct Details {
     pub(crate) causes: Vec<Cause>,
 }
 
-/// One line of it.
+/// One line of kubectl's output.
 #[derive(Debug, Serialize)]
 pub(crate) struct Cause {
     pub(crate) reason: &'static str,

@@ -1,4 +1,4 @@
-//! What a Service is to two replicas: new connections go to one that is ready.
+//! A TCP load balancer, in place of a Service: new connections go to a replica that is ready.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ struct Backend {
     ready: bool,
 }
 
-/// A balancer that listens for as long as it lives.
+/// Listens until it is dropped.
 pub(crate) struct Balancer {
     address: SocketAddr,
     backends: Arc<Mutex<Vec<Backend>>>,
@@ -70,7 +70,7 @@ impl Balancer {
         self.address
     }
 
-    /// One more replica, ready as soon as it says so.
+    /// Adds a replica, which gets connections as soon as `/readyz` succeeds.
     pub(crate) fn add(&self, admission: SocketAddr, operations: SocketAddr) {
         self.backends.lock().unwrap().push(Backend { admission, operations, ready: false });
     }

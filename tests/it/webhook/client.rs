@@ -1,4 +1,4 @@
-//! A client of the server: HTTP/1.1 or 2 over TLS, one connection a value.
+//! An HTTP/1.1 or HTTP/2 client over TLS, with explicit connections.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 pub(crate) type Failed = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Body = BoxBody<Bytes, Infallible>;
 
-/// What a client trusts, shows and speaks.
+/// CA certificates, client certificate and protocol of a client.
 #[derive(Clone)]
 pub(crate) struct Client {
     roots: Vec<CertificateDer<'static>>,
@@ -30,7 +30,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Trusts the certificates of a PEM text.
+    /// Trusts the certificates in a PEM text.
     pub(crate) fn new(roots: &str) -> Client {
         let roots = CertificateDer::pem_slice_iter(roots.as_bytes());
         Client { roots: roots.map(Result::unwrap).collect(), identity: None, http2: true, tls12_alone: false }
@@ -46,7 +46,7 @@ impl Client {
         self
     }
 
-    /// Shows a certificate.
+    /// Uses a client certificate.
     pub(crate) fn shows(mut self, certificate: &str, key: &str) -> Client {
         self.identity = Some((certificate.to_owned(), key.to_owned()));
         self
@@ -106,16 +106,16 @@ enum Sender {
 /// An open connection.
 pub(crate) struct Connection {
     sender: Sender,
-    /// What the server showed, as DER.
+    /// The certificate of the server, as DER.
     pub(crate) certificate: Vec<u8>,
 }
 
-/// An answer: its status code and its body.
+/// Status code and body of a response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) body: Bytes,
-    /// The server asks for another connection.
+    /// Whether the server closes the connection after this response.
     pub(crate) last: bool,
 }
 
@@ -126,7 +126,7 @@ impl Answer {
 }
 
 impl Connection {
-    /// Waits until a request can be sent; an error where the server said that none can any more.
+    /// Waits until a request can be sent. Fails if the server has closed the connection for new ones.
     pub(crate) async fn usable(&mut self) -> Result<(), Failed> {
         match &mut self.sender {
             Sender::One(sender) => sender.ready().await?,
@@ -135,7 +135,7 @@ impl Connection {
         Ok(())
     }
 
-    /// With half a minute to answer where the path says nothing else: a machine may stand still for a while.
+    /// Posts with a timeout of 30 s unless the path contains one: a busy machine may stall for seconds.
     pub(crate) async fn post(&mut self, path: &str, body: impl Into<Bytes>) -> Result<Answer, Failed> {
         let path = match path.contains('?') {
             true => path.to_owned(),
@@ -144,7 +144,7 @@ impl Connection {
         self.send("POST", &path, Full::new(body.into()).boxed(), true).await
     }
 
-    /// `announced`: with the length of the body in the head.
+    /// `announced`: with a `Content-Length`.
     pub(crate) async fn send(
         &mut self,
         method: &str,
@@ -179,7 +179,7 @@ impl Connection {
     }
 }
 
-/// GETs a path of the plain port.
+/// Sends a GET request to the operations port.
 pub(crate) async fn plain(address: SocketAddr, path: &str) -> Result<(u16, String), Failed> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
@@ -191,7 +191,7 @@ pub(crate) async fn plain(address: SocketAddr, path: &str) -> Result<(u16, Strin
     Ok((code, String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// The value of a line of the metrics; 0 where there is none.
+/// The value of a line of the metrics; 0 if there is none.
 pub(crate) fn metric(text: &str, line: &str) -> f64 {
     let value = text.lines().find_map(|l| l.strip_prefix(line));
     value.map_or(0.0, |v| v.trim().parse().unwrap())

@@ -1,5 +1,4 @@
-//! The end of a server: readiness goes first, requests are answered until Services have noticed, and what is open then
-//! is finished.
+//! Shutdown: readiness fails first, requests are answered during the drain delay, and requests in flight are finished.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -23,7 +22,7 @@ async fn sigterm_fails_readiness_first_and_loses_nothing() {
     let client = Client::new(authority.pem());
     let address = server.admission;
     let ended = Arc::new(AtomicBool::new(false));
-    // The server begins to count when the signal arrives, which is later than this.
+    // The delay begins when the signal arrives, which is later than this.
     let terminated: Arc<OnceLock<Instant>> = Arc::default();
     let load: Vec<_> = [client.clone(), client.clone().http1()]
         .into_iter()
@@ -32,7 +31,7 @@ async fn sigterm_fails_readiness_first_and_loses_nothing() {
             let answered = Arc::new(AtomicU64::new(0));
             let count = Arc::clone(&answered);
             let task = tokio::spawn(async move {
-                // A busy machine may let us ask after the delay, when nobody listens any more.
+                // On a busy machine a request may be sent after the delay, when the server does not listen any more.
                 let over = |error: &Failed| {
                     let since = terminated.get().map(Instant::elapsed);
                     assert!(since.is_some_and(|s| s >= DELAY), "{since:?}: {error}");
@@ -46,7 +45,7 @@ async fn sigterm_fails_readiness_first_and_loses_nothing() {
                             count.fetch_add(1, Ordering::Relaxed);
                             answer.last
                         }
-                        // HTTP/2 says it between two requests: this one was not sent.
+                        // GOAWAY arrived between two requests: this one was not sent.
                         Err(error) if was_not_sent(&error) => true,
                         Err(error) => return over(&error),
                     };
@@ -71,7 +70,7 @@ async fn sigterm_fails_readiness_first_and_loses_nothing() {
             matches!(plain(server.operations, "/readyz").await, Ok((503, _)))
         })
         .await;
-    // It still takes new connections and answers, until those who send have noticed.
+    // New connections are still accepted during the delay.
     let late = async {
         let mut late = client.connect(address).await?;
         late.post("/validate", create(&good_pool("gpu"))).await
@@ -90,14 +89,14 @@ async fn sigterm_fails_readiness_first_and_loses_nothing() {
     assert_eq!(server.exit_code().await, Some(0));
 }
 
-/// Whether a request was given back, as one that another connection can have.
+/// Whether the request was not sent, so that it can be retried on another connection.
 fn was_not_sent(error: &Failed) -> bool {
     let error = error.downcast_ref::<hyper::Error>();
     error.is_some_and(|e| e.is_canceled() || e.is_closed())
 }
 
 #[tokio::test]
-async fn what_is_open_at_the_end_is_answered() {
+async fn requests_in_flight_are_answered() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let mut server = serve(&folder, &authority, &["--drain-delay", "0s"]).await;
     let client = Client::new(authority.pem());

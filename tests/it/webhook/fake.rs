@@ -1,5 +1,5 @@
-//! As much of an API server as a watch needs: it says which kinds there are, lists them and streams changes. It
-//! checks nothing, so that it can hold objects that a real one refuses.
+//! A fake API server for watches: discovery, lists and streams of changes. It validates nothing, so that it can hold
+//! objects that a real one rejects.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -29,7 +29,7 @@ struct Kept {
 
 type Kinds = Arc<Mutex<BTreeMap<(String, String), Kept>>>;
 
-/// A server that listens for as long as the test runs.
+/// Listens until the test ends.
 pub(crate) struct Fake {
     kinds: Kinds,
     url: String,
@@ -71,7 +71,7 @@ impl Fake {
         folder.write("kubeconfig", &config.to_string())
     }
 
-    /// Lists no objects of a kind any more, or lists them again.
+    /// Fails the lists of a kind, or serves them again.
     pub(crate) fn refuse(&self, plural: &str, refused: bool) {
         let mut kinds = self.kinds.lock().unwrap();
         for (_, kept) in kinds.iter_mut().filter(|((_, name), _)| name == plural) {
@@ -79,7 +79,7 @@ impl Fake {
         }
     }
 
-    /// Adds an object, or takes one out.
+    /// Adds or removes an object.
     pub(crate) fn change(&self, event: &str, object: &Value) {
         let mut kinds = self.kinds.lock().unwrap();
         let row = rows().find(|row| is_of(object, row)).unwrap();
@@ -94,7 +94,7 @@ impl Fake {
         kept.watches.retain(|watch| watch.send(Bytes::from(line.clone())).is_ok());
     }
 
-    /// Replaces everything by these objects; those of kinds that nobody watches are left out.
+    /// Replaces all objects. Those of kinds that are not watched are skipped.
     pub(crate) fn hold(&self, objects: &[Value]) {
         let mut kinds = self.kinds.lock().unwrap();
         for row in rows() {
@@ -165,7 +165,7 @@ async fn objects(
         return (axum::http::StatusCode::FORBIDDEN, answer(&status)).into_response();
     }
     if !query.contains_key("watch") {
-        // A page at a time, as a real one does.
+        // In pages, as a real API server does.
         let number = |key: &str| query.get(key).and_then(|n| n.parse::<usize>().ok());
         let from = number("continue").unwrap_or_default().min(kept.objects.len());
         let to = (from + number("limit").unwrap_or(usize::MAX / 2)).min(kept.objects.len());

@@ -1,4 +1,4 @@
-//! The server under a real API server: it makes its certificates, registers itself by URL, and is asked.
+//! The server with a real API server, which calls it: certificates, registration by URL, decisions, failures.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -20,7 +20,7 @@ const SECRET: &str = "/api/v1/namespaces/gpulint/secrets/gpulint-certificates";
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 
-/// A cluster with the namespaces and the node class that the tests need.
+/// Starts a cluster with the namespaces and the node class that the tests use.
 async fn cluster() -> Option<Cluster> {
     let cluster = Cluster::start().await?;
     for namespace in ["gpulint", "ml"] {
@@ -44,7 +44,7 @@ async fn post(cluster: &Cluster, path: &str, object: &Value) -> (u16, Value) {
     cluster.post(path, JSON, object.to_string().into_bytes()).await
 }
 
-/// Starts a server that registers itself under the balancer's address, and waits until it is ready.
+/// Starts a server that registers itself by the balancer's address, and waits until it is ready.
 async fn serve(cluster: &Cluster, folder: &Folder, name: &str, balancer: &Balancer, more: &[&str]) -> Server {
     let url = format!("https://{}", balancer.address());
     let mut args = vec!["--url", &url];
@@ -55,8 +55,8 @@ async fn serve(cluster: &Cluster, folder: &Folder, name: &str, balancer: &Balanc
     server
 }
 
-/// Lets the API server wait for an answer as long as it may: after its three seconds it would go on without one,
-/// and a machine may stand still for longer.
+/// Sets the timeout of the webhooks to its maximum: after the default of three seconds the API server continues
+/// without an answer, and a busy machine may stall for longer.
 async fn patient(cluster: &Cluster) {
     for kind in ["validating", "mutating"] {
         let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
@@ -69,7 +69,7 @@ async fn patient(cluster: &Cluster) {
     }
 }
 
-/// A new or changed webhook configuration is in force a moment later.
+/// Waits until the API server has read the webhook configuration.
 async fn asked(cluster: &Cluster) {
     cluster.until("the API server asks the webhook", async || is_denied(cluster, "probe").await).await;
 }
@@ -92,7 +92,7 @@ async fn a_cluster_asks_the_webhook() {
     let Some(mut cluster) = cluster().await else {
         return;
     };
-    // What is there before the webhook is.
+    // Objects that are older than the webhook.
     make(&cluster, POOLS, &bad_pool("old")).await;
     make(&cluster, "/apis/apps/v1/namespaces/ml/deployments", &deployment("web")).await;
     let hpa = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
@@ -115,7 +115,7 @@ async fn a_cluster_asks_the_webhook() {
     mutation(&cluster, &folder).await;
     context(&cluster).await;
 
-    // The API server goes and comes back: watches and answers do as well.
+    // Watches and reviews recover from a restart of the API server.
     cluster.restart().await;
     asked(&cluster).await;
     make(&cluster, POOLS, &good_pool("after-restart")).await;
@@ -134,12 +134,12 @@ async fn a_cluster_asks_the_webhook() {
         "{metrics}"
     );
 
-    // With the webhook dead and policy Ignore the cluster goes on.
+    // Without the webhook and with policy Ignore, requests are allowed.
     drop(server);
     make(&cluster, POOLS, &bad_pool("unguarded")).await;
 }
 
-/// What is refused, and what a person sees of it.
+/// Denials, and what kubectl prints of them.
 async fn refusals(cluster: &Cluster, folder: &Folder) {
     let (code, answer) = post(cluster, POOLS, &bad_pool("bad")).await;
     assert_eq!(code, 422, "{answer:#}");
@@ -161,7 +161,7 @@ async fn refusals(cluster: &Cluster, folder: &Folder) {
     assert!(text.contains("spec.template.spec.taints: gpulint gpu-pool-untainted: "), "{text}");
 }
 
-/// What kubectl says; `None` where there is no kubectl.
+/// The output of kubectl; `None` if it is not installed.
 fn kubectl(kubeconfig: &Path, args: &[&str]) -> Option<String> {
     let output = Command::new("kubectl").arg("--kubeconfig").arg(kubeconfig).args(args).output();
     let Ok(output) = output else {
@@ -172,26 +172,26 @@ fn kubectl(kubeconfig: &Path, args: &[&str]) -> Option<String> {
     Some(text + &String::from_utf8_lossy(&output.stdout))
 }
 
-/// What is not held up.
+/// Requests that are allowed.
 async fn passes(cluster: &Cluster) {
-    // A dry run leaves no trace.
+    // A dry run.
     let dry = format!("{POOLS}?dryRun=All");
     make(cluster, &dry, &good_pool("dry")).await;
     assert_eq!(cluster.get(&format!("{POOLS}/dry")).await.0, 404);
     make(cluster, POOLS, &good_pool("good")).await;
 
-    // An update that makes nothing worse: its findings are warnings.
+    // An update that adds no finding gets warnings.
     let old = format!("{POOLS}/old");
     let patch = |value: Value| value.to_string().into_bytes();
     let weight = patch(json!({"spec": {"weight": 10}}));
     let (code, warnings, answer) = cluster.send_for_warnings("PATCH", &old, MERGE, weight).await;
     assert_eq!(code, 200, "{answer:#}");
     assert!(warnings.iter().any(|w| w.contains("gpulint gpu-pool-untainted: ")), "{warnings:?}");
-    // One that does is refused.
+    // One that adds a finding is denied.
     let worse = patch(json!({"spec": {"limits": null}}));
     let (code, answer) = cluster.send("PATCH", &old, MERGE, worse).await;
     assert_eq!(code, 422, "{answer:#}");
-    // A class that is not there yet may be the next to be applied.
+    // A missing node class may be applied next, and only warns.
     let class = json!({"spec": {"template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}}});
     let path = format!("{old}?dryRun=All");
     let (code, warnings, answer) = cluster.send_for_warnings("PATCH", &path, MERGE, patch(class)).await;
@@ -199,7 +199,7 @@ async fn passes(cluster: &Cluster) {
     let warned = warnings.iter().any(|w| w.contains("node-class-missing"));
     assert!(warned, "{warnings:?}");
 
-    // Status and scale are not asked about, and nothing is when an object goes.
+    // Subresources and deletions are not reviewed.
     let status = patch(json!({"status": {"resources": {"cpu": "8"}}}));
     let (code, answer) = cluster.send("PATCH", &format!("{old}/status"), MERGE, status).await;
     assert_eq!(code, 200, "{answer:#}");
@@ -211,7 +211,7 @@ async fn passes(cluster: &Cluster) {
     assert_eq!(code, 200, "{answer:#}");
 }
 
-/// What is repaired, and that the repaired object passes.
+/// Mutation, and that the patched object is allowed.
 async fn mutation(cluster: &Cluster, folder: &Folder) {
     let mut pool = good_pool("repaired");
     let template = pool["spec"]["template"]["spec"].as_object_mut().unwrap();
@@ -224,7 +224,7 @@ async fn mutation(cluster: &Cluster, folder: &Folder) {
     let (_, made) = cluster.get(&format!("{POOLS}/repaired")).await;
     assert_eq!(made["spec"]["disruption"]["consolidateAfter"], "0s", "{made:#}");
 
-    // A fix that is not safe is sent where the configuration names its rule.
+    // An unsafe fix is sent if the configuration names its rule.
     assert!(is_denied(cluster, "tainted").await);
     folder.write("gpulint.yaml", "webhook: {mutate: [gpu-pool-untainted]}\n");
     let path = format!("{POOLS}?dryRun=All");
@@ -241,7 +241,7 @@ async fn mutation(cluster: &Cluster, folder: &Folder) {
     cluster.until("the configuration is read again", async || is_denied(cluster, "tainted").await).await;
 }
 
-/// Rules that know of other objects.
+/// Rules that read other objects.
 async fn context(cluster: &Cluster) {
     let scaled = |target: &str| {
         json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
@@ -267,7 +267,7 @@ async fn what_somebody_takes_away_comes_back() {
     let cluster = Arc::new(cluster);
     let folder = Folder::new();
     let balancer = Balancer::start().await;
-    // Two replicas of two versions: they want different names in the certificate.
+    // Two replicas of different versions, which want different names in the certificate.
     let announce = ["--ca-announce", "8s"];
     let first = serve(&cluster, &folder, "first", &balancer, &announce).await;
     let names = ["--dns-name", "gpulint.example.com"];
@@ -295,7 +295,7 @@ async fn what_somebody_takes_away_comes_back() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(reloads().await, rested, "the replicas do not come to rest");
 
-    // The Secret goes: another CA takes its place, and no request is lost while replicas change over.
+    // After the deletion of the Secret no request is lost while the replicas switch to a new CA.
     let load = Load::start(&cluster, 4);
     load.phase("the Secret is gone");
     let secret = async || cluster.get(SECRET).await;
@@ -317,7 +317,7 @@ async fn what_somebody_takes_away_comes_back() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     load.end(&[&first, &second]).await;
 
-    // So do the webhook configurations. Nobody asks meanwhile, so there is no load.
+    // Deleted webhook configurations are created again. Without them there are no reviews, so there is no load.
     for kind in ["validating", "mutating"] {
         let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
         assert_eq!(cluster.send("DELETE", &path, JSON, Vec::new()).await.0, 200);
@@ -341,9 +341,8 @@ async fn rotation_and_restarts_lose_no_request() {
     let cluster = Arc::new(cluster);
     let folder = Folder::new();
     let balancer = Balancer::start().await;
-    // Two replicas, certificates that live for seconds. Every step has eight seconds or more before
-    // somebody would miss it, since a machine may stand still for a while, and certificate and CA are
-    // due at the same time.
+    // Two replicas with certificates that live for seconds. CA and certificate are due at the same time. Every step
+    // has at least eight seconds, because a busy machine may stall.
     let times = [
         "--certificate-lifetime",
         "27s",
@@ -366,7 +365,7 @@ async fn rotation_and_restarts_lose_no_request() {
         async || cluster.get(configuration).await.1["webhooks"][0]["clientConfig"]["caBundle"].to_string();
     load.phase("rotation");
     let began = Instant::now();
-    // One CA, then two, then the second alone.
+    // The old CA, both, the new CA.
     let mut bundles: Vec<String> = Vec::new();
     while bundles.len() < 3 {
         let bundle = base64(&bundle().await);
@@ -386,7 +385,7 @@ async fn rotation_and_restarts_lose_no_request() {
     }
 
     load.phase("the first replica ends");
-    // Each replica ends and comes back while the other one serves.
+    // Each replica restarts while the other one serves.
     first.process.terminate();
     assert_eq!(first.exit_code().await, Some(0), "{}", first.process.last_words());
     load.phase("the first replica comes back");

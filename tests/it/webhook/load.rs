@@ -1,4 +1,4 @@
-//! Requests that go on while replicas come and go, and the reason where one of them is lost.
+//! Continuous requests while replicas restart, and a report on each request that is lost.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,8 +8,8 @@ use crate::cluster::server::Cluster;
 use crate::webhook::reviews::bad_pool;
 use crate::webhook::server::Server;
 
-/// Asks for pools that have to be refused, for as long as it is not told to end. Under policy Ignore a request that
-/// the webhook does not answer would pass: that is how a lost one is seen.
+/// Creates NodePools that have to be denied, until it is stopped. With policy Ignore a request that the webhook does
+/// not answer is allowed, by which a lost request is recognised.
 pub(crate) struct Load {
     cluster: Arc<Cluster>,
     phase: Arc<Mutex<&'static str>>,
@@ -48,12 +48,12 @@ impl Load {
         Load { cluster: Arc::clone(cluster), phase, end, tasks }
     }
 
-    /// What happens from now on, for the message of a lost request.
+    /// Names the current phase, for reports on lost requests.
     pub(crate) fn phase(&self, name: &'static str) {
         *self.phase.lock().unwrap() = name;
     }
 
-    /// Ends, and says of each lost request when it was, what the API server says of it and what `replicas` did.
+    /// Stops, and reports for each lost request its time, the API server's log and the logs of `replicas`.
     pub(crate) async fn end(self, replicas: &[&Server]) {
         self.end.store(true, Ordering::Relaxed);
         let mut lost = Vec::new();
@@ -75,7 +75,7 @@ impl Load {
     }
 }
 
-/// The time of the day in UTC, as the logs have it.
+/// The time of day in UTC, in the format of the logs.
 fn clock() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now = now.unwrap_or_default();

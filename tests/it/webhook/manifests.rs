@@ -1,5 +1,5 @@
-//! What installs the webhook: its own rules find nothing in it, the API server takes it, its rights are enough, and
-//! the Helm chart renders the same.
+//! The installation: gpulint finds nothing in it, the API server accepts it, its permissions suffice, and Helm renders
+//! the chart to the same objects (templates and values are compared without Helm in `webhook/src/manifests/chart.rs`).
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -34,7 +34,7 @@ fn manifests(args: &[&str]) -> String {
     text
 }
 
-/// No rule has anything to say, not even by the way.
+/// Asserts that there is no finding of any severity.
 fn assert_clean(text: &str) {
     let check = ["check", "-", "--complete", "--fail-on", "info", "--format", "concise"];
     let (code, found, said) = gpulint(&check, text);
@@ -86,7 +86,7 @@ fn a_wrong_configuration_is_not_installed() {
     assert!(said.contains("did you mean `rules`?"), "{said}");
 }
 
-/// Where objects of a kind are made.
+/// The API path of an object's collection.
 fn path(object: &Value) -> String {
     let version = object["apiVersion"].as_str().unwrap();
     let root = if version.contains('/') { "apis" } else { "api" };
@@ -114,7 +114,7 @@ async fn the_api_server_takes_them_and_their_rights_are_enough() {
     for object in objects(&manifests(&[])) {
         make(&cluster, &object, "").await;
     }
-    // The server itself, with the rights of its service account and no more.
+    // The server, with no more than the permissions of its service account.
     let path = "/api/v1/namespaces/gpulint/serviceaccounts/gpulint/token";
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     let (code, answer) = cluster.post(path, "application/json", request.to_string().into()).await;
@@ -146,7 +146,7 @@ async fn the_api_server_takes_them_and_their_rights_are_enough() {
     }
 }
 
-/// As a dry run under another name, where the name is taken.
+/// Creates an object under another name, as a dry run.
 async fn make_again(cluster: &Cluster, object: &Value) {
     let mut object = object.clone();
     object["metadata"]["name"] = format!("{}-again", object["metadata"]["name"].as_str().unwrap()).into();

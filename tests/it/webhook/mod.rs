@@ -1,6 +1,6 @@
 //! The admission server from outside: the built binary over real TLS, and under a real API server.
 //!
-//! The tests of `in_cluster.rs` need `KUBEBUILDER_ASSETS` (see `cluster/mod.rs`); without it they say that they are skipped.
+//! The tests of `in_cluster.rs` need `KUBEBUILDER_ASSETS` (see `cluster/mod.rs`); without it they are skipped.
 
 mod balancer;
 mod client;

@@ -1,4 +1,4 @@
-//! What the mutating side makes of every fixture: a patch that applies, and an object that gets no second one.
+//! The patch of every fixture applies, and the patched object gets no further one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use gpulint_testing::yaml_below;
 
-/// The patched object; `None` where it gets no patch.
+/// The patched object; `None` if it gets no patch.
 fn patched(engine: &Engine, index: &Index, object: &Value) -> Option<Value> {
     let request = json!({"uid": "u", "operation": "CREATE", "object": object,
         "namespace": object["metadata"]["namespace"]});
@@ -57,7 +57,7 @@ fn a_second_answer_patches_nothing() {
                     continue;
                 };
                 *count += 1;
-                // The rest of the cluster knows the patched object.
+                // The cluster contains the patched object.
                 let mut index = Index::new(true);
                 let id = object.id();
                 for other in &objects {

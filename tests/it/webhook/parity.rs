@@ -1,6 +1,6 @@
-//! Every fixture of a kind that rules are asked about gives over the wire what `gpulint check --complete` gives for it: the
-//! same findings. They differ in one decision: what the API server itself would refuse denies nothing there, because it
-//! has judged the object before it asks, and neither does what lacks an object that may be applied next.
+//! For every fixture of a kind that rules check, the server reports the same findings as `gpulint check --complete`. Decisions
+//! differ in one point: findings that the API server rejects the object, and findings about a missing object that may be
+//! applied next, do not deny.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,14 +18,14 @@ use crate::webhook::fake::Fake;
 use crate::webhook::server::{Folder, Server};
 use gpulint_testing::yaml_below;
 
-/// Rules about text: over the wire there is none.
+/// Rules about the text of a file, which a review does not have.
 const OF_TEXT: [&str; 5] =
     ["duplicate-object", "yaml-duplicate-key", "yaml-limit-exceeded", "yaml-syntax", "yaml-text-after-end"];
 
-/// One finding as both sides can say it: of a denial the field and the message, of a warning what fits into it.
+/// A finding in the form that both sides have: field and message of a denial, the truncated text of a warning.
 type Said = Vec<String>;
 
-/// An object of a file: what is sent, and what the command line says of it.
+/// An object of a file, with its findings on the command line.
 struct Case {
     file: String,
     value: Value,
@@ -33,17 +33,17 @@ struct Case {
     warned: Said,
 }
 
-/// The objects of a file with what `check --complete` says of each under a configuration.
+/// The objects of a file with the findings of `check --complete` under a configuration.
 fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
     let file = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
     let bytes = std::fs::read(path).unwrap();
     let text = String::from_utf8_lossy(&bytes);
-    // What a kustomization completes is not whole in its file.
+    // Objects that a kustomization patches are incomplete in their file.
     let folder = path.parent().unwrap();
     if ["kustomization.yaml", "kustomization.yml"].iter().any(|name| folder.join(name).exists()) {
         return Vec::new();
     }
-    // A comment suppresses in files alone.
+    // Comments suppress in files only.
     if text.contains("# gpulint: allow") {
         return Vec::new();
     }
@@ -70,7 +70,7 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
     }
     let source = Arc::new(Source::new(&file, bytes));
     let documents = read(&source);
-    // What does not parse is no object, and what is written twice in one file cannot be in a cluster.
+    // Documents that do not parse are no objects, and a cluster cannot hold one object twice.
     let broken = report["diagnostics"].as_array().unwrap().iter().any(|d| {
         let rule = d["rule"].as_str().unwrap();
         OF_TEXT.contains(&rule)
@@ -91,7 +91,7 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
     objects
         .into_iter()
         .map(|(number, object)| {
-            // Who refuses what is not in the report.
+            // The report does not contain who rejects an object.
             let taken: BTreeSet<String> = engine
                 .review_object(&object, &index)
                 .findings
@@ -144,7 +144,7 @@ fn field(pointer: &Value) -> String {
     Pointer::from_steps(steps.map(|s| s.replace("~1", "/").replace("~0", "~"))).field_path()
 }
 
-/// As warnings are cut, so that the whole of a short one is compared.
+/// Truncates as warnings are truncated.
 fn cut(message: &str) -> String {
     message.chars().take(119).collect()
 }
@@ -159,7 +159,7 @@ fn is_judged(value: &Value) -> bool {
     kinds::is_checked(group, kind) && !derived && !going
 }
 
-/// Whether its metadata can be read, and it has a name.
+/// Whether it has valid metadata with a name.
 fn is_storable(value: &Value) -> bool {
     let name = value["metadata"]["name"].as_str().unwrap_or_default();
     let read = serde_json::from_value::<kube::api::DynamicObject>(value.clone());
@@ -187,7 +187,7 @@ async fn ask(connection: &mut Connection, value: &Value) -> (Said, Said, bool) {
     (denied, warned, counted)
 }
 
-/// Whether the causes are the findings: a cause has the help behind the message.
+/// Whether the causes are the findings: a cause consists of message and help.
 fn same(causes: &Said, findings: &Said) -> bool {
     causes.len() == findings.len()
         && causes.iter().zip(findings).all(|(cause, finding)| {
@@ -203,7 +203,7 @@ async fn the_wire_says_what_the_command_line_says() {
     let pair = authority.issue(&["127.0.0.1"]);
     folder.write("tls.crt", &pair.certificate);
     folder.write("tls.key", &pair.key);
-    // Every namespace is judged, as on the command line.
+    // No namespace is exempt, as on the command line.
     let config = folder.write("gpulint.yaml", "webhook: {exempt-namespaces: []}\n");
     let kubeconfig = fake.kubeconfig(&folder);
     let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--namespace", "nowhere"];
@@ -217,7 +217,7 @@ async fn the_wire_says_what_the_command_line_says() {
         let cases = cases(root, &path, &config);
         let context: Vec<Value> = match &cases[..] {
             [_] => Vec::new(),
-            // No cluster could hold them.
+            // A cluster cannot hold these.
             several if !several.iter().all(|case| is_storable(&case.value)) => continue,
             several => several.iter().map(|case| case.value.clone()).collect(),
         };
@@ -250,7 +250,7 @@ async fn the_wire_says_what_the_command_line_says() {
     }
 }
 
-/// Waits until the server holds these objects.
+/// Waits until the server's cache holds these objects.
 async fn settle(server: &Server, objects: &[Value]) {
     let mut expected: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
     for kind in kinds::watched() {

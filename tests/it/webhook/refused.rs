@@ -1,4 +1,4 @@
-//! What the cluster does not give: a kind that the API server will not list must not keep the server from judging the rest.
+//! A kind that the API server does not list: the server checks all others.
 
 use crate::cluster::server::Authority;
 use crate::webhook::client::{Client, metric};
@@ -26,7 +26,7 @@ async fn a_kind_that_is_not_listed_is_not_waited_for_for_ever() {
         let answer = open.post("/validate", create(&pool)).await.unwrap();
         answer.json()["response"].clone()
     };
-    // What needs no other object is judged, and what does is said to be silent.
+    // Rules that read no other object report; for the others there is a warning.
     let denied = ask(bad_pool("gpu")).await;
     assert_eq!(denied["allowed"], false, "{denied}");
     let allowed = ask(good_pool("gpu")).await;
@@ -35,7 +35,7 @@ async fn a_kind_that_is_not_listed_is_not_waited_for_for_ever() {
     let unsynced = metric(&server.metrics().await, "gpulint_unsynced_reviews_total");
     assert_eq!(unsynced, 2.0);
 
-    // It is listed as soon as the API server lists it.
+    // The kind is read as soon as the API server lists it.
     fake.refuse("ec2nodeclasses", false);
     server.until("it is listed after all", async || synced().await == 1.0).await;
     let known = ask(good_pool("gpu")).await;

@@ -1,8 +1,8 @@
-//! Admission reviews to ask with.
+//! Objects and AdmissionReviews.
 
 use serde_json::{Value, json};
 
-/// A GPU pool that is as it should be.
+/// A GPU pool without findings.
 pub(crate) fn good_pool(name: &str) -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1",
@@ -25,7 +25,7 @@ pub(crate) fn good_pool(name: &str) -> Value {
     })
 }
 
-/// A GPU pool without a taint: an error.
+/// A GPU pool without a taint, which is denied.
 pub(crate) fn bad_pool(name: &str) -> Value {
     let mut pool = good_pool(name);
     pool["spec"]["template"]["spec"].as_object_mut().unwrap().remove("taints");

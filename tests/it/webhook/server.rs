@@ -1,4 +1,4 @@
-//! The built `gpulint webhook serve`, for as long as a value lives.
+//! Runs the built `gpulint webhook serve`.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::cluster::server::Process;
 use crate::webhook::client::plain;
 
-/// A folder below the build's own, gone when the test ends.
+/// A temporary folder, deleted on drop.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -42,7 +42,7 @@ impl Drop for Folder {
     }
 }
 
-/// A running server. Dropping it ends it by its process id.
+/// A running server, which is killed on drop.
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) admission: SocketAddr,
@@ -50,7 +50,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one, and waits until it listens.
+    /// Starts a server, and waits until it listens.
     pub(crate) async fn start(name: &str, folder: &Path, kubeconfig: Option<&Path>, args: &[&str]) -> Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpulint"));
         command
@@ -79,7 +79,7 @@ impl Server {
         Server { process, admission, operations }
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until it is ready.
     pub(crate) async fn ready(&self) {
         self.until("/readyz answers 200", async || {
             matches!(plain(self.operations, "/readyz").await, Ok((200, _)))
@@ -87,7 +87,7 @@ impl Server {
         .await;
     }
 
-    /// Waits for its end: its exit code.
+    /// Waits for it to exit.
     pub(crate) async fn exit_code(&mut self) -> Option<i32> {
         let until = Instant::now() + Duration::from_secs(120);
         while Instant::now() < until {
@@ -99,7 +99,7 @@ impl Server {
         None
     }
 
-    /// Waits, at most two minutes: the machine may be busy, until something holds.
+    /// Polls until a condition holds, for at most two minutes: the machine may be busy.
     pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let until = Instant::now() + Duration::from_secs(120);
         while !holds().await {

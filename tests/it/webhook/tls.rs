@@ -16,7 +16,7 @@ use crate::webhook::client::{Body, Client, metric, plain};
 use crate::webhook::reviews::{bad_pool, create, good_pool};
 use crate::webhook::server::{Folder, Server};
 
-/// Puts a pair where a Secret volume would: files are links into a folder that is swapped.
+/// Writes a certificate as a Secret volume does: the files are links into a folder that is swapped.
 pub(crate) fn mount(folder: &Path, version: &str, pair: &Pair) {
     let data = folder.join(version);
     fs::create_dir_all(&data).unwrap();
@@ -84,7 +84,7 @@ async fn a_swapped_secret_is_served_and_open_connections_live_on() {
         metric(&server.metrics().await, &line)
     };
 
-    // A pair that does not fit together is refused, and the old one stays.
+    // A key of another certificate is rejected, and the old certificate stays.
     let mut broken = authority.issue(&["127.0.0.1"]);
     broken.key = authority.issue(&["127.0.0.1"]).key;
     mount(folder.path(), "v2", &broken);
@@ -111,7 +111,7 @@ async fn a_chain_leads_to_the_root() {
     Client::new(&root).connect(server.admission).await.unwrap();
 }
 
-/// A root, and a pair that an authority below it signed, with that authority's certificate.
+/// A root CA, and a certificate of an intermediate CA with its chain.
 fn chain() -> (String, Pair) {
     let authority = |name: &str| {
         let mut params = CertificateParams::default();
@@ -152,7 +152,7 @@ async fn clients_may_have_to_show_a_certificate() {
     assert_eq!(open.post("/validate", create(&good_pool("a"))).await.unwrap().code, 200);
 }
 
-/// rustls asks for the purpose of a client, or for none at all.
+/// rustls requires the client purpose, or no purpose at all.
 fn client_pair(authority: &Authority) -> Pair {
     authority.issue_for(&["client"], rcgen::ExtendedKeyUsagePurpose::ClientAuth)
 }
@@ -204,7 +204,7 @@ async fn what_is_too_large_or_nonsense_is_left_to_the_policy() {
         for announced in [true, false] {
             let mut open = client.connect(server.admission).await.unwrap();
             let body = if announced { Full::new(big.clone()).boxed() } else { streamed(big.clone()) };
-            // A client that writes on may see the connection close before it reads the answer.
+            // A client that is still writing may see the connection close before it reads the response.
             if let Ok(answer) = open.send("POST", "/validate", body, announced).await {
                 assert_eq!(answer.code, 413);
             }
@@ -222,7 +222,7 @@ async fn what_is_too_large_or_nonsense_is_left_to_the_policy() {
     assert!(!server.process.said().contains("hunter2"));
 }
 
-/// A body whose length is not known before its end.
+/// A body of unknown length.
 fn streamed(bytes: Bytes) -> Body {
     let parts: Vec<Bytes> = bytes.chunks(64 * 1024).map(Bytes::copy_from_slice).collect();
     let frames = futures::stream::iter(parts).map(|part| Ok(Frame::data(part)));
@@ -234,7 +234,7 @@ async fn too_many_reviews_are_left_to_the_policy_at_once() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority, &["--max-reviews", "1"]).await;
     let client = Client::new(authority.pem());
-    // The first review holds the only place: its body does not come.
+    // The first review holds the only permit, because its body does not arrive.
     let hold = |path: &'static str| {
         let (client, address) = (client.clone(), server.admission);
         tokio::spawn(async move {
@@ -256,10 +256,10 @@ async fn too_many_reviews_are_left_to_the_policy_at_once() {
     let answer = open.post("/validate", create(&good_pool("gpu"))).await.unwrap();
     assert_eq!(answer.code, 429);
     assert!(!held.is_finished());
-    // Who goes away leaves the place.
+    // A client that disconnects frees the permit.
     held.abort();
     in_flight(0.0).await;
-    // The time of a review runs out below what the API server would wait.
+    // The deadline of a review is before the timeout of the API server.
     let began = std::time::Instant::now();
     let answer = hold("/validate?timeout=2s").await.unwrap().unwrap();
     assert_eq!(answer.code, 504);

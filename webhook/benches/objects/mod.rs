@@ -1,8 +1,8 @@
-//! What both benchmarks ask about.
+//! Objects of both benchmarks.
 
 use serde_json::{Value, json};
 
-/// A sound GPU pool: every rule about pools looks at all of it.
+/// A GPU pool without findings, so that every rule about pools runs to its end.
 pub(crate) fn pool(name: &str) -> Value {
     json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
         "metadata": {"name": name, "labels": {"team": "ml", "cost-center": "research"}},

@@ -10,7 +10,7 @@ labels:
   {{- include "gpulint.labels" . | nindent 2 }}
 {{- end }}
 
-{{/* The API groups with the resources that the webhooks match; `mutated` asks for those that have fixes alone. */}}
+{{/* The rules of a webhook configuration, one per API group; with `mutated` only resources that have fixes. */}}
 {{- define "gpulint.rules" -}}
 {{- $excluded := .root.Values.excludeKinds -}}
 {{- $mutated := .mutated -}}
@@ -31,33 +31,7 @@ labels:
 {{- end }}
 {{- end }}
 
-{{/* What both webhooks have in common. */}}
-{{- define "gpulint.webhook" -}}
-{{- $root := .root -}}
-- name: {{ .path }}.gpulint.dev
-  clientConfig:
-    service:
-      name: {{ $root.Release.Name }}
-      namespace: {{ $root.Release.Namespace }}
-      path: /{{ .path }}
-      port: 443
-  failurePolicy: {{ .policy }}
-  sideEffects: None
-  timeoutSeconds: {{ $root.Values.timeoutSeconds }}
-  admissionReviewVersions: [v1]
-  matchPolicy: Equivalent
-  namespaceSelector:
-    matchExpressions:
-      - key: kubernetes.io/metadata.name
-        operator: NotIn
-        values: {{ append $root.Values.exemptNamespaces $root.Release.Namespace | uniq | sortAlpha | toJson }}
-  matchConditions:
-    {{- $root.Files.Get "files/conditions.yaml" | nindent 4 }}
-  rules:
-    {{- include "gpulint.rules" . | nindent 4 }}
-{{- end }}
-
-{{/* Refuses values that could take a cluster down. */}}
+{{/* Fails for values that could block the creation of nodes, or that no webhook configuration can have. */}}
 {{- define "gpulint.check" -}}
 {{- if not (has .Values.failurePolicy (list "Ignore" "Fail")) }}
 {{- fail "failurePolicy is Ignore or Fail" }}

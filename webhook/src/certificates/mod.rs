@@ -21,7 +21,6 @@ mod secret;
 use std::time::Duration;
 
 pub(crate) use data::SecretData;
-use plan::{after_deletion, plan};
 pub(crate) use secret::Store;
 
 /// Lifetimes of certificates.

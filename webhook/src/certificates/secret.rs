@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 
-use super::{CertificateSpec, MakeError, SecretData, after_deletion, plan};
+use super::plan::{after_deletion, plan};
+use super::{CertificateSpec, MakeError, SecretData};
 
 /// Write conflicts before the reconciliation is left to its next run.
 const ATTEMPTS: usize = 8;

@@ -1,77 +1,315 @@
-//! What the Helm chart takes from the rule table: two data files in its `files/`.
+//! Generates the Helm chart's templates from the objects of `gpulint webhook manifests`, so that the two
+//! cannot differ in anything but the values that the chart leaves open.
+//!
+//! A template is the YAML of an object with edits: a value or a block of template text at a JSON Pointer.
+//! Names are replaced by making the objects for an [`Install`] whose name is a template expression.
+//! `_helpers.tpl` and what only the chart has (monitoring, cert-manager, the NetworkPolicy) are written by
+//! hand. The chart's list of kinds, which its `excludeKinds` is checked against, comes from the rule table.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::NODE_BLOCKING;
-use super::webhooks::match_conditions;
+use super::{Install, NODE_BLOCKING, objects, webhook_configurations};
 use crate::kinds;
 
-const HEAD: &str =
-    "# Generated from the rule table: `UPDATE=1 cargo test -p gpulint-webhook chart` writes it.\n";
+/// Where the text of an edit goes, relative to the field or item of its JSON Pointer.
+#[derive(Clone, Copy)]
+enum Place {
+    Before,
+    /// The text replaces the value.
+    Instead,
+    After,
+}
+use Place::{After, Before, Instead};
 
-/// The chart's generated files: their paths from the chart's folder, and their texts.
-///
-/// # Errors
-/// A value that cannot be written; none of ours.
-pub fn chart_files() -> Result<Vec<(&'static str, String)>, serde_saphyr::ser::Error> {
-    let kinds = format!("{HEAD}{}", serde_saphyr::to_string(&table())?);
-    let conditions = format!("{HEAD}{}", serde_saphyr::to_string(&match_conditions())?);
-    Ok(vec![("files/kinds.yaml", kinds), ("files/conditions.yaml", conditions)])
+/// `{indent}` in the text stands for the indentation of what is nested in the edited place.
+type Edit<'a> = (Place, &'a str, &'a str);
+
+const WITHOUT_CERT_MANAGER: &str = "{{- if not .Values.certManager.enabled }}";
+const END: &str = "{{- end }}";
+
+const DEPLOYMENT: &[Edit<'_>] = &[
+    (Instead, "/spec/replicas", "{{ .Values.replicas }}"),
+    (
+        After,
+        "/spec/template/metadata/labels",
+        "{{- with .Values.podAnnotations }}\nannotations:\n  {{- toYaml . | nindent {indent} }}\n{{- end }}",
+    ),
+    (
+        After,
+        "/spec/template/spec/automountServiceAccountToken",
+        "{{- with .Values.imagePullSecrets }}\nimagePullSecrets:\n  {{- toYaml . | nindent {indent} }}\n{{- end }}",
+    ),
+    (Before, "/spec/template/spec/priorityClassName", "{{- with .Values.priorityClassName }}"),
+    (Instead, "/spec/template/spec/priorityClassName", "{{ . }}"),
+    (After, "/spec/template/spec/priorityClassName", END),
+    (
+        After,
+        "/spec/template/spec/terminationGracePeriodSeconds",
+        "{{- with .Values.nodeSelector }}\nnodeSelector:\n  {{- toYaml . | nindent {indent} }}\n{{- end }}\n\
+         {{- with .Values.tolerations }}\ntolerations:\n  {{- toYaml . | nindent {indent} }}\n{{- end }}",
+    ),
+    (Before, "/spec/template/spec/affinity", "{{- if not .Values.karpenterNodes }}"),
+    (After, "/spec/template/spec/affinity", END),
+    (
+        Instead,
+        "/spec/template/spec/containers/0/image",
+        "{{ printf \"%s:%s\" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}",
+    ),
+    (
+        After,
+        "/spec/template/spec/containers/0/image",
+        "{{- with .Values.image.pullPolicy }}\nimagePullPolicy: {{ . }}\n{{- end }}",
+    ),
+    (
+        After,
+        "/spec/template/spec/containers/0/args/6",
+        "{{- if .Values.certManager.enabled }}\n\
+         - --tls-cert=/etc/gpulint-tls/tls.crt\n\
+         - --tls-key=/etc/gpulint-tls/tls.key\n\
+         {{- end }}\n\
+         {{- range .Values.extraArgs }}\n\
+         - {{ . | quote }}\n\
+         {{- end }}",
+    ),
+    (
+        Instead,
+        "/spec/template/spec/containers/0/resources",
+        "{{- toYaml .Values.resources | nindent {indent} }}",
+    ),
+    (
+        After,
+        "/spec/template/spec/containers/0/volumeMounts/0",
+        "{{- if .Values.certManager.enabled }}\n\
+         - name: tls\n  mountPath: /etc/gpulint-tls\n  readOnly: true\n\
+         {{- end }}",
+    ),
+    (
+        After,
+        "/spec/template/spec/volumes/0",
+        "{{- if .Values.certManager.enabled }}\n\
+         - name: tls\n  secret:\n    secretName: {{ .Release.Name }}-tls\n\
+         {{- end }}",
+    ),
+];
+
+const INJECT_CA: Edit<'_> = (
+    After,
+    "/metadata/labels",
+    "{{- if .Values.certManager.enabled }}\n\
+     annotations:\n  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ .Release.Name }}\n\
+     {{- end }}",
+);
+const TIMEOUT: Edit<'_> = (Instead, "/webhooks/0/timeoutSeconds", "{{ .Values.timeoutSeconds }}");
+const EXEMPT: Edit<'_> = (
+    Instead,
+    "/webhooks/0/namespaceSelector/matchExpressions/0/values",
+    "{{ append .Values.exemptNamespaces .Release.Namespace | uniq | sortAlpha | toJson }}",
+);
+
+const VALIDATING: &[Edit<'_>] = &[
+    INJECT_CA,
+    (Instead, "/webhooks/0/failurePolicy", "{{ .Values.failurePolicy }}"),
+    TIMEOUT,
+    EXEMPT,
+    (
+        Instead,
+        "/webhooks/0/rules",
+        "{{- include \"gpulint.rules\" (dict \"root\" . \"mutated\" false) | nindent {indent} }}",
+    ),
+];
+
+const MUTATING: &[Edit<'_>] = &[
+    INJECT_CA,
+    TIMEOUT,
+    EXEMPT,
+    (
+        Instead,
+        "/webhooks/0/rules",
+        "{{- include \"gpulint.rules\" (dict \"root\" . \"mutated\" true) | nindent {indent} }}",
+    ),
+];
+
+/// The generated files of the chart: path and text.
+fn chart_files() -> Vec<(&'static str, String)> {
+    let install = Install {
+        name: "{{ .Release.Name }}".to_owned(),
+        namespace: "{{ .Release.Namespace }}".to_owned(),
+        ..Install::default()
+    };
+    let mut by_kind: BTreeMap<String, Value> = BTreeMap::new();
+    for object in objects::all(&install).into_iter().chain(webhook_configurations(&install)) {
+        by_kind.insert(object["kind"].as_str().unwrap().to_owned(), object);
+    }
+    // The last rule of the ClusterRole is about the caBundle, which cert-manager keeps if it is enabled.
+    let last_rule = by_kind["ClusterRole"]["rules"].as_array().unwrap().len() - 1;
+    let last_rule = format!("/rules/{last_rule}");
+    // `After` first: an item that is inserted before another one moves it.
+    let cluster_role = [(After, last_rule.as_str(), END), (Before, last_rule.as_str(), WITHOUT_CERT_MANAGER)];
+    let mut template = |kind: &str, edits: &[Edit<'_>]| edited(by_kind.remove(kind).unwrap(), edits);
+    let namespace = format!(
+        "{{{{- include \"gpulint.check\" . }}}}\n{{{{- if .Values.namespace.create }}}}\n{}{END}\n",
+        template("Namespace", &[])
+    );
+    let rbac = [
+        template("ServiceAccount", &[]),
+        template("ClusterRole", &cluster_role),
+        // The Role is for the Secret with the certificates.
+        format!("{}{WITHOUT_CERT_MANAGER}\n", template("ClusterRoleBinding", &[])),
+        template("Role", &[]),
+        format!("{}{END}\n", template("RoleBinding", &[])),
+    ];
+    let workload = [
+        template("ConfigMap", &[(Instead, "/data/gpulint.yaml", "{{ .Values.config | quote }}")]),
+        template("Service", &[]),
+        template("PodDisruptionBudget", &[]),
+        template("Deployment", DEPLOYMENT),
+    ];
+    let webhooks = [
+        template("ValidatingWebhookConfiguration", VALIDATING),
+        template("MutatingWebhookConfiguration", MUTATING),
+    ];
+    assert!(by_kind.is_empty(), "no template for {:?}", by_kind.keys());
+
+    let generated = |text: &str| {
+        format!(
+            "{{{{- /* Generated: `UPDATE=1 cargo test -p gpulint-webhook chart` writes this file. */ -}}}}\n{text}"
+        )
+    };
+    vec![
+        ("files/kinds.yaml", kinds_file()),
+        ("templates/namespace.yaml", generated(&namespace)),
+        ("templates/rbac.yaml", generated(&rbac.join("---\n"))),
+        ("templates/workload.yaml", generated(&workload.join("---\n"))),
+        ("templates/webhooks.yaml", generated(&webhooks.join("---\n"))),
+    ]
 }
 
-fn table() -> Value {
-    let mut groups: BTreeMap<&str, (Vec<Value>, Vec<&str>)> = BTreeMap::new();
+/// The kinds that rules check, by API group.
+fn kinds_file() -> String {
+    let mut groups: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for kind in kinds::checked() {
-        if let Some(resource) = kind.info() {
-            groups.entry(kind.group).or_default().0.push(json!({
-                "kind": kind.kind, "resource": resource.plural, "mutated": kinds::is_mutated(*kind)
-            }));
-        }
+        let resource = kind.info().unwrap();
+        groups.entry(kind.group).or_default().push(json!({
+            "kind": kind.kind, "resource": resource.plural, "mutated": kinds::is_mutated(*kind)
+        }));
     }
-    for kind in kinds::watched() {
-        if let Some(resource) = kind.info() {
-            groups.entry(kind.group).or_default().1.push(resource.plural);
-        }
-    }
-    let groups = groups.into_iter().map(|(group, (judged, mut read))| {
-        read.sort_unstable();
-        json!({"group": group, "judged": judged, "read": read})
-    });
-    let blocking: Vec<&str> = NODE_BLOCKING
-        .iter()
-        .copied()
-        .filter(|name| kinds::checked().iter().any(|k| k.kind == *name))
-        .collect();
-    json!({"nodeBlocking": blocking, "groups": groups.collect::<Vec<Value>>()})
+    let groups: Vec<Value> =
+        groups.into_iter().map(|(group, judged)| json!({"group": group, "judged": judged})).collect();
+    let is_checked = |name: &&str| kinds::checked().iter().any(|k| k.kind == *name);
+    let blocking: Vec<&str> = NODE_BLOCKING.iter().copied().filter(is_checked).collect();
+    let table = json!({"nodeBlocking": blocking, "groups": groups});
+    format!(
+        "# Generated from the rule table: `UPDATE=1 cargo test -p gpulint-webhook chart` writes it.\n{}",
+        serde_saphyr::to_string(&table).unwrap()
+    )
 }
 
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-
-    #[test]
-    fn the_chart_is_in_step_with_the_rule_table() {
-        let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("chart");
-        for (path, text) in chart_files().unwrap() {
-            let path = chart.join(path);
-            if std::env::var_os("UPDATE").is_some() {
-                std::fs::write(&path, &text).unwrap();
-            }
-            let found = std::fs::read_to_string(&path).unwrap_or_default();
-            assert!(found == text, "{} is old: UPDATE=1 cargo test writes it", path.display());
+/// The YAML of an object with template text at some places.
+fn edited(mut object: Value, edits: &[Edit<'_>]) -> String {
+    let marker = |number: usize| format!("EDIT{number}EDIT");
+    for (number, (place, pointer, _)) in edits.iter().enumerate() {
+        mark(&mut object, *place, pointer, marker(number));
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for line in serde_saphyr::to_string(&object).unwrap().lines() {
+        let found = (0..edits.len()).find_map(|number| Some((number, line.find(&marker(number))?)));
+        let Some((number, at)) = found else {
+            out.push_str(line);
+            out.push('\n');
+            continue;
+        };
+        used += 1;
+        let indent = line.len() - line.trim_start().len();
+        let text = edits[number].2.replace("{indent}", &(indent + 2).to_string());
+        match edits[number].0 {
+            Instead if !text.starts_with("{{-") => writeln!(out, "{}{text}", &line[..at]).unwrap(),
+            Instead => writeln!(out, "{}\n{:2$}{text}", line[..at].trim_end(), "", indent + 2).unwrap(),
+            _ => text.lines().for_each(|text| writeln!(out, "{:indent$}{text}", "").unwrap()),
         }
     }
+    assert_eq!(used, edits.len(), "{object:#}");
+    out
+}
 
-    #[test]
-    fn the_versions_are_one() {
-        let chart = include_str!("../../chart/Chart.yaml");
-        for key in ["version", "appVersion"] {
-            let line = format!("\n{key}: {}\n", env!("CARGO_PKG_VERSION"));
-            assert!(chart.contains(&line), "{key}");
+/// Puts a marker beside or instead of a value. Panics if nothing is at the pointer.
+fn mark(object: &mut Value, place: Place, pointer: &str, marker: String) {
+    let (parent, child) = pointer.rsplit_once('/').unwrap();
+    match object.pointer_mut(parent) {
+        Some(Value::Object(map)) => {
+            assert!(map.contains_key(child), "{pointer}");
+            for (key, value) in std::mem::take(map) {
+                let here = key == child;
+                match place {
+                    Before if here => {
+                        map.insert(marker.clone(), Value::Null);
+                        map.insert(key, value);
+                    }
+                    Instead if here => drop(map.insert(key, marker.clone().into())),
+                    After if here => {
+                        map.insert(key, value);
+                        map.insert(marker.clone(), Value::Null);
+                    }
+                    _ => drop(map.insert(key, value)),
+                }
+            }
         }
+        Some(Value::Array(items)) => {
+            let at: usize = child.parse().unwrap();
+            assert!(at < items.len(), "{pointer}");
+            match place {
+                Before => items.insert(at, marker.into()),
+                Instead => items[at] = marker.into(),
+                After => items.insert(at + 1, marker.into()),
+            }
+        }
+        _ => panic!("{pointer}"),
+    }
+}
+
+#[test]
+fn the_chart_is_what_the_manifests_say() {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("chart");
+    for (path, text) in chart_files() {
+        let path = chart.join(path);
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == text, "{} is old: UPDATE=1 cargo test writes it", path.display());
+    }
+}
+
+/// What the templates take from `values.yaml` is, by default, what the manifests say.
+#[test]
+fn the_values_are_the_defaults_of_the_manifests() {
+    let values: Value = serde_yaml::from_str(include_str!("../../chart/values.yaml")).unwrap();
+    let install = Install::default();
+    let all = objects::all(&install);
+    let deployment = all.iter().find(|object| object["kind"] == "Deployment").unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(values["replicas"], deployment["spec"]["replicas"]);
+    assert_eq!(values["priorityClassName"], pod["priorityClassName"]);
+    assert_eq!(values["resources"], pod["containers"][0]["resources"]);
+    assert_eq!(values["karpenterNodes"], json!(install.karpenter_nodes));
+    assert_eq!(values["config"], json!(install.config));
+    assert_eq!(values["timeoutSeconds"], json!(install.timeout_seconds));
+    assert_eq!(values["exemptNamespaces"], json!(install.exempt_namespaces));
+    assert_eq!(values["excludeKinds"], json!(install.exclude_kinds));
+    assert_eq!(values["failurePolicy"], json!("Ignore"));
+    let image = format!("{}:{}", values["image"]["repository"].as_str().unwrap(), env!("CARGO_PKG_VERSION"));
+    assert_eq!(install.image, image);
+}
+
+#[test]
+fn the_chart_has_the_version_of_the_crate() {
+    let chart = include_str!("../../chart/Chart.yaml");
+    for key in ["version", "appVersion"] {
+        let line = format!("\n{key}: {}\n", env!("CARGO_PKG_VERSION"));
+        assert!(chart.contains(&line), "{key}");
     }
 }

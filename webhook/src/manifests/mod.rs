@@ -1,7 +1,9 @@
-//! What installs the webhook: the same objects that the Helm chart renders.
+//! The objects that install the webhook in a cluster.
 //!
-//! Which kinds are matched, watched and read follows from the rule table.
+//! Which kinds the webhooks match and the server may read follows from the rule table. The templates of the
+//! Helm chart are generated from the same objects.
 
+#[cfg(test)]
 mod chart;
 mod objects;
 mod webhooks;
@@ -11,33 +13,32 @@ use serde_json::Value;
 
 use crate::kinds;
 
-pub use chart::chart_files;
 pub use webhooks::webhook_configurations;
 
-/// What is installed, and how.
+/// The parameters of an installation.
 #[derive(Clone, Debug)]
 pub struct Install {
-    /// The name of everything.
+    /// The name of every object but the Namespace.
     pub name: String,
-    /// The namespace of everything that has one.
+    /// The namespace.
     pub namespace: String,
-    /// The image.
+    /// The container image.
     pub image: String,
-    /// How many replicas.
+    /// The number of replicas.
     pub replicas: u32,
-    /// The validating webhook's failure policy is Fail instead of Ignore.
+    /// Whether the validating webhook's `failurePolicy` is Fail instead of Ignore.
     pub fail: bool,
-    /// How long the API server waits, in seconds.
+    /// The `timeoutSeconds` of both webhooks.
     pub timeout_seconds: u32,
-    /// Namespaces that are not asked about, besides our own.
+    /// Namespaces that the webhooks do not match, besides their own.
     pub exempt_namespaces: Vec<String>,
-    /// Kinds that are not matched, by name.
+    /// Names of kinds that the webhooks do not match.
     pub exclude_kinds: Vec<String>,
-    /// The pods may run on nodes that Karpenter made.
+    /// Whether the pods may run on nodes of Karpenter.
     pub karpenter_nodes: bool,
     /// The text of `gpulint.yaml`.
     pub config: String,
-    /// Without a Service: where the API server reaches the webhook.
+    /// The URL of the webhook if there is no Service.
     pub url: Option<String>,
 }
 
@@ -62,32 +63,32 @@ impl Default for Install {
     }
 }
 
-/// Kinds that stand between a pod that waits and a node that runs it. With failure policy Fail a
-/// dead webhook would keep them from being made, its own pods among them.
+/// Kinds that are created between a pending pod and the node that runs it. With `failurePolicy: Fail` an
+/// unavailable webhook would block them, and with them its own pods.
 pub const NODE_BLOCKING: &[&str] = &["Node", "NodeClaim", "Pod"];
 
-/// What is asked for cannot be installed.
+/// The parameters are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstallError {
-    /// Fail, and kinds that nodes need.
+    /// `failurePolicy: Fail` with [`NODE_BLOCKING`] kinds.
     #[error(
         "failure policy Fail could keep nodes from being made: exclude {0} (--exclude-kinds {1}), \
          or stay with Ignore"
     )]
     BlocksNodes(String, String),
-    /// A kind that no rule is asked about.
+    /// An excluded kind that no rule checks.
     #[error("no rule is asked about the kind `{0}`")]
     UnknownKind(String),
-    /// Not 1 to 10 seconds.
+    /// A timeout outside of 1 to 10 seconds.
     #[error("a timeout of {0} seconds: 1 to 10 are possible")]
     Timeout(u32),
 }
 
 impl Install {
-    /// Whether it can be installed as asked.
+    /// Validates the parameters.
     ///
     /// # Errors
-    /// What cannot be.
+    /// The first invalid parameter.
     pub fn check(&self) -> Result<(), InstallError> {
         for kind in &self.exclude_kinds {
             if !kinds::checked().iter().any(|k| k.kind == kind) {
@@ -105,7 +106,7 @@ impl Install {
         Ok(())
     }
 
-    /// The kinds that the webhooks match.
+    /// The kinds that the validating webhook matches.
     fn matched(&self) -> impl Iterator<Item = Kind> {
         let excluded = |kind: &Kind| self.exclude_kinds.iter().any(|e| e == kind.kind);
         kinds::checked().iter().copied().filter(move |k| !excluded(k))
@@ -115,7 +116,7 @@ impl Install {
 /// Every object, in the order in which to apply them.
 ///
 /// # Errors
-/// What cannot be installed.
+/// The first invalid parameter.
 pub fn objects(install: &Install) -> Result<Vec<Value>, InstallError> {
     install.check()?;
     let mut out = objects::all(install);
@@ -123,10 +124,10 @@ pub fn objects(install: &Install) -> Result<Vec<Value>, InstallError> {
     Ok(out)
 }
 
-/// The objects as one YAML stream. The same objects give the same bytes.
+/// The objects as one YAML stream. Equal objects give equal bytes.
 ///
 /// # Errors
-/// An object that cannot be written; none of ours.
+/// An object that cannot be represented in YAML. None of [`objects()`] is.
 pub fn yaml(objects: &[Value]) -> Result<String, serde_saphyr::ser::Error> {
     let mut out = String::new();
     for object in objects {

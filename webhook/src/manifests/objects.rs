@@ -1,4 +1,4 @@
-//! The objects besides the webhook configurations.
+//! The objects of the installation except the webhook configurations.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 use super::Install;
 use crate::kinds;
 
-/// The port of the admission side in the container.
+/// Container port of `/validate` and `/mutate`.
 const ADMISSION: u16 = 8443;
-/// The port of health and metrics in the container.
+/// Container port of health and metrics.
 const OPERATIONS: u16 = 8080;
-/// Where the configuration is mounted.
+/// Mount path of the configuration.
 const CONFIG: &str = "/etc/gpulint";
 
-/// The labels of everything.
+/// The labels of every object.
 pub(super) fn labels(install: &Install) -> Value {
     json!({"app.kubernetes.io/name": "gpulint", "app.kubernetes.io/instance": install.name})
 }
@@ -69,7 +69,7 @@ fn namespace(install: &Install) -> Value {
            "metadata": {"name": install.namespace, "labels": labels}})
 }
 
-/// What is watched, and the two configurations whose caBundle is kept.
+/// Permissions to watch the kinds that rules read, and to update the caBundle of both configurations.
 fn cluster_rules(install: &Install) -> Vec<Value> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for kind in kinds::watched() {
@@ -93,7 +93,8 @@ fn cluster_rules(install: &Install) -> Vec<Value> {
     rules
 }
 
-/// The Secret with the certificates. A name cannot be asked for when something is made.
+/// Permissions for the Secret with the certificates. `create` cannot be restricted by `resourceNames`:
+/// <https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources>.
 fn own_rules(install: &Install) -> Value {
     json!([
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
@@ -135,10 +136,10 @@ fn pod(install: &Install) -> Value {
     set("serviceAccountName", install.name.clone().into());
     set("automountServiceAccountToken", true.into());
     set("priorityClassName", "system-cluster-critical".into());
-    // The time that draining takes, and a little more.
+    // Longer than `Limits::drain_delay` and `Limits::drain` together.
     set("terminationGracePeriodSeconds", 45.into());
     if !install.karpenter_nodes {
-        // Nodes that Karpenter makes need what this webhook is asked about.
+        // The webhook should not depend on nodes whose creation it checks.
         set(
             "affinity",
             json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {

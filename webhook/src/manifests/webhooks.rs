@@ -9,7 +9,7 @@ use super::Install;
 use super::objects::labels;
 use crate::kinds;
 
-/// Both configurations: the validating one first.
+/// The validating and the mutating configuration.
 #[must_use]
 pub fn webhook_configurations(install: &Install) -> [Value; 2] {
     let matched: Vec<Kind> = install.matched().collect();
@@ -57,8 +57,8 @@ fn webhook(install: &Install, path: &str, policy: &str, matched: &[Kind]) -> Val
     })
 }
 
-/// Requests that the API server need not ask about; the server would answer them the same.
-pub(super) fn match_conditions() -> Value {
+/// Conditions that spare calls. The server allows such requests as well, if they reach it.
+fn match_conditions() -> Value {
     json!([
         {
             "name": "not-by-karpenter",
@@ -79,7 +79,7 @@ pub(super) fn match_conditions() -> Value {
     ])
 }
 
-/// One rule an API group. Status and scale are resources of their own, so they are not matched.
+/// One rule per API group. Subresources such as `status` and `scale` are not matched.
 fn rules(matched: &[Kind]) -> Value {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for kind in matched {

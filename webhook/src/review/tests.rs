@@ -1,4 +1,4 @@
-//! Requests and what is decided about them.
+//! Decisions on requests.
 
 use super::*;
 use gpulint_rules::Settings;
@@ -30,7 +30,7 @@ fn ask(operation: &str, object: Value, old: Value) -> Value {
 }
 
 #[test]
-fn a_bad_pool_is_denied_as_the_api_server_would() {
+fn a_denial_has_the_form_of_a_validation_error() {
     let answer = ask("CREATE", pool(json!({})), Value::Null);
     assert_eq!(answer["allowed"], false);
     assert_eq!(answer["uid"], "u-1");
@@ -46,7 +46,7 @@ fn a_bad_pool_is_denied_as_the_api_server_would() {
 }
 
 #[test]
-fn an_update_that_makes_nothing_worse_passes_with_a_warning() {
+fn an_update_that_adds_no_finding_gets_warnings() {
     let answer = ask("UPDATE", pool(json!({"weight": 10})), pool(json!({})));
     assert_eq!(answer["allowed"], true);
     let warnings = answer["warnings"].to_string();
@@ -54,7 +54,7 @@ fn an_update_that_makes_nothing_worse_passes_with_a_warning() {
 }
 
 #[test]
-fn deletions_and_subresources_are_never_judged() {
+fn deletions_and_subresources_are_exempt() {
     assert_eq!(ask("DELETE", Value::Null, pool(json!({})))["allowed"], true);
     let engine = Engine::new(Settings::default());
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
@@ -70,29 +70,28 @@ fn decide(extra: &Value) -> ReviewOutcome {
     request.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let index = Index::new(false);
-    let by_hand = ReviewContext::default();
-    review_in_context(&engine, &index, by_hand, body.to_string().as_bytes()).unwrap()
+    review_in_context(&engine, &index, ReviewContext::default(), body.to_string().as_bytes()).unwrap()
 }
 
-/// As the API server is answered.
+/// Reviews a request of the API server.
 fn live(settings: Settings, index: &Index, request: &Value) -> (ReviewOutcome, Value) {
-    let circumstances = ReviewContext { from_api_server: true, index_is_fed: true };
+    let context = ReviewContext { from_api_server: true, index_is_fed: true };
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let engine = Engine::new(settings);
-    let answer = review_in_context(&engine, index, circumstances, body.to_string().as_bytes()).unwrap();
+    let answer = review_in_context(&engine, index, context, body.to_string().as_bytes()).unwrap();
     let mut body: Value = serde_json::from_slice(&answer.body).unwrap();
     (answer, body["response"].take())
 }
 
-/// Settings as a configuration file says them.
+/// The settings of a configuration file.
 fn configured(text: &str) -> Settings {
     let config = gpulint_rules::lint::config::Config::parse("gpulint.yaml", text).unwrap();
     config.resolve()
 }
 
 #[test]
-fn what_the_api_server_took_is_not_refused_in_its_name() {
-    // No schema that we know has the field; the API server that asks has a newer one.
+fn findings_that_the_api_server_rejects_an_object_do_not_deny_its_requests() {
+    // Our schemas do not have the field; the schema of the API server, which has accepted it, is newer.
     let object = pool(json!({"fromTheFuture": true}));
     let request = json!({"uid": "u", "operation": "CREATE", "object": object});
     let complete = Index::new(true);
@@ -105,7 +104,7 @@ fn what_the_api_server_took_is_not_refused_in_its_name() {
     assert!(fields(&by_hand).contains("spec.fromTheFuture"), "{by_hand}");
 
     let (_, response) = live(Settings::default(), &complete, &request);
-    // What is wrong with the pool by its meaning still denies it.
+    // Findings that do not say that the API server rejects the object still deny.
     assert!(fields(&response).contains("gpu-pool-untainted"), "{response}");
     assert!(!fields(&response).contains("fromTheFuture"), "{response}");
     let warnings = response["warnings"].to_string();
@@ -115,8 +114,8 @@ fn what_the_api_server_took_is_not_refused_in_its_name() {
 }
 
 #[test]
-fn what_may_be_applied_next_is_not_demanded() {
-    // A pool and its class are often applied together, in whatever order.
+fn a_missing_object_that_may_be_applied_next_only_warns() {
+    // A pool and its node class are often applied together, in any order.
     let mut tainted = pool(json!({}));
     let taint = json!([{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]);
     tainted["spec"]["template"]["spec"]["taints"] = taint;
@@ -128,14 +127,14 @@ fn what_may_be_applied_next_is_not_demanded() {
 }
 
 #[test]
-fn what_is_not_listed_yet_is_said() {
+fn kinds_that_are_not_listed_yet_give_a_warning() {
     let request = json!({"uid": "u", "operation": "CREATE", "object": pool(json!({}))});
     let said = |response: &Value| response["warnings"].to_string().contains("not all known");
     let (answer, response) = live(Settings::default(), &Index::new(false), &request);
     assert!(answer.unsynced && said(&response), "{response}");
     let (answer, response) = live(Settings::default(), &Index::new(true), &request);
     assert!(!answer.unsynced && !said(&response), "{response}");
-    // All that rules about pools read is known.
+    // All kinds that rules about pools read are complete.
     let mut index = Index::new(false);
     for kind in kinds::watched() {
         index.mark_complete(*kind);
@@ -145,7 +144,7 @@ fn what_is_not_listed_yet_is_said() {
 }
 
 #[test]
-fn what_stands_elsewhere_in_a_list_is_no_new_finding() {
+fn a_finding_that_moves_within_a_list_is_not_new() {
     let requirement = json!({"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["many"]});
     let mut old = pool(json!({}));
     let requirements = |pool: &mut Value, at: usize, item: &Value| {
@@ -159,7 +158,7 @@ fn what_stands_elsewhere_in_a_list_is_no_new_finding() {
     assert_eq!(ask("CREATE", new.clone(), Value::Null)["allowed"], false);
     let answer = ask("UPDATE", new.clone(), old.clone());
     assert_eq!(answer["allowed"], true, "{answer}");
-    // One more of the same is one more.
+    // A second finding of the same identity is new.
     requirements(&mut new, 5, &requirement);
     let answer = ask("UPDATE", new, old);
     assert_eq!(answer["allowed"], false, "{answer}");
@@ -183,7 +182,7 @@ fn namespaces_and_suppressions_as_configured() {
 }
 
 #[test]
-fn what_does_not_fit_into_the_warnings_is_counted() {
+fn findings_that_do_not_fit_into_the_warnings_are_counted() {
     let containers: Vec<Value> = (0..200)
         .map(|n| {
             json!({"name": format!("c{n}"), "image": "registry.example.com/a:1",
@@ -212,7 +211,7 @@ fn what_does_not_fit_into_the_warnings_is_counted() {
 }
 
 #[test]
-fn karpenter_and_derived_objects_are_never_held_up() {
+fn karpenter_and_controlled_objects_are_exempt() {
     let user = json!({"userInfo": {"username": "system:serviceaccount:kube-system:karpenter"}});
     assert_eq!(decide(&user).decision, Decision::Exempt);
     let user = json!({"userInfo": {"username": "system:serviceaccount:karpenter:someone"}});
@@ -232,7 +231,7 @@ fn karpenter_and_derived_objects_are_never_held_up() {
 }
 
 #[test]
-fn what_no_rule_knows_is_allowed_with_a_warning() {
+fn an_unknown_kind_is_allowed_with_a_warning() {
     let unknown = decide(&json!({"object": {"apiVersion": "example.com/v1", "kind": "NodePool"}}));
     assert_eq!(unknown.decision, Decision::UnknownKind);
     assert!(String::from_utf8(unknown.body).unwrap().contains("NodePool.example.com"));
@@ -242,7 +241,7 @@ fn what_no_rule_knows_is_allowed_with_a_warning() {
 }
 
 #[test]
-fn what_is_no_review_is_an_error() {
+fn a_body_that_is_not_a_review_is_an_error() {
     let engine = Engine::new(Settings::default());
     for body in [
         "",
@@ -255,7 +254,7 @@ fn what_is_no_review_is_an_error() {
 }
 
 #[test]
-fn warnings_are_cut() {
+fn warnings_are_truncated() {
     assert_eq!(truncate(&"x".repeat(121)).chars().count(), 120);
     assert_eq!(truncate("short"), "short");
 }

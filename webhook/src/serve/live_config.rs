@@ -1,5 +1,5 @@
-//! The configuration in force: read again when its file changes or the day does. One that is
-//! wrong is refused, logged and counted, and the old one stays.
+//! The configuration in force. It is read again when its file or the date changes. An invalid configuration is
+//! logged and counted, and the old one stays in force.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use gpulint_rules::{Engine, Settings};
 use crate::evaluation_cache::Versioned;
 use crate::metrics::Metrics;
 
-/// Reads the configuration as it is now, flags and today's date included; the error is for people.
+/// Reads the configuration, including command line flags and today's date. The error is a message for users.
 pub type ReadSettings = Arc<dyn Fn() -> Result<Settings, String> + Send + Sync>;
 
-/// The rules in force.
+/// The engine with the configuration in force.
 pub(crate) struct LiveConfig {
     engine: ArcSwap<Versioned<Engine>>,
     read: ReadSettings,
-    /// The file that is watched.
+    /// The file that is polled.
     path: Option<PathBuf>,
-    /// Namespaces that are exempt whatever the configuration says.
+    /// Namespaces that are exempt in every configuration.
     exempt: Vec<String>,
 }
 
 impl std::fmt::Debug for LiveConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Policy").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("LiveConfig").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
-/// What decides whether the configuration is read again.
+/// The state on which the configuration depends; it is read again when this differs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     text: Option<Vec<u8>>,
@@ -37,7 +37,7 @@ pub(crate) struct Fingerprint {
 }
 
 impl LiveConfig {
-    /// Reads the configuration for the first time; it has to be right.
+    /// Reads the configuration, which has to be valid at start.
     pub(crate) fn new(
         read: ReadSettings,
         path: Option<PathBuf>,
@@ -52,12 +52,12 @@ impl LiveConfig {
         })
     }
 
-    /// The engine under the configuration in force, and which one it is.
+    /// The engine with its version.
     pub(crate) fn engine(&self) -> Arc<Versioned<Engine>> {
         self.engine.load_full()
     }
 
-    /// What the file holds now, and the day.
+    /// The file's content and the date.
     pub(crate) fn fingerprint(&self, unix_seconds: u64) -> Fingerprint {
         Fingerprint {
             text: self.path.as_ref().and_then(|p| std::fs::read(p).ok()),
@@ -65,7 +65,7 @@ impl LiveConfig {
         }
     }
 
-    /// Reads again where something changed since `seen`.
+    /// Reads the configuration again if the fingerprint differs from `seen`. Not called concurrently.
     pub(crate) fn refresh(&self, seen: &mut Fingerprint, unix_seconds: u64, metrics: &Metrics) {
         let now = self.fingerprint(unix_seconds);
         if now == *seen {
@@ -76,7 +76,6 @@ impl LiveConfig {
         match (self.read)() {
             Ok(settings) => {
                 let settings = with_exempt(settings, &self.exempt);
-                // Nobody else reads it at the same time.
                 let number = self.engine.load().version + 1;
                 self.engine.store(Arc::new(Versioned { version: number, value: Engine::new(settings) }));
                 if !only_the_day {

@@ -1,5 +1,5 @@
-//! The admission server: two listeners, and the tasks that keep certificates, configuration and
-//! cache up to date.
+//! The admission server: a listener for admission, one for health and metrics, and the tasks that update
+//! certificates, configuration and cache.
 
 mod accept;
 mod activity;
@@ -34,50 +34,49 @@ pub use live_config::ReadSettings;
 use accept::{Service, Stage};
 use live_config::LiveConfig;
 
-/// How the server runs.
+/// The options of a server.
 #[derive(Clone)]
 pub struct Options {
-    /// Where `/validate` and `/mutate` listen, over TLS.
+    /// Address of `/validate` and `/mutate`, over TLS.
     pub listen: SocketAddr,
-    /// Where `/healthz`, `/readyz` and `/metrics` listen, plain.
+    /// Address of `/healthz`, `/readyz` and `/metrics`, over plain HTTP.
     pub operations: SocketAddr,
     /// Sizes, numbers and times.
     pub limits: Limits,
-    /// The oldest TLS.
+    /// The minimum TLS version.
     pub tls_floor: TlsFloor,
-    /// The CA that clients have to show a certificate of.
+    /// The CA that has to have issued client certificates; `None` if they are not required.
     pub client_ca: Option<PathBuf>,
-    /// Where the certificate comes from.
+    /// The source of the serving certificate.
     pub certificates: Certificates,
-    /// The webhook configurations that are kept; none where somebody else keeps them.
+    /// The webhook configurations to keep up to date; `None` if somebody else does.
     pub registration: Option<Registration>,
-    /// What the registration is made of.
+    /// The parameters of the webhook configurations that are created.
     pub install: Install,
     /// Reads the configuration.
     pub read: ReadSettings,
-    /// The configuration's file, which is watched.
+    /// The file of the configuration, which is polled.
     pub config: Option<PathBuf>,
-    /// Whether there is a cluster: without one nothing is watched, and cross-object rules that
-    /// need to know are silent.
+    /// Whether to watch a cluster. Without one, rules that need to know other objects do not report.
     pub cluster: bool,
-    /// How often files, Secret and webhook configurations are looked at.
+    /// Interval at which files, Secret and webhook configurations are polled.
     pub refresh: Duration,
 }
 
-/// Where the certificate comes from.
+/// The source of the serving certificate.
 #[derive(Clone, Debug)]
 pub enum Certificates {
     /// Files that somebody else renews.
     Files(TlsFiles),
-    /// Made by the replicas themselves, kept in a Secret.
+    /// Created by the replicas, in a Secret that they share.
     SelfSigned {
         /// The Secret's namespace.
         namespace: String,
         /// Its name.
         secret: String,
-        /// DNS names and addresses of the server.
+        /// DNS names and IP addresses of the server.
         names: Vec<String>,
-        /// How long they live.
+        /// Lifetimes of CA and certificate.
         lifetimes: Lifetimes,
     },
 }
@@ -85,7 +84,7 @@ pub enum Certificates {
 /// The server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// No runtime, no signal handlers.
+    /// Runtime or signal handlers cannot be created.
     #[error("cannot start: {0}")]
     Start(std::io::Error),
     /// The address cannot be listened on.
@@ -93,16 +92,16 @@ pub enum ServeError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The first configuration is wrong.
+    /// The configuration is invalid.
     #[error("{0}")]
     Config(String),
-    /// The certificate files cannot be served.
+    /// The certificate files cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// No cluster can be reached from here.
+    /// The client of the cluster cannot be configured.
     #[error("no cluster: {0}")]
     Cluster(String),
     /// Options that exclude each other.
@@ -110,7 +109,7 @@ pub enum ServeError {
     Options(&'static str),
 }
 
-/// What requests and tasks share.
+/// The state that requests and tasks share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) live_config: LiveConfig,
@@ -119,32 +118,32 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) limits: Limits,
     pub(crate) reviews: Arc<Semaphore>,
-    /// Bytes of large bodies.
+    /// Bytes of [`Limits::large`].
     pub(crate) large_body_budget: Arc<Semaphore>,
-    /// Threads that judge large bodies: not more than there are cores, so that small ones, which
-    /// take no thread, get their share.
+    /// Blocking threads that evaluate large bodies: no more than cores, so that the async workers, which
+    /// evaluate small ones, get their share of the CPU.
     pub(crate) threads: Arc<Semaphore>,
     pub(crate) tls: Arc<Tls>,
     draining: AtomicBool,
 }
 
 impl Shared {
-    /// What keeps the server from being ready; empty where it is.
+    /// Why the server is not ready; empty if it is.
     pub(crate) fn not_ready_reasons(&self) -> Vec<String> {
-        let mut waiting = Vec::new();
+        let mut reasons = Vec::new();
         if self.draining.load(Ordering::Relaxed) {
-            waiting.push("draining".to_owned());
+            reasons.push("draining".to_owned());
         }
         if self.tls.current().is_none() {
-            waiting.push("no certificate yet".to_owned());
+            reasons.push("no certificate yet".to_owned());
         }
         let kinds = self.cache.required_for_readiness();
-        waiting.extend(kinds.iter().map(|kind| format!("{kind} not listed yet")));
-        waiting
+        reasons.extend(kinds.iter().map(|kind| format!("{kind} not listed yet")));
+        reasons
     }
 }
 
-/// A server that listens.
+/// A server whose listeners are bound.
 #[derive(Debug)]
 pub struct Server {
     admission: TcpListener,
@@ -153,20 +152,21 @@ pub struct Server {
     tasks: JoinSet<()>,
 }
 
-/// How a server is told to end.
+/// How a server is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Services have to notice first: SIGTERM.
+    /// After [`Limits::drain_delay`], in which Services remove the endpoint: SIGTERM.
     Drain,
-    /// Nobody else sends requests: a person at a terminal.
+    /// At once: SIGINT, from a terminal.
     Now,
 }
 
 impl Server {
-    /// Listens, reads configuration and certificates, and begins to watch.
+    /// Reads configuration and certificates, starts the tasks, and binds the listeners.
     ///
     /// # Errors
-    /// What keeps the server from starting; what can get better by itself does not.
+    /// Errors that retrying cannot resolve. An API server that does not answer is not one: the server starts,
+    /// and is not ready.
     pub async fn start(options: Options) -> Result<Server, ServeError> {
         let needs_cluster =
             options.registration.is_some() || matches!(options.certificates, Certificates::SelfSigned { .. });
@@ -176,11 +176,11 @@ impl Server {
             return Err(ServeError::Options(message));
         }
         let exempt = vec![options.install.namespace.clone()];
-        let policy = LiveConfig::new(Arc::clone(&options.read), options.config.clone(), exempt)
+        let live_config = LiveConfig::new(Arc::clone(&options.read), options.config.clone(), exempt)
             .map_err(ServeError::Config)?;
         let metrics = Arc::new(Metrics::new());
         let shared = Arc::new(Shared {
-            live_config: policy,
+            live_config,
             cache: Arc::new(Cache::new(options.cluster, Arc::clone(&metrics))),
             evaluation_cache: EvaluationCache::new(Arc::clone(&metrics)),
             limits: options.limits.clone(),
@@ -216,13 +216,13 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens: the admission side, health and metrics.
+    /// The bound addresses: admission, operations.
     pub fn addresses(&self) -> (std::io::Result<SocketAddr>, std::io::Result<SocketAddr>) {
         (self.admission.local_addr(), self.operations.local_addr())
     }
 
-    /// Serves until `stop` says to end, and ends without losing a request: it says first that it
-    /// is not ready, goes on serving while Services notice, and then lets open requests finish.
+    /// Serves until `stop` completes, and then shuts down without losing a request: readiness fails first,
+    /// requests are still served while Services remove the endpoint, and requests in flight are finished.
     pub async fn run(mut self, stop: impl Future<Output = Stop>) {
         let (stage, admission_stage) = watch::channel(Stage::Serving);
         let (operations_stage, of_operations) = watch::channel(Stage::Serving);
@@ -237,12 +237,12 @@ impl Server {
         let operations = service(router::operations(Arc::clone(&self.shared)), None);
         let admission = tokio::spawn(accept::serve(self.admission, admission, admission_stage));
         let operations = tokio::spawn(accept::serve(self.operations, operations, of_operations));
-        let how = stop.await;
+        let stop = stop.await;
         tracing::info!("draining");
         self.shared.draining.store(true, Ordering::Relaxed);
-        if how == Stop::Drain {
-            // By the half of it Services send new connections elsewhere, so that those who are
-            // asked to open one find another replica.
+        if stop == Stop::Drain {
+            // After half of the delay Services route new connections to other replicas, so that clients
+            // which are asked to reconnect reach one.
             let half = self.shared.limits.drain_delay / 2;
             tokio::time::sleep(half).await;
             let _ = stage.send(Stage::Draining);
@@ -257,7 +257,7 @@ impl Server {
     }
 }
 
-/// How many threads can work at once; at least two, so that one that is slow is not all there is.
+/// Threads that can run at once; at least two, so that a slow review does not block all others.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(2, |n| n.get().max(2))
 }
@@ -270,9 +270,9 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// What keeps the server from starting.
+/// As [`Server::start`].
 pub fn serve(options: Options) -> Result<(), ServeError> {
-    // The message of a panic may quote what it fell over, such as a text of somebody's object.
+    // Panic messages are not logged: they may quote an object.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);
         tracing::error!(place = place.as_deref().unwrap_or("unknown"), "panic");
@@ -281,7 +281,7 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
     runtime.block_on(async {
         use tokio::signal::unix::{SignalKind, signal};
-        // Before anything else, so that no signal is missed.
+        // Installed before the server starts, so that no signal is missed.
         let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Start)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Start)?;
         let server = Server::start(options).await?;

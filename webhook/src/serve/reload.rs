@@ -1,4 +1,4 @@
-//! The tasks that look at files and at the cluster again and again, and take over what changed.
+//! The tasks that poll files, the Secret and the webhook configurations, and apply changes.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
-/// Reads the configuration again when it changes.
+/// Spawns the task that reloads the configuration.
 pub(super) fn configuration(tasks: &mut JoinSet<()>, shared: &Arc<Shared>, every: Duration) {
     let shared = Arc::clone(shared);
     tasks.spawn(async move {
@@ -32,8 +32,8 @@ pub(super) fn configuration(tasks: &mut JoinSet<()>, shared: &Arc<Shared>, every
     });
 }
 
-/// Serves a certificate, and from then on what replaces it. Files have to be right at the start;
-/// certificates of our own come as soon as the API server answers.
+/// Spawns the task that installs the serving certificate and its renewals. Certificate files have to be
+/// valid at start; self-signed certificates are created when the API server answers.
 pub(super) fn certificates(
     tasks: &mut JoinSet<()>,
     shared: &Arc<Shared>,
@@ -52,14 +52,14 @@ pub(super) fn certificates(
             files.refresh(&shared.tls, &shared.metrics)?;
             let (shared, every) = (Arc::clone(shared), options.refresh);
             tasks.spawn(async move {
-                let mut said = LogOnce::default();
+                let mut log = LogOnce::default();
                 loop {
                     tokio::time::sleep(every).await;
                     let again = async {
                         match files.refresh(&shared.tls, &shared.metrics) {
                             Ok(true) => tracing::info!("the certificate was read again"),
                             Ok(false) => {}
-                            Err(error) => said.error("the old certificate stays", &error),
+                            Err(error) => log.error("the old certificate stays", &error),
                         }
                     };
                     catch_panic("certificates", &shared.metrics, again).await;
@@ -67,7 +67,7 @@ pub(super) fn certificates(
             });
         }
         (Certificates::SelfSigned { namespace, secret, names, lifetimes }, Some(client)) => {
-            let own = SelfSigned {
+            let reconciler = SelfSigned {
                 shared: Arc::clone(shared),
                 store: Store::new(client.clone(), namespace, secret),
                 registrar,
@@ -76,32 +76,32 @@ pub(super) fn certificates(
                 last_secret: None,
                 served_pair: None,
             };
-            tasks.spawn(own.run(options.refresh));
+            tasks.spawn(reconciler.run(options.refresh));
         }
         (Certificates::SelfSigned { .. }, None) => {}
     }
     Ok(())
 }
 
-/// Certificates of our own.
+/// Reconciles self-signed certificates.
 struct SelfSigned {
     shared: Arc<Shared>,
     store: Store,
     registrar: Option<Registrar>,
     wanted: CertificateSpec,
     client_ca: Option<PathBuf>,
-    /// What the Secret held last.
+    /// The data of the Secret when it was last read.
     last_secret: Option<SecretData>,
     served_pair: Option<Pair>,
 }
 
 impl SelfSigned {
     async fn run(mut self, every: Duration) {
-        let mut said = LogOnce::default();
+        let mut log = LogOnce::default();
         loop {
             let metrics = Arc::clone(&self.shared.metrics);
-            catch_panic("certificates", &metrics, self.reconcile(&mut said)).await;
-            // Until there is something to serve, nobody can use us: hurry.
+            catch_panic("certificates", &metrics, self.reconcile(&mut log)).await;
+            // The server is not ready before it has a certificate, so it retries sooner until then.
             let pause = match self.served_pair {
                 Some(_) => every,
                 None => every.min(Duration::from_secs(1)),
@@ -110,32 +110,32 @@ impl SelfSigned {
         }
     }
 
-    async fn reconcile(&mut self, said: &mut LogOnce) {
-        // Asked again at each attempt: one may take its time.
+    async fn reconcile(&mut self, log: &mut LogOnce) {
+        // Read for each attempt, because an attempt may take long.
         let time = || i64::try_from(now()).unwrap_or(i64::MAX / 2);
         let agreed = self.store.reconcile(&self.wanted, self.last_secret.as_ref(), time);
         let keys = match agreed.await {
             Ok(keys) => keys,
-            Err(error) => return said.error("certificates stay as they are", &error),
+            Err(error) => return log.error("certificates stay as they are", &error),
         };
         self.last_secret = Some(keys.clone());
-        // The bundle first: what a new CA signs is served only after it was seen to be announced.
-        let announced = match &self.registrar {
+        // Before the certificate is installed: one of a new CA is served only after that CA was published.
+        let published = match &self.registrar {
             Some(registrar) => registrar.publish(&keys.bundle()).await,
-            // Somebody else does, and takes the CA from the Secret.
+            // Somebody else publishes the CA, and takes it from the Secret.
             None => Ok(true),
         };
-        match announced {
+        match published {
             Ok(true) => self.wanted.published = keys.ca(),
             Ok(false) => {}
-            Err(error) => said.error("the caBundle is not up to date", &error),
+            Err(error) => log.error("the caBundle is not up to date", &error),
         }
         if let Some(ends) = keys.ca_expiry() {
             self.shared.metrics.expires("ca", ends);
         }
         let clients = match self.client_ca.as_deref().map(read).transpose() {
             Ok(clients) => clients,
-            Err(error) => return said.error("the old certificate stays", &error),
+            Err(error) => return log.error("the old certificate stays", &error),
         };
         let pair = keys.pair(clients);
         if pair == self.served_pair {
@@ -152,12 +152,12 @@ impl SelfSigned {
                 self.shared.metrics.expires("serving", ends);
                 tracing::info!("a new certificate is served");
             }
-            Err(error) => said.error("the old certificate stays", &error),
+            Err(error) => log.error("the old certificate stays", &error),
         }
     }
 }
 
-/// What was logged already: an error that stays is said once, not every few seconds.
+/// Logs each error once, not at every poll.
 #[derive(Default)]
 struct LogOnce(BTreeSet<String>);
 

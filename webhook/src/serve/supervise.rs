@@ -1,5 +1,5 @@
-//! Tasks that have to go on for as long as the server does: a defect in one piece of their work
-//! must not end them silently, months before a certificate does.
+//! Background tasks survive panics. Without that, a defect would end the renewal of certificates silently,
+//! months before one expires.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -8,7 +8,7 @@ use futures::FutureExt;
 
 use crate::metrics::Metrics;
 
-/// A piece of a task's work; `None` where it panicked, which is logged and counted.
+/// Runs one iteration of a task. A panic is logged and counted, and `None` is returned.
 pub(crate) async fn catch_panic<T>(
     task: &'static str,
     metrics: &Metrics,
