@@ -5,6 +5,7 @@
 //! a trigger when they are built.
 
 pub mod check;
+pub mod fallback;
 pub mod formula;
 pub mod removed;
 pub mod scalers;
@@ -69,6 +70,12 @@ impl<'a> Trigger<'a> {
     #[must_use]
     pub fn is_resource(&self) -> bool {
         matches!(self.kind(), Some("cpu" | "memory"))
+    }
+
+    /// What its type reads; `None` where the type is unknown, to KEDA or to us.
+    #[must_use]
+    pub fn scaler(&self) -> Option<&'static scalers::Scaler> {
+        self.kind().and_then(scalers::scaler)
     }
 
     /// Its metadata.

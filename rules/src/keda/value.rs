@@ -139,3 +139,29 @@ pub fn plain_number(text: &str) -> Option<String> {
     let plain = format!("{sign}{lead}{}", rest.strip_suffix('.').unwrap_or(rest));
     number(&plain).map(|_| plain)
 }
+
+/// A number as Go's `strconv.ParseFloat` reads it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum GoFloat {
+    /// It reads it so.
+    Value(f64),
+    /// A hexadecimal spelling, of which only Go knows whether it is one.
+    Unsure,
+    /// It rejects it.
+    Invalid,
+}
+
+impl GoFloat {
+    /// Reads a text.
+    #[must_use]
+    pub fn parse(text: &str) -> GoFloat {
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        match text.parse::<f64>() {
+            // Go rejects a number that 64 bits do not hold, but accepts the words for infinity.
+            Ok(n) if n.is_infinite() && text.bytes().any(|b| b.is_ascii_digit()) => GoFloat::Invalid,
+            Ok(n) => GoFloat::Value(n),
+            Err(_) if digits.starts_with("0x") || digits.starts_with("0X") => GoFloat::Unsure,
+            Err(_) => GoFloat::Invalid,
+        }
+    }
+}

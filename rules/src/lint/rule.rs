@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement_list::RequirementList;
+use crate::keda::{Trigger, triggers};
 use crate::kind::Kind;
 use crate::lint::authority::Authority;
 use crate::lint::context::Context;
@@ -147,6 +148,8 @@ pub enum Check {
     NodeClass(fn(&Ec2NodeClass<'_>, &mut Context<'_>) -> Option<()>),
     /// Runs on the requirements of each object of the rule's kinds (NodePool, NodeClaim, NodeOverlay).
     Requirements(fn(&RequirementList<'_>, &mut Context<'_>) -> Option<()>),
+    /// Runs on each trigger of each ScaledObject and ScaledJob, where it is a mapping.
+    KedaTrigger(fn(&Trigger<'_>, &mut Context<'_>) -> Option<()>),
     /// Runs on each pod template of each workload.
     PodTemplate(fn(&Template<'_>, &mut Context<'_>) -> Option<()>),
     /// Runs after all other checks of an object: it reports what no more specific rule has reported.
@@ -176,6 +179,11 @@ impl Check {
             }
             Check::Requirements(check) => {
                 RequirementList::of(object).and_then(|list| check(&list, ctx));
+            }
+            Check::KedaTrigger(check) => {
+                for trigger in triggers(object).filter(|trigger| trigger.node.is_mapping()) {
+                    check(&trigger, ctx);
+                }
             }
             Check::PodTemplate(check) => {
                 for template in templates(object) {
@@ -305,6 +313,7 @@ impl Rule {
             Check::NodePool(_) => &[Kind::NODE_POOL],
             Check::NodeClass(_) => &[Kind::EC2_NODE_CLASS],
             Check::Requirements(_) => &[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NODE_OVERLAY],
+            Check::KedaTrigger(_) => &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
             Check::PodTemplate(_) => WORKLOAD_KINDS,
             Check::Object(_) | Check::CatchAll(_) | Check::Builtin => &[],
         }

@@ -5,6 +5,7 @@ pub(super) use serde_json::{Value, json};
 pub(super) use crate::karpenter::node_class::Ec2NodeClass;
 pub(super) use crate::karpenter::nodepool::{Hardware, NodePool};
 pub(super) use crate::karpenter::requirement_list::RequirementList;
+pub(super) use crate::keda::Trigger;
 pub(super) use crate::kind::Kind;
 pub(super) use crate::lint::authority::Authority;
 pub(super) use crate::lint::context::Context;

@@ -410,6 +410,12 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// The value of an integer, `default` where nothing is written; `None` where it is no integer or is unknown.
+    #[must_use]
+    pub fn int_or(&self, default: i64) -> Option<i64> {
+        if self.is_set() { self.int() } else { Some(default) }
+    }
+
     /// The value of a boolean.
     #[must_use]
     pub fn bool(&self) -> Option<bool> {

@@ -122,6 +122,18 @@ impl Fix {
         }
     }
 
+    /// A safe fix without operations yet.
+    #[must_use]
+    pub fn safe(title: impl Into<String>) -> Fix {
+        Fix::new(title, Safety::Safe)
+    }
+
+    /// A fix that somebody has to look at, without operations yet.
+    #[must_use]
+    pub fn unsafe_(title: impl Into<String>) -> Fix {
+        Fix::new(title, Safety::Unsafe)
+    }
+
     /// The title, and what the fix does to the nodes of a live object.
     #[must_use]
     pub fn title_with_effect(&self) -> String {

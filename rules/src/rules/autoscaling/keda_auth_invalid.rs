@@ -111,7 +111,7 @@ fn empty(node: &Node<'_>, ctx: &mut Context<'_>) {
     let name = node.pointer().steps().last().cloned().unwrap_or_default();
     ctx.report(node, format!("`{name}` is empty"))
         .help("write it, or leave it out")
-        .fix(Fix::new(format!("remove the empty `{name}`"), Safety::Safe).remove(node));
+        .fix(Fix::safe(format!("remove the empty `{name}`")).remove(node));
 }
 
 /// Whether nothing is written, or an empty text.

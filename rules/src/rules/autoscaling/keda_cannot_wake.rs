@@ -70,6 +70,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     ctx.report(&min, "a minimum of 0 with nothing but `cpu` or `memory`, which need running pods")
         .help("write `minReplicaCount: 1`, or add a trigger that is there without pods")
-        .fix(Fix::new("keep one replica", Safety::Unsafe).set(&min, json!(1)));
+        .fix(Fix::unsafe_("keep one replica").set(&min, json!(1)));
     None
 }

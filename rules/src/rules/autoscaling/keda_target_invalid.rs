@@ -171,7 +171,7 @@ fn absent(object: &Object, full: &str, ctx: &mut Context<'_>) {
         .help(format!("write `apiVersion: {version}` and `kind: {}`", kind.kind))
         .related(found, &found.path(&["metadata", "name"]), "it is here")
         .fix(
-            Fix::new(format!("aim at the {}", kind.kind), Safety::Unsafe)
+            Fix::unsafe_(format!("aim at the {}", kind.kind))
                 .set(&reference.get("apiVersion"), json!(version))
                 .set(&reference.get("kind"), json!(kind.kind)),
         )

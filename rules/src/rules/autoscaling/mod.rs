@@ -1,12 +1,38 @@
 //! KEDA and HPA.
 
+pub(crate) mod crashes_keda_operator;
+pub(crate) mod hpa_replica_bounds;
 pub(crate) mod keda_auth_invalid;
+pub(crate) mod keda_cached_metrics_unsupported;
 pub(crate) mod keda_cannot_wake;
+pub(crate) mod keda_container_metric_dropped;
+pub(crate) mod keda_empty_result_hides_failure;
 pub(crate) mod keda_fallback_ineffective;
+pub(crate) mod keda_fallback_out_of_bounds;
+pub(crate) mod keda_formula_invalid;
 pub(crate) mod keda_hpa_conflict;
+pub(crate) mod keda_idle_replicas_invalid;
+pub(crate) mod keda_metadata_not_text;
+pub(crate) mod keda_metric_type_invalid;
 pub(crate) mod keda_modifiers_invalid;
 pub(crate) mod keda_name_too_long;
+pub(crate) mod keda_prometheus_address_invalid;
 pub(crate) mod keda_replica_bounds;
 pub(crate) mod keda_target_invalid;
 pub(crate) mod keda_trigger_invalid;
+pub(crate) mod keda_trigger_key_ignored;
+pub(crate) mod keda_trigger_name_duplicate;
+pub(crate) mod keda_trigger_type_unknown;
 pub(crate) mod missing_resource_request;
+
+use crate::rules::prelude::*;
+
+/// Reports a count below the least that its field takes.
+fn report_below(node: &Node<'_>, least: i64, authority: Option<Authority>, ctx: &mut Context<'_>) {
+    if let Some(value) = node.int().filter(|value| *value < least) {
+        let name = node.pointer().steps().last().cloned().unwrap_or_default();
+        ctx.report(node, format!("`{name}` {value} is below {least}"))
+            .help(format!("write {least} or more"))
+            .rejected_by(authority);
+    }
+}

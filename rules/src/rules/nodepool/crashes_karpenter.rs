@@ -1,13 +1,13 @@
-//! A manifest that the API server takes stops Karpenter or KEDA for everybody.
+//! A manifest that the API server takes stops Karpenter for everybody.
 //!
 //! # Why
 //! Some values pass the CRD's checks and then break the controller that reads them. A duration that
 //! Go cannot hold, a `maxPods` of more than 32 bits, a limit of `1e1.5` or a taint's time with a
 //! small `t` makes every list of NodePools or EC2NodeClasses fail. A range without a number, on a
 //! label of one's own, makes Karpenter panic when it draws a value from it; a block device mapping
-//! without `ebs` or `deviceName`, or an empty `evictionHard`, while it computes what nodes have; a
-//! target that is no quantity makes KEDA's operator panic. A quantity with an exponent in the
-//! millions keeps Karpenter computing. One such object stops scaling for everybody until it is deleted.
+//! without `ebs` or `deviceName`, or an empty `evictionHard`, while it computes what nodes have. A
+//! quantity with an exponent in the millions keeps Karpenter computing. One such object stops scaling
+//! for everybody until it is deleted.
 //!
 //! # Fix
 //! Write a value that can be read: a duration of at most 2562047h or `Never`, a range with a number
@@ -36,11 +36,9 @@
 //! - <https://github.com/aws/karpenter-provider-aws/blob/v1.14.1/pkg/apis/v1/ec2nodeclass.go>
 //! - <https://github.com/aws/karpenter-provider-aws/blob/v1.14.1/pkg/providers/instancetype/types.go>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings>
-//! - <https://keda.sh/docs/latest/scalers/cpu/>
 
 use crate::facts::duration;
 use crate::facts::duration::{DurationError, DurationField, GoDuration, passes_unanchored_pattern};
-use crate::facts::quantity::Quantity;
 use crate::karpenter::empty_range::empty_ranges;
 use crate::karpenter::requirement::normalise;
 use crate::karpenter::requirement_list::Provider;
@@ -52,13 +50,8 @@ use crate::platform::Version;
 use crate::rules::prelude::*;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
-    Kind::NODE_POOL,
-    Kind::EC2_NODE_CLASS,
-    Kind::SCALED_OBJECT,
-    Kind::NODE_CLAIM,
-    Kind::NODE_OVERLAY,
-]);
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 4] =
+    with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::NODE_CLAIM, Kind::NODE_OVERLAY]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "crashes-karpenter",
@@ -82,9 +75,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         grace_periods(object, ctx);
     }
     values(object, ctx);
-    if object.is(Kind::SCALED_OBJECT) || object.is(Kind::SCALED_JOB) {
-        targets(object, ctx);
-    }
     // Karpenter starts no node for a DaemonSet.
     if !object.is(Kind::DAEMON_SET) {
         for template in templates(object) {
@@ -296,22 +286,5 @@ fn values(object: &Object, ctx: &mut Context<'_>) {
             ),
         };
         ctx.report(&found.node, message).help(help);
-    }
-}
-
-fn targets(object: &Object, ctx: &mut Context<'_>) {
-    for trigger in object.path(&["spec", "triggers"]).items() {
-        let average = trigger.get("metricType").text() == Some("AverageValue");
-        if !average || !matches!(trigger.get("type").text(), Some("cpu" | "memory")) {
-            continue;
-        }
-        let node = trigger.path(&["metadata", "value"]);
-        let Some(text) = node.text().filter(|t| !t.is_empty()) else {
-            continue;
-        };
-        if Quantity::parse(text).is_err() {
-            ctx.report(&node, format!("`{text}` is no quantity, and KEDA's operator panics over it"))
-                .help("write a quantity such as `500m` or `2Gi`, or use `metricType: Utilization`");
-        }
     }
 }

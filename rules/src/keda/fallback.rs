@@ -1,0 +1,39 @@
+//! What a ScaledObject falls back from.
+
+use super::{Trigger, triggers, uses_modifiers};
+use crate::object::Object;
+use crate::tree::node::Node;
+
+/// The fallback of a ScaledObject that has one.
+#[derive(Clone, Debug)]
+pub struct Fallback<'a> {
+    /// `spec.fallback`, a mapping.
+    pub node: Node<'a>,
+    /// Whether a formula replaces the metrics.
+    pub modifiers: bool,
+    /// The triggers, where the type of each is known.
+    pub triggers: Option<Vec<Trigger<'a>>>,
+}
+
+impl<'a> Fallback<'a> {
+    /// The fallback, unless a placeholder hides whether there are scaling modifiers.
+    #[must_use]
+    pub fn of(object: &'a Object) -> Option<Fallback<'a>> {
+        let node = object.path(&["spec", "fallback"]);
+        if !node.is_mapping() {
+            return None;
+        }
+        let modifiers = uses_modifiers(object)?;
+        let all: Vec<Trigger<'_>> = triggers(object).collect();
+        let known =
+            object.path(&["spec", "triggers"]).is_sequence() && all.iter().all(|t| t.kind().is_some());
+        Some(Fallback { node, modifiers, triggers: known.then_some(all) })
+    }
+
+    /// Whether there are `cpu` and `memory` triggers alone: KEDA's admission rejects a fallback then.
+    #[must_use]
+    pub fn has_resource_triggers_only(&self) -> bool {
+        let all = self.triggers.as_deref().unwrap_or_default();
+        !self.modifiers && !all.is_empty() && all.iter().all(Trigger::is_resource)
+    }
+}

@@ -1,0 +1,58 @@
+//! The replica bounds of a HorizontalPodAutoscaler contradict each other.
+//!
+//! # Why
+//! The API server rejects an HPA without `maxReplicas`, with bounds below one, and with a maximum
+//! below the minimum. A minimum of 0 is legal only with an Object or External metric, and only where
+//! the alpha feature gate HPAScaleToZero is on, which EKS does not offer.
+//!
+//! # Fix
+//! Write 1 <= `minReplicas` <= `maxReplicas`. To scale to zero use KEDA's ScaledObject.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: autoscaling/v2
+//!  kind: HorizontalPodAutoscaler
+//!  metadata: {name: embedder}
+//!  spec:
+//!    scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: embedder}
+//! -  minReplicas: 0 # <-
+//! +  minReplicas: 1
+//!    maxReplicas: 6
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/horizontal-pod-autoscaler-v2/>
+//! - <https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/>
+
+use crate::rules::autoscaling::report_below;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "hpa-replica-bounds",
+    kinds: &[Kind::HPA],
+    rejected_by: &[Authority::ApiServer],
+    docs: docs(include_str!("hpa_replica_bounds.rs")),
+    check: Check::Object(check),
+    ..Rule::error(Group::Autoscaling)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let min = spec.get("minReplicas");
+    let max = spec.get("maxReplicas");
+    let external =
+        spec.get("metrics").items().any(|m| matches!(m.get("type").text(), Some("Object" | "External")));
+    let zero = external && !ctx.platform().eks;
+    report_below(&min, i64::from(!zero), RULE.sole_authority(), ctx);
+    report_below(&max, 1, RULE.sole_authority(), ctx);
+    if !max.is_set() && spec.is_mapping() {
+        ctx.report(&max, "`maxReplicas` is missing")
+            .help("an HPA needs it: write the most replicas that you would pay for");
+    }
+    let (floor, ceiling) = (min.int()?, max.int()?);
+    if floor > ceiling {
+        ctx.report(&max, format!("`maxReplicas` {ceiling} is below `minReplicas` {floor}"))
+            .help("raise the maximum or lower the minimum");
+    }
+    None
+}

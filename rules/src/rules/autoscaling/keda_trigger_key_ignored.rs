@@ -1,0 +1,100 @@
+//! A key in a trigger's metadata is not read.
+//!
+//! # Why
+//! KEDA ignores metadata keys that the trigger type does not have, without an event or a log line: a
+//! misspelt `activationThreshold` leaves the default in force. Some keys are read from a
+//! TriggerAuthentication or from the environment alone, and others never from there.
+//!
+//! # Fix
+//! Write the key as the finding suggests, remove it, or move a credential to a TriggerAuthentication.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: llm}
+//!  spec:
+//!    scaleTargetRef: {name: llm}
+//!    triggers:
+//!      - type: kubernetes-workload
+//!        metadata:
+//!          podSelector: app=llm-client
+//!          value: "4"
+//! -        activatonValue: "1" # <-
+//! +        activationValue: "1"
+//! ```
+//!
+//! # References
+//! - <https://keda.sh/docs/latest/scalers/>
+//! - <https://keda.sh/docs/latest/concepts/authentication/>
+
+use crate::facts::suggest::nearest;
+use crate::keda::removed::removed_key;
+use crate::keda::scalers::{KeySource, KeyStatus, Scaler, ScalerKey, TABLE_VERSION};
+use crate::keda::{ellipsize, with_article};
+use crate::rules::prelude::*;
+use crate::tree::placeholder::is_placeholder;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-trigger-key-ignored",
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("keda_trigger_key_ignored.rs")),
+    check: Check::KedaTrigger(check),
+    ..Rule::warning(Group::Autoscaling)
+};
+
+fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let scaler = trigger.scaler()?;
+    for (name, value) in trigger.metadata().entries() {
+        if is_placeholder(name) {
+            continue;
+        }
+        match scaler.key_status(name) {
+            KeyStatus::Read | KeyStatus::Rejected(..) => {}
+            KeyStatus::NotInMetadata(key) => {
+                ctx.report(&value, format!("`{}` is not read from metadata", ellipsize(name))).at_key().help(
+                    instead(
+                        key,
+                        KeySource::Env,
+                        format!("give it as `{}FromEnv` or in a TriggerAuthentication", key.name),
+                    ),
+                );
+            }
+            KeyStatus::NotInEnvironment(key) => {
+                ctx.report(&value, format!("`{}` is not read from the environment", key.name))
+                    .at_key()
+                    .help(instead(key, KeySource::Metadata, format!("write `{}` itself", key.name)));
+            }
+            KeyStatus::Unknown => unknown(trigger, scaler, name, &value, ctx),
+        }
+    }
+    None
+}
+
+/// The help where the key is read from `source`, or the one place that is left.
+fn instead(key: &ScalerKey, source: KeySource, help: String) -> String {
+    if key.reads(source) {
+        help
+    } else {
+        "give it in a TriggerAuthentication that `authenticationRef` names".to_owned()
+    }
+}
+
+fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>, ctx: &mut Context<'_>) {
+    // A version newer than the table has more keys; removed ones are reported by keda-removed-field.
+    if ctx.platform().keda > TABLE_VERSION || removed_key(scaler.name, name).is_some() {
+        return;
+    }
+    let metadata = trigger.metadata();
+    let known = scaler.keys.iter().filter(|k| k.reads(KeySource::Metadata)).flat_map(|k| k.names());
+    let near = nearest(name, known).map(|near| (near, metadata.get(near)));
+    let message = format!("{} trigger does not read `{}`", with_article(scaler.name), ellipsize(name));
+    let finding = ctx.report(value, message).at_key();
+    match near {
+        Some((near, other)) if !other.is_set() => {
+            let fix = Fix::unsafe_(format!("rename it to `{near}`")).move_to(value, &other);
+            finding.help(format!("did you mean `{near}`?")).fix(fix)
+        }
+        _ => finding.help("KEDA ignores it without a word: remove it"),
+    };
+}

@@ -1,0 +1,64 @@
+//! A trigger has a type that KEDA does not know.
+//!
+//! # Why
+//! KEDA looks for a scaler of the trigger's `type`. Where the installed version has none, the object
+//! is accepted, is never Ready, and the replicas stay where they are.
+//!
+//! # Fix
+//! Write one of KEDA's types, or update KEDA where a later version brought the scaler. A scaler of
+//! your own is of type `external` or `external-push`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: llm}
+//!  spec:
+//!    scaleTargetRef: {name: llm}
+//!    triggers:
+//! -    - type: kubernetes-workloads # <-
+//! +    - type: kubernetes-workload
+//!        metadata: {podSelector: app=llm-client, value: "4"}
+//! ```
+//!
+//! # References
+//! - <https://keda.sh/docs/latest/scalers/>
+
+use crate::facts::suggest::nearest;
+use crate::keda::ellipsize;
+use crate::keda::removed::removed_type;
+use crate::keda::scalers::{LATER_TYPES, TABLE_VERSION, names};
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-trigger-type-unknown",
+    docs: docs(include_str!("keda_trigger_type_unknown.rs")),
+    check: Check::KedaTrigger(check),
+    ..Rule::warning(Group::Autoscaling)
+};
+
+fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let kind = trigger.kind()?;
+    if trigger.scaler().is_some() {
+        return None;
+    }
+    let node = trigger.node.get("type");
+    let keda = ctx.platform().keda;
+    if let Some((_, since)) = LATER_TYPES.iter().find(|(name, _)| *name == kind) {
+        if keda < *since {
+            ctx.report(&node, format!("trigger type `{kind}` comes with KEDA {since}"))
+                .help(format!("KEDA {keda} has no such scaler: update it, or use another"));
+        }
+        return None;
+    }
+    // A version newer than the table has more types; removed ones are reported by keda-removed-field.
+    if kind.is_empty() || keda > TABLE_VERSION || removed_type(kind).is_some() {
+        return None;
+    }
+    let help = match nearest(kind, names()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "look at the list of scalers".to_owned(),
+    };
+    ctx.report(&node, format!("KEDA has no trigger type `{}`", ellipsize(kind))).help(help);
+    None
+}
