@@ -1,21 +1,18 @@
 //! `--fix`, `--unsafe-fixes`, `--diff`: fixes become the content of files.
 //!
-//! In rounds: each object gets one fix, the files that changed are read and judged again, until
-//! nothing changes. Two fixes that were computed from one state of an object would overwrite each
-//! other; those of different objects do not touch each other's text. A file is written only if it
-//! is on disk what was read, and in one step.
+//! The engine's fix loop ([`Engine::fix`]) edits the files in memory. A file is written only if the file on
+//! disk is still what was read, and in one step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use gpulint_rules::lint::fix::text::{Repair, apply_edits, repair};
+use gpulint_rules::lint::fix::rounds::{FileEdit, FixTarget, applicable_repair};
 use gpulint_rules::source::Source;
-use gpulint_rules::{CheckReport, Finding, Safety};
+use gpulint_rules::{CheckReport, Engine, Finding, Safety};
 use rayon::prelude::*;
 use similar::{Algorithm, TextDiff};
 
@@ -23,9 +20,6 @@ use crate::batch::Batch;
 use crate::error::CliError;
 use crate::files::ReadOutcome;
 use crate::terminal::printable;
-
-/// Rounds after which fixes that follow each other are left to the next run.
-const MAX_ROUNDS: usize = 100;
 
 /// The files that fixes changed.
 #[derive(Default)]
@@ -40,108 +34,56 @@ struct FileChange {
     fixes: usize,
 }
 
-/// The fixes of one round, by the number of the input.
+/// The edits of one round, by the number of the input.
 pub(crate) type Round = Vec<(usize, FileEdit)>;
 
-/// A file's fixes of one round.
-pub(crate) struct FileEdit {
-    text: String,
-    fixes: usize,
+/// A batch of files that is being fixed.
+struct FilesToFix<'b, 'e> {
+    batch: &'b mut Batch<'e>,
+    max_safety: Safety,
+    run: FixRun,
 }
 
-/// Applies planned fixes to the set, and those of what is found after them.
-pub(crate) fn run(set: &mut Batch<'_>, mut plans: Round, max_safety: Safety) -> FixRun {
-    let mut fixed = FixRun::default();
-    // Texts that a file had: one that comes again means that two fixes undo each other.
-    let mut seen: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
-    // Whether the last round judged every file.
-    let mut whole = false;
-    for _ in 0..MAX_ROUNDS {
-        let mut changed = BTreeSet::new();
-        for (at, plan) in plans {
-            let Some(source) = set.source(at).cloned() else {
-                continue;
-            };
-            let states = seen.entry(at).or_default();
-            states.insert(fingerprint(source.text()));
-            if !states.insert(fingerprint(&plan.text)) {
-                continue;
-            }
-            let before = set.rewrite(at, plan.text);
-            let change = fixed.changes.entry(at).or_insert(FileChange { before, source, fixes: 0 });
-            change.fixes += plan.fixes;
-            changed.insert(at);
-        }
-        if changed.is_empty() {
-            if whole || fixed.changes.is_empty() {
-                break;
-            }
-            // Fixes of other files may have waited for these, as a pool's does for its class's.
-            whole = true;
-            let index = set.index();
-            plans = plan_round(&set.check(&index, None), max_safety);
-            continue;
-        }
-        whole = false;
-        let index = set.index();
-        plans = plan_round(&set.check(&index, Some(&changed)), max_safety);
+impl FixTarget for FilesToFix<'_, '_> {
+    type Edit = FileEdit;
+
+    fn plan(&mut self, only: Option<&BTreeSet<usize>>) -> Round {
+        let index = self.batch.index();
+        plan_round(&self.batch.check(&index, only), self.max_safety)
     }
-    fixed
+
+    fn content(&self, unit: usize) -> Option<String> {
+        self.batch.source(unit).map(|source| source.text().to_owned())
+    }
+
+    fn edited(edit: &FileEdit) -> String {
+        edit.text.clone()
+    }
+
+    fn apply(&mut self, unit: usize, edit: FileEdit) {
+        let Some(source) = self.batch.source(unit).cloned() else {
+            return;
+        };
+        let before = self.batch.rewrite(unit, edit.text);
+        let change = self.run.changes.entry(unit).or_insert(FileChange { before, source, fixes: 0 });
+        change.fixes += edit.fixes;
+    }
 }
 
-fn fingerprint(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
+/// Applies the edits of a first round to the batch, and the fixes of what is found after them.
+pub(crate) fn run(batch: &mut Batch<'_>, first: Round, max_safety: Safety) -> FixRun {
+    let mut files = FilesToFix { batch, max_safety, run: FixRun::default() };
+    Engine::fix(&mut files, first);
+    files.run
 }
 
-/// What fixes there are to make at once.
+/// The edits that the findings of all inputs allow at once.
 pub(crate) fn plan_round(judged: &[Option<CheckReport>], max_safety: Safety) -> Round {
     judged
         .par_iter()
         .enumerate()
-        .filter_map(|(at, judged)| Some((at, plan_file(&judged.as_ref()?.findings, max_safety)?)))
+        .filter_map(|(at, judged)| Some((at, FileEdit::of(&judged.as_ref()?.findings, max_safety)?)))
         .collect()
-}
-
-/// The first fix that can be made of each object of a file.
-fn plan_file(findings: &[Finding], max_safety: Safety) -> Option<FileEdit> {
-    let mut source: Option<&Arc<Source>> = None;
-    // By where their scopes begin.
-    let mut repairs: BTreeMap<u32, Repair> = BTreeMap::new();
-    let mut last = None;
-    for finding in findings {
-        let Some(object) = finding.location.object() else {
-            continue;
-        };
-        if last.is_some_and(|last| object.is_same_resource(last)) {
-            continue;
-        }
-        let Some(repair) = applicable_repair(finding, max_safety).and_then(Result::ok) else {
-            continue;
-        };
-        let before = repairs.range(..repair.scope.end).next_back();
-        let taken = before.is_some_and(|(_, other)| other.scope.end > repair.scope.start);
-        if taken || repair.edits.is_empty() {
-            continue;
-        }
-        source = source.or_else(|| object.origin().map(|origin| &origin.source));
-        last = Some(object);
-        repairs.insert(repair.scope.start, repair);
-    }
-    let fixes = repairs.len();
-    let edits: Vec<_> = repairs.into_values().flat_map(|r| r.edits).collect();
-    let text = apply_edits(source?.text(), &edits)?;
-    Some(FileEdit { text, fixes })
-}
-
-/// What the fix of a finding does, where it is one that is to be applied.
-fn applicable_repair(
-    finding: &Finding,
-    max_safety: Safety,
-) -> Option<Result<Repair, gpulint_rules::FixError>> {
-    let fix = finding.fix.as_ref().filter(|fix| fix.safety <= max_safety)?;
-    Some(repair(finding.location.object()?, fix))
 }
 
 /// Why findings that were to be fixed are left, by their place.

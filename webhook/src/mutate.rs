@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use gpulint_rules::lint::fix::rounds::{FixOutcome, FixTarget};
 use gpulint_rules::lint::fix::value;
 use gpulint_rules::{Engine, Finding, Fix, Index, Object, Operation, Safety};
 use serde_json::Value;
@@ -77,7 +78,7 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
         return None;
     }
     let check = |object: &Object| engine.review_object(object, index).findings;
-    let mut findings = check(&object(request.object, request)?);
+    let findings = check(&object(request.object, request)?);
     if !findings.iter().any(|f| applicable_fix(engine, request, f).is_some()) {
         return None;
     }
@@ -88,32 +89,93 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
             .unwrap_or_default(),
         _ => BTreeSet::new(),
     };
-    let mut patch = Patch { operations: Vec::new(), rules: Vec::new() };
-    let mut patched = sent.clone();
-    let mut seen: BTreeSet<String> = BTreeSet::from([patched.to_string()]);
-    loop {
-        let wanted = findings.iter().filter(|finding| !old_findings.contains(&identity(finding)));
-        let next = wanted.filter_map(|finding| {
-            let fix = applicable_fix(engine, request, finding)?;
-            let after = value::apply(&patched, fix).ok()?;
-            let allowed = !value::semantic_eq(&after, &patched)
-                && IMMUTABLE_MEMBERS.iter().all(|at| after.pointer(at) == sent.pointer(at));
-            allowed.then_some((finding, fix, after))
+    let patch = Patch { operations: Vec::new(), rules: Vec::new() };
+    let mut target = ObjectToFix {
+        engine,
+        index,
+        request,
+        patched: sent.clone(),
+        sent,
+        old_findings,
+        patch,
+        is_readable: true,
+    };
+    let first = target.edit(&findings);
+    let outcome = Engine::fix(&mut target, first);
+    // Where two rules undo each other's work, a person has to decide.
+    let is_whole = outcome == FixOutcome::Stable && target.is_readable;
+    let patch = target.patch;
+    (is_whole && !patch.rules.is_empty() && patch.rules.len() <= MAX_FIXES).then_some(patch)
+}
+
+/// The object of a request while fixes are applied to it.
+struct ObjectToFix<'r> {
+    engine: &'r Engine,
+    index: &'r Index,
+    request: &'r Request<'r>,
+    sent: Value,
+    patched: Value,
+    /// Findings of the old object, whose fixes are not applied.
+    old_findings: BTreeSet<(&'static str, String, String)>,
+    patch: Patch,
+    /// Whether the patched value could be read as an object after each fix.
+    is_readable: bool,
+}
+
+/// One fix with the value that it gives.
+struct ObjectEdit {
+    rule: &'static str,
+    operations: Vec<Operation>,
+    value: Value,
+}
+
+impl ObjectToFix<'_> {
+    /// The first fix that may be applied and changes something.
+    fn edit(&self, findings: &[Finding]) -> Vec<(usize, ObjectEdit)> {
+        let new = findings.iter().filter(|finding| !self.old_findings.contains(&identity(finding)));
+        let edits = new.filter_map(|finding| {
+            let fix = applicable_fix(self.engine, self.request, finding)?;
+            let value = value::apply(&self.patched, fix).ok()?;
+            let allowed = !value::semantic_eq(&value, &self.patched)
+                && IMMUTABLE_MEMBERS.iter().all(|at| value.pointer(at) == self.sent.pointer(at));
+            let edit = ObjectEdit { rule: finding.rule.id, operations: fix.operations.clone(), value };
+            allowed.then_some((0, edit))
         });
-        let Some((finding, fix, after)) = next.into_iter().next() else {
-            break;
-        };
-        // Fixes that undo each other never end: such an object is not patched.
-        if patch.rules.len() == MAX_FIXES || !seen.insert(after.to_string()) {
-            return None;
-        }
-        patch.operations.extend(fix.operations.iter().cloned());
-        patch.rules.push(finding.rule.id);
-        patched = after;
-        let raw = serde_json::value::to_raw_value(&patched).ok()?;
-        findings = check(&object(Some(&raw), request)?);
+        edits.take(1).collect()
     }
-    (!patch.rules.is_empty()).then_some(patch)
+}
+
+impl FixTarget for ObjectToFix<'_> {
+    type Edit = ObjectEdit;
+
+    fn plan(&mut self, only: Option<&BTreeSet<usize>>) -> Vec<(usize, ObjectEdit)> {
+        // There is one unit, which was checked after its last edit.
+        if only.is_none() {
+            return Vec::new();
+        }
+        let raw = serde_json::value::to_raw_value(&self.patched).ok();
+        match raw.and_then(|raw| object(Some(&raw), self.request)) {
+            Some(object) => self.edit(&self.engine.review_object(&object, self.index).findings),
+            None => {
+                self.is_readable = false;
+                Vec::new()
+            }
+        }
+    }
+
+    fn content(&self, _: usize) -> Option<String> {
+        Some(self.patched.to_string())
+    }
+
+    fn edited(edit: &ObjectEdit) -> String {
+        edit.value.to_string()
+    }
+
+    fn apply(&mut self, _: usize, edit: ObjectEdit) {
+        self.patch.operations.extend(edit.operations);
+        self.patch.rules.push(edit.rule);
+        self.patched = edit.value;
+    }
 }
 
 /// The fix of a finding if it is safe, or if the configuration names its rule. A fix that replaces nodes is

@@ -3,12 +3,13 @@
 //! Each `fixtures/migration/<case>/before/*.yaml` becomes `after/` of the same name, one fix after
 //! the other until nothing changes; what is left to a person stands in `left.out`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::file::File;
+use gpulint_rules::lint::fix::rounds::{FixOutcome, FixTarget};
 use gpulint_rules::lint::fix::text::{apply_edits, edits};
 use gpulint_rules::lint::report::sort;
 use gpulint_rules::source::{Source, read};
@@ -16,8 +17,9 @@ use gpulint_rules::{Engine, Finding, Group, Index, Object, RULES, Settings};
 
 use gpulint_testing::children;
 
-/// Texts by file name.
-type Files = BTreeMap<String, String>;
+/// Texts by file name, fixed as one unit.
+#[derive(Clone)]
+struct Files(BTreeMap<String, String>);
 
 /// What the rules of the migration group find in a set.
 fn findings(files: &Files) -> Vec<Finding> {
@@ -27,6 +29,7 @@ fn findings(files: &Files) -> Vec<Finding> {
     });
     let mut index = Index::new(false);
     let files: Vec<File> = files
+        .0
         .iter()
         .map(|(name, text)| {
             let source = Arc::new(Source::from_text(name.as_str(), text.as_str()));
@@ -45,20 +48,44 @@ fn findings(files: &Files) -> Vec<Finding> {
     out
 }
 
-/// Applies fixes one at a time until none is offered.
-fn migrated(mut files: Files) -> Files {
-    for _ in 0..200 {
-        let found = findings(&files);
-        let Some((object, fix)) = found.iter().find_map(|f| Some((f.location.object()?, f.fix.as_ref()?)))
-        else {
-            return files;
-        };
-        let source = &object.origin().unwrap().source;
-        let edits = edits(object, fix).unwrap_or_else(|e| panic!("{}: {e}", source.path()));
-        let text = apply_edits(source.text(), &edits).expect("edits lie in the text");
-        files.insert(source.path().to_owned(), text);
+impl FixTarget for Files {
+    type Edit = Files;
+
+    fn plan(&mut self, only: Option<&BTreeSet<usize>>) -> Vec<(usize, Files)> {
+        if only.is_none() {
+            return Vec::new();
+        }
+        let found = findings(self);
+        let fix = found.iter().find_map(|f| Some((f.location.object()?, f.fix.as_ref()?)));
+        let edit = fix.map(|(object, fix)| {
+            let source = &object.origin().unwrap().source;
+            let edits = edits(object, fix).unwrap_or_else(|e| panic!("{}: {e}", source.path()));
+            let text = apply_edits(source.text(), &edits).expect("edits lie in the text");
+            let mut files = self.clone();
+            files.0.insert(source.path().to_owned(), text);
+            (0, files)
+        });
+        edit.into_iter().collect()
     }
-    panic!("the fixes come to no end");
+
+    fn content(&self, _: usize) -> Option<String> {
+        Some(format!("{:?}", self.0))
+    }
+
+    fn edited(edit: &Files) -> String {
+        format!("{:?}", edit.0)
+    }
+
+    fn apply(&mut self, _: usize, edit: Files) {
+        *self = edit;
+    }
+}
+
+/// The set after all fixes, applied one at a time.
+fn migrated(mut files: Files) -> Files {
+    let first = files.plan(Some(&BTreeSet::new()));
+    assert_eq!(Engine::fix(&mut files, first), FixOutcome::Stable);
+    files
 }
 
 fn left(files: &Files) -> String {
@@ -91,16 +118,16 @@ fn old_sets_become_current_ones() {
     for case in children(&root) {
         cases += 1;
         let name = case.file_name().unwrap().to_string_lossy().into_owned();
-        let before: Files = children(&case.join("before"))
+        let before: BTreeMap<String, String> = children(&case.join("before"))
             .into_iter()
             .map(|path| {
                 let text = std::fs::read_to_string(&path).unwrap();
                 (path.file_name().unwrap().to_string_lossy().into_owned(), text)
             })
             .collect();
-        let after = migrated(before);
+        let after = migrated(Files(before));
         let mut expected: Vec<(PathBuf, String)> =
-            after.iter().map(|(file, text)| (case.join("after").join(file), text.clone())).collect();
+            after.0.iter().map(|(file, text)| (case.join("after").join(file), text.clone())).collect();
         expected.push((case.join("left.out"), left(&after)));
         for (path, text) in expected {
             if update {

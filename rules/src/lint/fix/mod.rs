@@ -3,6 +3,7 @@
 //! How operations are applied is decided below: [`value`] for an admission webhook, [`text`] for
 //! files. Their one law: parsing the edited text gives exactly the patched value.
 
+pub mod rounds;
 pub mod text;
 pub mod value;
 

@@ -1,0 +1,142 @@
+//! The one fix loop: fixes are applied, what changed is checked again, until no fix is left.
+//!
+//! Two fixes that were computed from one state of an object would overwrite each other, so a round applies at
+//! most one fix to each object. The command line fixes files of text, the webhook one JSON value: both are a
+//! [`FixTarget`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::lint::engine::Engine;
+use crate::lint::finding::Finding;
+use crate::lint::fix::text::{Repair, apply_edits, repair};
+use crate::lint::fix::{FixError, Safety};
+
+/// Fixes that follow each other after this many rounds are left for the next run.
+const MAX_ROUNDS: usize = 100;
+
+/// What fixes are applied to: units (files, or one object) that are edited and checked again.
+pub trait FixTarget {
+    /// What one round changes in one unit.
+    type Edit;
+
+    /// The edits of the next round, at most one for a unit. `only` names the units to check; `None` checks all.
+    fn plan(&mut self, only: Option<&BTreeSet<usize>>) -> Vec<(usize, Self::Edit)>;
+
+    /// The content of a unit; `None` where it cannot be edited.
+    fn content(&self, unit: usize) -> Option<String>;
+
+    /// The content that an edit gives.
+    fn edited(edit: &Self::Edit) -> String;
+
+    /// Replaces the content of a unit.
+    fn apply(&mut self, unit: usize, edit: Self::Edit);
+}
+
+/// How a run of the fix loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FixOutcome {
+    /// No fix is left that can be applied.
+    Stable,
+    /// Two fixes undo each other, or there was no end after the last round.
+    Unstable,
+}
+
+impl Engine {
+    /// Applies the fixes of a target until none is left. `first` holds the edits of the first round, where the
+    /// caller has checked the target already.
+    pub fn fix<T: FixTarget>(target: &mut T, first: Vec<(usize, T::Edit)>) -> FixOutcome {
+        // Contents that a unit had: one that comes again means that two fixes undo each other.
+        let mut seen: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+        let mut outcome = FixOutcome::Stable;
+        let mut edits = first;
+        // Whether the last round checked every unit.
+        let mut complete = false;
+        let mut has_changed = false;
+        for _ in 0..MAX_ROUNDS {
+            let mut changed = BTreeSet::new();
+            for (unit, edit) in edits {
+                let Some(content) = target.content(unit) else {
+                    continue;
+                };
+                let states = seen.entry(unit).or_default();
+                states.insert(hash(&content));
+                if states.insert(hash(&T::edited(&edit))) {
+                    target.apply(unit, edit);
+                    changed.insert(unit);
+                } else {
+                    outcome = FixOutcome::Unstable;
+                }
+            }
+            has_changed |= !changed.is_empty();
+            if changed.is_empty() {
+                if complete || !has_changed {
+                    return outcome;
+                }
+                // Fixes of other units may need these first, as a NodePool's fix needs its node class's.
+                complete = true;
+                edits = target.plan(None);
+            } else {
+                complete = false;
+                edits = target.plan(Some(&changed));
+            }
+        }
+        FixOutcome::Unstable
+    }
+}
+
+fn hash(content: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The text of a file after the fixes of one round.
+#[derive(Clone, Debug)]
+pub struct FileEdit {
+    /// The text.
+    pub text: String,
+    /// How many fixes it has.
+    pub fixes: usize,
+}
+
+impl FileEdit {
+    /// The first fix of each object of a file that is at most `max_safety` and can be applied; `None` where there
+    /// is none. `findings` are those of the file.
+    #[must_use]
+    pub fn of(findings: &[Finding], max_safety: Safety) -> Option<FileEdit> {
+        let mut source = None;
+        // By the start of their scopes, which must not overlap.
+        let mut repairs: BTreeMap<u32, Repair> = BTreeMap::new();
+        let mut last = None;
+        for finding in findings {
+            let Some(object) = finding.location.object() else {
+                continue;
+            };
+            if last.is_some_and(|last| object.is_same_resource(last)) {
+                continue;
+            }
+            let Some(Ok(repair)) = applicable_repair(finding, max_safety) else {
+                continue;
+            };
+            let before = repairs.range(..repair.scope.end).next_back();
+            let overlaps = before.is_some_and(|(_, other)| other.scope.end > repair.scope.start);
+            if overlaps || repair.edits.is_empty() {
+                continue;
+            }
+            source = source.or_else(|| object.origin().map(|origin| &origin.source));
+            last = Some(object);
+            repairs.insert(repair.scope.start, repair);
+        }
+        let fixes = repairs.len();
+        let edits: Vec<_> = repairs.into_values().flat_map(|repair| repair.edits).collect();
+        Some(FileEdit { text: apply_edits(source?.text(), &edits)?, fixes })
+    }
+}
+
+/// What the fix of a finding changes in its file; `None` where the finding has no fix of this safety.
+#[must_use]
+pub fn applicable_repair(finding: &Finding, max_safety: Safety) -> Option<Result<Repair, FixError>> {
+    let fix = finding.fix.as_ref().filter(|fix| fix.safety <= max_safety)?;
+    Some(repair(finding.location.object()?, fix))
+}
