@@ -1,11 +1,11 @@
-//! Dates of the calendar, for suppressions that end and for schedules, and moments as Kubernetes reads
-//! them. The clock is somebody else's.
+//! Calendar dates, for expiring suppressions and schedules, and date-times as Kubernetes parses them. Nothing
+//! here reads the clock: callers pass the current date.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Monday 2028-01-03 00:00 UTC, in minutes since 1970: the middle of the period over which schedules and time zone
-/// offsets are evaluated. 2028 is a leap year, so a period around it holds a 29 February.
+/// Monday 2028-01-03 00:00 UTC, in minutes since 1970: the middle of the period over which schedules and time
+/// zone offsets are evaluated. 2028 is a leap year, so a period around it holds a 29 February.
 pub const REFERENCE_MONDAY: i64 = 21_186 * 1440;
 
 /// A date of the Gregorian calendar.
@@ -39,7 +39,7 @@ impl Date {
         (1..=u32::from(last)).contains(&date.day).then_some(date)
     }
 
-    /// The date of a moment in UTC, in seconds since 1970.
+    /// The date in UTC of a Unix time in seconds.
     #[must_use]
     pub fn from_unix_seconds(seconds: i64) -> Date {
         let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
@@ -91,9 +91,9 @@ pub(crate) fn days_in_month(year: i64, month: u8) -> u8 {
     }
 }
 
-/// Whether a text is a moment that Go reads with its layout of RFC 3339, which Kubernetes' types use:
-/// `2027-01-31T08:00:00Z`, with a fraction of the second or an offset where wanted. `T` and `Z` are
-/// capitals; an hour may have one digit, a fraction may follow a comma, and an offset go to `24:60`.
+/// Whether Go parses a text with `time.RFC3339`, as Kubernetes' types do: `2027-01-31T08:00:00Z`, with an
+/// optional fraction of a second or offset. Go requires capital `T` and `Z`, and accepts an hour of one
+/// digit, a fraction after a comma, and offsets up to `24:60`.
 #[must_use]
 pub fn is_go_rfc3339(text: &str) -> bool {
     let Some((date, rest)) = text.split_once('T') else {
@@ -116,9 +116,9 @@ pub fn is_go_rfc3339(text: &str) -> bool {
     zone == "Z" || offset(zone).is_some_and(|(hours, minutes)| hours <= 24 && minutes <= 60)
 }
 
-/// Whether the API server stores a text in a field that a CRD calls a `date-time`. It looks at lower
-/// case and at what stands before a second `t`, takes any character before the fraction of a second and
-/// any offset: more than Go reads.
+/// Whether the API server accepts a text for the format `date-time` of a CRD (`strfmt.IsDateTime`). It
+/// lowercases the text, ignores everything from a second `t` on, and accepts any character before the
+/// fraction and any offset, so it accepts more than Go parses.
 #[must_use]
 pub fn is_crd_date_time(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
@@ -140,7 +140,7 @@ pub fn is_crd_date_time(text: &str) -> bool {
     is_zone(zone) || fraction(zone)
 }
 
-/// What follows `08:00:00` at the start of a text.
+/// The rest of a text after a leading time such as `08:00:00`.
 fn after_clock(text: &str) -> Option<&str> {
     let (clock, rest) = text.split_at_checked(8)?;
     let fits = [(0, 23), (3, 59), (6, 59)]
@@ -165,7 +165,7 @@ fn two_digits(text: Option<&str>) -> Option<u32> {
 mod tests {
     use super::{Date, is_crd_date_time, is_go_rfc3339};
 
-    /// What Go 1.26 said of each text, and kube-apiserver's `IsDateTime`.
+    /// Each text with the results of Go 1.26 and of kube-apiserver's `IsDateTime`.
     #[test]
     fn moments_that_go_reads_and_that_are_stored() {
         for (text, read, stored) in [

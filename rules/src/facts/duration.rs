@@ -1,15 +1,14 @@
-//! Durations as Karpenter and Go read them.
+//! Durations as Karpenter and Go parse them.
 //!
-//! Two grammars: Go's `time.ParseDuration` ([`GoDuration`]) for annotations and flags, and the
-//! narrower CRD patterns of the NodePool fields ([`parse`] with a [`Field`]). It is not a general
-//! time-unit library: months and years do not exist, and [`suggest`] only rewrites spellings whose
-//! length is certain.
+//! Two grammars: Go's `time.ParseDuration` ([`GoDuration`]) for annotations and flags, and the narrower CRD
+//! patterns of NodePool fields ([`parse`] with a [`DurationField`]). [`suggest`] only rewrites spellings
+//! whose length is unambiguous; there are no months and years.
 
 use std::fmt;
 
 use crate::platform::Version;
 
-/// Why a text is no duration.
+/// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DurationError {
     /// The text is empty.
@@ -91,14 +90,14 @@ impl GoDuration {
         self.0 / 1_000_000_000
     }
 
-    /// Whether the length is above zero, as Karpenter 1.12 asks of a `do-not-disrupt` value.
+    /// Whether the length is above zero, as Karpenter 1.12 requires for a `do-not-disrupt` value.
     #[must_use]
     pub fn is_positive(self) -> bool {
         self.0 > 0
     }
 }
 
-/// 2^63 nanoseconds, the limit that Go checks while it adds up.
+/// 2^63 nanoseconds, the limit that Go checks while it adds terms.
 const LIMIT: u64 = 1 << 63;
 
 fn limit(value: Option<u64>) -> Result<u64, DurationError> {
@@ -165,7 +164,7 @@ fn leading_fraction(digits: &str) -> (u64, f64) {
     (value, scale)
 }
 
-/// A NodePool field that holds a duration.
+/// A duration field of a NodePool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DurationField {
     /// `spec.template.spec.expireAfter`: hours, minutes, seconds, or `Never`.
@@ -179,14 +178,14 @@ pub enum DurationField {
 }
 
 impl DurationField {
-    /// Whether the field takes `Never`.
+    /// Whether the field allows `Never`.
     #[must_use]
     pub fn allows_never(self) -> bool {
         matches!(self, Self::ExpireAfter | Self::ConsolidateAfter)
     }
 }
 
-/// What a NodePool duration field says.
+/// The value of a NodePool duration field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NillableDuration {
     /// `Never`.
@@ -206,7 +205,8 @@ impl NillableDuration {
     }
 }
 
-/// Reads a NodePool duration as CRD pattern and Go decoder together do (facts: karpenter.md 1.2).
+/// Parses a NodePool duration: it has to match the pattern of the CRD, and Go has to decode it
+/// (<https://karpenter.sh/docs/concepts/nodepools/>).
 ///
 /// # Errors
 /// [`DurationError::Overflow`] for what passes the CRD and breaks Karpenter's decoder; every other
@@ -252,12 +252,12 @@ pub fn parse(field: DurationField, text: &str) -> Result<NillableDuration, Durat
     Ok(NillableDuration::Seconds(seconds.unsigned_abs()))
 }
 
-/// From this version of Karpenter on the patterns of `expireAfter` and `consolidateAfter` hold for the
-/// whole text.
+/// The version of Karpenter from which the patterns of `expireAfter` and `consolidateAfter` are anchored at
+/// both ends.
 const ANCHORED_SINCE: Version = Version::new(1, 4);
 
-/// Whether a text that begins with a duration or ends in `Never` is stored although [`parse`] refuses
-/// it: `1hr`, which Karpenter then cannot read, or `500ms`, which it can.
+/// Whether the unanchored patterns of older versions accept a text that [`parse`] rejects, because it starts
+/// with a duration or ends in `Never`: `1hr`, which Karpenter then cannot decode, or `500ms`, which it can.
 pub(crate) fn passes_unanchored_pattern(field: DurationField, text: &str, karpenter: Version) -> bool {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let begins = unit.len() < text.len() && unit.starts_with(['s', 'm', 'h']);
@@ -277,7 +277,7 @@ pub fn suggest(field: DurationField, text: &str) -> Option<String> {
     if lower == "never" {
         return field.allows_never().then(|| "Never".to_owned());
     }
-    // `1M` may mean a month; an empty text means nothing.
+    // `1M` may mean a month; an empty text has no meaning.
     if lower.is_empty() || text.contains('M') {
         return None;
     }
@@ -334,7 +334,7 @@ fn loose_seconds(text: &str) -> Option<u64> {
     whole.then(|| u64::try_from(total / u128::from(PARTS)).ok())?
 }
 
-/// A length as NodePool durations are written: whole hours where it is some, else minutes rounded up.
+/// Formats a length for a NodePool: in hours if it is a whole number of them, else in minutes, rounded up.
 pub(crate) fn format_hours(seconds: i64) -> String {
     if seconds % 3600 == 0 { format!("{}h", seconds / 3600) } else { format!("{}m", (seconds + 59) / 60) }
 }

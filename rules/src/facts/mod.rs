@@ -1,4 +1,5 @@
-//! Grammars of values: quantities, durations, dates, time zones, names, cron schedules. They know no object.
+//! Grammars of values: quantities, durations, dates, time zones, names, cron schedules. Independent of
+//! objects.
 
 pub mod cron;
 pub mod date;

@@ -1,9 +1,8 @@
 //! Kubernetes `resource.Quantity`: the numbers of `limits`, `requests` and volume sizes.
 //!
-//! Reads the text exactly as `k8s.io/apimachinery/pkg/api/resource.ParseQuantity` does (checked
-//! against v0.34.1) and keeps the exact value in nano units. It is not a unit converter and not a
-//! repair tool: what the API server refuses is refused here, and nothing is guessed. YAML numbers
-//! must be turned into text (or given to [`Quantity::from_integer`]) by the caller.
+//! Parses exactly what `k8s.io/apimachinery/pkg/api/resource.ParseQuantity` parses (compared with v0.34.1)
+//! and keeps the exact value in nano units. Callers convert YAML numbers to text, or use
+//! [`Quantity::from_integer`].
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -13,7 +12,7 @@ const NANO: i128 = 1_000_000_000;
 /// Go caps a binary quantity at the largest `int64` number of units.
 const BINARY_CAP: i128 = i64::MAX as i128 * NANO;
 
-/// How a quantity was written, which decides how Go prints it.
+/// The notation of a quantity, which determines how Go formats it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// No suffix or one of `n u m k M G T P E`.
@@ -24,7 +23,7 @@ pub enum Format {
     Exponent,
 }
 
-/// Why a text is no quantity.
+/// Why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuantityError {
     /// The text is empty.
@@ -48,7 +47,7 @@ impl fmt::Display for QuantityError {
 
 impl std::error::Error for QuantityError {}
 
-/// An exact amount in nano units. Comparison looks at the amount only, so `1Gi` equals `1024Mi`.
+/// An exact amount in nano units. Only the amount is compared, so `1Gi` equals `1024Mi`.
 #[derive(Debug, Clone, Copy)]
 pub struct Quantity {
     nano: i128,
@@ -139,7 +138,7 @@ impl Quantity {
         self.nano % NANO == 0
     }
 
-    /// How the quantity was written.
+    /// The notation of the quantity.
     #[must_use]
     pub fn format(self) -> Format {
         self.format
@@ -241,8 +240,7 @@ fn read_suffix(suffix: &str) -> Option<(i64, u8, Format)> {
     })
 }
 
-/// What most quantities are: a number without a fraction that stays far below every limit. `None`
-/// where digits have to be counted one by one.
+/// Fast path for an integer with a suffix, far below every limit. `None` for all other texts.
 fn whole_amount(digits: &str, ten: i64, kibi: u8) -> Option<i128> {
     let units: u64 = (digits.len() <= 18).then(|| digits.parse().ok())??;
     let scale = 10_i128.pow(u32::try_from(9 + ten).ok().filter(|scale| *scale <= 18)?);

@@ -1,8 +1,7 @@
-//! "Did you mean": the known word nearest to one that is not known.
+//! "Did you mean": the known word nearest to an unknown one, by edit distance.
 
-/// The word of `among` that is nearest to `word`, where it is near enough to be a slip of the
-/// hand: at most two edits, or a third of the length for long words. Of equally near words the
-/// first counts.
+/// The word of `among` that is nearest to `word`, if it is within the distance of a typo: two edits, or a
+/// third of the length for long words. Of equally near words the first is returned.
 pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: Vec<char> = word.chars().take(MAX_LENGTH + 1).collect();
     if word.is_empty() || word.len() > MAX_LENGTH {
@@ -12,7 +11,7 @@ pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Opti
     for candidate in among {
         let letters: Vec<char> = candidate.chars().collect();
         let allowed = (letters.len().max(word.len()) / 3).max(2);
-        // A word of two letters is two edits from every other one.
+        // Short words: a word of two letters is two edits from every other such word.
         let allowed = allowed.min(letters.len().min(word.len()).saturating_sub(1));
         if letters.len().abs_diff(word.len()) > allowed {
             continue;
@@ -25,17 +24,17 @@ pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Opti
     best.map(|(_, candidate)| candidate)
 }
 
-/// Whether a word is at most so many edits from another one.
+/// Whether a word is at most `most` edits from another one.
 pub(crate) fn is_within(word: &str, other: &str, most: usize) -> bool {
     let letters = |text: &str| text.chars().take(MAX_LENGTH + 1).collect::<Vec<char>>();
     let (a, b) = (letters(word), letters(other));
     a.len().max(b.len()) <= MAX_LENGTH && a.len().abs_diff(b.len()) <= most && distance(&a, &b) <= most
 }
 
-/// Longer words are nobody's slip, and the distance is quadratic.
+/// Longer words are not compared: the distance takes quadratic time.
 const MAX_LENGTH: usize = 100;
 
-/// Insertions, deletions, replacements and swaps of neighbours.
+/// Number of insertions, deletions, replacements and transpositions; case is ignored.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = vec![0; b.len() + 1];
     let mut above: Vec<usize> = (0..=b.len()).collect();

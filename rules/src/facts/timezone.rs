@@ -1,7 +1,7 @@
 //! The IANA time zone database: the names of zones and their offsets from UTC.
 //!
-//! The database is compiled in, so results do not depend on the machine. The current date plays no role either: a
-//! zone is described by its offsets over one year, the year that starts at [`REFERENCE_MONDAY`].
+//! The database is compiled in, so results do not depend on the machine. The current date plays no role
+//! either: a zone is described by its offsets over one year, the year that starts at [`REFERENCE_MONDAY`].
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

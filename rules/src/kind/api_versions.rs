@@ -1,8 +1,8 @@
 //! Which versions each kind of the built-in, Karpenter and KEDA groups ever had.
 //!
-//! These groups are closed: nobody else defines kinds in them, so a kind or version that the table does not have is a
-//! mistake, as long as the cluster is not newer than the table. Every other group, such as `gateway.networking.k8s.io`,
-//! belongs to custom resources, of which nothing is known here.
+//! These groups are closed: nobody else defines kinds in them, so a kind or version that the table does not
+//! have is a mistake, as long as the cluster is not newer than the table. Every other group, such as
+//! `gateway.networking.k8s.io`, belongs to custom resources, of which nothing is known here.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

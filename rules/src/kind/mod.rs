@@ -9,8 +9,8 @@ pub use table::{
     KINDS, KindInfo, KindSchema, SCHEMA_KINDS, SchemaSource, WORKLOAD_KINDS, WorkloadKind, find,
 };
 
-/// A group and a kind in any version: what a rule matches. The kind alone is not enough, because the same name exists in
-/// several groups.
+/// A group and a kind in any version: what a rule matches. The kind alone is not enough, because the same
+/// name exists in several groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind {
     /// The API group; empty for the core group.

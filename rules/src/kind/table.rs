@@ -1,9 +1,11 @@
-//! The kind table: what the API server calls a kind, where it has pod templates, which definitions it is checked with.
+//! The kind table: what the API server calls a kind, where it has pod templates, which definitions it is
+//! checked with.
 //!
-//! One row per kind that a rule names. Rules get their lists of workloads and of kinds with a schema from it, the
-//! webhook its watches, RBAC and webhook rules. Plurals and scopes come from each project's published CRDs, or from the
-//! `+genclient` markers of `k8s.io/api`. To add a kind, add a row; to add a schema, write the file and name it in the
-//! row. Every version that a built-in, Karpenter or KEDA kind ever had is in `api_versions.tsv`.
+//! One row per kind that a rule names. Rules get their lists of workloads and of kinds with a schema from it,
+//! the webhook its watches, RBAC and webhook rules. Plurals and scopes come from each project's published
+//! CRDs, or from the `+genclient` markers of `k8s.io/api`. To add a kind, add a row; to add a schema, write
+//! the file and name it in the row. Every version that a built-in, Karpenter or KEDA kind ever had is in
+//! `api_versions.tsv`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -30,9 +32,9 @@ pub struct KindInfo {
 /// A kind that carries pod templates.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadKind {
-    /// Paths of the templates, steps separated by dots: `[]` is every item of a list, `*` every entry of a map. A path
-    /// that ends in `!` is an inline pod spec whose metadata is beside its fields. Empty where another object has the
-    /// template.
+    /// Paths of the templates, steps separated by dots: `[]` is every item of a list, `*` every entry of a
+    /// map. A path that ends in `!` is an inline pod spec whose metadata is beside its fields. Empty where
+    /// another object has the template.
     pub templates: &'static [&'static str],
     /// Path of the number of replicas, which defaults to 1; empty where the kind has none.
     pub replicas: &'static [&'static str],

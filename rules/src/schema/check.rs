@@ -86,14 +86,15 @@ pub(crate) fn is_envelope(pointer: &Pointer) -> bool {
     above.iter().all(|step| ENVELOPE_FIELDS.contains(&step.as_str()))
 }
 
-/// Whether a transformer of kustomize may set this absent field: namespaces, labels, and the selectors derived from
-/// labels.
+/// Whether a transformer of kustomize may set this absent field: namespaces, labels, and the selectors
+/// derived from labels.
 fn may_be_set_by_kustomize(root: &Node<'_>, pointer: &Pointer) -> bool {
     let last = pointer.steps().last().map_or("", String::as_str);
     matches!(last, "namespace" | "selector" | "labels") && root.at(pointer).is_absent()
 }
 
-/// Whether a violation is certain: not where a placeholder hides the value, and not for what a patch leaves out.
+/// Whether a violation is certain: not where a placeholder hides the value, and not for what a patch leaves
+/// out.
 fn is_reportable(root: &Node<'_>, violation: &Violation, patch: bool) -> bool {
     let steps = violation.pointer.steps();
     let last = steps.last().map_or("", String::as_str);
@@ -210,7 +211,8 @@ pub(crate) fn cluster_is_newer(object: &Object, platform: &Platform) -> bool {
     }
 }
 
-/// The names of the fields that the schema has at a pointer; empty for free-form maps and kinds without a schema.
+/// The names of the fields that the schema has at a pointer; empty for free-form maps and kinds without a
+/// schema.
 pub(crate) fn fields_at(object: &Object, pointer: &Pointer) -> Vec<String> {
     let Some(entry) = table::find(object.id()) else {
         return Vec::new();

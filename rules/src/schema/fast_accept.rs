@@ -1,9 +1,8 @@
-//! Says of most objects that they are right, without a validator.
+//! Fast path of schema validation: accepts most valid objects without a jsonschema validator.
 //!
-//! Nearly every object that is judged is valid, and a validator that can explain errors is dear to
-//! build and to ask. This reads the same JSON Schema into a table and answers one question: is the
-//! instance surely valid? Whatever it does not understand, or finds wrong, is not sure, and then
-//! the validator has the word. A test holds the two against each other.
+//! Nearly every object is valid. This compiles the same JSON Schema to a table and answers only whether an
+//! instance is certainly valid. Whatever it rejects or does not support goes to the validator, which gives the
+//! errors. A property test compares the two.
 
 use std::collections::HashMap;
 
@@ -16,18 +15,18 @@ use crate::tree::{SlotKind, Tree};
 use super::instance::TreeNode;
 use super::keywords::{LIST_TYPE_KEYWORD, ListType, matches_format};
 
-/// A schema as a table; the first row is the root.
+/// A compiled schema; the first node is the root.
 #[derive(Debug)]
 pub(super) struct FastAccept(Vec<SchemaNode>);
 
 type SchemaId = usize;
 
-/// What one subschema asks.
+/// The constraints of one subschema.
 #[derive(Debug, Default)]
 struct SchemaNode {
-    /// The types that it takes, as bits; none where it takes any.
+    /// The allowed types as bits; 0 for any type.
     types: u8,
-    /// By length and text of their names.
+    /// Sorted by the length and the text of the names.
     properties: Vec<(Box<str>, SchemaId)>,
     required: Vec<Box<str>>,
     additional_properties: AdditionalProperties,
@@ -37,16 +36,16 @@ struct SchemaNode {
     format: Option<Box<str>>,
     minimum: Option<i64>,
     maximum: Option<i64>,
-    /// Bounds of characters, of items, of entries.
+    /// Bounds of the number of characters, items and entries.
     lengths: [(usize, usize); 3],
     list_type: Option<ListType>,
     all_of: Vec<SchemaId>,
     any_of: Option<Vec<SchemaId>>,
-    /// It asks what only the validator understands.
+    /// Whether it has a keyword that only the validator supports.
     unsupported: bool,
 }
 
-/// What fields may be there that are not named.
+/// The fields that are allowed beside the declared ones.
 #[derive(Clone, Copy, Debug, Default)]
 enum AdditionalProperties {
     #[default]
@@ -69,12 +68,13 @@ const OBJECT: u8 = 64;
 
 impl FastAccept {
     pub(super) fn new(schema: &Value) -> FastAccept {
-        let mut making = FastAcceptCompiler { nodes: Vec::new(), definitions: HashMap::new(), root: schema };
-        making.compile(schema);
-        FastAccept(making.nodes)
+        let mut compiler =
+            FastAcceptCompiler { nodes: Vec::new(), definitions: HashMap::new(), root: schema };
+        compiler.compile(schema);
+        FastAccept(compiler.nodes)
     }
 
-    /// Whether the instance is valid for sure.
+    /// Whether the instance is certainly valid.
     pub(super) fn accepts(&self, tree: &Tree, slot: u32) -> bool {
         self.accepts_node(0, tree, slot)
     }
@@ -119,7 +119,7 @@ impl FastAccept {
             }
             entries.len()
         } else {
-            // A key that is written twice is judged twice, which is stricter than need be.
+            // A repeated key is checked twice, which is stricter than necessary.
             let mut count = 0;
             for child in tree.children(slot) {
                 if !field(tree.key_name(child), child) {
@@ -133,7 +133,8 @@ impl FastAccept {
             let entry = tree.entry(slot, name);
             entry.is_some_and(|(child, _)| !is_null(tree, child))
         };
-        // Null counts as an entry here, which may be one too many or too few: then nothing is sure.
+        // Null members are counted although they are absent, so with bounds on the number of entries the result is
+        // not certain.
         let (least, most) = row.lengths[ENTRIES];
         let bounded = least > 0 || most < usize::MAX;
         let nulls = bounded && tree.children(slot).any(|child| is_null(tree, child));
@@ -204,17 +205,17 @@ fn accepts_scalar(row: &SchemaNode, scalar: Scalar<'_>) -> bool {
     }
 }
 
-/// A table under construction.
+/// Compiler of a schema.
 struct FastAcceptCompiler<'s> {
     nodes: Vec<SchemaNode>,
-    /// Rows of definitions, by their names.
+    /// Nodes of definitions, by name.
     definitions: HashMap<&'s str, SchemaId>,
     root: &'s Value,
 }
 
 impl<'s> FastAcceptCompiler<'s> {
     fn compile(&mut self, schema: &'s Value) -> SchemaId {
-        // What is nothing but a reference is what it refers to.
+        // A schema with only a `$ref` is its target.
         if let Some(map) = schema.as_object().filter(|map| map.len() == 1)
             && let Some(name) = map.get("$ref").and_then(Value::as_str)
             && let Some(target) = self.compile_reference(name)
@@ -242,7 +243,7 @@ impl<'s> FastAcceptCompiler<'s> {
         self.nodes[at] = row;
     }
 
-    /// Reads one keyword into a row; `None` where it is not understood.
+    /// Compiles a keyword into a node; `None` if it is not supported.
     fn keyword(&mut self, row: &mut SchemaNode, key: &str, value: &'s Value) -> Option<()> {
         let length = |value: &Value| usize::try_from(value.as_u64()?).ok();
         match key {
@@ -308,8 +309,7 @@ impl<'s> FastAcceptCompiler<'s> {
         Some(())
     }
 
-    /// The row of a definition: made once, before it is filled, because definitions may refer to
-    /// themselves.
+    /// The node of a definition. It is created before it is compiled, because definitions may be recursive.
     fn compile_reference(&mut self, name: &'s str) -> Option<SchemaId> {
         let name = name.strip_prefix("#/$defs/")?;
         if let Some(at) = self.definitions.get(name) {

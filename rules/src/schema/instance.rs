@@ -1,7 +1,7 @@
 //! Adapter with which jsonschema validates a [`Tree`] without converting it to JSON.
 //!
-//! Aliases and merges are resolved, members with a null value are absent, as for the API server, and a float without a
-//! fraction is an integer. Errors carry a JSON Pointer, by which callers find the node.
+//! Aliases and merges are resolved, members with a null value are absent, as for the API server, and a float
+//! without a fraction is an integer. Errors carry a JSON Pointer, by which callers find the node.
 
 use std::borrow::Cow;
 

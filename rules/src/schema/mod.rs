@@ -1,20 +1,20 @@
-//! What the API server refuses, kind by kind: the schema of an object's kind, asked on the object's
-//! own tree, and the validation that lies beyond a schema.
+//! What the API server rejects, kind by kind: the schema of a kind, applied to an object's tree, and the validation
+//! beyond schemas.
 //!
 //! ```text
-//! schemas/<group>/<version>/<Kind>.yaml ─┐ structural schemas, as a CRD has them
-//! schemas/core/*.json  (generated) ──────┤ core types, one a line
-//! schemas/core/strict.yaml ──────────────┤ what the server checks in code: enums, bounds
+//! schemas/<group>/<version>/<Kind>.yaml ─┐ structural schemas, as in a CRD
+//! schemas/core/*.json  (generated) ──────┤ core types, one per line
+//! schemas/core/strict.yaml ──────────────┤ checks in Go code: enums, bounds
 //!                                        ▼
-//!                          structural ─► jsonschema::Validator, built when first asked
+//!                          structural ─► fast_accept; jsonschema::Validator (keywords), built on first use
 //!                                        ▼
 //! object's tree ─► instance ─► check(object) ─► [Violation]  ─► rules manifest-incomplete,
 //!                  validation/ (core kinds) ─────┘                unknown-field, invalid-value
 //! ```
 //!
-//! A violation is a place and what is wrong there, no words: the rules speak. What the input does
-//! not tell is no violation: a placeholder is unknown, and what a patch does not write is not
-//! missing. Kinds without a schema here have no violations.
+//! A violation is a field and a reason; rules word it as a finding. The kind table (`crate::kind`) names the schema of
+//! each kind; kinds without one have no violations. Placeholders are unknown values, not violations, and nothing is
+//! missing in a patch.
 
 mod check;
 mod core;

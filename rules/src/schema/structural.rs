@@ -1,9 +1,10 @@
 //! Compiles a structural schema, as in a CRD, to a JSON Schema that accepts what the API server accepts.
 //!
-//! The two differ: in a structural schema undeclared fields are unknown fields, a field with a default is never
-//! missing, `x-kubernetes-int-or-string` replaces the type, integer formats are bounds, and list types forbid
-//! duplicates (<https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/>).
-//! The compiled schema states all of this explicitly. It is built once per kind.
+//! The two differ: in a structural schema undeclared fields are unknown fields, a field with a default is
+//! never missing, `x-kubernetes-int-or-string` replaces the type, integer formats are bounds, and list types
+//! forbid duplicates
+//! (<https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/>). The
+//! compiled schema states all of this explicitly. It is built once per kind.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,21 +32,21 @@ const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGT
 
 /// The JSON Schema of a kind whose `openAPIV3Schema` is `schema`.
 ///
-/// `decoded`: an admission webhook of the project decodes the object into Go structs, so integer formats are bounds.
-/// The API server itself ignores them in CRDs.
+/// `decoded`: an admission webhook of the project decodes the object into Go structs, so integer formats are
+/// bounds. The API server itself ignores them in CRDs.
 pub(super) fn of_crd(schema: &Value, decoded: bool) -> Value {
-    let mut making = StructuralCompiler { bound_integers: decoded, ..StructuralCompiler::default() };
-    let mut root = making.convert(schema, Dialect::Crd, false);
-    making.add_common_fields(&mut root);
-    making.finish(root)
+    let mut compiler = StructuralCompiler { bound_integers: decoded, ..StructuralCompiler::default() };
+    let mut root = compiler.convert(schema, Dialect::Crd, false);
+    compiler.add_common_fields(&mut root);
+    compiler.finish(root)
 }
 
 /// The JSON Schema of the core kind with the type `name`.
 pub(super) fn of_core(name: &str) -> Option<Value> {
-    let mut making = StructuralCompiler { bound_integers: true, ..StructuralCompiler::default() };
-    let mut root = making.convert(&core::strict(name)?, Dialect::Core, false);
-    making.add_common_fields(&mut root);
-    Some(making.finish(root))
+    let mut compiler = StructuralCompiler { bound_integers: true, ..StructuralCompiler::default() };
+    let mut root = compiler.convert(&core::strict(name)?, Dialect::Core, false);
+    compiler.add_common_fields(&mut root);
+    Some(compiler.finish(root))
 }
 
 #[derive(Default)]
@@ -58,17 +59,17 @@ struct StructuralCompiler {
 }
 
 impl StructuralCompiler {
-    fn reference(&mut self, name: &str, reading: Dialect) -> Value {
-        let reading = match reading {
+    fn reference(&mut self, name: &str, dialect: Dialect) -> Value {
+        let dialect = match dialect {
             Dialect::Crd => Dialect::Embedded,
             other => other,
         };
-        let key = match reading {
+        let key = match dialect {
             Dialect::Core => name.to_owned(),
             _ => format!("{name}.embedded"),
         };
         if !self.referenced.contains_key(&key) {
-            self.referenced.insert(key.clone(), (name.to_owned(), reading));
+            self.referenced.insert(key.clone(), (name.to_owned(), dialect));
             self.queue.push_back(key.clone());
         }
         Value::String(format!("#/$defs/{key}"))
@@ -92,10 +93,10 @@ impl StructuralCompiler {
     fn finish(mut self, mut root: Value) -> Value {
         let mut definitions = Map::new();
         while let Some(key) = self.queue.pop_front() {
-            let Some((name, reading)) = self.referenced.get(&key).cloned() else {
+            let Some((name, dialect)) = self.referenced.get(&key).cloned() else {
                 continue;
             };
-            let made = match (name.as_str(), reading) {
+            let made = match (name.as_str(), dialect) {
                 (QUANTITY, Dialect::Core) => {
                     json!({"type": ["integer", "number", "string"], "format": "quantity"})
                 }
@@ -114,13 +115,13 @@ impl StructuralCompiler {
                 (INT_OR_STRING, _) => json!({"type": ["integer", "string"]}),
                 (OBJECT_META, Dialect::Embedded) => embedded_metadata(),
                 (_, Dialect::Core) => core::strict(&name).map_or(Value::Bool(true), |s| {
-                    let mut made = self.convert(&s, reading, false);
+                    let mut made = self.convert(&s, dialect, false);
                     if made.get("required").is_none() && s.get("filled").is_none() {
                         allow_null(&mut made);
                     }
                     made
                 }),
-                _ => core::embedded(&name).map_or(Value::Bool(true), |s| self.convert(&s, reading, false)),
+                _ => core::embedded(&name).map_or(Value::Bool(true), |s| self.convert(&s, dialect, false)),
             };
             definitions.insert(key, made);
         }
@@ -130,9 +131,9 @@ impl StructuralCompiler {
         root
     }
 
-    /// Converts a schema. `nested` is true inside `allOf`, `anyOf`, `oneOf` and `not`, which constrain values and do not
-    /// declare fields.
-    fn convert(&mut self, schema: &Value, reading: Dialect, nested: bool) -> Value {
+    /// Converts a schema. `nested` is true inside `allOf`, `anyOf`, `oneOf` and `not`, which constrain values
+    /// and do not declare fields.
+    fn convert(&mut self, schema: &Value, dialect: Dialect, nested: bool) -> Value {
         let Some(from) = schema.as_object() else {
             return schema.clone();
         };
@@ -143,30 +144,30 @@ impl StructuralCompiler {
             match key.as_str() {
                 "$ref" => {
                     let name = value.as_str().unwrap_or_default();
-                    to.insert(key.clone(), self.reference(name, reading));
+                    to.insert(key.clone(), self.reference(name, dialect));
                 }
                 "properties" => {
                     let fields = value.as_object().into_iter().flatten();
-                    let fields = fields.map(|(n, s)| (n.clone(), self.convert(s, reading, nested))).collect();
+                    let fields = fields.map(|(n, s)| (n.clone(), self.convert(s, dialect, nested))).collect();
                     to.insert(key.clone(), Value::Object(fields));
                 }
                 "items" => {
-                    let mut items = self.convert(value, reading, nested);
-                    if reading == Dialect::Core && !flag("filled") {
+                    let mut items = self.convert(value, dialect, nested);
+                    if dialect == Dialect::Core && !flag("filled") {
                         allow_null(&mut items);
                     }
                     to.insert(key.clone(), items);
                 }
                 "additionalProperties" => {
-                    to.insert(key.clone(), self.convert(value, reading, nested));
+                    to.insert(key.clone(), self.convert(value, dialect, nested));
                 }
                 "not" => {
-                    to.insert(key.clone(), self.convert(value, reading, true));
+                    to.insert(key.clone(), self.convert(value, dialect, true));
                 }
                 // The `anyOf` beside `x-kubernetes-int-or-string` repeats its two types.
                 "allOf" | "anyOf" | "oneOf" if !(int_or_string && key == "anyOf") => {
                     let branches = value.as_array().into_iter().flatten();
-                    let branches = branches.map(|s| self.convert(s, reading, true)).collect();
+                    let branches = branches.map(|s| self.convert(s, dialect, true)).collect();
                     to.insert(key.clone(), Value::Array(branches));
                 }
                 "enum" | "pattern" | "minLength" | "maxLength" | "minItems" | "maxItems"
@@ -184,16 +185,16 @@ impl StructuralCompiler {
                 _ => {}
             }
         }
-        self.add_types(from, &mut to, reading, int_or_string);
+        self.add_types(from, &mut to, dialect, int_or_string);
         if let Some(required) = required_fields(from) {
             to.insert("required".to_owned(), required);
         }
-        add_list_type(from, &mut to, reading);
+        add_list_type(from, &mut to, dialect);
         let fields = to.contains_key("properties");
         let object = from.get("type").and_then(Value::as_str) == Some("object") || fields;
         let free = to.contains_key("additionalProperties")
             || flag("x-kubernetes-preserve-unknown-fields")
-            || (reading != Dialect::Crd && !fields);
+            || (dialect != Dialect::Crd && !fields);
         if object && !free && !nested {
             to.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
@@ -208,12 +209,13 @@ impl StructuralCompiler {
         Value::Object(to)
     }
 
-    /// Adds types and formats. A null member of a map is dropped before validation, so `null` matters in lists only.
+    /// Adds types and formats. A null member of a map is dropped before validation, so `null` matters in
+    /// lists only.
     fn add_types(
         &self,
         from: &Map<String, Value>,
         to: &mut Map<String, Value>,
-        reading: Dialect,
+        dialect: Dialect,
         int_or_string: bool,
     ) {
         let mut types: Vec<&str> = match from.get("type") {
@@ -241,7 +243,7 @@ impl StructuralCompiler {
         match from.get("format").and_then(Value::as_str) {
             Some("int32") if self.bound_integers => set_bounds(to, i64::from(i32::MIN), i64::from(i32::MAX)),
             Some("int64") if self.bound_integers => set_bounds(to, i64::MIN, i64::MAX),
-            Some("date-time") if reading != Dialect::Core && !self.bound_integers => {
+            Some("date-time") if dialect != Dialect::Core && !self.bound_integers => {
                 to.insert("format".to_owned(), Value::from(CRD_DATE_TIME));
             }
             Some(format @ ("date-time" | "duration" | "byte")) => {
@@ -252,8 +254,8 @@ impl StructuralCompiler {
     }
 }
 
-/// Allows null as a list item. Go decodes it to the zero value of the item type, which is rejected only if that type has
-/// required fields, or if the overlay marks it as `filled`.
+/// Allows null as a list item. Go decodes it to the zero value of the item type, which is rejected only if
+/// that type has required fields, or if the overlay marks it as `filled`.
 fn allow_null(schema: &mut Value) {
     if let Some(Value::String(one)) = schema.get("type") {
         let types = Value::from(vec![one.clone(), "null".to_owned()]);
@@ -270,7 +272,8 @@ fn set_bounds(to: &mut Map<String, Value>, least: i64, most: i64) {
     }
 }
 
-/// The required fields without a default: the API server applies defaults before it checks for missing fields.
+/// The required fields without a default: the API server applies defaults before it checks for missing
+/// fields.
 fn required_fields(from: &Map<String, Value>) -> Option<Value> {
     let fields = from.get("properties");
     let defaulted = |name: &str| fields.is_some_and(|f| f[name].get("default").is_some());
@@ -284,9 +287,10 @@ fn required_fields(from: &Map<String, Value>) -> Option<Value> {
     (!required.is_empty()).then_some(Value::Array(required))
 }
 
-/// Adds list types. In core objects they only guide server-side apply; in CRDs the API server rejects duplicates.
-fn add_list_type(from: &Map<String, Value>, to: &mut Map<String, Value>, reading: Dialect) {
-    if reading == Dialect::Core {
+/// Adds list types. In core objects they only guide server-side apply; in CRDs the API server rejects
+/// duplicates.
+fn add_list_type(from: &Map<String, Value>, to: &mut Map<String, Value>, dialect: Dialect) {
+    if dialect == Dialect::Core {
         return;
     }
     match from.get("x-kubernetes-list-type").and_then(Value::as_str) {

@@ -1,7 +1,7 @@
 //! The tree builder: turns parser events, in text order, into the arena of a [`Tree`].
 //!
-//! Both parsers use it: `granit` for all of YAML and `fast_path` for the common subset. It resolves keys, enforces the
-//! limit on nodes, and reports what Kubernetes rejects in a document.
+//! Both parsers use it: `granit` for all of YAML and `fast_path` for the common subset. It resolves keys,
+//! enforces the limit on nodes, and reports what Kubernetes rejects in a document.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -178,7 +178,8 @@ impl TreeBuilder {
         }
     }
 
-    /// Where the text of a scalar is: the span in the file if the bytes are equal, else an index into `strings`.
+    /// Where the text of a scalar is: the span in the file if the bytes are equal, else an index into
+    /// `strings`.
     fn text(&mut self, value: &str, style: ScalarStyle, span: Span) -> u32 {
         let written = &self.tree.text[span.start as usize..span.end as usize];
         if is_same(written, value) {

@@ -1,9 +1,9 @@
-//! Parser for the YAML that most manifests use: block style, plain and quoted scalars and flow collections that end on
-//! their line, comments. One pass over the lines.
+//! Parser for the YAML that most manifests use: block style, plain and quoted scalars and flow collections
+//! that end on their line, comments. One pass over the lines.
 //!
-//! It builds the same tree as `granit`, or returns `None` at the first construct outside this subset (anchors, tags,
-//! block scalars, escapes, scalars over several lines, tabs, errors); the caller then parses the chunk with `granit`
-//! from its start. A property test over random text compares the two.
+//! It builds the same tree as `granit`, or returns `None` at the first construct outside this subset
+//! (anchors, tags, block scalars, escapes, scalars over several lines, tabs, errors); the caller then parses
+//! the chunk with `granit` from its start. A property test over random text compares the two.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ pub(super) fn parse_simple(source: &Source, part: &Range<usize>) -> Option<Vec<D
     scan.finish()
 }
 
-/// Whether a text has none of the bytes that need special handling in YAML: control characters, tabs, other line
-/// breaks, byte order marks.
+/// Whether a text has none of the bytes that need special handling in YAML: control characters, tabs, other
+/// line breaks, byte order marks.
 fn has_only_plain_bytes(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|b| (*b < b' ' && *b != b'\n') || *b >= 0x7F) {
@@ -180,7 +180,8 @@ impl LineScanner<'_> {
         }
     }
 
-    /// Finds the collection that the first key or dash of a line belongs to; closes and opens collections as needed.
+    /// Finds the collection that the first key or dash of a line belongs to; closes and opens collections as
+    /// needed.
     fn enter_collection(&mut self, column: usize, mapping: bool, at: usize) -> Option<()> {
         while let Some(top) = self.levels.last() {
             if top.column > column || (top.column == column && top.indentless && mapping) {
@@ -486,7 +487,8 @@ mod tests {
         out
     }
 
-    /// Compares both parsers on each chunk of the text; returns the number of chunks that the fast path parsed.
+    /// Compares both parsers on each chunk of the text; returns the number of chunks that the fast path
+    /// parsed.
     fn agree(text: &str) -> usize {
         let source = Source::from_text("x.yaml", text);
         let mut taken = 0;

@@ -1,8 +1,8 @@
-//! Parses documents with granit-parser, which covers all of YAML. Documents in the common subset are parsed by
-//! `fast_path` instead, with the same result.
+//! Parses documents with granit-parser, which covers all of YAML. Documents in the common subset are parsed
+//! by `fast_path` instead, with the same result.
 //!
-//! The text is split at `---` lines first, as kubectl does, so that a syntax error in one document does not hide the
-//! next. Problems are returned as [`ParseDiagnostic`]s; the engine turns them into findings.
+//! The text is split at `---` lines first, as kubectl does, so that a syntax error in one document does not
+//! hide the next. Problems are returned as [`ParseDiagnostic`]s; the engine turns them into findings.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::{Document, ParseDiagnostic, ParseDiagnosticKind, Source};
 use crate::source::fast_path::parse_simple;
 use crate::tree::Span;
 
-/// Splits text into chunks that are parsed independently: before each line that is `---`, or starts with `---` and a
-/// blank. Text with a directive line (`%`) is one chunk.
+/// Splits text into chunks that are parsed independently: before each line that is `---`, or starts with
+/// `---` and a blank. Text with a directive line (`%`) is one chunk.
 #[must_use]
 pub fn split_documents(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
@@ -91,7 +91,8 @@ impl<'s> ChunkParser<'s> {
         let mut options = Options::default();
         options.emit_comments = true;
         options.emit_unresolved_aliases = true;
-        // The parser buffers comments until the next value; the text is in memory, so there is no need to limit them.
+        // The parser buffers comments until the next value; the text is in memory, so there is no need to
+        // limit them.
         options.max_buffered_comment_events = 1 << 20;
         let directives = text.lines().any(|l| l.starts_with('%'));
         let mut parser = Parser::new_from_str_with_options(text, options);

@@ -13,8 +13,8 @@ pub struct Position {
 #[derive(Debug)]
 pub struct LineIndex {
     starts: Vec<u32>,
-    /// Number of characters before each block of [`BLOCK`] bytes, so that a column in a line of many megabytes is
-    /// found without counting from its start.
+    /// Number of characters before each block of [`BLOCK`] bytes, so that a column in a line of many
+    /// megabytes is found without counting from its start.
     chars_before_block: Vec<u32>,
     /// Whether the text starts with a byte order mark, which is not counted as a column.
     has_bom: bool,

@@ -1,7 +1,8 @@
 //! The reader: text to documents.
 //!
-//! A [`Source`] is the text of a file with its path. [`read`] splits it into [`Document`]s, each with a [`Tree`] and
-//! the diagnostics of the reader. Byte offsets are used here and in `lint::fix::text`; other modules use pointers.
+//! A [`Source`] is the text of a file with its path. [`read`] splits it into [`Document`]s, each with a
+//! [`Tree`] and the diagnostics of the reader. Byte offsets are used here and in `lint::fix::text`; other
+//! modules use pointers.
 
 mod build;
 mod fast_path;
@@ -56,8 +57,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Decodes bytes as UTF-8, or as UTF-16 if they start with its byte order mark. The offsets of invalid bytes are
-    /// kept, so that documents without them can still be checked.
+    /// Decodes bytes as UTF-8, or as UTF-16 if they start with its byte order mark. The offsets of invalid
+    /// bytes are kept, so that documents without them can still be checked.
     #[must_use]
     pub fn new(path: &str, bytes: Vec<u8>) -> Source {
         let (text, encoding, invalid) = match bytes.as_slice() {
@@ -127,7 +128,8 @@ impl Source {
         self.kustomized
     }
 
-    /// The path that globs of the configuration are matched against; without a configuration, [`Source::path`].
+    /// The path that globs of the configuration are matched against; without a configuration,
+    /// [`Source::path`].
     #[must_use]
     pub fn scope(&self) -> &str {
         &self.scope

@@ -1,4 +1,5 @@
-//! Builds a tree from a `serde_json` value, as for the object of an admission review. Such a tree has no spans.
+//! Builds a tree from a `serde_json` value, as for the object of an admission review. Such a tree has no
+//! spans.
 
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ impl Tree {
     }
 }
 
-/// Appends all keys and scalars to one `text`, which takes a fraction of the memory of single strings. Slot spans are
-/// offsets into it; they are internal, because `has_spans` is false.
+/// Appends all keys and scalars to one `text`, which takes a fraction of the memory of single strings. Slot
+/// spans are offsets into it; they are internal, because `has_spans` is false.
 fn push(tree: &mut Tree, text: &mut String, value: &Value, parent: u32, key: Option<MappingKey>) {
     let kind = match value {
         Value::Object(_) => SlotKind::Mapping,

@@ -1,9 +1,9 @@
 //! One parsed document as an arena of nodes in document order.
 //!
-//! A tree is built once, from text by `source` or from a JSON value by [`json`], and is immutable afterwards. It
-//! stores the spans of values and keys; [`node`] reads it with the semantics of a Kubernetes object. A scalar
-//! borrows from the text where its value equals the bytes of its span, and is stored separately otherwise
-//! (escapes, folding).
+//! A tree is built once, from text by `source` or from a JSON value by [`json`], and is immutable afterwards.
+//! It stores the spans of values and keys; [`node`] reads it with the semantics of a Kubernetes object. A
+//! scalar borrows from the text where its value equals the bytes of its span, and is stored separately
+//! otherwise (escapes, folding).
 
 pub(crate) mod json;
 pub mod node;
@@ -66,8 +66,8 @@ impl SlotKind {
 pub(crate) struct Slot {
     pub(crate) span: Span,
     pub(crate) parent: u32,
-    /// Depends on the kind. Collection: the slot after its last descendant. Alias: its target. Scalar: where its
-    /// text is (`NONE`: the span, `QUOTED`: the span without its quotes, else an index into `strings`).
+    /// Depends on the kind. Collection: the slot after its last descendant. Alias: its target. Scalar: where
+    /// its text is (`NONE`: the span, `QUOTED`: the span without its quotes, else an index into `strings`).
     pub(crate) data: u32,
     /// Offset of the key, if the node is the value of a mapping entry.
     key_start: u32,
@@ -384,8 +384,9 @@ impl Tree {
         Children { tree: self, next: at + 1, end }
     }
 
-    /// Finds `name` in a mapping with the semantics of `sigs.k8s.io/yaml`: of repeated keys the last one counts,
-    /// and a merge overrides the entries before it. Returns the entry and whether it came from a merge.
+    /// Finds `name` in a mapping with the semantics of `sigs.k8s.io/yaml`: of repeated keys the last one
+    /// counts, and a merge overrides the entries before it. Returns the entry and whether it came from a
+    /// merge.
     pub(crate) fn entry(&self, mapping: u32, name: &str) -> Option<(u32, bool)> {
         let slot = self.slot(mapping);
         if slot.keys != Keys::Unique {

@@ -1,8 +1,8 @@
 //! The cursor with which rules read a tree.
 //!
-//! A lookup never fails. An absent node keeps the path by which it was looked up, so that a finding can be placed
-//! at its nearest existing ancestor and a fix can create it. A scalar with a placeholder is *unknown*: it is set,
-//! but none of the typed accessors return a value for it.
+//! A lookup never fails. An absent node keeps the path by which it was looked up, so that a finding can be
+//! placed at its nearest existing ancestor and a fix can create it. A scalar with a placeholder is *unknown*:
+//! it is set, but none of the typed accessors return a value for it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -452,7 +452,8 @@ impl<'a> Node<'a> {
         Pointer::from_steps(steps)
     }
 
-    /// How many leading steps of the path exist and are not null; `depth`, the length of the path, if all are.
+    /// How many leading steps of the path exist and are not null; `depth`, the length of the path, if all
+    /// are.
     pub(crate) fn existing_prefix_len(&self, depth: usize) -> usize {
         let pointer = self.pointer();
         let mut node = Node::new(self.tree, self.root);
@@ -468,8 +469,8 @@ impl<'a> Node<'a> {
         depth
     }
 
-    /// The span of the value; for an alias that of the alias itself. `None` for absent nodes and for trees that were
-    /// built from a value.
+    /// The span of the value; for an alias that of the alias itself. `None` for absent nodes and for trees
+    /// that were built from a value.
     #[must_use]
     pub fn span(&self) -> Option<Span> {
         (self.slot != NONE && self.tree.has_spans()).then(|| self.tree.slot(self.slot).span)

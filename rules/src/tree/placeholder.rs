@@ -22,7 +22,8 @@ pub fn is_placeholder(text: &str) -> bool {
     has_angle_bracketed(text)
 }
 
-/// Whether a text has a character sequence that every placeholder has. One pass, for a whole document at once.
+/// Whether a text has a character sequence that every placeholder has. One pass, for a whole document at
+/// once.
 pub(crate) fn may_contain_placeholder(text: &str) -> bool {
     let bytes = text.as_bytes();
     memchr::memchr3_iter(b'$', b'<', b'{', bytes)
@@ -55,7 +56,8 @@ fn has_delimited(text: &str, open: &str, close: char) -> bool {
     text.find(open).is_some_and(|at| text[at + open.len()..].contains(close))
 }
 
-/// Whether a text contains a name in angle brackets, such as `<cluster-name>`. Comparisons (`a < b`) do not count.
+/// Whether a text contains a name in angle brackets, such as `<cluster-name>`. Comparisons (`a < b`) do not
+/// count.
 fn has_angle_bracketed(text: &str) -> bool {
     let mut rest = text;
     while let Some(at) = rest.find('<') {

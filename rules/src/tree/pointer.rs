@@ -45,7 +45,8 @@ impl Pointer {
         Pointer { steps }
     }
 
-    /// The field path as the API server writes it in errors: `spec.limits[nvidia.com/gpu]`, `spec.budgets[0]`.
+    /// The field path as the API server writes it in errors: `spec.limits[nvidia.com/gpu]`,
+    /// `spec.budgets[0]`.
     #[must_use]
     pub fn field_path(&self) -> String {
         let mut out = String::new();

@@ -1,7 +1,7 @@
 //! Resolution of YAML scalars as Kubernetes does it.
 //!
-//! `sigs.k8s.io/yaml` decodes with go-yaml v2, which resolves plain scalars by YAML 1.1 with some additions from 1.2
-//! (<https://github.com/kubernetes-sigs/yaml>). This module is independent of trees and spans.
+//! `sigs.k8s.io/yaml` decodes with go-yaml v2, which resolves plain scalars by YAML 1.1 with some additions
+//! from 1.2 (<https://github.com/kubernetes-sigs/yaml>). This module is independent of trees and spans.
 
 use std::borrow::Cow;
 
@@ -82,8 +82,8 @@ pub(crate) fn resolve_tagged(text: &str, plain: bool, tag: TagKind) -> Scalar<'_
     }
 }
 
-/// The JSON key for a scalar key; `None` for keys that `sigs.k8s.io/yaml` rejects: null, and integers above the
-/// range of `i64`.
+/// The JSON key for a scalar key; `None` for keys that `sigs.k8s.io/yaml` rejects: null, and integers above
+/// the range of `i64`.
 #[must_use]
 pub fn resolve_key(text: &str, plain: bool) -> Option<Cow<'_, str>> {
     if !plain {

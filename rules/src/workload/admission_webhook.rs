@@ -1,5 +1,5 @@
-//! Admission webhooks as their configurations describe them: what they are asked about, and what
-//! happens while they do not answer.
+//! Webhooks of ValidatingWebhookConfigurations and MutatingWebhookConfigurations: which requests they match,
+//! and what happens while they are unavailable.
 
 use crate::kind::Kind;
 use crate::object::Object;
@@ -12,27 +12,27 @@ use crate::workload::selector;
 pub(crate) const KINDS: [Kind; 2] =
     [Kind::VALIDATING_WEBHOOK_CONFIGURATION, Kind::MUTATING_WEBHOOK_CONFIGURATION];
 
-/// The label by which a namespace selector can name a namespace.
+/// The label that every namespace has with its own name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
-/// A resource that the API server may ask about.
+/// A resource that the rules of a webhook may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
-    /// Its group.
+    /// The API group.
     pub group: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// The namespaces of those that a cluster cannot do without; none for what has no namespace.
+    /// The namespaces of the objects that a cluster depends on; empty for cluster-scoped resources.
     pub namespaces: &'static [&'static str],
-    /// The operations without which it is of no use. Status, binding and approval are resources of
-    /// their own, so that a pod starts without an `UPDATE`.
+    /// The operations that the cluster depends on. Status, binding and approval are subresources, so a pod
+    /// starts without an `UPDATE`.
     operations: &'static [&'static str],
 }
 
 const CREATE: &[&str] = &["*", "CREATE"];
 const CREATE_UPDATE: &[&str] = &["*", "CREATE", "UPDATE"];
 
-/// What nodes need to join and to stay.
+/// The resources that nodes need to join a cluster and to stay ready.
 pub(crate) const NODE_RESOURCES: &[Resource] = &[
     Resource { group: "", name: "nodes", namespaces: &[], operations: CREATE_UPDATE },
     Resource { group: "karpenter.sh", name: "nodeclaims", namespaces: &[], operations: CREATE_UPDATE },
@@ -57,7 +57,7 @@ pub(crate) const NODE_RESOURCES: &[Resource] = &[
     },
 ];
 
-/// Pods, of which the cluster's own are asked about.
+/// Pods of the system namespaces.
 pub(crate) const PODS: Resource =
     Resource { group: "", name: "pods", namespaces: &["kube-system"], operations: CREATE };
 
@@ -68,7 +68,7 @@ pub(crate) struct Webhook<'a> {
 }
 
 impl<'a> Webhook<'a> {
-    /// The webhooks of a configuration of `admissionregistration.k8s.io/v1`.
+    /// The webhooks of a configuration in `admissionregistration.k8s.io/v1`.
     pub(crate) fn of(object: &'a Object) -> Vec<Webhook<'a>> {
         if object.id().version != "v1" {
             return Vec::new();
@@ -77,25 +77,25 @@ impl<'a> Webhook<'a> {
         webhooks.items().map(|node| Webhook { node }).collect()
     }
 
-    /// A field of it.
+    /// A field of the webhook.
     pub(crate) fn get(&self, name: &str) -> Node<'a> {
         self.node.get(name)
     }
 
-    /// Its name, for messages.
+    /// The name, for messages.
     pub(crate) fn name(&self) -> &'a str {
         self.node.get("name").text().unwrap_or("?")
     }
 
-    /// Whether requests are refused while it does not answer; that is the default. `partial` says
-    /// that what is absent may be written elsewhere.
+    /// Whether requests are rejected while the webhook is unavailable (`failurePolicy: Fail`, the default).
+    /// `partial`: an absent field may be set elsewhere.
     pub(crate) fn fails_closed(&self, partial: bool) -> bool {
         let policy = self.get("failurePolicy");
         if policy.is_set() { policy.text() == Some("Fail") } else { !partial }
     }
 
-    /// Whether something narrows it down that is not read here: conditions in CEL, labels of the
-    /// objects.
+    /// Whether the requests are narrowed by something that is not evaluated: match conditions, an object
+    /// selector.
     pub(crate) fn has_unevaluated_conditions(&self) -> bool {
         let conditions = self.get("matchConditions");
         let objects = self.get("objectSelector");
@@ -105,7 +105,7 @@ impl<'a> Webhook<'a> {
             || !objects.entries().is_empty()
     }
 
-    /// Whether it is asked when such a resource is written as it has to be. Placeholders ask about nothing.
+    /// Whether the rules match a required operation on the resource. Placeholders match nothing.
     pub(crate) fn intercepts(&self, resource: Resource) -> bool {
         let has = |node: &Node<'_>, holds: &dyn Fn(&str) -> bool| {
             node.items().any(|n| n.text().is_some_and(|t| !is_placeholder(t) && holds(t)))
@@ -128,8 +128,8 @@ impl<'a> Webhook<'a> {
         })
     }
 
-    /// Whether it is asked about objects of a namespace; `None` where only the namespace's labels
-    /// would say.
+    /// Whether the namespace selector matches a namespace; `None` if that depends on labels which are not
+    /// known.
     pub(crate) fn covers_namespace(&self, namespace: &str) -> Option<bool> {
         let selector = self.get("namespaceSelector");
         if selector.is_unknown() {
@@ -141,7 +141,7 @@ impl<'a> Webhook<'a> {
         let own = serde_json::json!({ NAMESPACE_NAME: namespace });
         let tree = Tree::from_json(&own);
         let labels = Node::new(&tree, 0).entries();
-        // Whatever the other labels of the namespace are, this one alone may leave it out.
+        // A term on this label can exclude the namespace whatever its other labels are.
         let named = |n: &Node<'_>| n.get("key").text() == Some(NAMESPACE_NAME);
         let other_keys = selector.get("matchLabels").entries().iter().any(|(key, _)| *key != NAMESPACE_NAME)
             || selector.get("matchExpressions").items().any(|e| !named(&e));
@@ -160,8 +160,8 @@ impl<'a> Webhook<'a> {
         if left_out { Some(false) } else { None }
     }
 
-    /// Whether it surely stands in the way of a resource that the cluster needs: asked about it in
-    /// a namespace of the list, and in nothing that can be left out.
+    /// Whether the webhook certainly intercepts a resource that the cluster depends on, in one of its
+    /// namespaces.
     pub(crate) fn blocks(&self, resource: Resource, more: &[String]) -> bool {
         if self.has_unevaluated_conditions() || !self.intercepts(resource) {
             return false;

@@ -1,19 +1,17 @@
-//! Claims of dynamic resource allocation: where their requests are, in every version.
+//! Device requests of dynamic resource allocation, in every version of the API.
 //!
-//! `v1beta1` writes a request's fields flat beside its name; `v1beta2` and `v1` put them under
-//! `exactly`. `firstAvailable` is a list of alternatives in all of them. What a device class or a
-//! driver offers is not known here.
+//! `v1beta1` has the fields of a request beside its name; `v1beta2` and `v1` have them under `exactly`. In
+//! all of them `firstAvailable` is a list of alternatives.
 
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-/// The fields that `exactly` holds, and that `v1beta1` writes flat.
+/// The fields of `exactly`, which `v1beta1` has beside the name of the request.
 pub const EXACT_FIELDS: &[&str] =
     &["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
 
-/// Whether a version puts a request's fields under `exactly`; `None` for versions that have no
-/// such requests.
+/// Whether a version has the fields of a request under `exactly`; `None` for versions without such requests.
 #[must_use]
 pub fn nests_in_exactly(version: &str) -> Option<bool> {
     match version {
@@ -23,7 +21,7 @@ pub fn nests_in_exactly(version: &str) -> Option<bool> {
     }
 }
 
-/// The `devices` block of a claim or of a template of claims.
+/// The `devices` field of a ResourceClaim or ResourceClaimTemplate.
 #[must_use]
 pub fn devices(object: &Object) -> Node<'_> {
     if object.is(Kind::RESOURCE_CLAIM_TEMPLATE) {
@@ -33,12 +31,12 @@ pub fn devices(object: &Object) -> Node<'_> {
     }
 }
 
-/// The requests that are mappings.
+/// The requests of a claim, without items that are not mappings.
 pub fn requests(object: &Object) -> impl Iterator<Item = Node<'_>> {
     devices(object).get("requests").items().filter(Node::is_mapping)
 }
 
-/// Every block that names a device class: flat requests, `exactly`, alternatives.
+/// Every mapping that can name a device class: requests with flat fields, `exactly`, alternatives.
 #[must_use]
 pub fn class_blocks(object: &Object) -> Vec<Node<'_>> {
     let mut out = Vec::new();
@@ -55,7 +53,7 @@ pub fn class_blocks(object: &Object) -> Vec<Node<'_>> {
     out
 }
 
-/// The fields of a request that are written flat.
+/// The fields of a request beside its name, as in `v1beta1`.
 pub fn flat_fields<'a>(request: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
     let request = request.clone();
     EXACT_FIELDS.iter().map(move |f| request.get(f)).filter(|n| !n.is_absent())

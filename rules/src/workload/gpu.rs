@@ -1,10 +1,11 @@
-//! What containers ask of accelerators.
+//! Accelerators that containers request.
 
 use crate::facts::quantity::Quantity;
 use crate::tree::node::Node;
 use crate::workload::template::Template;
 
-/// Extended resources that Karpenter finds on instance types (its documentation, "Accelerators").
+/// Extended resources that Karpenter provisions instance types for:
+/// <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>.
 pub const KARPENTER_ACCELERATORS: &[&str] = &[
     "nvidia.com/gpu",
     "amd.com/gpu",
@@ -13,7 +14,7 @@ pub const KARPENTER_ACCELERATORS: &[&str] = &[
     "habana.ai/gaudi",
 ];
 
-/// The resources that instance types have for Karpenter, accelerators among them.
+/// All resources that Karpenter knows of instance types, accelerators included.
 pub(crate) const INSTANCE_RESOURCES: &[&str] = &[
     "cpu",
     "memory",
@@ -30,7 +31,7 @@ pub(crate) const INSTANCE_RESOURCES: &[&str] = &[
     "eks.amazonaws.com/nitro-sandbox",
 ];
 
-/// Whether a resource is an accelerator, or a share of one.
+/// Whether a resource is an accelerator or a part of one.
 #[must_use]
 pub fn is_accelerator(resource: &str) -> bool {
     KARPENTER_ACCELERATORS.contains(&resource)
@@ -46,8 +47,8 @@ pub fn is_accelerator(resource: &str) -> bool {
         )
 }
 
-/// Whether the API server treats a resource as extended: a whole number, limit equal to request.
-/// Names under kubernetes.io are native, and so are those without a domain.
+/// Whether the API server treats a resource as extended: integers only, and limit equal to request. Names
+/// without a domain or under `kubernetes.io` are native.
 #[must_use]
 pub fn is_extended(resource: &str) -> bool {
     match resource.split_once('/') {
@@ -56,10 +57,10 @@ pub fn is_extended(resource: &str) -> bool {
     }
 }
 
-/// The network interfaces that bypass the kernel.
+/// Elastic Fabric Adapters: network interfaces that bypass the kernel.
 pub(crate) const EFA: &str = "vpc.amazonaws.com/efa";
 
-/// The extended resources that containers of the template ask for; one may come several times.
+/// The extended resources that containers of a template request, with repetitions.
 pub(crate) fn requested_extended_resources<'a>(template: &Template<'a>) -> Vec<&'a str> {
     let mut out = Vec::new();
     for container in template.all_containers() {
@@ -74,8 +75,7 @@ pub(crate) fn requested_extended_resources<'a>(template: &Template<'a>) -> Vec<&
     out
 }
 
-/// Whether any container of the template asks for an accelerator: `Some(true)` or `Some(false)`,
-/// `None` where a placeholder decides.
+/// Whether any container of a template requests an accelerator; `None` if that depends on a placeholder.
 #[must_use]
 pub fn requests_accelerator(template: &Template<'_>) -> bool {
     template.all_containers().any(|container| {

@@ -1,4 +1,4 @@
-//! Workloads: their pod templates, what work they do, what they ask of nodes.
+//! Workloads: pod templates, classes of work, and requirements on nodes.
 
 pub(crate) mod admission_webhook;
 pub mod class;

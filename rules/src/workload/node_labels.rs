@@ -1,4 +1,4 @@
-//! Where a pod speaks of labels of its nodes, and what becomes of it if no node carries the label.
+//! Node labels that a pod refers to, and the effect if no node has the label.
 
 use crate::tree::node::Node;
 use crate::workload::template::Template;
@@ -6,34 +6,34 @@ use crate::workload::template::Template;
 /// How a pod uses a label of its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LabelUse {
-    /// It must be there, with the right value: node selector, required affinity.
+    /// The node must have it, with a matching value: node selector, required affinity.
     Required,
-    /// It must be missing or differ: required affinity with `NotIn` or `DoesNotExist`.
+    /// The node must not have it, or with another value: required affinity with `NotIn` or `DoesNotExist`.
     Excluded,
-    /// It would be nice: preferred affinity.
+    /// Preferred affinity.
     Preferred,
-    /// Nodes are grouped by it, and the pod waits where they are not.
+    /// A topology domain that the pod requires: `DoNotSchedule`, required pod affinity.
     Topology,
-    /// Nodes are grouped by it where they can be.
+    /// A topology domain that the pod prefers.
     SoftTopology,
 }
 
-/// One mention of a label.
+/// A reference to a label.
 #[derive(Clone, Debug)]
 pub(crate) struct LabelReference<'a> {
     /// The key.
     pub key: &'a str,
-    /// What the pod wants of it.
+    /// How the pod uses it.
     pub usage: LabelUse,
-    /// Where to report: the scalar that is the key, or the value whose key it is.
+    /// The node to report: the scalar with the key, or the value of the entry with the key.
     pub node: Node<'a>,
-    /// The selector that has the label as its own key; absent where the key is a scalar.
+    /// The mapping that has the label as a key; absent where the key is a scalar.
     pub selector: Option<Node<'a>>,
-    /// The values; empty for operators without any and for domains.
+    /// The values; empty for operators without values and for topology domains.
     pub values: Vec<Node<'a>>,
 }
 
-/// Every label of nodes that a pod template speaks of, in the order of the fields.
+/// All node labels that a pod template refers to, in field order.
 pub(crate) fn referenced_labels<'a>(template: &Template<'a>) -> Vec<LabelReference<'a>> {
     let mut out = Vec::new();
     let selector = template.spec.get("nodeSelector");

@@ -1,14 +1,14 @@
-//! Label selectors, as the API server matches them.
+//! Evaluation of label selectors as in the API server.
 
 use crate::tree::node::Node;
 
-/// The text of a label; null is the empty text.
+/// The value of a label; null is the empty text.
 fn text<'a>(node: &Node<'a>) -> Option<&'a str> {
     if node.is_null() { Some("") } else { node.text() }
 }
 
-/// Whether a selector matches labels: `None` where a placeholder decides, or the selector cannot
-/// be read. An absent selector matches nothing; an empty one everything.
+/// Whether a selector matches labels; `None` if that depends on a placeholder or the selector is invalid. An
+/// absent selector matches nothing, an empty one everything.
 #[must_use]
 pub fn matches(selector: &Node<'_>, labels: &[(&str, Node<'_>)]) -> Option<bool> {
     if !selector.is_set() {

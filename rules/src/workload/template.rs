@@ -1,7 +1,7 @@
 //! Pod templates of workloads: where they are, how many pods they run, how long those run.
 //!
-//! The paths come from the kind table. What class of work a workload does is in `class`, what its containers request in
-//! `gpu`.
+//! The paths come from the kind table. What class of work a workload does is in `class`, what its containers
+//! request in `gpu`.
 
 pub use crate::kind::{WORKLOAD_KINDS, WorkloadKind};
 

@@ -1,4 +1,4 @@
-//! What stands in one of the five fields, and why it may be refused.
+//! Parsing of the five fields of a schedule, and the errors in them.
 
 use std::fmt;
 
@@ -55,7 +55,7 @@ impl fmt::Display for FieldName {
     }
 }
 
-/// What is wrong inside one field.
+/// An error in a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CronFieldError {
     /// Not a number and not a known name (`monday`, `L`, `1#2`, `H`).
@@ -72,7 +72,7 @@ pub enum CronFieldError {
     TooManyParts,
 }
 
-/// Why Karpenter cannot parse a schedule. Such a budget freezes the whole pool (facts 3.1).
+/// Why Karpenter cannot parse a schedule. With such a budget Karpenter disrupts no node of the pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CronError {
     /// The text carries its own `TZ=` or `CRON_TZ=` prefix; the field holds that prefix.
@@ -82,16 +82,16 @@ pub enum CronError {
     Descriptor(String),
     /// Not exactly five fields.
     FieldCount {
-        /// How many there are.
+        /// The number of fields.
         found: usize,
     },
     /// One field is wrong.
     Field {
-        /// Which field.
+        /// The field.
         field: FieldName,
         /// The offending list item.
         text: String,
-        /// What is wrong with it.
+        /// The error.
         problem: CronFieldError,
     },
 }
@@ -141,7 +141,7 @@ fn read_item(item: &str, field: FieldName) -> Result<(u64, bool), CronFieldError
     let range: Vec<&str> = parts[0].split('-').collect();
     let mut star = matches!(range[0], "*" | "?");
     let (start, mut end) = match range.as_slice() {
-        // The library ignores what follows a star: `*-7` is `*`.
+        // robfig/cron ignores what follows a star: `*-7` is `*`.
         _ if star => (low, high),
         [one] => {
             let value = read_value(one, field)?;

@@ -1,9 +1,8 @@
-//! Cron schedules of disruption budgets, as `robfig/cron` v3.0.1 `ParseStandard` reads
-//! `"TZ=UTC " + schedule` inside Karpenter (facts: karpenter.md 1.6).
+//! Cron schedules of disruption budgets. Karpenter parses `"TZ=UTC " + schedule` with `ParseStandard` of
+//! <https://github.com/robfig/cron> v3.0.1.
 //!
-//! Five fields or a descriptor, always UTC, minute resolution. It is not a general cron dialect
-//! (no seconds, no `L W # H`, no time zones) and it has no clock: times are minutes since
-//! 1970-01-01T00:00Z given by the caller.
+//! Five fields or a descriptor, always in UTC, with a resolution of one minute; no seconds, no `L W # H`, no
+//! time zones. Times are minutes since 1970-01-01T00:00Z, given by the caller.
 
 mod field;
 mod shift;
@@ -99,9 +98,9 @@ impl Schedule {
         }
     }
 
-    /// Whether the schedule has no hit at all (`0 9 31 2 *`). Karpenter then counts the budget as
-    /// always active (facts 1.6). Around the year 2100, 29 February is out of the library's
-    /// horizon for some years; that is ignored here.
+    /// Whether the schedule never fires (`0 9 31 2 *`). Karpenter then treats the budget as always active.
+    /// Around the year 2100, 29 February is beyond the five years that robfig/cron looks ahead; that is
+    /// ignored here.
     #[must_use]
     pub fn never_fires(&self) -> bool {
         if self.minute == 0 || self.hour == 0 || self.month == 0 {

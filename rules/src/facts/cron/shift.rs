@@ -1,4 +1,4 @@
-//! A schedule that was written for the clocks of another zone, as UTC would have it.
+//! Conversion of a schedule from another time zone to UTC.
 
 use super::{DAY, Schedule};
 
@@ -25,7 +25,7 @@ pub fn to_utc(text: &str, offset: i64) -> Option<Vec<String>> {
         if at.rem_euclid(60) != minute {
             return None;
         }
-        // On every day it does not matter which one it is.
+        // A schedule for every day is not affected by a shift to another day.
         let day = if days == WEEK { 0 } else { at.div_euclid(DAY) };
         let hour = at.rem_euclid(DAY) / 60;
         match moved.iter_mut().find(|(known, _)| *known == day) {

@@ -1,4 +1,4 @@
-//! Mistakes in a schedule that have one certain meaning, and how to write it.
+//! Corrections of schedules whose intended meaning is unambiguous.
 
 use super::Schedule;
 use super::field::{FieldName, WEEKDAYS, read_field, read_value};
@@ -68,7 +68,7 @@ fn repair_weekdays(text: &str, dom: &str) -> Option<String> {
     Some(items.join(","))
 }
 
-/// Replaces full English names by the three letters that the library knows.
+/// Replaces full English names by their first three letters, which robfig/cron knows.
 fn shorten(text: &str, field: FieldName) -> String {
     const FULL: [&str; 19] = [
         "sunday",

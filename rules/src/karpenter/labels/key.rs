@@ -1,7 +1,7 @@
 //! Which label keys are allowed, by location and by Karpenter version.
 //!
-//! Two lists apply: the CEL rules of the CRDs in the AWS Helm chart (1.0 to 1.14), evaluated by the API server, and the
-//! check in Karpenter's controllers, which allows fewer keys
+//! Two lists apply: the CEL rules of the CRDs in the AWS Helm chart (1.0 to 1.14), evaluated by the API
+//! server, and the check in Karpenter's controllers, which allows fewer keys
 //! (<https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>). [`RejectedBy`] tells the two apart.
 
 use crate::facts::names::is_qualified_name;
@@ -95,8 +95,8 @@ const NITRO_SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
 const NITRO_SANDBOX_SINCE: Version = Version::new(1, 15);
 const CORE_DOMAIN: &str = "karpenter.sh";
 
-/// Why a key is rejected at a location; `None` where it is allowed. `aws` is true for the CRDs of the AWS chart: those
-/// of other providers have no rule about `karpenter.k8s.aws`.
+/// Why a key is rejected at a location; `None` where it is allowed. `aws` is true for the CRDs of the AWS
+/// chart: those of other providers have no rule about `karpenter.k8s.aws`.
 pub(crate) fn rejection(key: &str, place: KeyLocation, version: Version, aws: bool) -> Option<KeyRejection> {
     if key == NITRO_SANDBOX && version >= NITRO_SANDBOX_SINCE {
         return None;
@@ -245,7 +245,8 @@ mod tests {
             KeyLocation::Overlay,
             KeyLocation::Pod,
         ];
-        // One letter per location, in that order: `.` allowed, `s` rejected by the API server, `k` by Karpenter.
+        // One letter per location, in that order: `.` allowed, `s` rejected by the API server, `k` by
+        // Karpenter.
         for (key, by) in [
             ("karpenter.sh/capacity-type", "....."),
             ("karpenter.sh/nodepool", "ss..."),

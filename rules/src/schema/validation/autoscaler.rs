@@ -1,4 +1,5 @@
-//! HorizontalPodAutoscaler of `autoscaling/v2`. The rule hpa-replica-bounds checks `minReplicas` and `maxReplicas`.
+//! HorizontalPodAutoscaler of `autoscaling/v2`. The rule hpa-replica-bounds checks `minReplicas` and
+//! `maxReplicas`.
 
 use crate::facts::quantity::Quantity;
 use crate::tree::node::Node;

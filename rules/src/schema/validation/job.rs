@@ -60,8 +60,8 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Checker<
     }
 }
 
-/// The spec of a Job. `defaulted`: the API server sets `completions` if neither it nor `parallelism` is set. It does not
-/// in the template of a CronJob.
+/// The spec of a Job. `defaulted`: the API server sets `completions` if neither it nor `parallelism` is set.
+/// It does not in the template of a CronJob.
 pub(super) fn body<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Checker<'a>) {
     let template = spec.get("template");
     pod::template(&template, PodSpecOwner::Template, Some(&BTreeSet::new()), report);

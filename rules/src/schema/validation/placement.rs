@@ -36,8 +36,9 @@ pub(super) fn placement<'a>(spec: &Node<'a>, of: PodSpecOwner, report: &mut Chec
     spread(&spec.get("topologySpreadConstraints"), report);
 }
 
-/// `matchLabelKeys` of a Pod: for each key among the labels of the Pod the API server adds an expression to the selector,
-/// and rejects a second expression for that key. For templates this happens when the pod is created.
+/// `matchLabelKeys` of a Pod: for each key among the labels of the Pod the API server adds an expression to
+/// the selector, and rejects a second expression for that key. For templates this happens when the pod is
+/// created.
 pub(super) fn own_labels<'a>(labels: &Node<'a>, spec: &Node<'a>, report: &mut Checker<'a>) {
     let mut blocks: Vec<Node<'a>> = mapping_items(&spec.get("topologySpreadConstraints")).collect();
     for kind in ["podAffinity", "podAntiAffinity"] {

@@ -86,7 +86,8 @@ fn deployment<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
-/// A number or percentage of pods; `None` if it is not set or not known. `bounded`: more than 100 % is rejected.
+/// A number or percentage of pods; `None` if it is not set or not known. `bounded`: more than 100 % is
+/// rejected.
 fn amount<'a>(node: &Node<'a>, bounded: bool, report: &mut Checker<'a>) -> Option<i64> {
     let name = super::field_name(node);
     if let Some(count) = node.int() {

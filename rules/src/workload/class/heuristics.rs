@@ -1,6 +1,6 @@
-//! The commands, images, kinds and labels that tell what a workload does.
+//! Commands, images, kinds and labels from which the class of a workload is inferred.
 
-/// Commands that serve, as token sequences; the flag says that the token alone is a weaker sign.
+/// Commands of servers, as sequences of tokens. The flag marks tokens that are weak evidence alone.
 pub(super) const SERVING: &[(&str, bool)] = &[
     ("vllm serve", false),
     ("vllm.entrypoints.", false),
@@ -35,7 +35,7 @@ pub(super) const TRAINING: &[(&str, bool)] = &[
 ];
 
 pub(super) const BATCH: &[&str] = &["vllm run-batch", "batch_inference", "offline_inference", "run_batch"];
-/// Programs that measure a machine and end: whoever launches them trains nothing.
+/// Benchmarks and diagnostics: a launcher that runs one of them is not training.
 pub(super) const DIAGNOSTICS: &[&str] = &[
     "all_reduce_perf",
     "all_gather_perf",
@@ -81,7 +81,7 @@ pub(super) const TRAINING_KINDS: &[&str] =
 pub(super) const SERVING_KINDS: &[&str] =
     &["InferenceService", "LLMInferenceService", "RayService", "NIMService"];
 
-/// The label keys whose values name a purpose.
+/// Label keys whose values name a purpose.
 pub(super) const PURPOSE_KEYS: &[&str] = &[
     "workload",
     "workload-type",

@@ -1,7 +1,7 @@
-//! What kind of work a workload does: training, serving, batch, and how sure that is.
+//! Infers the class of a workload (training, serving, batch, ...) with a confidence.
 //!
-//! The first sign that matches decides (facts: workload class inference). A rule states the
-//! confidence it needs; a finding shows the reason.
+//! Evidence is examined in a fixed order and the first match decides. A rule states the confidence that it
+//! requires, and its finding shows the evidence.
 
 mod heuristics;
 #[cfg(test)]
@@ -16,27 +16,27 @@ use heuristics::{
     TRAINING, TRAINING_KINDS,
 };
 
-/// What kind of work.
+/// A class of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkloadClass {
-    /// Answers requests while somebody waits.
+    /// Serves requests that clients wait for.
     Realtime,
-    /// Talks with people: the thresholds are stricter.
+    /// Serves interactive requests of people: stricter thresholds apply.
     Interactive,
-    /// Works through a queue or a list.
+    /// Processes a queue or a list.
     Batch,
     /// Trains a model.
     Training,
-    /// A person's workbench.
+    /// An interactive session, such as a notebook.
     Notebook,
-    /// Device plugins, exporters and their kin.
+    /// Node infrastructure such as device plugins and exporters.
     Infra,
-    /// No sign.
+    /// No evidence.
     Unknown,
 }
 
 impl WorkloadClass {
-    /// The word of the `gpulint.dev/workload-class` label and of messages.
+    /// The name in the `gpulint.dev/workload-class` label and in messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,14 +64,14 @@ impl WorkloadClass {
     }
 }
 
-/// How sure.
+/// The confidence of a classification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
-    /// A guess.
+    /// Weak evidence.
     Low,
     /// Enough for a warning.
     Medium,
-    /// Said outright, or a launcher that does nothing else.
+    /// Declared, or a launcher that has no other use.
     High,
 }
 
@@ -80,9 +80,9 @@ pub enum Confidence {
 pub struct Classified {
     /// The class.
     pub class: WorkloadClass,
-    /// How sure.
+    /// The confidence.
     pub confidence: Confidence,
-    /// Why: "its command is `torchrun`".
+    /// The evidence: "its command is `torchrun`".
     pub reason: String,
 }
 
@@ -97,14 +97,14 @@ impl Classified {
         self.class == class && self.confidence >= Confidence::Medium
     }
 
-    /// Whether requests wait for it, with at least medium confidence.
+    /// Whether clients wait for its responses, with at least medium confidence.
     #[must_use]
     pub fn serves_requests(&self) -> bool {
         self.is(WorkloadClass::Realtime) || self.is(WorkloadClass::Interactive)
     }
 }
 
-/// The label or annotation by which people say the class themselves.
+/// The label or annotation that declares the class.
 pub const WORKLOAD_CLASS_KEY: &str = "gpulint.dev/workload-class";
 
 /// The class of a workload; `Unknown` for other kinds.
@@ -166,7 +166,7 @@ fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         })
 }
 
-/// An MPIJob is the usual way to run these, so they are looked at before the kind.
+/// Benchmarks are usually run as an MPIJob, so the command is examined before the kind.
 fn diagnostics(templates: &[Template<'_>]) -> Option<Classified> {
     let lines = commands(templates);
     let trains = |line: &String| {
@@ -243,7 +243,7 @@ fn command(container: &crate::tree::node::Node<'_>) -> String {
     let mut line = String::new();
     for field in ["command", "args"] {
         for item in container.get(field).items() {
-            // `$(hostname)` is the shell's business here, nothing that another tool fills in.
+            // In a shell script `$(hostname)` is command substitution, not a placeholder.
             if let Some(text) = item.raw_text() {
                 line.push_str(text);
                 line.push(' ');
@@ -253,8 +253,8 @@ fn command(container: &crate::tree::node::Node<'_>) -> String {
     line
 }
 
-/// The sign as words of its own: `api_server` in `vllm.entrypoints.openai.api_server`, not in
-/// `myapi_server2`.
+/// Whether a text has a token as whole words: `api_server` in `vllm.entrypoints.openai.api_server`, but not
+/// in `myapi_server2`.
 fn has_word(line: &str, sign: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     line.match_indices(sign).any(|(at, _)| {
@@ -264,7 +264,7 @@ fn has_word(line: &str, sign: &str) -> bool {
     })
 }
 
-/// `train_llm.py`, `finetune.py`, `pretrain.py`, `sft.py`: a script named after training.
+/// Whether a script is named after training: `train_llm.py`, `finetune.py`, `pretrain.py`, `sft.py`.
 fn training_script(line: &str) -> Option<&str> {
     line.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&' | '|' | '=')).find(|token| {
         let Some(stem) = token.strip_suffix(".py") else {
@@ -291,7 +291,7 @@ fn images<'a>(templates: &'a [Template<'a>]) -> impl Iterator<Item = &'a str> {
     templates.iter().flat_map(Template::containers).filter_map(|c| c.get("image").text())
 }
 
-/// The repository path of an image, without its registry host, tag and digest.
+/// The repository path of an image, without registry host, tag and digest.
 fn repository(image: &str) -> &str {
     let image = image.split('@').next().unwrap_or(image);
     let path = match image.split_once('/') {
@@ -349,7 +349,7 @@ fn by_batch_shape(object: &Object) -> Option<Classified> {
         .then(|| Classified::new(WorkloadClass::Batch, Confidence::Medium, "it is a Job of several pods"))
 }
 
-/// The purpose that a label value, a namespace or a name spells.
+/// The class that a label value, a namespace or a name denotes.
 #[must_use]
 pub fn purpose(text: &str) -> Option<WorkloadClass> {
     let lower = text.to_ascii_lowercase();
@@ -366,7 +366,7 @@ pub fn purpose(text: &str) -> Option<WorkloadClass> {
         };
         match found {
             None => found = Some(class),
-            // Two purposes in one name say nothing.
+            // A name with two purposes is no evidence.
             Some(other) if other != class => return None,
             Some(_) => {}
         }
