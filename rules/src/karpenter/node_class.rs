@@ -3,8 +3,37 @@
 use crate::karpenter::scheduling::AmiFamily;
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::platform::Version;
 use crate::tree::node::Node;
 use crate::tree::scalar::Scalar;
+
+/// The families that an AMI alias can name, with the `amiFamily` of each:
+/// <https://karpenter.sh/docs/concepts/nodeclasses/#specamifamily>.
+pub(crate) const AMI_FAMILIES: [(&str, &str); 6] = [
+    ("al2", "AL2"),
+    ("al2023", "AL2023"),
+    ("bottlerocket", "Bottlerocket"),
+    ("windows2019", "Windows2019"),
+    ("windows2022", "Windows2022"),
+    ("windows2025", "Windows2025"),
+];
+
+/// The signals that `spec.kubelet.eviction*` can name:
+/// <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#eviction-signals>.
+pub(crate) const EVICTION_SIGNALS: [&str; 6] = [
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "pid.available",
+];
+
+/// The resources that `spec.kubelet.kubeReserved` and `systemReserved` can name.
+pub(crate) const RESERVABLE_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
+
+/// From this version of Karpenter on the CRD accepts any map as `spec.kubelet`, and the controller validates it.
+pub(crate) const OPEN_KUBELET_SINCE: Version = Version::new(1, 15);
 
 /// An EC2NodeClass.
 #[derive(Clone, Debug)]

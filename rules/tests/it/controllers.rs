@@ -505,7 +505,7 @@ fn tenancies() -> usize {
 
 /// 1.3: what the status conditions of a class say later.
 fn classes() -> usize {
-    let mut table = Table::new("1.3 AMI alias", "node-class-ami-terms");
+    let mut table = Table::new("1.3 AMI alias", "ami-unsupported-by-eks");
     let terms = |alias: &str| class_with("amiSelectorTerms", json!([{"alias": alias}]));
     for (kubernetes, alias, verdict) in [
         (34, "al2023@v20260810", Taken),
@@ -542,13 +542,24 @@ fn classes() -> usize {
         (json!({"evictionSoft": soft, "evictionSoftGracePeriod": {"memory.available": "90s"}}), Taken),
         (json!({"kubeReserved": {"cpu": "100m"}}), Taken),
         (json!({"imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80}), Taken),
-        (json!({"evictionSoft": soft}), Refused),
-        (json!({"evictionSoftGracePeriod": {"memory.available": "90s"}}), Refused),
         (json!({"evictionSoft": soft, "evictionSoftGracePeriod": {"memory.available": "soon"}}), Refused),
         (json!({"evictionHard": {"memory.free": "5%"}}), Refused),
         (json!({"kubeReserved": {"gpu": "1"}}), Refused),
         (json!({"systemReserved": {"cpu": "-100m"}}), Refused),
         (json!({"imageGCHighThresholdPercent": 80, "imageGCLowThresholdPercent": 80}), Refused),
+    ] {
+        let name = kubelet.to_string();
+        table.case(&name, &class_with("kubelet", kubelet), verdict);
+    }
+    seen += table.finish();
+
+    let mut table = Table::new("1.3 soft eviction", "eviction-soft-unpaired");
+    table.platform.karpenter = Version::new(1, 15);
+    let grace = json!({"memory.available": "90s"});
+    for (kubelet, verdict) in [
+        (json!({"evictionSoft": soft, "evictionSoftGracePeriod": grace}), Taken),
+        (json!({"evictionSoft": soft}), Refused),
+        (json!({"evictionSoftGracePeriod": grace}), Refused),
     ] {
         let name = kubelet.to_string();
         table.case(&name, &class_with("kubelet", kubelet), verdict);

@@ -8,12 +8,13 @@ use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Index, Object, Settings, Severity};
 
 /// The rules that know versions.
-const RULES: [&str; 10] = [
+const RULES: [&str; 11] = [
     "capacity-type-invalid",
     "crashes-karpenter",
     "do-not-disrupt-invalid-value",
     "field-needs-newer-version",
     "invalid-value",
+    "kubelet-field-unsupported",
     "node-class-kubelet",
     "node-class-ref-incomplete",
     "requirement-key-restricted",

@@ -1,27 +1,50 @@
 //! EC2NodeClasses: what is refused, and what the nodes then are.
 
+use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
 use crate::lint::authority::Authority;
 use crate::lint::context::Context;
 use crate::lint::finding::Severity;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 
+pub(crate) mod ami_alias_invalid;
+pub(crate) mod ami_family_mismatch;
+pub(crate) mod ami_unsupported_by_eks;
 pub(crate) mod block_device_invalid;
+pub(crate) mod bottlerocket_data_volume_unmapped;
+pub(crate) mod efa_driver_without_interface;
 pub(crate) mod efa_public_ip;
+pub(crate) mod eviction_soft_unpaired;
 pub(crate) mod gpu_ami_mismatch;
 pub(crate) mod gpu_root_volume_small;
 pub(crate) mod imds_exposed;
 pub(crate) mod instance_store_unused;
+pub(crate) mod kubelet_field_unsupported;
 pub(crate) mod node_class_ami_terms;
 pub(crate) mod node_class_identity;
 pub(crate) mod node_class_kubelet;
 pub(crate) mod node_class_restricted_tag;
 pub(crate) mod node_class_selector_term;
+pub(crate) mod root_volume_unencrypted;
+pub(crate) mod unregistered_taint_missing;
 pub(crate) mod user_data_suspect;
+pub(crate) mod volume_outlives_node;
+pub(crate) mod volume_performance_invalid;
 
 /// Whether what is written in a selector term is all that it will hold.
 fn is_known(term: &Node<'_>) -> bool {
     term.is_mapping() && !term.entries().iter().any(|(key, _)| is_placeholder(key))
+}
+
+/// The lines of a script that are neither empty nor comments.
+fn significant_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// Who rejects an invalid kubelet setting.
+fn kubelet_authority(ctx: &Context<'_>) -> Option<Authority> {
+    let open = ctx.platform().karpenter >= OPEN_KUBELET_SINCE;
+    Some(if open { Authority::Karpenter } else { Authority::ApiServer })
 }
 
 /// The tags of a selector term: empty keys and values are refused, and no tag at all is no filter.

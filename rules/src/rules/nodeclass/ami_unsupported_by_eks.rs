@@ -1,0 +1,68 @@
+//! Images that EKS does not publish for the cluster's version of Kubernetes.
+//!
+//! # Why
+//! EKS has no image of Amazon Linux 2 from Kubernetes 1.33 on, and none of Windows Server 2025 before 1.35. An
+//! alias of such an image leaves the class not Ready, so its pools start no nodes. Amazon Linux 2 images of your
+//! own go on working, but EKS publishes no updates to build them from.
+//!
+//! # Fix
+//! Use an image that the version has, or set `platform.kubernetes` to the version that runs.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//! -  amiSelectorTerms: [{alias: al2@v20250807}] # <-
+//! +  amiSelectorTerms: [{alias: al2023@v20260810}]
+//!    subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!    securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//! ```
+//!
+//! # References
+//! - <https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html>
+//! - <https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html>
+
+use crate::platform::Version;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "ami-unsupported-by-eks",
+    rejected_by: &[Authority::Karpenter],
+    docs: docs(include_str!("ami_unsupported_by_eks.rs")),
+    check: Check::NodeClass(check),
+    ..Rule::error(Group::NodeClass)
+};
+
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let platform = ctx.platform();
+    // An older Karpenter refuses the alias, which ami-alias-invalid reports.
+    if platform.karpenter >= Version::new(1, 9) && platform.kubernetes < Version::new(1, 35) {
+        for term in class.get("amiSelectorTerms").items().filter(super::is_known) {
+            let alias = term.get("alias");
+            if alias.text().is_some_and(|a| a.split('@').take(2).eq(["windows2025", "latest"])) {
+                ctx.report(&alias, "EKS has Windows 2025 from Kubernetes 1.35 on: the class is not Ready")
+                    .help("write windows2022@latest, or set `platform.kubernetes` to what runs");
+            }
+        }
+    }
+    let Some(alias) = class.alias() else {
+        let family = class.get("amiFamily");
+        if class.get("amiSelectorTerms").items().next().is_some() && family.text() == Some("AL2") {
+            ctx.report(&family, "AL2 gets no more images from EKS: these are your own to patch")
+                .severity(Severity::Info)
+                .help("go to AL2023; its user data is of another kind (nodeadm)");
+        }
+        return None;
+    };
+    alias.text().filter(|a| a.starts_with("al2@"))?;
+    let finding = if platform.kubernetes >= Version::new(1, 33) {
+        ctx.report(&alias, "EKS has no AL2 image from Kubernetes 1.33 on: the class is not Ready")
+    } else {
+        ctx.report(&alias, "AL2 gets no images from Kubernetes 1.33 on").severity(Severity::Warning)
+    };
+    finding.help("go to al2023; its user data is of another kind (nodeadm)");
+    None
+}

@@ -1,0 +1,89 @@
+//! A kubelet setting that does not reach the nodes of this AMI family.
+//!
+//! # Why
+//! From Karpenter 1.15 on `spec.kubelet` accepts every field of the kubelet. AL2023 takes them all; to AL2,
+//! Bottlerocket and Windows Karpenter can hand on only some, and `registerWithTaints` is its own to write.
+//! With another field the class is not Ready, and its pools start no nodes.
+//!
+//! # Fix
+//! Remove the field, or use AL2023.
+//!
+//! # Example
+//! ```yaml,diff
+//!  # platform: {karpenter: "1.15"}
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms: [{alias: bottlerocket@v1.44.0}]
+//!    subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!    securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//! -  kubelet: {shutdownGracePeriod: 30s} # <-
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/nodeclasses/#speckubelet>
+
+use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
+use crate::karpenter::scheduling::AmiFamily;
+use crate::lint::finding::ellipsize;
+use crate::rules::prelude::*;
+use crate::tree::placeholder::is_placeholder;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "kubelet-field-unsupported",
+    rejected_by: &[Authority::Karpenter],
+    docs: docs(include_str!("kubelet_field_unsupported.rs")),
+    check: Check::NodeClass(check),
+    ..Rule::error(Group::NodeClass)
+};
+
+/// The fields that the CRD had before 1.15, and that every family still applies.
+const CLASSIC: [&str; 12] = [
+    "clusterDNS",
+    "cpuCFSQuota",
+    "evictionHard",
+    "evictionMaxPodGracePeriod",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+    "imageGCHighThresholdPercent",
+    "imageGCLowThresholdPercent",
+    "kubeReserved",
+    "maxPods",
+    "podsPerCore",
+    "systemReserved",
+];
+
+fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let kubelet = class.get("kubelet");
+    if ctx.platform().karpenter < OPEN_KUBELET_SINCE {
+        return None;
+    }
+    let taints = kubelet.get("registerWithTaints");
+    if taints.is_set() {
+        ctx.report(&taints, "`registerWithTaints` is written by Karpenter itself")
+            .at_key()
+            .help("write the taints into the NodePool");
+    }
+    let family = match class.family()? {
+        AmiFamily::Al2 => "AL2",
+        AmiFamily::Bottlerocket => "Bottlerocket",
+        AmiFamily::Windows => "Windows",
+        AmiFamily::Al2023 | AmiFamily::Custom => return None,
+    };
+    for (field, node) in kubelet.entries() {
+        let dropped = !CLASSIC.contains(&field) || (field, family) == ("podsPerCore", "Bottlerocket");
+        if dropped && field != "registerWithTaints" && !is_placeholder(field) && node.is_set() {
+            ctx.report(&node, format!("`{}` does not reach nodes of {family}", ellipsize(field)))
+                .at_key()
+                .help("remove it, or use AL2023, which takes every field of the kubelet");
+        }
+    }
+    let dns = kubelet.get("clusterDNS");
+    if dns.items().nth(1).is_some() {
+        ctx.report(&dns, format!("{family} takes one address of `clusterDNS`"))
+            .help("keep one address, or use AL2023");
+    }
+    None
+}
