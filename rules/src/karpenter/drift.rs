@@ -1,4 +1,4 @@
-//! Whether an edit of a live NodePool or EC2NodeClass replaces nodes (facts: karpenter.md 1.10).
+//! Whether an edit of a live NodePool or EC2NodeClass replaces nodes (docs/facts.md, "Drift").
 //!
 //! Karpenter keeps a hash of what it made a node from, in which the order of lists and empty values
 //! do not count; a node whose hash differs has drifted and is replaced within the budgets. Requirements

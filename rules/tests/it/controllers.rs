@@ -1,7 +1,6 @@
 //! What Karpenter's controllers refuse although the API server takes it, and what both take.
 //!
-//! Each table names the row of the facts that it was written from (karpenter.md, sections 1.3 to
-//! 1.6), and each case is one object that differs from a good one in one place. `Refused` means: the
+//! Each case is one object that differs from a good one in one place. `Refused` means: the
 //! rule reports an error that claims Karpenter's refusal, and nothing claims that the API server
 //! refuses the object. `Taken` means: nothing claims any refusal.
 

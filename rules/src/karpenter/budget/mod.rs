@@ -1,7 +1,7 @@
 //! Disruption budgets of a NodePool: what they allow, when, and for which reason.
 //!
 //! A [`Calendar`] answers for a reference span (one week when every schedule repeats weekly, else
-//! 58 weeks either side of a Monday) with the semantics of karpenter.md 3.1 and 6.6. All times are
+//! 58 weeks either side of a Monday) as docs/facts.md, "Budgets", has it. All times are
 //! UTC. It reads no YAML, knows nothing of real node counts, and does not cover what budgets never
 //! gate (expiration, spot interruption, node repair, manual deletion).
 
