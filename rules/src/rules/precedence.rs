@@ -125,7 +125,7 @@ mod tests {
                 .iter()
                 .any(|f| f.rule.id == rule && f.location.pointer().is_some_and(|p| p.to_string() == place))
         };
-        assert!(at("kind", "node-class-ref-incomplete"));
+        assert!(at("kind", "node-class-ref-unserved"));
         assert!(at("name", "invalid-value"));
     }
 

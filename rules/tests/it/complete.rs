@@ -134,7 +134,7 @@ fn nobody_selects_a_value_that_karpenter_makes_up() {
 /// In files the pools that Auto Mode brings along are not there; a cluster has them.
 #[test]
 fn labels_of_the_other_sort_of_nodes() {
-    const RULE: &str = "requirement-key-restricted";
+    const RULE: &str = "instance-label-other-provider";
     let own = pool("gpu", 50, &[family(), capacity(&["on-demand"])]);
     let mut auto = pool("auto", 50, &[capacity(&["on-demand"])]);
     auto["spec"]["template"]["spec"]["nodeClassRef"] =

@@ -412,10 +412,6 @@ fn taints() -> usize {
         ("63 characters", json!([valued(&"v".repeat(63))]), none.clone(), Taken),
         // The API server takes it and so does Karpenter; no Node can have it.
         ("a value with a domain", json!([valued("a/b")]), none.clone(), Taken),
-        ("twice", json!([taint("a", "NoSchedule"), taint("a", "NoSchedule")]), none.clone(), Refused),
-        ("twice, other value", json!([valued("a"), valued("b")]), none.clone(), Refused),
-        ("twice at start", none.clone(), json!([taint("a", "NoExecute"), taint("a", "NoExecute")]), Refused),
-        ("over both lists", json!([taint("a", "NoSchedule")]), json!([taint("a", "NoSchedule")]), Refused),
         ("64 characters", json!([valued(&"v".repeat(64))]), none.clone(), Refused),
         ("a long key", json!([taint(&"k".repeat(64), "NoSchedule")]), none.clone(), Refused),
         ("a long domain", json!([taint(&format!("{}/k", "d".repeat(254)), "NoSchedule")]), none, Refused),
@@ -428,9 +424,29 @@ fn taints() -> usize {
     table.finish()
 }
 
+/// 1.6: the same key and effect twice.
+fn duplicate_taints() -> usize {
+    let mut table = Table::new("1.6 taints twice", "taint-duplicate");
+    let taint = |value: &str| json!({"key": "a", "effect": "NoSchedule", "value": value});
+    for (name, taints, startup, verdict) in [
+        ("once", json!([taint("a")]), json!([]), Taken),
+        ("other effect", json!([taint("a"), {"key": "a", "effect": "NoExecute"}]), json!([]), Taken),
+        ("twice", json!([taint("a"), taint("a")]), json!([]), Refused),
+        ("twice, other value", json!([taint("a"), taint("b")]), json!([]), Refused),
+        ("twice at start", json!([]), json!([taint("a"), taint("a")]), Refused),
+        ("over both lists", json!([taint("a")]), json!([taint("a")]), Refused),
+    ] {
+        let mut pool = pool();
+        pool["spec"]["template"]["spec"]["taints"] = taints;
+        pool["spec"]["template"]["spec"]["startupTaints"] = startup;
+        table.case(name, &pool, verdict);
+    }
+    table.finish()
+}
+
 /// 1.6: a class of a kind that this Karpenter does not serve is passed over.
 fn references() -> usize {
-    let mut table = Table::new("1.6 nodeClassRef", "node-class-ref-incomplete");
+    let mut table = Table::new("1.6 nodeClassRef", "node-class-ref-unserved");
     for (group, kind, verdict) in [
         ("karpenter.k8s.aws", "EC2NodeClass", Taken),
         ("eks.amazonaws.com", "NodeClass", Taken),
@@ -574,6 +590,7 @@ fn the_controllers_have_the_last_word() {
         + capacity_types()
         + tenancies()
         + taints()
+        + duplicate_taints()
         + references()
         + classes();
     println!("{seen} cases");

@@ -10,8 +10,8 @@ use gpulint_rules::{Engine, Index, Object, Settings, Severity};
 /// The rules that know versions.
 const RULES: [&str; 11] = [
     "capacity-type-invalid",
-    "crashes-karpenter",
     "do-not-disrupt-invalid-value",
+    "duration-undecodable",
     "field-needs-newer-version",
     "invalid-value",
     "kubelet-field-unsupported",
@@ -188,10 +188,10 @@ fn text_around_a_duration_is_refused_from_1_4_on() {
         pool.replace("spec:\n      node", &format!("spec:\n      {field}: {text}\n      node"))
     };
     for (field, text, before) in [
-        ("consolidateAfter", "1hr", Some("crashes-karpenter")),
-        ("expireAfter", "10mfoo", Some("crashes-karpenter")),
-        ("expireAfter", "xNever", Some("crashes-karpenter")),
-        ("expireAfter", "9999999hr", Some("crashes-karpenter")),
+        ("consolidateAfter", "1hr", Some("duration-undecodable")),
+        ("expireAfter", "10mfoo", Some("duration-undecodable")),
+        ("expireAfter", "xNever", Some("duration-undecodable")),
+        ("expireAfter", "9999999hr", Some("duration-undecodable")),
         ("consolidateAfter", "500ms", None),
         ("expireAfter", "1h1.5m", None),
         ("expireAfter", "30d", Some("invalid-value")),

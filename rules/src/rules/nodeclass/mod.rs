@@ -10,6 +10,7 @@ use crate::tree::placeholder::is_placeholder;
 pub(crate) mod ami_alias_invalid;
 pub(crate) mod ami_family_mismatch;
 pub(crate) mod ami_unsupported_by_eks;
+pub(crate) mod block_device_incomplete;
 pub(crate) mod block_device_invalid;
 pub(crate) mod bottlerocket_data_volume_unmapped;
 pub(crate) mod efa_driver_without_interface;

@@ -3,12 +3,21 @@
 use crate::cluster::objects::Index;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, normalise};
+use crate::kind::Kind;
 use crate::object::Object;
+use crate::tree::node::Node;
+
+use crate::lint::fix::{Fix, Safety};
+
+use crate::workload::template::Template;
+
+use serde_json::json;
 
 pub(crate) mod capacity_type_invalid;
 pub(crate) mod capacity_type_unspecified;
 pub(crate) mod consolidate_after_missing;
 pub(crate) mod crashes_karpenter;
+pub(crate) mod duration_undecodable;
 pub(crate) mod gfd_label_declared;
 pub(crate) mod gpu_memory_boundary;
 pub(crate) mod gpu_pool_arch_unpinned;
@@ -17,18 +26,22 @@ pub(crate) mod gpu_pool_mixed_vendors;
 pub(crate) mod gpu_pool_single_instance_type;
 pub(crate) mod gpu_pool_untainted;
 pub(crate) mod gpu_pool_without_limit;
+pub(crate) mod instance_label_other_provider;
 pub(crate) mod limit_below_any_instance;
 pub(crate) mod limit_key_unknown;
 pub(crate) mod limits_inconsistent;
 pub(crate) mod min_values_unsatisfiable;
 pub(crate) mod node_class_ref_incomplete;
+pub(crate) mod node_class_ref_unserved;
 pub(crate) mod object_name_too_long;
 pub(crate) mod pool_without_limits;
 pub(crate) mod requirement_admits_cpu_nodes;
 pub(crate) mod requirement_arity;
+pub(crate) mod requirement_bound_invalid;
 pub(crate) mod requirement_contradiction;
 pub(crate) mod requirement_key_lookalike;
 pub(crate) mod requirement_key_restricted;
+pub(crate) mod requirement_range_empty;
 pub(crate) mod requirement_value_dead;
 pub(crate) mod requirement_value_syntax;
 pub(crate) mod requirement_value_unknown;
@@ -36,7 +49,9 @@ pub(crate) mod requirements_match_nothing;
 pub(crate) mod reserved_capacity_mismatch;
 pub(crate) mod spot_pool_low_diversity;
 pub(crate) mod static_pool_conflict;
+pub(crate) mod taint_duplicate;
 pub(crate) mod taint_invalid;
+pub(crate) mod taint_operator_as_value;
 pub(crate) mod training_pool_on_spot;
 
 /// A pool of lower weight that takes the same pods when this one finds no capacity.
@@ -85,4 +100,47 @@ fn names_one_of(pool: &NodePool<'_>, types: &crate::catalog::TypeSet) -> bool {
             _ => false,
         }
     })
+}
+
+/// The reference to the node class, in a NodePool or NodeClaim of v1.
+fn node_class_ref(object: &Object) -> Option<Node<'_>> {
+    if let Some(pool) = NodePool::new(object) {
+        return Some(pool.template_spec().get("nodeClassRef"));
+    }
+    let claim = object.is(Kind::NODE_CLAIM) && object.id().version == "v1";
+    claim.then(|| object.path(&["spec", "nodeClassRef"]))
+}
+
+/// The taints and startup taints of a NodePool or NodeClaim of v1.
+fn written_taints(object: &Object) -> Vec<Node<'_>> {
+    if object.id().version != "v1" {
+        return Vec::new();
+    }
+    let pool = object.is(Kind::NODE_POOL);
+    let spec = if pool { object.path(&["spec", "template", "spec"]) } else { object.get("spec") };
+    [spec.get("taints"), spec.get("startupTaints")].iter().flat_map(Node::items).collect()
+}
+
+/// Replaces the key of a requirement, which changes what the pool's nodes are.
+fn rename_key(node: &Node<'_>, key: &str) -> Fix {
+    let title = format!("write `{key}`; check which nodes the pool then gets");
+    Fix::new(title, Safety::Unsafe).replaces_nodes().set(node, json!(key))
+}
+
+/// The label keys that each required term of a pod's node affinity wants to be present. A term that wants a label to
+/// be absent keeps the pod away from nodes, which any node without the label satisfies.
+fn required_keys<'a>(template: &Template<'a>) -> Vec<Vec<(&'a str, Node<'a>)>> {
+    let terms = template.spec.path(&[
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    ]);
+    let key = |expression: Node<'a>| {
+        let operator: Operator = expression.get("operator").text()?.parse().ok()?;
+        let node = expression.get("key");
+        let absent = matches!(operator, Operator::NotIn | Operator::DoesNotExist);
+        node.text().filter(|_| !absent).map(|key| (key, node))
+    };
+    terms.items().map(|term| term.get("matchExpressions").items().filter_map(key).collect()).collect()
 }

@@ -1,14 +1,12 @@
-//! A `nodeClassRef` without group, kind or name, or with wrong ones.
+//! A `nodeClassRef` without group, kind or name.
 //!
 //! # Why
-//! In `karpenter.sh/v1` a reference needs all three, and the API server refuses a NodePool that
-//! lacks one. The v1beta1 field `apiVersion` became `group`, which takes no version; group and
-//! kind cannot be changed later. A pair that no provider serves, such as a kind `AWSNodeTemplate`,
-//! makes Karpenter ignore the pool without a condition or an event.
+//! In `karpenter.sh/v1` a reference needs all three, and the API server refuses a NodePool that lacks one.
+//! The v1beta1 field `apiVersion` became `group`, which takes no version.
 //!
 //! # Fix
-//! On self-managed Karpenter write `group: karpenter.k8s.aws` and `kind: EC2NodeClass`; in EKS Auto
-//! Mode `group: eks.amazonaws.com` and `kind: NodeClass`.
+//! On self-managed Karpenter write `group: karpenter.k8s.aws` and `kind: EC2NodeClass`; in EKS Auto Mode
+//! `group: eks.amazonaws.com` and `kind: NodeClass`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -18,9 +16,8 @@
 //!  spec:
 //!    template:
 //!      spec:
-//! -      nodeClassRef: # <-
-//! -        name: general
-//! +      nodeClassRef: {name: general, group: karpenter.k8s.aws, kind: EC2NodeClass}
+//! -      nodeClassRef: {name: web} # <-
+//! +      nodeClassRef: {name: web, group: karpenter.k8s.aws, kind: EC2NodeClass}
 //!        requirements:
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!    limits: {cpu: 500}
@@ -37,7 +34,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "node-class-ref-incomplete",
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
-    rejected_by: &[Authority::ApiServer, Authority::Karpenter],
+    rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     owns: &[
         Ownership { path: "**/nodeClassRef/**", aspect: Aspect::Whole },
@@ -48,27 +45,16 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::NodePool)
 };
 
-const SERVER: Option<Authority> = Some(Authority::ApiServer);
-/// The API server takes any group and kind; Karpenter passes over those that it does not serve.
-const IGNORED: Option<Authority> = Some(Authority::Karpenter);
-
 const AWS: Kind = Kind::EC2_NODE_CLASS;
 const AUTO: Kind = Kind::AUTO_MODE_NODE_CLASS;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let reference = if let Some(pool) = NodePool::new(object) {
-        pool.template_spec().get("nodeClassRef")
-    } else if object.is(Kind::NODE_CLAIM) && object.id().version == "v1" {
-        object.path(&["spec", "nodeClassRef"])
-    } else {
-        return None;
-    };
+    let reference = super::node_class_ref(object)?;
     if reference.is_unknown() {
         return None;
     }
     if !reference.is_set() {
         ctx.report(&reference, "`nodeClassRef` is missing, so the API server refuses the object")
-            .rejected_by(SERVER)
             .help("add it with `group`, `kind` and `name`");
         return None;
     }
@@ -82,11 +68,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else if let Some((prefix, _)) = group.text().and_then(|g| g.split_once('/')) {
         let finding = ctx.report(&group, "`nodeClassRef.group` takes a group without a version");
         finding
-            .rejected_by(SERVER)
             .help(format!("write `{prefix}`"))
             .fix(Fix::new("drop the version", Safety::Safe).set(&group, json!(prefix)));
-    } else if !missing(&reference, object, ctx) {
-        mismatch(&reference, ctx);
+    } else {
+        missing(&reference, object, ctx);
     }
     None
 }
@@ -102,7 +87,7 @@ fn old_field(reference: &Node<'_>, version: &Node<'_>, ctx: &mut Context<'_>) {
     let complete = !empty(&reference.get("kind")) && !empty(&reference.get("name"));
     let finding = ctx
         .report(version, "`nodeClassRef.apiVersion` was v1beta1's; v1 wants `group` and refuses the object");
-    finding.rejected_by(SERVER).help("replace it by `group`, which is what stands before the `/`");
+    finding.help("replace it by `group`, which is what stands before the `/`");
     if let Some(group) = group.filter(|g| g.contains('.') && complete) {
         finding.fix(
             Fix::new(format!("write `group: {group}` instead"), Safety::Safe)
@@ -112,14 +97,12 @@ fn old_field(reference: &Node<'_>, version: &Node<'_>, ctx: &mut Context<'_>) {
     }
 }
 
-/// Reports the fields that are not there; whether there was one.
-fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool {
+/// Reports the fields that are absent or empty, together.
+fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (group, kind) = (reference.get("group"), reference.get("kind"));
     let fields = ["group", "kind", "name"];
     let lacking: Vec<&str> = fields.into_iter().filter(|f| empty(&reference.get(f))).collect();
-    let Some(first) = lacking.first() else {
-        return false;
-    };
+    let first = lacking.first()?;
     let words: Vec<String> = lacking.iter().map(|f| format!("`{f}`")).collect();
     let guess = guess(&group, &kind, object, ctx);
     let since_1_1 = ctx.platform().karpenter >= Version::new(1, 1);
@@ -133,12 +116,12 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool
     let finding = ctx.report(&place, format!("`nodeClassRef` lacks {words}, which v1 requires"));
     // An empty text is refused since 1.1.
     let written = lacking.iter().all(|f| reference.get(f).is_set());
-    if !written || since_1_1 {
-        finding.rejected_by(SERVER);
+    if written && !since_1_1 {
+        finding.rejected_by(None);
     }
     let Some((class, safety)) = guess else {
         finding.help("write `group`, `kind` and `name` of the class");
-        return true;
+        return None;
     };
     finding.help(format!("on this provider it is `{}` of group `{}`", class.kind, class.group));
     // Nobody can guess a name.
@@ -152,7 +135,7 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool
         }
         finding.fix(fix);
     }
-    true
+    None
 }
 
 /// The class kind that is meant, and how sure that is.
@@ -175,31 +158,4 @@ fn guess(group: &Node<'_>, kind: &Node<'_>, object: &Object, ctx: &Context<'_>) 
     let sure = !auto && !foreign && ctx.platform().eks;
     let class = if auto && !aws { AUTO } else { AWS };
     Some((class, if sure { Safety::Safe } else { Safety::Unsafe }))
-}
-
-/// A kind that the group does not have.
-fn mismatch(reference: &Node<'_>, ctx: &mut Context<'_>) {
-    let (group, kind) = (reference.get("group"), reference.get("kind"));
-    let (Some(group_text), Some(text)) = (group.text(), kind.text()) else {
-        return;
-    };
-    if group_text == "karpenter.sh" {
-        ctx.report(&group, "group `karpenter.sh` has no node classes, so Karpenter ignores the pool")
-            .rejected_by(IGNORED)
-            .help("on AWS the group is `karpenter.k8s.aws`, in EKS Auto Mode `eks.amazonaws.com`");
-        return;
-    }
-    let Some(class) = [AWS, AUTO].into_iter().find(|k| group_text == k.group) else {
-        return;
-    };
-    if text == class.kind {
-        return;
-    }
-    let finding =
-        ctx.report(&kind, format!("group `{group_text}` has no `{text}`, so Karpenter ignores the pool"));
-    finding.rejected_by(IGNORED).help(format!("the kind of this group is `{}`", class.kind));
-    if text.eq_ignore_ascii_case(class.kind) || (class == AWS && text == "AWSNodeTemplate") {
-        let title = format!("write `{}`", class.kind);
-        finding.fix(Fix::new(title, Safety::Safe).set(&kind, json!(class.kind)));
-    }
 }

@@ -1,16 +1,13 @@
 //! A label key that Karpenter does not allow at its place.
 //!
 //! # Why
-//! The labels under `karpenter.sh` and `karpenter.k8s.aws` belong to Karpenter. Only the listed ones
-//! may be asked for, and some came with a later version or count only at some places. In NodePools,
-//! NodeClaims and NodeOverlays the API server refuses the others; what it lets through, the
-//! controller turns down, and the pool never becomes Ready. A pod that selects such a label is
-//! ignored, with an event and no node. In EKS Auto Mode the instance labels start with
-//! `eks.amazonaws.com/`: on a class of the other kind such a key is a label of one's own that says
-//! nothing about instance types, and a pod that selects it waits where all pools are of that kind.
+//! The labels under `karpenter.sh` and `karpenter.k8s.aws` belong to Karpenter. Only the documented ones can
+//! be required, and some came with a later version or are allowed only at some places. In NodePools,
+//! NodeClaims and NodeOverlays the API server refuses the others; what it accepts the controller refuses, and
+//! the pool is never Ready. A pod that selects such a label is ignored, with an event and no node.
 //!
 //! # Fix
-//! Write the key that Karpenter documents; for a label of one's own take a domain of one's own.
+//! Write the key that Karpenter documents; for a label of your own take a domain of your own.
 //!
 //! # Example
 //! ```yaml,diff
@@ -22,9 +19,7 @@
 //!      spec:
 //!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!        requirements:
-//! -        - key: karpenter.sh/instance-category # <-
-//! -          operator: In
-//! -          values: [c, m, r]
+//! -        - {key: karpenter.sh/instance-category, operator: In, values: [c, m, r]} # <-
 //! +        - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!    limits: {cpu: 500}
@@ -32,13 +27,11 @@
 //!
 //! # References
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
-//! - <https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/9553>
 
 use crate::karpenter::labels::key::{
     KeyLocation, KeyRejection, KeyRejectionReason, RejectedBy, rejection, suggest_key,
 };
-use crate::karpenter::requirement::{Operator, WELL_KNOWN_AWS};
 use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, Provider};
 use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
@@ -46,7 +39,6 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-key-restricted",
     kinds: &KINDS_AND_WORKLOADS,
-    reads: &[Kind::NODE_POOL],
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("requirement_key_restricted.rs")),
@@ -72,7 +64,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Karpenter starts no node for a DaemonSet.
     if !object.is(Kind::DAEMON_SET) {
         for template in templates(object) {
-            pod(&template, ctx);
+            for (key, node) in template.spec.get("nodeSelector").entries() {
+                of_pod(&node, key, true, ctx);
+            }
+            for (key, node) in super::required_keys(&template).iter().flatten() {
+                of_pod(node, key, false, ctx);
+            }
         }
     }
     None
@@ -87,44 +84,20 @@ fn judge(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider, ctx
     let version = provider.karpenter_version(ctx.platform());
     let refusal = rejection(key, place, version, provider == Provider::Aws);
     let label = place == KeyLocation::TemplateLabel;
-    if let Some(refusal) = refusal {
-        // The CRD's pattern speaks of all other malformed keys.
-        if refusal.reason == KeyRejectionReason::Malformed && !label && !is_too_long(key) {
-            return;
-        }
-        let finding = ctx.report(node, message(key, refusal.reason, label));
-        finding.rejected_by(Some(authority(refusal))).help(help(key, refusal.reason));
-        if label {
-            finding.at_key();
-        } else if let Some(word) = suggest_key(key) {
-            rename(finding, node, &word);
-        }
+    let Some(refusal) = refusal else {
+        return;
+    };
+    // The CRD's pattern speaks of all other malformed keys.
+    if refusal.reason == KeyRejectionReason::Malformed && !label && !is_too_long(key) {
         return;
     }
-    let Some(other) = other_prefix(key, provider) else {
-        return;
-    };
-    let (message, word) = match provider {
-        Provider::AutoMode => {
-            (format!("`{}` is no label of EKS Auto Mode's nodes", ellipsize(key)), "in Auto Mode")
-        }
-        _ => (format!("`{}` is a label of EKS Auto Mode alone", ellipsize(key)), "with an EC2NodeClass"),
-    };
-    let finding = ctx.report(node, message);
-    finding.rejected_by(None).help(format!("{word} the key is `{other}`"));
+    let finding = ctx.report(node, message(key, refusal.reason, label));
+    finding.rejected_by(Some(authority(refusal))).help(help(key, refusal.reason));
     if label {
         finding.at_key();
-    } else {
-        rename(finding, node, &other);
+    } else if let Some(word) = suggest_key(key) {
+        finding.fix(super::rename_key(node, &word));
     }
-}
-
-fn rename(finding: &mut Finding, node: &Node<'_>, word: &str) {
-    finding.fix(
-        Fix::new(format!("write `{word}`; check which nodes the pool then gets"), Safety::Unsafe)
-            .replaces_nodes()
-            .set(node, json!(word)),
-    );
 }
 
 /// Whether a part of the key is longer than a label's may be.
@@ -192,101 +165,6 @@ fn help(key: &str, reason: KeyRejectionReason) -> String {
         KeyRejectionReason::Malformed => {
             "a key is a name of at most 63 letters, digits, `-`, `_`, `.`, after `domain/` or not".to_owned()
         }
-    }
-}
-
-/// The same label of the other kind of class, where there is one.
-fn other_prefix(key: &str, provider: Provider) -> Option<String> {
-    const AUTO: &str = "eks.amazonaws.com/";
-    const AWS: &str = "karpenter.k8s.aws/";
-    let (from, to) = match provider {
-        Provider::Aws => (AUTO, AWS),
-        Provider::AutoMode => (AWS, AUTO),
-        Provider::Other => return None,
-    };
-    let name = key.strip_prefix(from)?;
-    let known = name.starts_with("instance-") && WELL_KNOWN_AWS.contains(&name);
-    known.then(|| format!("{to}{name}"))
-}
-
-/// The keys that a pod selects: Karpenter ignores a pod with a restricted one. One that wants the
-/// label to be absent means to stay away from Karpenter's nodes.
-fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
-    for (key, node) in template.spec.get("nodeSelector").entries() {
-        of_pod(&node, key, true, ctx);
-        elsewhere(&node, key, true, ctx);
-    }
-    let terms = template.spec.path(&[
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-    ]);
-    let terms: Vec<Vec<(&str, Node<'_>)>> = terms.items().map(|term| wanted(&term)).collect();
-    for (key, node) in terms.iter().flatten() {
-        of_pod(node, key, false, ctx);
-    }
-    // One term is enough for a pod.
-    let is_dead = |term: &Vec<(&str, Node<'_>)>| {
-        let mut keys = term.iter();
-        keys.any(|(key, _)| missing(key, ctx).is_some())
-    };
-    if terms.iter().all(is_dead) {
-        for (key, node) in terms.iter().flatten() {
-            elsewhere(node, key, false, ctx);
-        }
-    }
-}
-
-/// The keys that a term wants to be there.
-fn wanted<'a>(term: &Node<'a>) -> Vec<(&'a str, Node<'a>)> {
-    let expressions = term.get("matchExpressions").items();
-    let wanted = expressions.filter_map(|expression| {
-        let operator: Operator = expression.get("operator").text()?.parse().ok()?;
-        let node = expression.get("key");
-        let absent = matches!(operator, Operator::NotIn | Operator::DoesNotExist);
-        node.text().filter(|_| !absent).map(|key| (key, node))
-    });
-    wanted.collect()
-}
-
-/// Where all pools are of one sort and a pod's key is on the nodes of the other: whose the nodes
-/// are, and what the key is called there.
-fn missing(key: &str, ctx: &Context<'_>) -> Option<(Provider, String)> {
-    // Most keys are neither's.
-    other_prefix(key, Provider::Aws).or_else(|| other_prefix(key, Provider::AutoMode))?;
-    let provider = match ctx.index().views().node_classes().unique_group()? {
-        "eks.amazonaws.com" => Provider::AutoMode,
-        // The pools that Auto Mode brings along stand in no file.
-        "karpenter.k8s.aws" if ctx.index().is_complete_for(Kind::NODE_POOL) => Provider::Aws,
-        _ => return None,
-    };
-    other_prefix(key, provider).map(|other| (provider, other))
-}
-
-/// A label that the nodes of no pool have.
-fn elsewhere(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) {
-    let Some((provider, other)) = missing(key, ctx) else {
-        return;
-    };
-    let key = ellipsize(key);
-    let message = match provider {
-        Provider::AutoMode => format!("no node has `{key}`: all pools are EKS Auto Mode's"),
-        _ => format!("no node has `{key}`: no pool is EKS Auto Mode's"),
-    };
-    let severity =
-        if ctx.index().is_complete_for(Kind::NODE_POOL) { Severity::Error } else { Severity::Warning };
-    let finding = ctx.report(node, message);
-    finding
-        .severity(severity)
-        .rejected_by(None)
-        .may_be_transient()
-        .help(format!("the nodes of these pools have `{other}`"));
-    if selector {
-        finding.at_key();
-    } else {
-        let title = format!("write `{other}`; check which nodes the pod then gets");
-        finding.fix(Fix::new(title, Safety::Unsafe).set(node, json!(other)));
     }
 }
 

@@ -1,20 +1,18 @@
 //! A taint that a node cannot have, or that Karpenter refuses.
 //!
 //! # Why
-//! A taint's value may be left out but not empty: the API server refuses `value: ""`. Key and
-//! effect together may occur only once over `taints` and `startupTaints`, or the pool is never
-//! Ready. A value such as `team/vision` passes both, and then no Node with it can be created, so
-//! Karpenter starts machines that never join. And `value: Exists` is taken as the plain word: an
-//! operator belongs to a toleration.
+//! A taint's value may be left out but not empty: the API server refuses `value: ""`. Key and value are at
+//! most as long as a label's, or the pool is never Ready. A value such as `team/vision` passes all of that,
+//! and then no Node with it can be created, so Karpenter starts machines that never join.
 //!
 //! # Fix
-//! Leave an empty value out, write each key and effect once, and keep values to what a label can have.
+//! Leave an empty value out, and write keys and values that a label can have.
 //!
 //! # Example
 //! ```yaml,diff
 //!  apiVersion: karpenter.sh/v1
 //!  kind: NodePool
-//!  metadata: {name: batch}
+//!  metadata: {name: general}
 //!  spec:
 //!    template:
 //!      spec:
@@ -49,24 +47,15 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.id().version != "v1" {
-        return None;
-    }
     let pool = object.is(Kind::NODE_POOL);
-    let spec = if pool { object.path(&["spec", "template", "spec"]) } else { object.get("spec") };
-    let lists = [spec.get("taints"), spec.get("startupTaints")];
-    let taints: Vec<Node<'_>> = lists.iter().flat_map(Node::items).collect();
-    for taint in &taints {
-        value(taint, pool, ctx);
+    for taint in super::written_taints(object) {
+        value(&taint, pool, ctx);
         let key = taint.get("key");
         if let Some(text) = key.text().filter(|t| pool && is_too_long(t)) {
             ctx.report(&key, format!("the key `{}` is longer than a label's may be", ellipsize(text)))
                 .rejected_by(Some(Authority::Karpenter))
                 .help("a name has at most 63 characters, its domain at most 253");
         }
-    }
-    if pool {
-        twice(object, &taints, ctx);
     }
     None
 }
@@ -89,10 +78,6 @@ fn value(taint: &Node<'_>, pool: bool, ctx: &mut Context<'_>) {
         ctx.report(&node, format!("no Node can have the taint value `{}`", ellipsize(text)))
             .rejected_by(None)
             .help("the API server refuses such a Node, so it never joins: write it without the `/`");
-    } else if matches!(text, "Exists" | "Equal") {
-        ctx.report(&node, format!("`{text}` is an operator of tolerations: here it is the taint's value"))
-            .severity(Severity::Warning)
-            .help("remove `value`, or write the value that pods tolerate");
     }
 }
 
@@ -101,28 +86,5 @@ fn is_too_long(text: &str) -> bool {
     match text.split_once('/') {
         Some((domain, name)) => domain.len() > 253 || name.len() > 63,
         None => text.len() > 63,
-    }
-}
-
-fn twice(object: &Object, taints: &[Node<'_>], ctx: &mut Context<'_>) {
-    let mut seen = std::collections::BTreeMap::new();
-    for taint in taints {
-        let (Some(key), Some(effect)) = (taint.get("key").text(), taint.get("effect").text()) else {
-            continue;
-        };
-        match seen.entry((key, effect)) {
-            std::collections::btree_map::Entry::Vacant(slot) => {
-                slot.insert(taint);
-            }
-            std::collections::btree_map::Entry::Occupied(first) => {
-                ctx.report(
-                    &taint.get("key"),
-                    format!("the taint `{}:{effect}` is there twice", ellipsize(key)),
-                )
-                .rejected_by(Some(Authority::Karpenter))
-                .help("keep one of them: taints and startup taints count together")
-                .related(object, first.get(), "the first one");
-            }
-        }
     }
 }
