@@ -1,74 +1,44 @@
-//! A ScaledObject aims at something that cannot be scaled, or is not there.
+//! A ScaledObject aims at a kind that cannot be scaled.
 //!
 //! # Why
-//! KEDA scales through the `/scale` subresource. A DaemonSet, a Job, a Pod or a RayCluster has
-//! none: the object is taken and never gets Ready. `scaleTargetRef` means a Deployment of
-//! `apps/v1` where kind and version are not written, so a StatefulSet of that name is not found.
-//! A kind that its API group does not have is refused by KEDA's admission at once.
+//! KEDA scales through the `/scale` subresource. A DaemonSet, a Job, a Pod or a RayCluster has none:
+//! the object is accepted and is never Ready. `apiVersion` is `apps/v1` where it is not written, and
+//! a kind that its API group does not have is rejected by KEDA's admission.
 //!
 //! # Fix
-//! Aim at a Deployment, a StatefulSet or another kind with replicas, and write its `apiVersion`
-//! and `kind`. Work that ends belongs in a ScaledJob.
+//! Aim at a Deployment, a StatefulSet or another kind with replicas, and write its `apiVersion` and
+//! `kind`. Work that ends belongs in a ScaledJob.
 //!
-//! # Bad
-//! ```yaml,bad
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: embed, namespace: chat}
-//! spec:
-//!   scaleTargetRef:
-//!     apiVersion: batch/v1
-//!     kind: Job # <-
-//!     name: embed
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       metadata: {podSelector: "app=llm-client", value: "4"}
-//! ```
-//!
-//! # Good
-//! ```yaml,good
-//! apiVersion: keda.sh/v1alpha1
-//! kind: ScaledObject
-//! metadata: {name: embed, namespace: chat}
-//! spec:
-//!   scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: embed}
-//!   minReplicaCount: 1
-//!   maxReplicaCount: 8
-//!   triggers:
-//!     - type: kubernetes-workload
-//!       metadata: {podSelector: "app=llm-client", value: "4"}
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: embed}
+//!  spec:
+//! -  scaleTargetRef: {kind: DaemonSet, name: embed} # <-
+//! +  scaleTargetRef: {kind: StatefulSet, name: embed}
+//!    triggers:
+//!      - type: kubernetes-workload
+//!        metadata: {podSelector: app=llm-client, value: "4"}
 //! ```
 //!
 //! # References
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
 
-use crate::cluster::views::scale_target;
 use crate::keda::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-target-invalid",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: SCALABLE,
     // Only where the group is known to have no such kind.
     rejected_by: &[Authority::KedaAdmission],
-    fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_target_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)
 };
 
-/// Kinds with replicas that a target of the same name may have been meant for.
-const SCALABLE: &[Kind] = &[
-    Kind::DEPLOYMENT,
-    Kind::STATEFUL_SET,
-    Kind::REPLICA_SET,
-    Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-    Kind::new("argoproj.io", "Rollout"),
-];
-
-/// Kinds without `/scale`.
+/// Kinds without `/scale`, and what to use.
 const NOT_SCALABLE: &[(&str, &str)] = &[
     ("apps/DaemonSet", "it runs one pod on each node"),
     ("batch/Job", "use a ScaledJob"),
@@ -96,89 +66,32 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if version.is_unknown() || kind.is_unknown() {
         return None;
     }
-    let version_text = match version.text() {
-        Some("") | None => "apps/v1",
-        Some(text) => text,
-    };
-    if version_text.matches('/').count() > 1 {
-        ctx.report(&version, format!("`{}` is no API version", ellipsize(version_text)))
-            .help("write `GROUP/VERSION`, such as `apps/v1`")
-            .rejected_by(Some(Authority::KedaAdmission));
+    let api_version = version.text().filter(|t| !t.is_empty()).unwrap_or("apps/v1");
+    let name = kind.text().filter(|t| !t.is_empty()).unwrap_or("Deployment");
+    if api_version.matches('/').count() > 1 {
+        ctx.report(&version, format!("`{}` is no API version", ellipsize(api_version)))
+            .help("write `GROUP/VERSION`, such as `apps/v1`");
         return None;
     }
-    let kind_text = match kind.text() {
-        Some("") | None => "Deployment",
-        Some(text) => text,
-    };
-    // KEDA never looks these two up; of other kinds it takes the name, or the name in small letters.
-    let assumed = matches!(kind_text, "Deployment" | "StatefulSet");
-    if !assumed
-        && let Some((_, kinds)) = BUILT_IN.iter().find(|(v, _)| *v == version_text)
-        && !kinds
+    // KEDA does not look these two up, whatever the version. It takes a kind by its name, or by its name
+    // in lower case.
+    let has_it = |kinds: &[&str]| {
+        kinds
             .iter()
             .chain(&["Deployment", "StatefulSet"])
-            .any(|k| *k == kind_text || k.to_ascii_lowercase() == kind_text)
-    {
+            .any(|k| *k == name || k.to_ascii_lowercase() == name)
+    };
+    let built_in = BUILT_IN.iter().find(|(v, _)| *v == api_version);
+    if !matches!(name, "Deployment" | "StatefulSet") && built_in.is_some_and(|(_, kinds)| !has_it(kinds)) {
         let place = if kind.is_set() { &kind } else { &version };
-        ctx.report(
-            place,
-            format!("`{version_text}` has no kind `{}`, and KEDA refuses it", ellipsize(kind_text)),
-        )
-        .help("write the `apiVersion` that the kind belongs to")
-        .rejected_by(Some(Authority::KedaAdmission));
+        let message = format!("`{api_version}` has no kind `{}`, and KEDA refuses it", ellipsize(name));
+        ctx.report(place, message).help("write the `apiVersion` that the kind belongs to");
         return None;
     }
-    let group = version_text.split_once('/').map_or("", |(group, _)| group);
-    let full = format!("{group}/{kind_text}");
-    if let Some((_, instead)) = NOT_SCALABLE.iter().find(|(k, _)| *k == full) {
-        ctx.report(&kind, format!("a {kind_text} has no replicas that KEDA could set"))
-            .help(*instead)
-            .rejected_by(None);
-        return None;
-    }
-    absent(object, &full, ctx);
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let (_, instead) = NOT_SCALABLE.iter().find(|(k, _)| *k == format!("{group}/{name}"))?;
+    ctx.report(&kind, format!("a {name} has no replicas that KEDA could set"))
+        .help(*instead)
+        .rejected_by(None);
     None
-}
-
-/// Nothing of that kind and name is in the input: perhaps another kind is.
-fn absent(object: &Object, full: &str, ctx: &mut Context<'_>) {
-    let Some((namespace, _, name)) = scale_target(object) else {
-        return;
-    };
-    let Some(wanted) = SCALABLE.iter().find(|k| format!("{}/{}", k.group, k.kind) == full) else {
-        return;
-    };
-    if ctx.index().has(*wanted, &namespace, &name) {
-        return;
-    }
-    let missing = ctx.index().is_complete_for(*wanted);
-    let reference = object.path(&["spec", "scaleTargetRef"]);
-    let other = SCALABLE
-        .iter()
-        .filter(|k| *k != wanted)
-        .find_map(|k| ctx.index().all(k.group, k.kind, &namespace, &name).first().map(|o| (*k, o)));
-    if let Some((kind, found)) = other {
-        let version = found.id().api_version();
-        ctx.report(
-            &reference.get("name"),
-            format!(
-                "there is no {} `{}` here, but a {} of that name",
-                wanted.kind,
-                ellipsize(&name),
-                kind.kind
-            ),
-        )
-        .help(format!("write `apiVersion: {version}` and `kind: {}`", kind.kind))
-        .related(found, &found.path(&["metadata", "name"]), "it is here")
-        .fix(
-            Fix::unsafe_(format!("aim at the {}", kind.kind))
-                .set(&reference.get("apiVersion"), json!(version))
-                .set(&reference.get("kind"), json!(kind.kind)),
-        )
-        .severity(Severity::Warning);
-    } else if missing {
-        ctx.report(&reference.get("name"), format!("there is no {} `{}`", wanted.kind, ellipsize(&name)))
-            .help("nothing is scaled until it exists; a `cpu` trigger is refused before")
-            .severity(Severity::Info);
-    }
 }

@@ -1,5 +1,6 @@
 //! The old APIs of Karpenter, KEDA and Kubernetes.
 
+pub(crate) mod deprecated_node_label;
 pub(crate) mod dra_api_version;
 pub(crate) mod karpenter_legacy_annotation;
 pub(crate) mod karpenter_legacy_api;
@@ -8,5 +9,8 @@ pub(crate) mod karpenter_legacy_taint;
 pub(crate) mod karpenter_managed_metadata;
 pub(crate) mod karpenter_metric_renamed;
 pub(crate) mod keda_legacy_api;
+pub(crate) mod keda_pod_identity_removed;
 pub(crate) mod keda_removed_field;
+pub(crate) mod keda_rollout_strategy_removed;
 pub(crate) mod removed_api_version;
+mod rename_label;
