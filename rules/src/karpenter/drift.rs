@@ -11,6 +11,9 @@ use crate::catalog;
 use crate::catalog::TypeSet;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, normalise};
 use crate::karpenter::scheduling;
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::tree::pointer::Pointer;
 
 const TEMPLATE: &[&str] = &["spec", "template"];
 /// Fields of it that are hashed.
@@ -58,6 +61,20 @@ pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
             node_class_hash_input(before) != node_class_hash_input(after)
         }
         _ => false,
+    }
+}
+
+/// Whether a field is part of the hash of a NodePool or EC2NodeClass, so that a change of it replaces nodes.
+#[must_use]
+pub fn is_hashed(object: &Object, field: &Pointer) -> bool {
+    let steps: Vec<&str> = field.steps().iter().map(String::as_str).collect();
+    if object.is(Kind::NODE_POOL) {
+        let template = steps.strip_prefix(TEMPLATE);
+        template.is_some_and(|steps| HASHED_FIELDS.iter().any(|path| steps.starts_with(path)))
+    } else if object.is(Kind::EC2_NODE_CLASS) {
+        matches!(steps.as_slice(), ["spec", name, ..] if !UNHASHED_FIELDS.contains(name))
+    } else {
+        false
     }
 }
 

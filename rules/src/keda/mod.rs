@@ -8,6 +8,7 @@ pub mod check;
 pub mod fallback;
 pub mod formula;
 pub mod removed;
+pub mod resource_metrics;
 pub mod scalers;
 pub mod value;
 

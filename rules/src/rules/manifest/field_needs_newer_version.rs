@@ -1,14 +1,14 @@
 //! A field or a value that the configured versions do not have yet.
 //!
 //! # Why
-//! The definitions in a cluster are those of the version that is installed there. A field that came
-//! later is dropped without a word, or refused where the client asks for strict decoding; a value
-//! that came later is refused. Either way the setting has no effect, although the documentation of
-//! the newest version shows it.
+//! The definitions in a cluster are those of the installed version. A field that came later is dropped
+//! without a message, or rejected where the client asks for strict decoding; a value that came later
+//! is rejected. Either way the setting has no effect, although the documentation of the newest version
+//! shows it.
 //!
 //! # Fix
-//! Update first, or write the setting in the way of the installed version. gpulint judges by the
-//! newest Karpenter and KEDA that it knows and by Kubernetes 1.34, unless `platform` in the
+//! Update first, or write the setting as the installed version has it. gpulint checks against the
+//! newest Karpenter and KEDA that it knows and Kubernetes 1.34, unless `platform` in the
 //! configuration, or `--karpenter`, `--keda` and `--kubernetes`, name others.
 //!
 //! # Example
@@ -20,11 +20,6 @@
 //!    scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: embedder}
 //!    minReplicas: 2
 //!    maxReplicas: 6
-//!    metrics:
-//!      - type: Pods
-//!        pods:
-//!          metric: {name: queue_length}
-//!          target: {type: AverageValue, averageValue: "8"}
 //!    behavior:
 //!      scaleDown:
 //! -      tolerance: "0.05" # <-
@@ -36,9 +31,11 @@
 //! - <https://github.com/kedacore/keda/blob/main/CHANGELOG.md>
 //! - <https://kubernetes.io/docs/concepts/workloads/autoscaling/horizontal-pod-autoscale/>
 
+use std::sync::LazyLock;
+
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::karpenter::requirement::Operator;
-use crate::platform::{Platform, Version};
+use crate::platform::Version;
 use crate::rules::manifest::words::quoted_field;
 use crate::rules::prelude::*;
 
@@ -58,111 +55,62 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Manifest)
 };
 
-/// What is versioned.
-#[derive(Clone, Copy)]
-enum Product {
-    Karpenter,
-    Keda,
-    Kubernetes,
-}
-
 /// A field, or some of its values, and the version that brought them.
 struct Since {
     kind: Kind,
     /// Steps; `*` is each item of a list.
-    path: &'static [&'static str],
+    path: Vec<&'static str>,
     /// Empty: the field itself.
-    values: &'static [&'static str],
-    product: Product,
-    version: (u32, u32),
+    values: Vec<&'static str>,
+    product: &'static str,
+    version: Version,
 }
 
-const fn since(
-    kind: Kind,
-    path: &'static [&'static str],
-    values: &'static [&'static str],
-    version: (u32, u32),
-) -> Since {
-    Since { kind, path, values, product: Product::Karpenter, version }
-}
+static TABLE: LazyLock<Vec<Since>> = LazyLock::new(|| {
+    include_str!("since.tsv").lines().filter(|line| !line.starts_with('#')).filter_map(row).collect()
+});
 
-const fn of(product: Product, row: Since) -> Since {
-    Since { product, ..row }
+fn row(line: &'static str) -> Option<Since> {
+    let mut fields = line.split('\t');
+    let (group, kind) = fields.next()?.split_once('/')?;
+    Some(Since {
+        kind: Kind::new(group, kind),
+        path: fields.next()?.split('/').collect(),
+        values: fields.next()?.split(',').filter(|value| *value != "-").collect(),
+        product: fields.next()?,
+        version: Version::parse(fields.next()?)?,
+    })
 }
-
-/// From the CRDs of every minor of Karpenter 1.x and from KEDA's changelog; Kubernetes by trial.
-static TABLE: &[Since] = &[
-    since(Kind::NODE_POOL, &["spec", "replicas"], &[], (1, 8)),
-    since(Kind::NODE_POOL, &["spec", "disruption", "consolidationPolicy"], &["Balanced"], (1, 14)),
-    since(
-        Kind::NODE_POOL,
-        &["spec", "template", "spec", "requirements", "*", "operator"],
-        &["Gte", "Lte"],
-        (1, 9),
-    ),
-    since(Kind::NODE_CLAIM, &["spec", "requirements", "*", "operator"], &["Gte", "Lte"], (1, 9)),
-    since(Kind::NODE_OVERLAY, &["spec", "requirements", "*", "operator"], &["Gte", "Lte"], (1, 9)),
-    since(Kind::NODE_OVERLAY, &["apiVersion"], &["karpenter.sh/v1alpha1"], (1, 7)),
-    since(Kind::EC2_NODE_CLASS, &["spec", "capacityReservationSelectorTerms"], &[], (1, 3)),
-    since(
-        Kind::EC2_NODE_CLASS,
-        &["spec", "capacityReservationSelectorTerms", "*", "instanceMatchCriteria"],
-        &[],
-        (1, 8),
-    ),
-    since(Kind::EC2_NODE_CLASS, &["spec", "amiSelectorTerms", "*", "ssmParameter"], &[], (1, 4)),
-    since(
-        Kind::EC2_NODE_CLASS,
-        &["spec", "blockDeviceMappings", "*", "ebs", "volumeInitializationRate"],
-        &[],
-        (1, 5),
-    ),
-    since(Kind::EC2_NODE_CLASS, &["spec", "ipPrefixCount"], &[], (1, 8)),
-    since(Kind::EC2_NODE_CLASS, &["spec", "amiFamily"], &["Windows2025"], (1, 9)),
-    since(Kind::EC2_NODE_CLASS, &["spec", "amiSelectorTerms", "*", "alias"], &["windows2025@latest"], (1, 9)),
-    since(Kind::EC2_NODE_CLASS, &["spec", "networkInterfaces"], &[], (1, 11)),
-    since(Kind::EC2_NODE_CLASS, &["spec", "placementGroupSelector"], &[], (1, 11)),
-    since(Kind::EC2_NODE_CLASS, &["spec", "connectionTracking"], &[], (1, 13)),
-    since(Kind::EC2_NODE_CLASS, &["spec", "cpuOptions"], &[], (1, 13)),
-    of(Product::Keda, since(Kind::SCALED_OBJECT, &["spec", "initialCooldownPeriod"], &[], (2, 14))),
-    of(Product::Keda, since(Kind::SCALED_OBJECT, &["spec", "fallback", "behavior"], &[], (2, 17))),
-    of(
-        Product::Keda,
-        since(Kind::SCALED_OBJECT, &["spec", "fallback", "behavior"], &["scalingModifiers"], (2, 20)),
-    ),
-    of(Product::Kubernetes, since(Kind::HPA, &["spec", "behavior", "scaleUp", "tolerance"], &[], (1, 35))),
-    of(Product::Kubernetes, since(Kind::HPA, &["spec", "behavior", "scaleDown", "tolerance"], &[], (1, 35))),
-];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    reserved(object, ctx);
+    let platform = ctx.platform();
+    // Other providers of Karpenter than AWS' own have versions of their own.
+    let requirements = RequirementList::of(object);
+    let karpenter =
+        requirements.as_ref().map_or(platform.karpenter, |l| l.provider.karpenter_version(platform));
+    if let Some(list) = requirements {
+        reserved(&list, karpenter, ctx);
+    }
     for row in TABLE.iter().filter(|row| object.is(row.kind)) {
-        let platform = ctx.platform();
-        let (name, installed) = match row.product {
-            Product::Karpenter => ("Karpenter", karpenter(object, platform)),
-            Product::Keda => ("KEDA", platform.keda),
-            Product::Kubernetes => ("Kubernetes", platform.kubernetes),
+        let installed = match row.product {
+            "Karpenter" => karpenter,
+            "KEDA" => platform.keda,
+            _ => platform.kubernetes,
         };
-        let needed = Version::new(row.version.0, row.version.1);
-        if installed >= needed {
-            continue;
-        }
-        let mut nodes = Vec::new();
-        find(&object.root(), row.path, &mut nodes);
-        for node in nodes {
-            report(&node, row, name, installed, needed, ctx);
+        if installed < row.version {
+            let mut nodes = Vec::new();
+            find(&object.root(), &row.path, &mut nodes);
+            for node in nodes {
+                report(&node, row, installed, ctx);
+            }
         }
     }
     None
 }
 
-/// `reserved` as a capacity type: nobody refuses it earlier, and no node ever has it.
-fn reserved(object: &Object, ctx: &mut Context<'_>) {
+/// `reserved` as a capacity type: older versions accept it, and no node ever has it.
+fn reserved(list: &RequirementList<'_>, installed: Version, ctx: &mut Context<'_>) {
     let needed = Version::new(1, 3);
-    let Some(list) = RequirementList::of(object) else {
-        return;
-    };
-    let installed = list.provider.karpenter_version(ctx.platform());
     if installed >= needed {
         return;
     }
@@ -171,32 +119,16 @@ fn reserved(object: &Object, ctx: &mut Context<'_>) {
             continue;
         }
         for node in item.values().items().filter(|v| v.text() == Some("reserved")) {
-            ctx.report(
-                &node,
-                format!("Karpenter {installed} has no `reserved` nodes, which came with {needed}"),
-            )
-            .severity(Severity::Warning)
-            .help("update Karpenter, or set `platform` in gpulint.yaml if it is newer");
+            let message = format!("Karpenter {installed} has no `reserved` nodes, which came with {needed}");
+            ctx.report(&node, message)
+                .severity(Severity::Warning)
+                .help("update Karpenter, or set `platform` in gpulint.yaml if it is newer");
         }
     }
 }
 
-/// The version that counts for an object: other providers than AWS' own have their own.
-fn karpenter(object: &Object, platform: &Platform) -> Version {
-    match RequirementList::of(object) {
-        Some(list) => list.provider.karpenter_version(platform),
-        None => platform.karpenter,
-    }
-}
-
-fn report(
-    node: &Node<'_>,
-    row: &Since,
-    name: &str,
-    installed: Version,
-    needed: Version,
-    ctx: &mut Context<'_>,
-) {
+fn report(node: &Node<'_>, row: &Since, installed: Version, ctx: &mut Context<'_>) {
+    let (name, needed) = (row.product, row.version);
     let help = format!("update {name}, or set `platform` in gpulint.yaml if it is newer");
     if row.values.is_empty() {
         let field = quoted_field(&node.pointer());
@@ -224,46 +156,9 @@ fn find<'a>(node: &Node<'a>, path: &[&str], out: &mut Vec<Node<'a>>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
-    use crate::cluster::objects::Index;
-    use crate::lint::settings::Settings;
-    use crate::object::Object;
-    use crate::platform::{Platform, Version};
-    use crate::{Engine, Severity};
-
-    fn said(object: &Value, karpenter: Version, keda: Version) -> Vec<(Severity, String)> {
-        let object = Object::from_json(object).expect("an object");
-        let engine = Engine::new(Settings {
-            select: vec!["field-needs-newer-version".to_owned()],
-            platform: Platform { karpenter, keda, ..Platform::default() },
-            ..Settings::default()
-        });
-        let findings = engine.check_object(&object, &Index::new(false));
-        findings.into_iter().map(|f| (f.severity, f.message)).collect()
-    }
-
     #[test]
-    fn a_row_speaks_below_its_version_alone() {
-        let pool = json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"},
-            "spec": {"replicas": 2, "template": {"spec": {"requirements": [
-                {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gte", "values": ["4"]},
-                {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Lt", "values": ["64"]},
-            ]}}},
-        });
-        let keda = Version::new(2, 20);
-        assert_eq!(said(&pool, Version::new(1, 9), keda), []);
-        let refused = "Karpenter 1.8 refuses `Gte`, which came with 1.9".to_owned();
-        assert_eq!(said(&pool, Version::new(1, 8), keda), [(Severity::Error, refused)]);
-        assert_eq!(said(&pool, Version::new(1, 7), keda).len(), 2);
-        let scaled = json!({
-            "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "a"},
-            "spec": {"fallback": {"behavior": "scalingModifiers"}, "initialCooldownPeriod": null},
-        });
-        let karpenter = Version::new(1, 14);
-        assert_eq!(said(&scaled, karpenter, keda), []);
-        assert_eq!(said(&scaled, karpenter, Version::new(2, 19)).len(), 1);
-        assert_eq!(said(&scaled, karpenter, Version::new(2, 13)).len(), 2);
+    fn every_row_of_the_table_is_read() {
+        let written = include_str!("since.tsv").lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(super::TABLE.len(), written);
     }
 }

@@ -34,6 +34,7 @@
 use crate::facts::duration;
 use crate::facts::duration::DurationField;
 use crate::facts::suggest;
+use crate::karpenter::drift::is_hashed;
 use crate::karpenter::requirement_list::Provider;
 use crate::kind::SCHEMA_KINDS;
 use crate::platform::Platform;
@@ -145,18 +146,10 @@ impl Said {
         };
         let title = format!("write `{text}`");
         self.help.get_or_insert_with(|| title.clone());
-        let fix = Fix::new(title, Safety::Safe).set(node, value.clone());
-        self.fix = Some(if drifts(object, node) { fix.replaces_nodes() } else { fix });
+        let fix = Fix::safe(title).set(node, value.clone());
+        self.fix = Some(if is_hashed(object, &node.pointer()) { fix.replaces_nodes() } else { fix });
         self
     }
-}
-
-/// Whether a change there would replace the nodes of a live object.
-fn drifts(object: &Object, node: &Node<'_>) -> bool {
-    let steps = node.pointer();
-    let steps = steps.steps();
-    (object.is(Kind::NODE_POOL) && steps.starts_with(&["spec".to_owned(), "template".to_owned()]))
-        || (object.is(Kind::EC2_NODE_CLASS) && steps.first().is_some_and(|s| s == "spec"))
 }
 
 fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {

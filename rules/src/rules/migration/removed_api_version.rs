@@ -27,6 +27,8 @@
 //! # References
 //! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
 
+use std::sync::LazyLock;
+
 use crate::platform::Version;
 use crate::rules::prelude::*;
 
@@ -53,64 +55,43 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::Migration)
 };
 
-/// What an object must become when its version is replaced.
-#[derive(Clone, Copy)]
-enum Change {
-    /// Nothing but the name of the version.
-    Name,
-    /// A PDB: an empty selector means something else.
-    Selector,
-    /// An HPA: the targets of its metrics stand elsewhere.
-    Metrics,
-    /// A workload: defaults changed, and the selector is required.
-    Defaults,
-    /// A webhook configuration: defaults changed, and fields became required.
-    Webhooks,
-}
-
-/// A version that is gone.
+/// A version that Kubernetes no longer serves.
 struct Removed {
     api_version: &'static str,
     /// The minor version of Kubernetes 1 that no longer has it.
-    gone: u32,
-    now: &'static str,
-    change: Change,
+    removed_in: u32,
+    replacement: &'static str,
+    change: &'static str,
 }
 
-const fn row(api_version: &'static str, gone: u32, now: &'static str, change: Change) -> Removed {
-    Removed { api_version, gone, now, change }
-}
+static REMOVED: LazyLock<Vec<Removed>> = LazyLock::new(|| {
+    let lines = include_str!("removed_api_versions.tsv").lines();
+    lines.filter(|line| !line.starts_with('#')).filter_map(row).collect()
+});
 
-/// From the deprecation guide of Kubernetes; the kinds are those of the rule.
-static REMOVED: &[Removed] = &[
-    row("autoscaling/v2beta1", 25, "autoscaling/v2", Change::Metrics),
-    row("autoscaling/v2beta2", 26, "autoscaling/v2", Change::Name),
-    row("policy/v1beta1", 25, "policy/v1", Change::Selector),
-    row("batch/v2alpha1", 21, "batch/v1", Change::Name),
-    row("batch/v1beta1", 25, "batch/v1", Change::Name),
-    row("extensions/v1beta1", 16, "apps/v1", Change::Defaults),
-    row("apps/v1beta1", 16, "apps/v1", Change::Defaults),
-    row("apps/v1beta2", 16, "apps/v1", Change::Name),
-    row("admissionregistration.k8s.io/v1beta1", 22, "admissionregistration.k8s.io/v1", Change::Webhooks),
-];
+fn row(line: &'static str) -> Option<Removed> {
+    let mut fields = line.split('\t');
+    Some(Removed {
+        api_version: fields.next()?,
+        removed_in: fields.next()?.parse().ok()?,
+        replacement: fields.next()?,
+        change: fields.next()?,
+    })
+}
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let written = object.id().api_version();
-    let row = REMOVED.iter().find(|r| r.api_version == written)?;
-    let node = object.get("apiVersion");
-    let served = ctx.platform().kubernetes < Version::new(1, row.gone);
+    let row = REMOVED.iter().find(|row| row.api_version == written)?;
+    let served = ctx.platform().kubernetes < Version::new(1, row.removed_in);
     let kind = &object.id().kind;
     let message = if served {
-        format!("Kubernetes 1.{} no longer serves {kind} `{written}`", row.gone)
+        format!("Kubernetes 1.{} no longer serves {kind} `{written}`", row.removed_in)
     } else {
-        format!("no API server since Kubernetes 1.{} serves {kind} `{written}`", row.gone)
+        format!("no API server since Kubernetes 1.{} serves {kind} `{written}`", row.removed_in)
     };
     let (help, fix) = remedy(object, row);
-    let finding = ctx.report(&node, message);
-    finding.help(help);
-    if let Some(fix) = fix {
-        finding.fix(fix);
-    }
+    let finding = ctx.report(&object.get("apiVersion"), message);
+    finding.help(help).fix = fix;
     if served {
         finding.severity(Severity::Warning);
     }
@@ -119,52 +100,50 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// What to write, and the repair where one is known.
 fn remedy(object: &Object, row: &Removed) -> (String, Option<Fix>) {
-    let node = object.get("apiVersion");
-    let now = row.now;
-    let rename = |title: String, safety| Fix::new(title, safety).set(&node, json!(now));
-    let plain = || (format!("write `{now}`"), Some(rename(format!("write `{now}`"), Safety::Safe)));
+    let version = object.get("apiVersion");
+    let now = row.replacement;
+    let selector = object.path(&["spec", "selector"]);
+    let rename = |fix: Fix| fix.set(&version, json!(now));
+    let plain = || (format!("write `{now}`"), Some(rename(Fix::safe(format!("write `{now}`")))));
     match row.change {
-        Change::Name => plain(),
-        Change::Selector => {
-            let selector = object.path(&["spec", "selector"]);
-            let says = |field: &str| {
+        "selector" => {
+            let selects = ["matchLabels", "matchExpressions"].iter().any(|field| {
                 let part = selector.get(field);
                 part.is_unknown() || !part.entries().is_empty() || part.items().next().is_some()
-            };
-            let empty = selector.is_set()
-                && !selector.is_unknown()
-                && !says("matchLabels")
-                && !says("matchExpressions");
+            });
+            let empty = selector.is_set() && !selector.is_unknown() && !selects;
             if empty || object.is_partial() {
-                let help = format!("write `{now}`, where an empty selector selects every pod");
-                (help, None)
-            } else {
-                plain()
+                return (format!("write `{now}`, where an empty selector selects every pod"), None);
             }
+            plain()
         }
-        Change::Metrics => {
-            if object.path(&["spec", "metrics"]).is_set() || object.is_partial() {
-                let help = format!("write `{now}`, with each metric's numbers under a `target` block");
-                (help, None)
-            } else {
-                plain()
-            }
+        "metrics" if object.path(&["spec", "metrics"]).is_set() || object.is_partial() => {
+            (format!("write `{now}`, with each metric's numbers under a `target` block"), None)
         }
-        Change::Defaults => {
-            let help = format!("write `{now}` with a `selector`; check what defaults you relied on");
-            let selector = object.path(&["spec", "selector"]);
+        "defaults" => {
+            let fix = rename(Fix::unsafe_(format!("write `{now}`; its defaults differ")));
             let labels = object.path(&["spec", "template", "metadata", "labels"]);
-            let title = format!("write `{now}`; its defaults differ");
-            if selector.is_set() || object.is_partial() {
-                return (help, Some(rename(title, Safety::Unsafe)));
-            }
-            // The old versions selected the pods' own labels where nothing was written.
-            let fix = (!labels.entries().is_empty())
-                .then(|| rename(title, Safety::Unsafe).set(&selector.get("matchLabels"), labels.to_json()));
-            (help, fix)
+            let fix = if selector.is_set() || object.is_partial() {
+                Some(fix)
+            } else {
+                // The old versions selected the pods' own labels where no selector was written.
+                (!labels.entries().is_empty())
+                    .then(|| fix.set(&selector.get("matchLabels"), labels.to_json()))
+            };
+            (format!("write `{now}` with a `selector`; check what defaults you relied on"), fix)
         }
-        Change::Webhooks => {
+        "webhooks" => {
             (format!("write `{now}` with `sideEffects` and `admissionReviewVersions`; defaults differ"), None)
         }
+        _ => plain(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_row_of_the_table_is_read() {
+        let lines = include_str!("removed_api_versions.tsv").lines();
+        assert_eq!(super::REMOVED.len(), lines.filter(|line| !line.starts_with('#')).count());
     }
 }

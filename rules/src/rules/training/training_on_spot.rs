@@ -103,11 +103,7 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     let Some(sites) = places.feasible_pools_of(template) else {
         return;
     };
-    let wanted = requested_capacity_types(template);
-    let has = |site: &&CandidatePool, capacity: &str| {
-        let types = site.capacity_types(wanted.as_ref());
-        types.contains(capacity)
-    };
+    let has = |site: &&CandidatePool, capacity: &str| site.capacity_types(None).contains(capacity);
     let heaviest = sites.iter().map(|site| site.weight()).max();
     let spot = |first: bool| {
         let mut found = sites.iter().copied().filter(|site| has(site, "spot"));
