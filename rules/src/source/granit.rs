@@ -7,9 +7,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use granit_parser::{ErrorKind, Event, Options, Parser};
+use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle};
 
 use super::build::{TreeBuilder, error_span};
+use super::reindent::Reindented;
 use super::{Document, ParseDiagnostic, ParseDiagnosticKind, Source};
 use crate::source::fast_path::parse_simple;
 use crate::tree::Span;
@@ -66,7 +67,18 @@ pub fn parse_chunk(source: &Source, part: Range<usize>) -> Vec<Document> {
 
 /// Parses a chunk with granit-parser.
 pub(super) fn parse_full(source: &Source, part: Range<usize>) -> Vec<Document> {
-    ChunkParser::new(source, part).read()
+    let mut parser = ChunkParser::new(source, part.clone(), None);
+    let documents = parser.read();
+    if !parser.is_underindented {
+        return documents;
+    }
+    let Some(copy) = Reindented::new(&source.text()[part.clone()]) else {
+        return documents;
+    };
+    let mut parser = ChunkParser::new(source, part, Some(&copy));
+    let mended = parser.read();
+    // Blanks outside of quoted scalars could mean something.
+    if parser.failed || parser.insertions == copy.insertions() { mended } else { documents }
 }
 
 fn chunk_span(part: &Range<usize>) -> Span {
@@ -76,18 +88,36 @@ fn chunk_span(part: &Range<usize>) -> Span {
 struct ChunkParser<'s> {
     source: &'s Source,
     chunk: Range<usize>,
+    /// What is parsed in place of the chunk's text.
+    copy: Option<&'s Reindented>,
     documents: Vec<Document>,
+    /// The parser stopped at a line of a quoted scalar that is not indented deeper than its block.
+    is_underindented: bool,
+    /// The parser stopped at all.
+    failed: bool,
+    /// How many insertions of the copy are inside of quoted scalars.
+    insertions: usize,
 }
 
 impl<'s> ChunkParser<'s> {
-    fn new(source: &'s Source, chunk: Range<usize>) -> Self {
-        ChunkParser { source, chunk, documents: Vec::new() }
+    fn new(source: &'s Source, chunk: Range<usize>, copy: Option<&'s Reindented>) -> Self {
+        ChunkParser {
+            source,
+            chunk,
+            copy,
+            documents: Vec::new(),
+            is_underindented: false,
+            failed: false,
+            insertions: 0,
+        }
     }
 
-    fn read(mut self) -> Vec<Document> {
+    fn read(&mut self) -> Vec<Document> {
         let base = self.chunk.start;
         let source = self.source;
-        let text = &source.text()[self.chunk.clone()];
+        let copy = self.copy;
+        let text = copy.map_or(&source.text()[self.chunk.clone()], Reindented::text);
+        let offset = |at: usize| (base + copy.map_or(at, |copy| copy.original_offset(at))) as u32;
         let mut options = Options::default();
         options.emit_comments = true;
         options.emit_unresolved_aliases = true;
@@ -105,13 +135,17 @@ impl<'s> ChunkParser<'s> {
             let (event, span) = match event {
                 Ok(event) => event,
                 Err(error) => {
-                    let at = base + error.marker().byte_offset().unwrap_or(text.len());
-                    let at = (at.min(base + text.len())) as u32;
+                    let at = offset(error.marker().byte_offset().unwrap_or(text.len()).min(text.len()));
+                    self.failed = true;
+                    self.is_underindented |= matches!(
+                        error.kind(),
+                        ErrorKind::InvalidQuotedScalarIndent | ErrorKind::TabInIndentation
+                    );
                     if !skipping {
                         let limit = matches!(error.kind(), ErrorKind::RecursionLimitExceeded);
                         let start = build.as_ref().map_or(ended_at, |b| b.start);
                         let mut document = Document::broken(
-                            Span::new(start, (base + text.len()) as u32),
+                            Span::new(start, self.chunk.end as u32),
                             ParseDiagnostic {
                                 kind: if limit {
                                     ParseDiagnosticKind::Limit
@@ -142,7 +176,12 @@ impl<'s> ChunkParser<'s> {
                 }
             };
             let range = span.byte_range().unwrap_or(0..0);
-            let span = Span::new((base + range.start) as u32, (base + range.end) as u32);
+            let span = Span::new(offset(range.start), offset(range.end));
+            if let (Some(copy), Event::Scalar(_, style, ..)) = (copy, &event)
+                && matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted)
+            {
+                self.insertions += copy.insertions_in(&range);
+            }
             if skipping && !matches!(event, Event::Comment(..)) {
                 continue;
             }
@@ -192,7 +231,7 @@ impl<'s> ChunkParser<'s> {
         if let Some(last) = self.documents.last_mut() {
             last.comments.append(&mut comments);
         }
-        self.documents
+        std::mem::take(&mut self.documents)
     }
 
     /// The first line after `from` that has more than a comment or a separator.

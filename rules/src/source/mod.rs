@@ -8,6 +8,7 @@ mod build;
 mod fast_path;
 mod granit;
 mod line;
+mod reindent;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};

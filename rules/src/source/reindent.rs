@@ -1,0 +1,301 @@
+//! Quoted scalars whose continuation lines are indented less than YAML wants.
+//!
+//! YAML 1.2 ([7.3, `s-flow-line-prefix`](https://yaml.org/spec/1.2.2/#73-flow-scalar-styles)) wants each
+//! line of a quoted scalar indented deeper than the block collection around it. libyaml and its
+//! translation to Go, which Kubernetes reads with, do not look at that indentation, and older versions
+//! of controller-gen wrote CRDs that need this leniency. granit-parser refuses such text, so a copy is
+//! parsed in which those lines are indented, and every offset is translated back.
+//!
+//! Blanks at the start of a continuation line are no part of the value: the copy has the same values.
+
+use std::ops::Range;
+
+/// Room for indentation in a chunk that is short itself.
+const MIN_GROWTH: usize = 4096;
+
+/// A copy of a text with deeper continuation lines.
+pub(super) struct Reindented {
+    text: String,
+    /// In the order of the text.
+    insertions: Vec<Insertion>,
+}
+
+/// Blanks that the copy has and the text has not.
+struct Insertion {
+    /// Where they begin in the copy.
+    at: usize,
+    count: usize,
+    /// How many blanks are inserted up to their end.
+    total: usize,
+}
+
+impl Reindented {
+    /// The copy; `None` where no line needs more indentation, or where it would double the text.
+    ///
+    /// This looks at lines, not at YAML: it may take a quote in a plain scalar for the start of a quoted
+    /// one. The caller must check that all insertions are inside of quoted scalars, with
+    /// [`Reindented::insertions_in`].
+    pub(super) fn new(text: &str) -> Option<Reindented> {
+        let lines = underindented_lines(text.as_bytes());
+        let total: usize = lines.iter().map(|(_, count)| count).sum();
+        if lines.is_empty() || total > text.len().max(MIN_GROWTH) {
+            return None;
+        }
+        let mut copy = String::with_capacity(text.len() + total);
+        let mut insertions = Vec::with_capacity(lines.len());
+        let (mut from, mut total) = (0, 0);
+        for (start, count) in lines {
+            copy.push_str(text.get(from..start)?);
+            total += count;
+            insertions.push(Insertion { at: copy.len(), count, total });
+            copy.extend(std::iter::repeat_n(' ', count));
+            from = start;
+        }
+        copy.push_str(text.get(from..)?);
+        Some(Reindented { text: copy, insertions })
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How many lines are indented deeper than in the text.
+    pub(super) fn insertions(&self) -> usize {
+        self.insertions.len()
+    }
+
+    /// How many of them are in a range of the copy.
+    pub(super) fn insertions_in(&self, range: &Range<usize>) -> usize {
+        let before = |end: usize| self.insertions.partition_point(|insertion| insertion.at < end);
+        before(range.end).saturating_sub(before(range.start))
+    }
+
+    /// The offset in the text of an offset in the copy.
+    pub(super) fn original_offset(&self, at: usize) -> usize {
+        let after = self.insertions.partition_point(|insertion| insertion.at <= at);
+        match after.checked_sub(1).and_then(|last| self.insertions.get(last)) {
+            Some(last) => {
+                let inside = last.count - last.count.min(at - last.at);
+                at - (last.total - inside)
+            }
+            None => at,
+        }
+    }
+}
+
+/// The starts of continuation lines that are not deeper than their block, with how many blanks each
+/// lacks.
+fn underindented_lines(bytes: &[u8]) -> Vec<(usize, usize)> {
+    let mut out = Vec::new();
+    // The indentation that the content of an open block scalar must exceed.
+    let mut block_scalar: Option<usize> = None;
+    let mut line = 0;
+    while line < bytes.len() {
+        let end = line_end(bytes, line);
+        let indent = blanks(&bytes[line..end]);
+        if is_blank(&bytes[line..end]) || block_scalar.is_some_and(|least| indent >= least) {
+            line = end + 1;
+            continue;
+        }
+        block_scalar = None;
+        let (value, least) = value_of_line(bytes, line, end);
+        match bytes[..end].get(value) {
+            Some(b'|' | b'>') => block_scalar = Some(least),
+            Some(b'"' | b'\'') => {
+                let Some(close) = closing_quote(bytes, value) else {
+                    return out;
+                };
+                let mut next = end + 1;
+                while next <= close {
+                    let end = line_end(bytes, next);
+                    let content = &bytes[next..end];
+                    let indent = blanks(content);
+                    if indent < least && !is_blank(content) && !is_document_marker(content) {
+                        out.push((next, least - indent));
+                    }
+                    next = end + 1;
+                }
+                line = next;
+                continue;
+            }
+            _ => {}
+        }
+        line = end + 1;
+    }
+    out
+}
+
+/// Where the value of a line begins, behind dashes, a key, anchors and tags, and the least indentation
+/// of the lines that continue it.
+fn value_of_line(bytes: &[u8], start: usize, end: usize) -> (usize, usize) {
+    let bytes = &bytes[..end];
+    let skip = |at: usize| at + blanks(&bytes[at..]);
+    let mut at = skip(start);
+    let mut least = 0;
+    if at == start && is_document_marker(&bytes[start..]) {
+        at = skip(at + 3);
+    }
+    while matches!(bytes.get(at), Some(b'-' | b'?')) && matches!(bytes.get(at + 1), None | Some(b' ')) {
+        least = at - start + 1;
+        at = skip(at + 1);
+    }
+    if let Some(colon) = end_of_key(bytes, at) {
+        least = at - start + 1;
+        at = skip(colon + 1);
+    }
+    while matches!(bytes.get(at), Some(b'&' | b'!')) {
+        let length = bytes[at..].iter().take_while(|b| **b != b' ').count();
+        at = skip(at + length);
+    }
+    (at, least)
+}
+
+/// The colon behind the key that begins at `at`, where the line has one.
+fn end_of_key(bytes: &[u8], at: usize) -> Option<usize> {
+    let is_colon = |at: usize| {
+        bytes.get(at) == Some(&b':') && matches!(bytes.get(at + 1), None | Some(b' ' | b'\t' | b'\r'))
+    };
+    match bytes.get(at)? {
+        b'"' | b'\'' => {
+            let after = closing_quote(bytes, at)? + 1;
+            let colon = after + blanks(&bytes[after..]);
+            is_colon(colon).then_some(colon)
+        }
+        b'{' | b'[' | b'#' => None,
+        _ => {
+            let comment = |at: usize| bytes[at] == b'#' && bytes[at - 1] == b' ';
+            let mut rest = at + 1..bytes.len();
+            rest.find(|at| is_colon(*at) || comment(*at)).filter(|at| is_colon(*at))
+        }
+    }
+}
+
+/// Where the quoted scalar that begins at `at` closes.
+fn closing_quote(bytes: &[u8], at: usize) -> Option<usize> {
+    let quote = *bytes.get(at)?;
+    let mut at = at + 1;
+    loop {
+        match *bytes.get(at)? {
+            b'\\' if quote == b'"' => at += 2,
+            byte if byte == quote => {
+                if quote == b'"' || bytes.get(at + 1) != Some(&quote) {
+                    return Some(at);
+                }
+                at += 2;
+            }
+            _ => at += 1,
+        }
+    }
+}
+
+fn line_end(bytes: &[u8], from: usize) -> usize {
+    memchr::memchr(b'\n', &bytes[from..]).map_or(bytes.len(), |length| from + length)
+}
+
+fn blanks(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|b| **b == b' ').count()
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|b| matches!(b, b' ' | b'\t' | b'\r'))
+}
+
+/// `---` or `...`, which end a document even inside of quotes.
+fn is_document_marker(line: &[u8]) -> bool {
+    (line.starts_with(b"---") || line.starts_with(b"..."))
+        && matches!(line.get(3), None | Some(b' ' | b'\t' | b'\r'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ParseDiagnosticKind, Source, read};
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// The only document of a text, as JSON.
+    fn value(text: &str) -> Value {
+        let source = Source::from_text("a.yaml", text);
+        let documents = read(&source);
+        assert_eq!(documents.len(), 1, "{text}");
+        assert!(documents[0].diagnostics.is_empty(), "{text}\n{:?}", documents[0].diagnostics);
+        documents[0].root().expect("a tree").to_json()
+    }
+
+    #[test]
+    fn continuation_lines_may_stand_anywhere() {
+        assert_eq!(value("a:\n  b: 'x\n  y'\n"), json!({"a": {"b": "x y"}}));
+        assert_eq!(value("a:\n  b: 'x\ny'\n  c: 1\n"), json!({"a": {"b": "x y"  , "c": 1}}));
+        assert_eq!(value("a: \"x\ny\"\n"), json!({"a": "x y"}));
+        assert_eq!(value("a: \"x\n\n\ny\"\n"), json!({"a": "x\n\ny"}));
+        assert_eq!(value("a: \"x \\\ny\\\"z\"\n"), json!({"a": "x y\"z"}));
+        assert_eq!(value("a: 'x\n\ty'\n"), json!({"a": "x y"}));
+        assert_eq!(value("a: 'it''s\nb: ''c'''\nd: e\n"), json!({"a": "it's b: 'c'", "d": "e"}));
+        assert_eq!(value("- 'x\n- y'\n- z\n"), json!(["x - y", "z"]));
+        assert_eq!(value("a:\n- b: 'x\n# y'\n  c: d\n"), json!({"a": [{"b": "x # y", "c": "d"}]}));
+        assert_eq!(value("a: !!str 'x\ny'\n'b': &k \"x\ny\"\n"), json!({"a": "x y", "b": "x y"}));
+        assert_eq!(value("a: 'x\r\ny'\r\nb: c\r\n"), json!({"a": "x y", "b": "c"}));
+    }
+
+    #[test]
+    fn what_only_looks_like_a_quoted_scalar_is_left_alone() {
+        let block = "a: |\n  b: 'x\n  y\nc: >-\n   'p\n   q\nd: 'x\ny'\n";
+        assert_eq!(value(block), json!({"a": "b: 'x\ny\n", "c": "'p q", "d": "x y"}));
+        let comments = "a: b # it's\n# 'x\nc: 'x\ny'\n";
+        assert_eq!(value(comments), json!({"a": "b", "c": "x y"}));
+        let flow = "a: ['x\ny', {b: \"p\nq\"}]\nc: 'x\ny'\n";
+        assert_eq!(value(flow), json!({"a": ["x y", {"b": "p q"}], "c": "x y"}));
+    }
+
+    #[test]
+    fn what_kubernetes_refuses_is_still_refused() {
+        for text in ["a: 'x\ny\n", "a: 'x\n...\ny'\n", "a: 'x\ny' z\n", "'a\nb': c\n"] {
+            let source = Source::from_text("a.yaml", text);
+            let kinds: Vec<ParseDiagnosticKind> =
+                read(&source).iter().flat_map(|d| &d.diagnostics).map(|d| d.kind).collect();
+            assert!(kinds.contains(&ParseDiagnosticKind::Syntax), "{text:?} {kinds:?}");
+        }
+    }
+
+    #[test]
+    fn spans_are_those_of_the_text() {
+        let text = "# é\nm:\n  a: 'x\n  é' # gpulint: allow[x]\n  b: \"p\nq\"\n  c: {d: e}\n";
+        let source = Source::from_text("a.yaml", text);
+        let documents = read(&source);
+        let root = documents[0].root().expect("a tree");
+        let written = |path: &[&str]| {
+            let span = root.path(path).span().expect("a span");
+            &text[span.start as usize..span.end as usize]
+        };
+        assert_eq!(written(&["m", "a"]), "'x\n  é'");
+        assert_eq!(written(&["m", "b"]), "\"p\nq\"");
+        assert_eq!(written(&["m", "c", "d"]), "e");
+        assert_eq!(written(&["m", "c"]), "{d: e}");
+        let comments = &documents[0].comments;
+        assert_eq!(comments.len(), 1);
+        assert_eq!(&text[comments[0].start as usize..comments[0].end as usize], "# gpulint: allow[x]");
+    }
+
+    #[test]
+    fn offsets_inside_of_an_insertion_are_the_start_of_its_line() {
+        let text = "a:\n  b: 'x\ny\nz'\n";
+        let copy = Reindented::new(text).expect("two lines lack blanks");
+        assert_eq!(copy.text(), "a:\n  b: 'x\n   y\n   z'\n");
+        assert_eq!(copy.insertions(), 2);
+        for (at, original) in
+            [(0, 0), (10, 10), (11, 11), (12, 11), (14, 11), (15, 12), (16, 13), (18, 13), (19, 13)]
+        {
+            assert_eq!(copy.original_offset(at), original, "{at}");
+        }
+        assert_eq!(copy.original_offset(copy.text().len()), text.len());
+    }
+
+    #[test]
+    fn a_large_file_of_such_scalars_is_read_in_linear_time() {
+        let item = "- name: a\n  description: 'one\n  two\n\n  three'\n";
+        let text = item.repeat(20_000);
+        let source = Source::from_text("a.yaml", &text);
+        let documents = read(&source);
+        assert!(documents[0].diagnostics.is_empty());
+        assert_eq!(documents[0].root().expect("a tree").items().count(), 20_000);
+    }
+}
