@@ -203,7 +203,7 @@ impl Object {
         let fragment = lacks_body(&id, &node);
         let template =
             origin.as_ref().is_some_and(|origin| is_pod_template(&id, &node, origin.source.path()));
-        let patch = metadata.get("$patch").is_set() || node.get("$patch").is_set();
+        let patch = tree.has_patch_directive_in(root);
         Some(Object(Arc::new(Inner {
             kind_info: kind::find(&id.group, &id.kind),
             id,

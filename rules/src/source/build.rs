@@ -11,7 +11,7 @@ use granit_parser::{Event, ScalarStyle, StructureStyle, Tag};
 use super::{Document, ParseDiagnostic, ParseDiagnosticKind};
 use crate::tree::placeholder::may_contain_placeholder;
 use crate::tree::scalar::{Scalar, TagKind, resolve_key, resolve_plain};
-use crate::tree::{Keys, MappingKey, NONE, QUOTED, Slot, SlotKind, Span, Tree, key_hash};
+use crate::tree::{Keys, MappingKey, NONE, PATCH_DIRECTIVE, QUOTED, Slot, SlotKind, Span, Tree, key_hash};
 
 /// Maximum number of nodes of a document with its aliases expanded.
 pub const MAX_NODES: u64 = 1_000_000;
@@ -209,6 +209,7 @@ impl TreeBuilder {
         };
         let written = &self.tree.text[span.start as usize..span.end as usize];
         let sign = key_hash(&name);
+        self.tree.has_patch_directive |= name == PATCH_DIRECTIVE;
         let text = if is_same(written, &name) {
             NONE
         } else if written.len() >= 2 && written.get(1..written.len() - 1) == Some(&*name) {

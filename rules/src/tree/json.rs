@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::placeholder::may_contain_placeholder;
 use super::scalar::TagKind;
-use crate::tree::{MappingKey, NONE, Slot, SlotKind, Span, Tree, key_hash};
+use crate::tree::{MappingKey, NONE, PATCH_DIRECTIVE, Slot, SlotKind, Span, Tree, key_hash};
 
 impl Tree {
     /// Builds a tree from a JSON value. It reads like a tree from text, except that it has no spans.
@@ -41,6 +41,7 @@ fn push(tree: &mut Tree, text: &mut String, value: &Value, parent: u32, key: Opt
             for (name, value) in map {
                 let key =
                     MappingKey { span: store(text, name), text: NONE, hash: key_hash(name), merge: false };
+                tree.has_patch_directive |= name == PATCH_DIRECTIVE;
                 push(tree, text, value, at, Some(key));
             }
         }
