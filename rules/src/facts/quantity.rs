@@ -106,6 +106,16 @@ impl Quantity {
         Ok(Self { nano: if negative { -nano } else { nano }, format })
     }
 
+    /// Reads a quantity as the API server decodes one of a core kind: blanks at either end are cut off.
+    /// Tabs and line breaks are not, because JSON has them as escapes, which the decoder of quantities
+    /// does not resolve. The patterns of CRDs refuse any blank.
+    ///
+    /// # Errors
+    /// [`QuantityError`] when the API server would refuse the text.
+    pub fn decode(text: &str) -> Result<Self, QuantityError> {
+        Self::parse(text.trim_matches(is_blank))
+    }
+
     /// The exact amount in nano units (10^-9).
     #[must_use]
     pub fn nano(self) -> i128 {
@@ -204,6 +214,11 @@ impl fmt::Display for Quantity {
         let suffix = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"][usize::from(thousands)];
         write!(f, "{amount}{suffix}")
     }
+}
+
+/// What Go's `strings.TrimSpace` cuts off, and Go's JSON encoder does not escape.
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() && !matches!(c, '\t' | '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{2028}' | '\u{2029}')
 }
 
 /// Splits the leading ASCII digits off.
@@ -366,6 +381,18 @@ mod tests {
             ("1e99999999999999999999", "e99999999999999999999"),
         ] {
             assert_eq!(Quantity::parse(text), Err(QuantityError::Suffix(suffix.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn blanks_that_the_decoder_cuts_off() {
+        for text in [" 1", "1 ", "  1  ", "\u{a0}1\u{3000}", "1"] {
+            assert_eq!(Quantity::decode(text), Ok(Quantity::from_integer(1)), "{text:?}");
+        }
+        assert_eq!(Quantity::decode(" "), Err(QuantityError::Empty));
+        assert_eq!(Quantity::decode("1 Gi"), Err(QuantityError::Suffix(" Gi".to_owned())));
+        for text in ["\t1", "1\n", "1\r", "1\u{2028}"] {
+            assert!(Quantity::decode(text).is_err(), "{text:?}");
         }
     }
 

@@ -136,7 +136,7 @@ fn amounts(node: &Node<'_>) -> Option<ResourceList> {
     }
     let mut out = ResourceList::new();
     for (name, amount) in node.entries() {
-        let quantity = Quantity::parse(&amount.string_or_number()?).ok()?;
+        let quantity = Quantity::decode(&amount.string_or_number()?).ok()?;
         out.insert(name.to_owned(), quantity.milli());
     }
     Some(out)

@@ -42,7 +42,7 @@ pub(super) fn validator(schema: &Value) -> Option<Validator<TreeJson>> {
 /// Whether a text matches a format of the schemas.
 pub(super) fn matches_format(name: &str, text: &str) -> bool {
     match name {
-        "quantity" => Quantity::parse(text).is_ok(),
+        "quantity" => Quantity::decode(text).is_ok(),
         GO_QUANTITY => !is_undecodable_quantity(text),
         "date-time" => date::is_go_rfc3339(text),
         CRD_DATE_TIME => date::is_crd_date_time(text),

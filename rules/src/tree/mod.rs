@@ -33,15 +33,11 @@ impl Span {
     }
 }
 
-<<<<<<< HEAD
-/// Index value for "no node" and, in `data`, "the text is the span".
-=======
 /// The key of a [strategic merge patch](https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/)
 /// that says what to do with its mapping.
 pub(crate) const PATCH_DIRECTIVE: &str = "$patch";
 
-/// No node, no text.
->>>>>>> e0f9e0b (object: `$patch` at any depth makes an object a patch)
+/// Index value for "no node" and, in `data`, "the text is the span".
 pub(crate) const NONE: u32 = u32::MAX;
 /// Value of `data` for "the text is the span without its quotes".
 pub(crate) const QUOTED: u32 = u32::MAX - 1;
@@ -175,13 +171,9 @@ pub struct Tree {
     pub(crate) spans: bool,
     /// False if the document has none of the characters of placeholders, so that no value need be searched.
     pub(crate) may_have_placeholders: bool,
-<<<<<<< HEAD
-    /// Aliases with their targets, collected on first use.
-=======
     /// Whether a key anywhere is [`PATCH_DIRECTIVE`].
     pub(crate) has_patch_directive: bool,
-    /// Aliases and what they refer to, once somebody asked.
->>>>>>> e0f9e0b (object: `$patch` at any depth makes an object a patch)
+    /// Aliases with their targets, collected on first use.
     pub(crate) aliases: OnceLock<Box<[(u32, u32)]>>,
 }
 
@@ -311,16 +303,12 @@ impl Tree {
         }
     }
 
-<<<<<<< HEAD
-    /// The slot after a node and all its descendants.
-=======
     /// Whether a mapping in a node has the key [`PATCH_DIRECTIVE`]. Only trees that have one are walked.
     pub(crate) fn has_patch_directive_in(&self, node: u32) -> bool {
         self.has_patch_directive && (node..self.end(node)).any(|at| self.key_name(at) == PATCH_DIRECTIVE)
     }
 
-    /// The slot behind a node and all that is in it.
->>>>>>> e0f9e0b (object: `$patch` at any depth makes an object a patch)
+    /// The slot after a node and all its descendants.
     pub(crate) fn end(&self, at: u32) -> u32 {
         let slot = self.slot(at);
         if slot.kind.is_collection() { slot.data } else { at + 1 }

@@ -107,7 +107,7 @@ fn lacks(container: &Node<'_>, resource: &str) -> bool {
         }
         match node.string_or_number() {
             // What is no quantity is reported by invalid-value.
-            Some(text) => Quantity::parse(&text).map_or(true, |q| q.nano() > 0),
+            Some(text) => Quantity::decode(&text).map_or(true, |q| q.nano() > 0),
             None => node.is_set(),
         }
     };

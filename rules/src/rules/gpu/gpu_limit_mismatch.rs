@@ -122,7 +122,7 @@ fn quantity(node: &Node<'_>) -> Option<Quantity> {
     if node.is_null() {
         return Some(Quantity::ZERO);
     }
-    Quantity::parse(&node.string_or_number()?).ok()
+    Quantity::decode(&node.string_or_number()?).ok()
 }
 
 /// The API server judges the pod templates of its own kinds. Those of other operators' kinds it

@@ -110,7 +110,7 @@ fn taints<'a>(template: &Template<'a>) -> BTreeMap<&'static str, &'a str> {
         for side in ["limits", "requests"] {
             for (resource, amount) in container.path(&["resources", side]).entries() {
                 let amount = amount.string_or_number();
-                let amount = amount.and_then(|text| Quantity::parse(&text).ok());
+                let amount = amount.and_then(|text| Quantity::decode(&text).ok());
                 let wanted = is_accelerator(resource) && amount.is_some_and(|q| !q.is_zero());
                 if let Some(key) = taint(resource).filter(|_| wanted) {
                     out.entry(key).or_insert(resource);

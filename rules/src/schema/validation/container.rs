@@ -256,7 +256,7 @@ fn resource_ref<'a>(reference: &Node<'a>, report: &mut Checker<'a>) {
     } else {
         &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"]
     };
-    if !units.iter().any(|u| Quantity::parse(u) == Ok(amount)) {
+    if !units.iter().any(|u| Quantity::decode(u) == Ok(amount)) {
         report.error(&divisor, "`divisor` is no unit of this resource").help(if cpu {
             "write `1` or `1m`"
         } else {

@@ -112,7 +112,7 @@ fn page_size<'a>(
     value: Option<Quantity>,
     report: &mut Checker<'a>,
 ) {
-    let page = Quantity::parse(size).ok().map(Quantity::value);
+    let page = Quantity::decode(size).ok().map(Quantity::value);
     let Some(value) = value else {
         return;
     };

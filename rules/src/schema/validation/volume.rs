@@ -308,5 +308,5 @@ pub(super) fn quantity(node: &Node<'_>) -> Option<Quantity> {
     if node.is_null() {
         return Some(Quantity::ZERO);
     }
-    Quantity::parse(&node.string_or_number()?).ok()
+    Quantity::decode(&node.string_or_number()?).ok()
 }
