@@ -65,9 +65,9 @@ pub(crate) struct FindingSummary {
     pub(crate) help: Option<String>,
 }
 
-/// Identifies a finding across versions of an object: rule, JSON Pointer, message. The pointer has no
-/// list indexes, so that a list item stays the same when another one is inserted before it.
-pub(crate) type Identity<'a> = (&'static str, &'a str, &'a str);
+/// Identifies a finding across versions of an object: rule, JSON Pointer, message. Neither pointer nor
+/// message has list indexes, so that a list item stays the same when another one is inserted before it.
+pub(crate) type Identity<'a> = (&'static str, &'a str, Cow<'a, str>);
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(engine: &'a Engine, index: &'a Index) -> Evaluator<'a> {
@@ -164,7 +164,7 @@ impl HeapSize for Evaluation {
 
 impl FindingSummary {
     pub(crate) fn identity(&self) -> Identity<'_> {
-        (self.rule, &self.pointer_without_indexes, &self.message)
+        (self.rule, &self.pointer_without_indexes, message_without_indexes(&self.message))
     }
 }
 
@@ -192,6 +192,29 @@ pub(crate) fn pointer_without_indexes(finding: &Finding) -> String {
     let is_number = |step: &&str| !step.is_empty() && step.bytes().all(|b| b.is_ascii_digit());
     let steps: Vec<&str> = field.split('/').filter(|step| !is_number(step)).collect();
     steps.join("/")
+}
+
+/// A message without the list positions in the field paths that it names: `requirements[1].operator` is
+/// `requirements.operator`.
+pub(crate) fn message_without_indexes(message: &str) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut rest = message;
+    while let Some(open) = rest.find('[') {
+        let (before, bracket) = rest.split_at(open);
+        let digits = bracket[1..].bytes().take_while(u8::is_ascii_digit).count();
+        let is_index = digits > 0 && bracket[1 + digits..].starts_with(']');
+        let end = if is_index { digits + 2 } else { 1 };
+        out.push_str(before);
+        if !is_index {
+            out.push('[');
+        }
+        rest = &bracket[end..];
+    }
+    if out.is_empty() && rest.len() == message.len() {
+        return Cow::Borrowed(message);
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
 }
 
 /// Parses an object of a request.

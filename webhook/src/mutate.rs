@@ -14,7 +14,7 @@ use gpulint_rules::lint::fix::value;
 use gpulint_rules::{Engine, Finding, Fix, Index, Object, Operation, Safety};
 use serde_json::Value;
 
-use crate::evaluate::{Evaluator, object, pointer_without_indexes};
+use crate::evaluate::{Evaluator, message_without_indexes, object, pointer_without_indexes};
 use crate::review::{
     Decision, ReviewError, ReviewOutcome, encode, is_exempt, kind, operation, parse_request,
 };
@@ -192,7 +192,11 @@ fn applicable_fix<'f>(engine: &Engine, request: &Request<'_>, finding: &'f Findi
 
 /// As [`FindingSummary::identity`](crate::evaluate::FindingSummary::identity).
 fn identity(finding: &Finding) -> (&'static str, String, String) {
-    (finding.rule.id, pointer_without_indexes(finding), finding.message.clone())
+    (
+        finding.rule.id,
+        pointer_without_indexes(finding),
+        message_without_indexes(&finding.message).into_owned(),
+    )
 }
 
 #[cfg(test)]

@@ -54,6 +54,33 @@ fn an_update_that_adds_no_finding_gets_warnings() {
 }
 
 #[test]
+fn an_old_fault_that_moved_in_its_list_does_not_deny() {
+    // The message names the place: `spec.template.spec.requirements[1].operator` has no value `Inside`.
+    let requirements = |items: &[Value]| {
+        let mut pool = pool(json!({}));
+        pool["spec"]["template"]["spec"]["requirements"] = Value::from(items);
+        pool["spec"]["template"]["spec"]["taints"] =
+            json!([{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]);
+        pool
+    };
+    let good = json!({"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["g5", "g6"]});
+    let bad = json!({"key": "example.com/a", "operator": "Inside", "values": ["x"]});
+    let other = json!({"key": "example.com/b", "operator": "Within", "values": ["x"]});
+    let old = requirements(&[good.clone(), bad.clone()]);
+    let moved = requirements(&[bad.clone(), good.clone()]);
+    let answer = ask("CREATE", moved.clone(), Value::Null);
+    assert_eq!(answer["allowed"], false, "{answer}");
+    assert!(answer["status"]["message"].to_string().contains("requirements[0]"), "{answer}");
+    let answer = ask("UPDATE", moved, old.clone());
+    assert_eq!(answer["allowed"], true, "{answer}");
+    // Once more, or another one in its place, is a new fault.
+    let answer = ask("UPDATE", requirements(&[bad.clone(), good.clone(), bad]), old.clone());
+    assert_eq!(answer["allowed"], false, "{answer}");
+    let answer = ask("UPDATE", requirements(&[other, good]), old);
+    assert_eq!(answer["allowed"], false, "{answer}");
+}
+
+#[test]
 fn deletions_and_subresources_are_exempt() {
     assert_eq!(ask("DELETE", Value::Null, pool(json!({})))["allowed"], true);
     let engine = Engine::new(Settings::default());
