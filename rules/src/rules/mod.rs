@@ -136,6 +136,7 @@ pub static RULES: &[&Rule] = &[
     &nodeclass::volume_performance_invalid::RULE,
     &autoscaling::crashes_keda_operator::RULE,
     &autoscaling::hpa_replica_bounds::RULE,
+    &autoscaling::keda_auth_deprecated::RULE,
     &autoscaling::keda_auth_invalid::RULE,
     &autoscaling::keda_cached_metrics_unsupported::RULE,
     &autoscaling::keda_cannot_wake::RULE,

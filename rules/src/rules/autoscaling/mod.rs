@@ -2,6 +2,7 @@
 
 pub(crate) mod crashes_keda_operator;
 pub(crate) mod hpa_replica_bounds;
+pub(crate) mod keda_auth_deprecated;
 pub(crate) mod keda_auth_invalid;
 pub(crate) mod keda_cached_metrics_unsupported;
 pub(crate) mod keda_cannot_wake;

@@ -1,0 +1,72 @@
+//! A TriggerAuthentication uses a pod identity that KEDA will remove.
+//!
+//! # Why
+//!
+//! KEDA deprecated the pod identity provider `aws-eks` in 2.13, in favour of `aws`. The operator still reads
+//! it and logs a warning; its removal is announced for KEDA 3. Every trigger that names the object then
+//! loses its credentials.
+//!
+//! # Fix
+//!
+//! Write `provider: aws`. By default it takes the role of KEDA's own service account, where `aws-eks` took
+//! the role of the workload's: write `identityOwner: workload` to keep that, or a `roleArn` which KEDA's
+//! role may assume. Because the trust policies of the roles may have to change with it, there is no
+//! automatic fix.
+//!
+//! # Bad
+//!
+//! ```yaml,bad
+//! apiVersion: keda.sh/v1alpha1
+//! kind: TriggerAuthentication
+//! metadata: {name: queue, namespace: chat}
+//! spec:
+//!   podIdentity:
+//!     provider: aws-eks # <-
+//! ```
+//!
+//! # Good
+//!
+//! ```yaml,good
+//! apiVersion: keda.sh/v1alpha1
+//! kind: TriggerAuthentication
+//! metadata: {name: queue, namespace: chat}
+//! spec:
+//!   podIdentity:
+//!     provider: aws
+//!     identityOwner: workload
+//! ```
+//!
+//! # References
+//!
+//! - <https://keda.sh/docs/latest/authentication-providers/aws-eks/>
+//! - <https://keda.sh/docs/latest/authentication-providers/aws/>
+
+use crate::kind::Kind;
+use crate::lint::finding::Severity;
+use crate::lint::rule::{Check, Context, Group, Rule, docs};
+use crate::object::Object;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-auth-deprecated",
+    group: Group::Autoscaling,
+    severity: Severity::Warning,
+    since: "0.1.0",
+    kinds: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
+    reads: &[],
+    params: &[],
+    rejected_by: &[],
+    fix: None,
+    docs: docs(include_str!("keda_auth_deprecated.rs")),
+    check: Check::Object(check),
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) {
+    // Triggers themselves, and the secret stores of other clouds, take no `aws-eks`.
+    for holder in [&["spec"][..], &["spec", "awsSecretManager"]] {
+        let provider = object.path(holder).path(&["podIdentity", "provider"]);
+        if provider.text() == Some("aws-eks") {
+            ctx.report(&provider, "pod identity `aws-eks` is deprecated since KEDA 2.13 and will be removed")
+                .help("write `aws`, with `identityOwner: workload` or a `roleArn` to keep another role than KEDA's");
+        }
+    }
+}
