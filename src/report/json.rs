@@ -1,12 +1,12 @@
-//! The JSON report, version 1. Frozen: these types are what other programs read, and
-//! `diagnostics.schema.json` describes them. They change only by a new version.
+//! The JSON report, version 1. These types are what other programs read, and `diagnostics.schema.json`
+//! describes them. Members may be added to a version; to remove, rename or retype one takes a new version.
 
 use std::io::Write;
 
 use gpulint_rules::lint::fix::text;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Finding, Location, Operation, Safety};
+use gpulint_rules::{Authority, Finding, Location, Operation, Safety};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
@@ -57,6 +57,9 @@ struct Diagnostic<'a> {
     rule: &'static str,
     group: &'static str,
     severity: &'static str,
+    /// Who rejects the object for this; null where nobody is known to.
+    #[serde(rename = "refusedBy")]
+    rejected_by: Option<&'static str>,
     message: &'a str,
     help: Option<&'a str>,
     url: Option<String>,
@@ -172,6 +175,7 @@ fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
         rule: finding.rule.id,
         group: finding.rule.group.name(),
         severity: finding.severity.name(),
+        rejected_by: finding.rejected_by.map(Authority::name),
         message: &finding.message,
         help: finding.help.as_deref(),
         url: Some(finding.rule.url()),

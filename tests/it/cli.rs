@@ -155,6 +155,26 @@ fn json_says_where_in_lines_columns_and_bytes() {
 }
 
 #[test]
+fn json_names_who_refuses() {
+    let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec:\n  weight: 101\n  template:\n    spec:\n      \
+                nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}\n      requirements:\n        \
+                - {key: kubernetes.io/hostname, operator: In, values: [b]}\n        \
+                - {key: karpenter.sh/capacity-type, operator: In, values: [preemptible]}\n---\n\
+                apiVersion: keda.sh/v1alpha1\nkind: TriggerAuthentication\nmetadata: {name: a}\nspec:\n  \
+                podIdentity: {provider: azure-workload, identityId: ''}\n";
+    let folder = Folder::new().with("a.yaml", pool);
+    let report = folder.run(&["check", "-f", "json"]).exits(1).json();
+    let refused = |rule: &str| {
+        let mut all = report["diagnostics"].as_array().unwrap().iter();
+        all.find(|d| d["rule"] == rule).map(|d| &d["refusedBy"])
+    };
+    assert_eq!(refused("invalid-value").unwrap(), "api-server", "{report:#}");
+    assert_eq!(refused("capacity-type-invalid").unwrap(), "karpenter", "{report:#}");
+    assert_eq!(refused("keda-auth-invalid").unwrap(), "keda-admission", "{report:#}");
+    assert!(refused("pool-without-limits").unwrap().is_null(), "{report:#}");
+}
+
+#[test]
 fn formats_go_to_files_side_by_side() {
     let folder = Folder::new().with("a.yaml", BROKEN);
     let args = ["check", "-f", "concise", "-f", "json=report.json", "-f", "text=report.txt"];
