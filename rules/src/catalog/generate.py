@@ -1,16 +1,26 @@
 #!/usr/bin/env python3
 """Regenerates instances.csv, the catalogue of EC2 instance types.
 
-    python3 generate.py                     fetch moto with pip into a temporary folder
-    python3 generate.py --package DIR       use an installed copy (the folder that holds `moto/`)
+    python3 generate.py                     fetch both sources into temporary folders, with pip and go
+    python3 generate.py --package DIR       use an installed copy of moto (the folder that holds `moto/`)
+    python3 generate.py --karpenter DIR     use an unpacked copy of Karpenter's Go module
+    python3 generate.py --date YYYY-MM-DD   the day that EC2's answers are of, instead of today
     python3 generate.py --out FILE          write elsewhere than beside this script
 
-Source: the PyPI package moto (Apache-2.0), which ships what EC2's DescribeInstanceTypes and
-DescribeInstanceTypeOfferings answer in every public region. A column holds what Karpenter would put on the
-type as a label or resource. An empty cell means that the label is absent, `?` that its value is not known, and
-hypervisor `-` stands for the empty string that Karpenter sets on metal types.
+Sources, of both of which figures alone are taken:
 
-What EC2's data lacks is in the tables RETIRED, UNSTATED_NEURON and NETWORK below, each with its source.
+- The PyPI package moto (Apache-2.0), which ships what EC2's DescribeInstanceTypes and
+  DescribeInstanceTypeOfferings answer in every public region.
+- The Go module github.com/aws/karpenter-provider-aws (Apache-2.0), whose generated tables
+  `zz_generated.bandwidth.go` and `zz_generated.vpclimits.go` have what those answers lack: the network
+  bandwidth label, the branch interfaces for pods, and the interfaces and addresses that limit pods.
+
+A column holds what Karpenter would put on the type as a label or resource. An empty cell means that the label
+or resource is absent, `?` that its value is not known, and hypervisor `-` stands for the empty string that
+Karpenter sets on metal types. A type that Karpenter's tables do not have yet is newer than they are: its label
+depends on the release.
+
+What both lack is in the tables RETIRED and UNSTATED_NEURON below, each with its source.
 """
 
 import argparse
@@ -63,38 +73,49 @@ RETIRED = {
 # Karpenter labels it depends on what EC2 answers by then.
 UNSTATED_NEURON = {"trn2u.48xlarge": (16, 128)}
 
-# Karpenter takes the network bandwidth label from a table of its own, scraped from the EC2 guide, not from EC2's
-# answers. These are the values of that table in Karpenter 1.14.1 that differ from the sum of EC2's baselines.
-NETWORK = {
-    "c3.8xlarge": 10000, "g6e.24xlarge": 200000, "g6e.48xlarge": 400000, "g7.2xlarge": 60000, "g7.4xlarge": 60000,
-    "g7.8xlarge": 80000, "h1.8xlarge": 10000, "hpc6id.32xlarge": 200000, "hpc8a.96xlarge": 300000,
-    "i3.8xlarge": 10000, "i7ie.48xlarge": 100000, "i7ie.metal-48xl": 100000, "i8g.metal-48xl": 90000,
-    "i8ge.48xlarge": 180000, "i8ge.metal-48xl": 180000, "p6-b200.48xlarge": 3200000, "p6-b300.48xlarge": 6400000,
-    "r3.8xlarge": 10000, "r4.8xlarge": 10000, "vt1.3xlarge": 3120,
-}  # fmt: skip
-# The same table, families of which every size counts one network card of two.
-ONE_CARD = {"c6in", "m6in", "m6idn", "r6in", "r6idn"}
-# Newer than that table: the label depends on the release.
-TOO_NEW = {"r9g", "r9gd"}
+MODULE = "github.com/aws/karpenter-provider-aws"
+VERSION = "v1.14.1"
 
 
-def network_label(name, info):
-    """What Karpenter's table says, `?` for types that it may not know yet."""
-    family = name.split(".")[0]
-    network = info["NetworkInfo"]
-    if name in NETWORK:
-        return NETWORK[name]
-    if family in TOO_NEW or (family == "t8i" and name.split(".")[1] in ("nano", "micro", "small", "medium")):
-        return "?"
-    # The guide words the bandwidth of old types ("Moderate"); the table has no entry for them.
-    if not re.search(r"\d", network["NetworkPerformance"]) or family == "t2":
-        return ""
-    cards = network["NetworkCards"]
-    if family in ONE_CARD:
-        cards = cards[:1]
-    mbps = round(sum(card.get("BaselineBandwidthInGbps", 0) for card in cards) * 1000)
-    # The guide prints big numbers with two decimals of Gbps, cut off.
-    return number(mbps // 10 * 10 if mbps >= 20000 else mbps)
+class Karpenter:
+    """The generated tables of Karpenter's provider for AWS."""
+
+    def __init__(self, module):
+        folder = module / "pkg" / "providers" / "instancetype"
+        bandwidth = (folder / "zz_generated.bandwidth.go").read_text()
+        limits = (folder / "zz_generated.vpclimits.go").read_text()
+        self.version = re.search(r"@(v[\d.]+)$", module.name)[1]
+        # Mbps by type.
+        self.bandwidth = {m[1]: int(m[2]) for m in re.finditer(r'^\t\t"([^"]+)":\s+(\d+),', bandwidth, re.M)}
+        # Types for which EC2's guide has words ("Moderate") and no number: they get no label.
+        self.worded = set(re.findall(r"^\t\t// (\S+) has vague bandwidth information", bandwidth, re.M))
+        # (interfaces of the default card, IPv4 addresses of each, branch interfaces) by type.
+        self.limits = {m[1]: self.row(m[2]) for m in re.finditer(r'^\t"([^"]+)": \{\n(.*?)^\t\},', limits, re.M | re.S)}
+        if len(self.bandwidth) < 1000 or len(self.limits) < 1000:
+            sys.exit("Karpenter's tables have another form than this script reads")
+
+    @staticmethod
+    def row(text):
+        def field(name):
+            return re.search(rf"^\t\t{name}:\s+(\w+),", text, re.M)[1]
+
+        cards = re.findall(r"MaximumNetworkInterfaces: (\d+),\s+NetworkCardIndex:\s+(\d+),", text)
+        interfaces = {index: int(most) for most, index in cards}[field("DefaultNetworkCardIndex")]
+        # Branch interfaces need an interface that is a trunk.
+        branches = int(field("BranchInterface")) if field("IsTrunkingCompatible") == "true" else 0
+        return interfaces, int(field("IPv4PerInterface")), branches
+
+    def cells(self, name):
+        """The columns that the tables have of a type."""
+        cells = {}
+        if name in self.bandwidth:
+            cells["network_mbps"] = number(self.bandwidth[name])
+        elif name in self.worded:
+            cells["network_mbps"] = ""
+        if name in self.limits:
+            cells["enis"], cells["ipv4_per_eni"], branches = self.limits[name]
+            cells["pod_eni"] = number(branches)
+        return cells
 
 
 def label(text):
@@ -133,10 +154,11 @@ def row(name, info):
         "ebs_mbps": number(
             ebs["EbsOptimizedInfo"]["MaximumBandwidthInMbps"] if ebs.get("EbsOptimizedSupport") == "default" else 0
         ),
-        "network_mbps": network_label(name, info),
+        "network_mbps": "?",
         "efa": number(network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0)),
         "enis": cards[network["DefaultNetworkCardIndex"]]["MaximumNetworkInterfaces"],
         "ipv4_per_eni": network["Ipv4AddressesPerInterface"],
+        "pod_eni": "?",
         "spot": "1" if "spot" in info["SupportedUsageClasses"] else "0",
     }
     gpus = devices(info, "GpuInfo", "Gpus")
@@ -188,6 +210,7 @@ def retired_row(name):
         "efa": number(efa),
         "enis": enis,
         "ipv4_per_eni": ips,
+        "pod_eni": "?",
         "spot": "1",
     }
     if gpu:
@@ -218,7 +241,7 @@ def order(name):
     return family, rank, size
 
 
-def write(package, out):
+def write(package, karpenter, date, out):
     resources = package / "moto" / "ec2" / "resources"
     version = re.search(r'__version__ = "([^"]+)"', (package / "moto" / "__init__.py").read_text())[1]
     described = read(resources / "instance_types.json")
@@ -231,6 +254,7 @@ def write(package, out):
     for name in RETIRED:
         rows.setdefault(name, retired_row(name))
     for name, cells in rows.items():
+        cells.update(karpenter.cells(name))
         bits = sum(1 << index for index, types in enumerate(regions.values()) if name in types)
         cells["regions"] = f"{bits:x}"
     if len(rows) > MOST_TYPES:
@@ -238,8 +262,9 @@ def write(package, out):
     lines = [
         "# Generated by generate.py in this folder; do not edit by hand.",
         f"# Source: Python package moto {version} (Apache-2.0), EC2 instance types and offerings of every region.",
-        f"# Date: {datetime.date.today().isoformat()}",
-        "# Empty: label absent. ?: value not known (retired families). hypervisor -: the empty string.",
+        f"# Source: Go module {MODULE} {karpenter.version} (Apache-2.0), network bandwidth, interfaces and branch interfaces.",
+        f"# Date: {date}",
+        "# Empty: label or resource absent. ?: value not known (retired and new families). hypervisor -: the empty string.",
         "# regions: hexadecimal, bit n is region n of the next line; 0 = offered nowhere any more.",
         "# regions " + " ".join(regions),
         ",".join(COLUMNS),
@@ -247,22 +272,29 @@ def write(package, out):
     for name in sorted(rows, key=order):
         lines.append(",".join(str(rows[name].get(column, "")) for column in COLUMNS))
     out.write_text("\n".join(lines) + "\n")
-    print(f"{out.name}: {len(rows)} types, {len(regions)} regions, moto {version}")
+    print(f"{out.name}: {len(rows)} types, {len(regions)} regions, moto {version}, Karpenter {karpenter.version}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--package", type=pathlib.Path)
+    parser.add_argument("--karpenter", type=pathlib.Path)
+    parser.add_argument("--date", default=datetime.date.today().isoformat())
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).with_name("instances.csv"))
     options = parser.parse_args()
-    if options.package:
-        write(options.package, options.out)
-        return
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, "moto"], check=True
-        )
-        write(pathlib.Path(folder), options.out)
+        karpenter = Karpenter(options.karpenter or go_module(folder))
+        if not options.package:
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, "moto"]
+            subprocess.run(pip, check=True)
+        write(options.package or pathlib.Path(folder), karpenter, options.date, options.out)
+
+
+def go_module(folder):
+    """The folder of Karpenter's Go module, in Go's own cache."""
+    command = ["go", "mod", "download", "-json", f"{MODULE}@{VERSION}"]
+    answer = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE)
+    return pathlib.Path(json.loads(answer.stdout)["Dir"])
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ fn instance(line: &'static str, row: u16) -> InstanceType {
         efa: number(24),
         enis: number(25),
         ipv4_per_eni: number(26),
-        pod_eni: cells[27].parse().ok(),
+        pod_eni: (cells[27] != "?").then(|| number(27)),
         spot: cells[28] == "1",
         regions: u64::from_str_radix(cells[29], 16).unwrap_or(0),
         row,

@@ -31,6 +31,33 @@ fn the_file_has_the_columns_that_the_parser_expects() {
     assert!(keys().is_sorted());
 }
 
+/// Figures of Karpenter's own tables. EC2's answers have other ones, or none: `trn2.3xlarge` sums to 50 Gbps
+/// there, and the default network card of `i7ie.48xlarge` has 8 interfaces of 15.
+#[test]
+fn network_figures_are_those_of_karpenter() {
+    for (name, mbps) in [
+        ("g3.4xlarge", "5000"),
+        ("trn2.3xlarge", "200000"),
+        ("g6e.48xlarge", "400000"),
+        ("c6in.32xlarge", "200000"),
+        ("p6-b200.48xlarge", "3200000"),
+        ("m4.large", "(absent)"),
+        ("r9g.large", "(unknown)"),
+    ] {
+        assert_eq!(text(name, "network-bandwidth"), mbps, "{name}");
+    }
+    for (name, interfaces, addresses) in
+        [("i7ie.48xlarge", 15, 50), ("i8ge.metal-48xl", 24, 50), ("m5.large", 3, 10), ("g3s.xlarge", 4, 15)]
+    {
+        assert_eq!((get(name).enis, get(name).ipv4_per_eni), (interfaces, addresses), "{name}");
+    }
+    for (name, branches) in
+        [("m5.large", Some(9)), ("p5.48xlarge", Some(120)), ("t3.medium", Some(0)), ("r9g.large", None)]
+    {
+        assert_eq!(get(name).pod_eni, branches, "{name}");
+    }
+}
+
 #[test]
 fn devices_of_accelerated_types() {
     for (name, gpu, count, memory, resource) in [

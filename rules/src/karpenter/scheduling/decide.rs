@@ -328,7 +328,7 @@ impl<'a> Candidate<'a> {
             return AdmitResult::Rejected(RejectionStage::MinValues { key: key.to_owned(), wanted, found });
         }
         let mut doubts = cluster_uncertainties(self.pool, &both, &types, settings);
-        if need.get(POD_ENI).is_some_and(|amount| *amount > 0) {
+        if need.get(POD_ENI).is_some_and(|amount| *amount > 0) && types.iter().any(|t| t.pod_eni.is_none()) {
             doubts.push(Uncertainty::BranchInterfaces);
         }
         if doubts.is_empty() { AdmitResult::Admitted(types) } else { AdmitResult::Undecided(doubts) }

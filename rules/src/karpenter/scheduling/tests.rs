@@ -417,6 +417,9 @@ fn doubts_make_verdicts_unknown() {
         unknown(&asking(&[("vpc.amazonaws.com/pod-eni", 1000)]), pool("p", &[])),
         [Uncertainty::BranchInterfaces]
     );
+    assert_eq!(fit(&asking(&[("vpc.amazonaws.com/pod-eni", 9000)]), types(&["m5.large"])), ["m5.large"]);
+    no(&asking(&[("vpc.amazonaws.com/pod-eni", 10_000)]), types(&["m5.large"]));
+    no(&asking(&[("vpc.amazonaws.com/pod-eni", 1000)]), types(&["t3.medium"]));
     let crash = vec![BlockDevice { device_name: Some("/dev/xvda".into()), ..BlockDevice::default() }];
     let class = NodeClass { block_devices: crash, ..NodeClass::default() };
     assert_eq!(unknown(&pod(), with_class(pool("p", &[]), class)), [Uncertainty::Crash("default".into())]);

@@ -167,7 +167,7 @@ pub enum Uncertainty {
     ClassNarrows(String),
     /// The named object makes Karpenter panic.
     Crash(String),
-    /// How many branch interfaces for pods the types have.
+    /// How many branch interfaces for pods some of the types have.
     BranchInterfaces,
     /// Preferred pod affinity beside several node affinity terms.
     PreferredPodAffinity,
