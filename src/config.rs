@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gpulint_rules::facts::date::Date;
 use gpulint_rules::facts::suggest;
 use gpulint_rules::lint::config::Config;
-use gpulint_rules::{Group, RULES, Settings};
+use gpulint_rules::{Group, Product, RULES, Settings};
 
 use crate::args::{CheckArgs, RuleArgs};
 use crate::error::CliError;
@@ -52,6 +52,7 @@ struct Flags {
     fail_on: Option<Option<gpulint_rules::Severity>>,
     select: Vec<String>,
     ignore: Vec<String>,
+    /// In the order of [`Product::ALL`].
     platform: [Option<gpulint_rules::Version>; 3],
     complete: bool,
     no_suppressions: bool,
@@ -82,10 +83,11 @@ impl Flags {
 
     fn merged_over(&self, mut settings: Settings) -> Settings {
         let platform = &mut settings.platform;
-        let [karpenter, keda, kubernetes] = self.platform;
-        platform.karpenter = karpenter.unwrap_or(platform.karpenter);
-        platform.keda = keda.unwrap_or(platform.keda);
-        platform.kubernetes = kubernetes.unwrap_or(platform.kubernetes);
+        for (product, version) in Product::ALL.into_iter().zip(self.platform) {
+            if let Some(version) = version {
+                platform.state(product, version);
+            }
+        }
         if !self.select.is_empty() {
             settings.select.clone_from(&self.select);
         }

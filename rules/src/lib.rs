@@ -43,7 +43,7 @@ pub use lint::report::CheckReport;
 pub use lint::rule::{Check, Group, Param, ParamDefault, Rule, docs};
 pub use lint::settings::Settings;
 pub use object::{Object, ObjectId, Origin};
-pub use platform::{Platform, Version};
+pub use platform::{Platform, Product, Version};
 pub use rules::{RULES, find as find_rule};
 pub use tree::node::{Node, Shape};
 pub use tree::pointer::Pointer;

@@ -37,6 +37,47 @@ impl std::fmt::Display for Version {
     }
 }
 
+/// What has versions of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Product {
+    /// Karpenter with AWS' provider.
+    Karpenter,
+    /// KEDA.
+    Keda,
+    /// Kubernetes.
+    Kubernetes,
+}
+
+impl Product {
+    /// All of them.
+    pub const ALL: [Product; 3] = [Product::Karpenter, Product::Keda, Product::Kubernetes];
+
+    /// The configuration's setting of the version.
+    #[must_use]
+    pub fn setting(self) -> &'static str {
+        match self {
+            Product::Karpenter => "platform.karpenter",
+            Product::Keda => "platform.keda",
+            Product::Kubernetes => "platform.kubernetes",
+        }
+    }
+
+    /// The major version, and the first and the last minor version that gpulint supports.
+    const fn range(self) -> (u32, u32, u32) {
+        match self {
+            Product::Karpenter => (1, 0, 14),
+            Product::Keda => (2, 14, 20),
+            Product::Kubernetes => (1, 32, 36),
+        }
+    }
+
+    /// The versions that gpulint supports.
+    pub fn supported(self) -> impl Iterator<Item = Version> {
+        let (major, first, last) = self.range();
+        (first..=last).map(move |minor| Version::new(major, minor))
+    }
+}
+
 /// What the cluster runs on.
 #[derive(Clone, Debug)]
 pub struct Platform {
@@ -46,6 +87,9 @@ pub struct Platform {
     pub keda: Version,
     /// Kubernetes' minor version.
     pub kubernetes: Version,
+    /// The products whose version was stated, by the configuration or a flag; those of the others are
+    /// assumed.
+    pub stated: Vec<Product>,
     /// Whether the API server is EKS's.
     pub eks: bool,
     /// The AWS region, where known.
@@ -55,6 +99,44 @@ pub struct Platform {
 }
 
 impl Platform {
+    /// The version of a product.
+    #[must_use]
+    pub fn version(&self, product: Product) -> Version {
+        match product {
+            Product::Karpenter => self.karpenter,
+            Product::Keda => self.keda,
+            Product::Kubernetes => self.kubernetes,
+        }
+    }
+
+    pub(crate) fn version_mut(&mut self, product: Product) -> &mut Version {
+        match product {
+            Product::Karpenter => &mut self.karpenter,
+            Product::Keda => &mut self.keda,
+            Product::Kubernetes => &mut self.kubernetes,
+        }
+    }
+
+    /// States the version of a product.
+    pub fn state(&mut self, product: Product, version: Version) {
+        *self.version_mut(product) = version;
+        if !self.is_stated(product) {
+            self.stated.push(product);
+        }
+    }
+
+    /// Whether the version of a product was stated.
+    #[must_use]
+    pub fn is_stated(&self, product: Product) -> bool {
+        self.stated.contains(&product)
+    }
+
+    /// The same versions, all of them stated.
+    #[must_use]
+    pub fn with_all_stated(self) -> Platform {
+        Platform { stated: Product::ALL.to_vec(), ..self }
+    }
+
     /// The time zone people think in, where it is set and known.
     #[must_use]
     pub fn zone(&self) -> Option<Zone> {
@@ -69,6 +151,7 @@ impl Default for Platform {
             karpenter: Version::new(1, 14),
             keda: Version::new(2, 20),
             kubernetes: Version::new(1, 34),
+            stated: Vec::new(),
             eks: true,
             region: None,
             timezone: None,

@@ -19,6 +19,7 @@ pub struct Context<'a> {
     rule: &'static Rule,
     object: &'a Object,
     engine: &'a ResolvedRules,
+    platform: &'a Platform,
     rule_settings: &'a RuleSettings,
     index: &'a Index,
     findings: &'a mut Vec<Finding>,
@@ -39,12 +40,18 @@ impl<'a> Context<'a> {
             rule,
             object,
             engine,
+            platform: &engine.settings().platform,
             rule_settings,
             index,
             findings,
             dropped: None,
             reads_earlier_findings: Cell::new(false),
         }
+    }
+
+    /// The same on another platform than that of the settings.
+    pub(crate) fn on_platform(self, platform: &'a Platform) -> Context<'a> {
+        Context { platform, ..self }
     }
 
     /// Adds a finding at a node of the object. A report at an absent node is dropped in a patch, in a
@@ -98,7 +105,7 @@ impl<'a> Context<'a> {
     /// What the cluster runs on.
     #[must_use]
     pub fn platform(&self) -> &'a Platform {
-        &self.engine.settings().platform
+        self.platform
     }
 
     /// The resolved configuration.

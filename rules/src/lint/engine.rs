@@ -10,10 +10,12 @@ use crate::lint::context::Context;
 use crate::lint::finding::{Finding, Location};
 use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::ResolvedRules;
-use crate::lint::rule::RuleSet;
+use crate::lint::rule::{Rule, RuleSet};
 use crate::lint::settings::Settings;
 use crate::lint::suppress;
+use crate::lint::versions;
 use crate::object::Object;
+use crate::platform::{Platform, Product};
 use crate::source::{Document, ParseDiagnosticKind, Source};
 use crate::tree::Span;
 
@@ -25,6 +27,8 @@ pub struct Engine {
     by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>>,
     /// Rules that run on every kind.
     kind_agnostic: Vec<usize>,
+    /// The platform with each other supported version of the products whose version is not stated.
+    alternatives: Vec<(Product, Platform)>,
 }
 
 impl Engine {
@@ -49,7 +53,8 @@ impl Engine {
                 }
             }
         }
-        Engine { rules, by_kind, kind_agnostic }
+        let alternatives = versions::alternatives(&rules.settings().platform);
+        Engine { rules, by_kind, kind_agnostic, alternatives }
     }
 
     /// The configuration.
@@ -87,9 +92,26 @@ impl Engine {
             return false;
         };
         let from = findings.len();
-        let mut context = Context::new(resolved.rule, object, &self.rules, &set, index, findings);
-        resolved.rule.check.run(object, &mut context);
-        let reads_earlier_findings = context.reads_earlier_findings();
+        let mut reads_earlier_findings = false;
+        let mut run = |rule: &'static Rule, platform: &Platform, findings: &mut Vec<Finding>| {
+            let context = Context::new(rule, object, &self.rules, &set, index, findings);
+            let mut context = context.on_platform(platform);
+            rule.check.run(object, &mut context);
+            reads_earlier_findings |= context.reads_earlier_findings();
+        };
+        let rule = resolved.rule;
+        run(rule, &self.settings().platform, findings);
+        let products = versions::products_of(rule.id);
+        if findings.len() > from && !products.is_empty() && !self.alternatives.is_empty() {
+            let alternatives = self.alternatives.iter().filter(|(product, _)| products.contains(product));
+            let alternates = versions::alternates_of(rule.id);
+            versions::lower_where_versions_differ(findings, from, alternatives, |platform, findings| {
+                run(rule, platform, findings);
+                for alternate in alternates.iter().filter_map(|id| self.rules.find(id)) {
+                    run(alternate, platform, findings);
+                }
+            });
+        }
         if let Some(severity) = set.severity {
             for finding in &mut findings[from..] {
                 finding.severity = severity;

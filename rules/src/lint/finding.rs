@@ -165,7 +165,7 @@ impl Location {
     }
 
     /// Whether two places are the same field of the very same object.
-    fn ptr_eq(&self, other: &Location) -> bool {
+    pub(crate) fn ptr_eq(&self, other: &Location) -> bool {
         match (self, other) {
             (
                 Location::Field { object, pointer, key },

@@ -12,3 +12,4 @@ pub(crate) mod resolved;
 pub mod rule;
 pub mod settings;
 pub mod suppress;
+pub mod versions;

@@ -94,7 +94,7 @@ struct Table {
 
 impl Table {
     fn new(row: &'static str, rule: &'static str) -> Table {
-        Table { row, rule, platform: Platform::default(), seen: 0, wrong: Vec::new() }
+        Table { row, rule, platform: Platform::default().with_all_stated(), seen: 0, wrong: Vec::new() }
     }
 
     fn case(&mut self, name: &str, object: &Value, verdict: Verdict) {

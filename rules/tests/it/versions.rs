@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use gpulint_rules::platform::{Platform, Version};
+use gpulint_rules::lint::config::Config;
+use gpulint_rules::platform::{Platform, Product, Version};
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Engine, Index, Object, Settings, Severity};
+use gpulint_rules::{Engine, Finding, Index, Object, Settings, Severity};
 
 /// The rules that know versions.
 const RULES: [&str; 11] = [
@@ -125,7 +126,7 @@ fn rows() -> Vec<Row> {
 fn said(manifest: &str, minor: u32) -> Vec<(&'static str, String)> {
     let engine = Engine::new(Settings {
         select: RULES.iter().map(|rule| (*rule).to_owned()).collect(),
-        platform: Platform { karpenter: Version::new(1, minor), ..Platform::default() },
+        platform: Platform { karpenter: Version::new(1, minor), ..Platform::default().with_all_stated() },
         ..Settings::default()
     });
     let source = Arc::new(Source::from_text("a.yaml", manifest));
@@ -206,4 +207,91 @@ fn text_around_a_duration_is_refused_from_1_4_on() {
     }
     let auto_mode = pool_of("eks.amazonaws.com", "NodeClass", "disruption: {consolidateAfter: 1hr}", "");
     assert_eq!(said(&auto_mode, 3)[0].0, "invalid-value");
+}
+
+/// The findings of a manifest above notes, under a configuration's `platform`.
+fn findings(manifest: &str, platform: &str) -> Vec<Finding> {
+    let config = Config::parse("gpulint.yaml", &format!("platform: {platform}\n")).unwrap();
+    let engine = Engine::new(config.resolve());
+    let source = Arc::new(Source::from_text("a.yaml", manifest));
+    let documents = read(&source);
+    let object = Object::from_document(&source, &documents[0], false).remove(0);
+    let mut index = Index::new(false);
+    index.apply(object.clone());
+    engine.check_object(&object, &index).into_iter().filter(|f| f.severity > Severity::Info).collect()
+}
+
+/// The finding of a rule.
+fn finding(manifest: &str, platform: &str, rule: &str) -> Finding {
+    let all = findings(manifest, platform);
+    let found = all.iter().find(|f| f.rule.id == rule);
+    found.unwrap_or_else(|| panic!("no {rule} among {all:?} of\n{manifest}")).clone()
+}
+
+#[test]
+fn where_supported_versions_differ_an_assumed_version_makes_no_error() {
+    let beta = pool("", "").replace("karpenter.sh/v1", "karpenter.sh/v1beta1");
+    let scaled = "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a}\nspec:\n  \
+                  scaleTargetRef: {name: a}\n  triggers: [{type: cpu, metadata: {type: Utilization, value: '50'}}]\n";
+    let job = "apiVersion: keda.sh/v1alpha1\nkind: ScaledJob\nmetadata: {name: a}\nspec:\n  rollout: {strategy: default}\n  \
+               jobTargetRef: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: 'example.com/a:1'}]}}}\n  \
+               triggers: [{type: cron, metadata: {timezone: UTC, start: 0 8 * * *, end: 0 9 * * *, desiredReplicas: '1'}}]\n";
+    for (manifest, rule, product, stated) in [
+        (beta, "karpenter-legacy-api", Product::Karpenter, "{karpenter: '1.14'}"),
+        (
+            label("karpenter.k8s.aws/instance-tenancy", "shared"),
+            "requirement-value-unknown",
+            Product::Karpenter,
+            "{karpenter: '1.9'}",
+        ),
+        (
+            pool("disruption: {consolidateAfter: 500ms}", ""),
+            "invalid-value",
+            Product::Karpenter,
+            "{karpenter: '1.14'}",
+        ),
+        (
+            class_by("[{alias: al2@latest}]", ""),
+            "ami-unsupported-by-eks",
+            Product::Kubernetes,
+            "{kubernetes: '1.33'}",
+        ),
+        (
+            class_by("[{alias: windows2025@latest}]", ""),
+            "ami-unsupported-by-eks",
+            Product::Kubernetes,
+            "{kubernetes: '1.34', karpenter: '1.14'}",
+        ),
+        (scaled.to_owned(), "keda-removed-field", Product::Keda, "{keda: '2.18'}"),
+        (job.to_owned(), "keda-rollout-strategy-removed", Product::Keda, "{keda: '2.20'}"),
+    ] {
+        let assumed = finding(&manifest, "{}", rule);
+        assert_eq!(assumed.severity, Severity::Warning, "{assumed:?}");
+        let help = assumed.help.clone().unwrap_or_default();
+        assert!(help.contains(&format!("`{}`", product.setting())), "{assumed:?}");
+        assert!(help.chars().count() <= 120, "{help}");
+        let sure = finding(&manifest, stated, rule);
+        assert_eq!(sure.severity, Severity::Error, "{stated} {sure:?}");
+        assert_eq!(assumed.message, sure.message);
+        let help = sure.help.clone().unwrap_or_default();
+        assert!(!help.contains("depends on"), "{sure:?}");
+    }
+}
+
+#[test]
+fn what_all_supported_versions_refuse_stays_an_error() {
+    let provisioner = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: a}\nspec: {}\n";
+    let hpa = "apiVersion: autoscaling/v2beta2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec:\n  \
+               scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: a}\n  maxReplicas: 2\n";
+    let crash = pool("", "").replace("spec:\n      node", "spec:\n      expireAfter: 10mfoo\n      node");
+    for (manifest, rule) in [
+        (provisioner.to_owned(), "karpenter-legacy-api"),
+        (hpa.to_owned(), "removed-api-version"),
+        // Older versions take it and cannot read it, which duration-undecodable reports.
+        (crash, "invalid-value"),
+    ] {
+        let found = finding(&manifest, "{}", rule);
+        assert_eq!(found.severity, Severity::Error, "{found:?}");
+        assert!(!found.help.clone().unwrap_or_default().contains("depends on"), "{found:?}");
+    }
 }

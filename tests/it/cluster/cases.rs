@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gpulint_rules::source::{Source, read, split_documents};
 use gpulint_rules::tree::placeholder::is_placeholder;
-use gpulint_rules::{Authority, Engine, Index, Node, Object, ObjectId, Settings, Severity};
+use gpulint_rules::{Authority, Engine, Index, Node, Object, ObjectId, Platform, Settings, Severity};
 use serde_json::Value;
 
 use crate::cluster::judge::Field;
@@ -68,7 +68,13 @@ pub(crate) fn claims(engine: &Engine, case: &Case) -> Vec<Claim> {
 
 /// gpulint as a user has it without any configuration.
 pub(crate) fn engine() -> Engine {
-    Engine::new(Settings { complete: false, suppressions: false, ..Settings::default() })
+    Engine::new(Settings {
+        // The judge's own versions.
+        platform: Platform::default().with_all_stated(),
+        complete: false,
+        suppressions: false,
+        ..Settings::default()
+    })
 }
 
 /// Every document below a folder that is one object or a list of them, in the order of the paths.

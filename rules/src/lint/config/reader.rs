@@ -9,7 +9,7 @@ use super::{
 use crate::facts::suggest;
 use crate::facts::timezone;
 use crate::lint::rule::{Param, ParamDefault, Rule, RuleSet};
-use crate::platform::Version;
+use crate::platform::{Product, Version};
 use crate::source::{Document, Source};
 use crate::tree::Span;
 use crate::tree::node::{Node, Shape};
@@ -74,9 +74,9 @@ impl<'s> ConfigReader<'s> {
         let mut platform = Platform::default();
         for (key, node) in self.map(node, PLATFORM, " of `platform`") {
             match key {
-                "karpenter" => self.version(&node, &mut platform.karpenter),
-                "keda" => self.version(&node, &mut platform.keda),
-                "kubernetes" => self.version(&node, &mut platform.kubernetes),
+                "karpenter" => self.version(&node, Product::Karpenter, &mut platform),
+                "keda" => self.version(&node, Product::Keda, &mut platform),
+                "kubernetes" => self.version(&node, Product::Kubernetes, &mut platform),
                 "eks" => platform.eks = self.bool(&node).unwrap_or(platform.eks),
                 "region" => platform.region = self.string(&node),
                 "timezone" => platform.timezone = self.timezone(&node),
@@ -263,14 +263,14 @@ impl<'s> ConfigReader<'s> {
     }
 
     /// The text as it is written counts: unquoted, 1.10 is the number 1.1.
-    fn version(&mut self, node: &Node<'_>, version: &mut Version) {
+    fn version(&mut self, node: &Node<'_>, product: Product, platform: &mut Platform) {
         let text = match node.scalar() {
             Some(Scalar::Str(text)) => Some(text),
             Some(Scalar::Float(_) | Scalar::Int(_)) => self.first_line_of(node),
             _ => None,
         };
         match text.and_then(Version::parse) {
-            Some(read) => *version = read,
+            Some(version) => platform.state(product, version),
             None => self.unexpected_value(node, "a version such as \"1.14\"", &[]),
         }
     }

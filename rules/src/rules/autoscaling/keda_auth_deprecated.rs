@@ -41,27 +41,18 @@
 //! - <https://keda.sh/docs/latest/authentication-providers/aws-eks/>
 //! - <https://keda.sh/docs/latest/authentication-providers/aws/>
 
-use crate::kind::Kind;
-use crate::lint::finding::Severity;
-use crate::lint::rule::{Check, Context, Group, Rule, docs};
-use crate::object::Object;
+use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-auth-deprecated",
-    group: Group::Autoscaling,
-    severity: Severity::Warning,
-    since: "0.1.0",
     kinds: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
-    reads: &[],
-    params: &[],
-    rejected_by: &[],
-    fix: None,
     docs: docs(include_str!("keda_auth_deprecated.rs")),
     check: Check::Object(check),
+    ..Rule::warning(Group::Autoscaling)
 };
 
-fn check(object: &Object, ctx: &mut Context<'_>) {
-    // Triggers themselves, and the secret stores of other clouds, take no `aws-eks`.
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // `awsSecretManager` has a pod identity of its own.
     for holder in [&["spec"][..], &["spec", "awsSecretManager"]] {
         let provider = object.path(holder).path(&["podIdentity", "provider"]);
         if provider.text() == Some("aws-eks") {
@@ -69,4 +60,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) {
                 .help("write `aws`, with `identityOwner: workload` or a `roleArn` to keep another role than KEDA's");
         }
     }
+    None
 }

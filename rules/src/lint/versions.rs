@@ -1,0 +1,136 @@
+//! Findings on which the supported versions of a product differ.
+//!
+//! A rule judges by one version of each product: the stated one, or the newest that gpulint knows. While
+//! the version is not stated, what it finds is compared with what it finds under every other supported
+//! version. A finding that one of them does not share is at most a warning, and its help names the setting;
+//! what all of them share stays as it is.
+
+use crate::lint::finding::{Finding, Severity};
+use crate::lint::message::MAX_MESSAGE_CHARS;
+use crate::platform::{Platform, Product};
+
+use Product::{Karpenter, Keda, Kubernetes};
+
+/// The rules whose verdict depends on versions. Rules on what protects a pod from disruption are not here:
+/// nobody refuses what they find, and they follow the assumed version as a whole.
+static VERSION_DEPENDENT: &[(&str, &[Product])] = &[
+    ("ami-alias-invalid", &[Karpenter]),
+    ("ami-unsupported-by-eks", &[Kubernetes]),
+    ("capacity-type-invalid", &[Karpenter]),
+    ("crashes-karpenter", &[Karpenter]),
+    ("do-not-disrupt-invalid-value", &[Karpenter]),
+    ("dra-api-version", &[Kubernetes]),
+    ("dra-request-shape", &[Kubernetes]),
+    ("duration-undecodable", &[Karpenter]),
+    ("field-needs-newer-version", &[Karpenter, Keda, Kubernetes]),
+    ("invalid-value", &[Karpenter]),
+    ("karpenter-legacy-api", &[Karpenter]),
+    ("karpenter-legacy-taint", &[Karpenter]),
+    ("karpenter-metric-renamed", &[Karpenter]),
+    ("keda-idle-replicas-invalid", &[Keda]),
+    ("keda-name-too-long", &[Keda]),
+    ("keda-pod-identity-removed", &[Keda]),
+    ("keda-removed-field", &[Keda]),
+    ("keda-replica-bounds", &[Keda]),
+    ("keda-rollout-strategy-removed", &[Keda]),
+    ("keda-trigger-key-ignored", &[Keda]),
+    ("keda-trigger-type-unknown", &[Keda]),
+    ("kubelet-field-unsupported", &[Karpenter]),
+    ("node-class-kubelet", &[Karpenter]),
+    ("node-class-ref-incomplete", &[Karpenter]),
+    ("removed-api-version", &[Kubernetes]),
+    ("requirement-key-restricted", &[Karpenter]),
+    ("requirement-value-unknown", &[Karpenter]),
+];
+
+/// The rules that report in the place of another one under some versions: what Karpenter's CRDs take, though
+/// its controllers cannot read it, stops Karpenter.
+#[must_use]
+pub(crate) fn alternates_of(rule: &str) -> &'static [&'static str] {
+    if rule == "invalid-value" { &["crashes-karpenter", "duration-undecodable"] } else { &[] }
+}
+
+/// The products on whose version the verdict of a rule depends.
+#[must_use]
+pub fn products_of(rule: &str) -> &'static [Product] {
+    let row = VERSION_DEPENDENT.iter().find(|(id, _)| *id == rule);
+    row.map_or(&[], |(_, products)| products)
+}
+
+/// The platform once for every other supported version of each product whose version is not stated.
+pub(crate) fn alternatives(platform: &Platform) -> Vec<(Product, Platform)> {
+    let mut out = Vec::new();
+    for product in Product::ALL.into_iter().filter(|product| !platform.is_stated(*product)) {
+        for version in product.supported().filter(|version| *version != platform.version(product)) {
+            let mut other = platform.clone();
+            *other.version_mut(product) = version;
+            out.push((product, other));
+        }
+    }
+    out
+}
+
+/// Lowers those of a rule's findings, which begin at `from`, that another supported version does not share.
+/// `run` appends what the rule finds on another platform.
+pub(crate) fn lower_where_versions_differ<'a>(
+    findings: &mut Vec<Finding>,
+    from: usize,
+    alternatives: impl Iterator<Item = &'a (Product, Platform)>,
+    mut run: impl FnMut(&Platform, &mut Vec<Finding>),
+) {
+    let matters = |finding: &Finding| finding.severity > Severity::Info;
+    if !findings.iter().skip(from).any(matters) {
+        return;
+    }
+    let mut own: Vec<(Finding, Option<Product>)> =
+        findings.split_off(from).into_iter().map(|finding| (finding, None)).collect();
+    for (product, platform) in alternatives {
+        let mut open: Vec<_> =
+            own.iter_mut().filter(|(f, differs)| differs.is_none() && matters(f)).collect();
+        if open.is_empty() {
+            break;
+        }
+        run(platform, findings);
+        let others = &findings[from..];
+        for (finding, differs) in &mut open {
+            // The message may name the version.
+            let shared = |other: &Finding| {
+                other.severity >= finding.severity && other.location.ptr_eq(&finding.location)
+            };
+            if !others.iter().any(shared) {
+                *differs = Some(*product);
+            }
+        }
+        findings.truncate(from);
+    }
+    findings.extend(own.into_iter().map(|(mut finding, differs)| {
+        if let Some(product) = differs {
+            finding.severity = finding.severity.min(Severity::Warning);
+            finding.help = Some(help(finding.help.take(), product));
+        }
+        finding
+    }));
+}
+
+/// A help that names the setting which decides.
+fn help(help: Option<String>, product: Product) -> String {
+    let setting = format!("depends on `{}`", product.setting());
+    match help {
+        None => setting,
+        Some(help) if help.contains("`platform") => help,
+        Some(help) => {
+            let room = MAX_MESSAGE_CHARS - setting.chars().count() - 2;
+            if help.chars().count() <= room {
+                return format!("{help}; {setting}");
+            }
+            let mut head: String = help.chars().take(room - 1).collect();
+            // Half a name in backticks would be taken for a whole one.
+            if head.matches('`').count() % 2 == 1
+                && let Some(at) = head.rfind('`')
+            {
+                head.truncate(at);
+            }
+            format!("{}…; {setting}", head.trim_end_matches([' ', ',', ';']))
+        }
+    }
+}
