@@ -28,7 +28,7 @@ pub fn schema(known_rules: RuleSet) -> Value {
             "platform": {
                 "type": ["object", "null"],
                 "additionalProperties": false,
-                "description": "What the cluster runs on",
+                "description": "What the cluster runs on; while a version is not set, a finding that other supported versions do not share is at most a warning",
                 "properties": {
                     "karpenter": version(platform.karpenter.to_string(), "Karpenter's minor version"),
                     "keda": version(platform.keda.to_string(), "KEDA's minor version"),
