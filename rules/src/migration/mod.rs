@@ -6,7 +6,6 @@
 //! and the reason is given.
 
 mod class;
-pub(crate) mod dra;
 mod draft;
 pub(crate) mod keda;
 mod kubelet;

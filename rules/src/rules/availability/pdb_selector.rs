@@ -1,15 +1,12 @@
-//! A PodDisruptionBudget selects nothing or everything, or is refused for its shape.
+//! A PodDisruptionBudget selects nothing, or every pod of its namespace.
 //!
 //! # Why
-//! `policy/v1` reads an empty selector as every pod of the namespace: one budget then covers
-//! serving, training and helpers alike, and two budgets over one pod make its eviction fail for
-//! ever. Without a selector the budget covers nothing. The API server refuses a budget with both
-//! `minAvailable` and `maxUnavailable`, a negative number, more than 100 %, a number in quotes and
-//! a selector that cannot be read, so that the pods stay without any protection.
+//! `policy/v1` reads an empty selector as every pod of the namespace: one budget then covers serving,
+//! training and helpers alike, and two budgets over one pod make its eviction fail for ever. Without a
+//! selector, or with one that matches no pod, the budget protects nothing.
 //!
 //! # Fix
-//! Select the labels of one workload's pods, and write one of the two fields: a number without
-//! quotes or a whole percentage with them.
+//! Select the labels of one workload's pods.
 //!
 //! # Example
 //! ```yaml,diff
@@ -17,24 +14,23 @@
 //!  kind: PodDisruptionBudget
 //!  metadata: {name: embedder}
 //!  spec:
-//! -  maxUnavailable: "1" # <-
-//! +  maxUnavailable: 1
-//!    selector: {matchLabels: {app: embedder}}
+//!    maxUnavailable: 1
+//! -  selector: {} # <-
+//! +  selector: {matchLabels: {app: embedder}}
 //! ```
 //!
 //! # References
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
 use crate::rules::prelude::*;
-use crate::schema::validation::{Checker, may_hold_more_fields, quote, selector};
+use crate::schema::validation::may_hold_more_fields;
+use crate::schema::validation::pdb::has_valid_selector;
 use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-selector",
     kinds: &[Kind::PDB],
     reads: WORKLOAD_KINDS,
-    rejected_by: &[Authority::ApiServer],
-    fix: Some(Safety::Unsafe),
     docs: docs(include_str!("pdb_selector.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Availability)
@@ -42,122 +38,63 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
-    if !spec.is_mapping() {
+    let node = spec.get("selector");
+    // In v1beta1 an empty selector selects nothing; removed-api-version reports that.
+    if !spec.is_mapping()
+        || object.is_partial()
+        || object.id().version != "v1"
+        || may_hold_more_fields(&spec)
+        || may_hold_more_fields(&node)
+        || !has_valid_selector(object)
+    {
         return None;
     }
-    let least = spec.get("minAvailable");
-    let most = spec.get("maxUnavailable");
-    if least.is_set() && most.is_set() {
-        ctx.report(&least, "`minAvailable` and `maxUnavailable` exclude each other")
-            .help("keep one: `maxUnavailable` also holds when the number of replicas changes")
-            .related(object, &most, "the other one")
-            .fix(Fix::new("keep `maxUnavailable`", Safety::Unsafe).remove(&least));
-    }
-    amount(&least, ctx);
-    amount(&most, ctx);
-    let mut report = Checker::new(object);
-    let node = spec.get("selector");
-    selector::selector(&node, &mut report);
-    let refusals = report.into_errors();
-    let readable = refusals.is_empty();
-    for refusal in refusals {
-        refusal.report(ctx);
-    }
-    if readable {
-        reach(object, &spec, &node, ctx);
-    }
-    None
-}
-
-/// A whole number of 0 or more, or a whole percentage of 100 at most, in quotes.
-fn amount(node: &Node<'_>, ctx: &mut Context<'_>) {
-    let name = node.pointer().steps().last().cloned().unwrap_or_default();
-    if let Some(count) = node.int() {
-        if count < 0 {
-            ctx.report(node, format!("`{name}` {count} is below 0")).help("write 0 or more, or a percentage");
-        }
-        return;
-    }
-    let Some(text) = node.text() else {
-        return;
-    };
-    let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
-    if let Some(percent) = text.strip_suffix('%')
-        && digits(percent)
-    {
-        if percent.parse::<u32>().is_ok_and(|p| p <= 100) {
-            return;
-        }
-        ctx.report(node, format!("`{name}` {} is above 100 %", quote(text))).help("write 100% at most");
-        return;
-    }
-    if digits(text)
-        && let Ok(count) = text.parse::<i32>()
-    {
-        ctx.report(node, format!("`{name}` is a number in quotes, which is refused"))
-            .help(format!("write {count} without quotes"))
-            .fix(Fix::new("remove the quotes", Safety::Safe).set(node, json!(count)));
-        return;
-    }
-    ctx.report(node, format!("`{name}` {} is neither a number nor a percentage", quote(text)))
-        .help("write a whole number without quotes, or a whole percentage such as `50%`");
-}
-
-/// What the selector selects, of what is known.
-fn reach(object: &Object, spec: &Node<'_>, node: &Node<'_>, ctx: &mut Context<'_>) {
-    // In v1beta1 an empty selector selected nothing; that is another rule's matter.
-    if object.is_partial()
-        || object.id().version != "v1"
-        || may_hold_more_fields(spec)
-        || may_hold_more_fields(node)
-    {
-        return;
-    }
     if !node.is_set() {
-        ctx.report(node, "without `selector` the PDB protects no pod")
+        ctx.report(&node, "without `selector` the PDB protects no pod")
             .help("select the labels of the pods to protect")
             .severity(Severity::Warning);
-        return;
+        return None;
     }
     if !node.is_mapping() {
-        return;
+        return None;
     }
     let (workloads, unknown) = ctx.index().views().selected_by(object);
-    let says = |field: &str| {
+    let has_terms = |field: &str| {
         let part = node.get(field);
         part.is_unknown() || !part.entries().is_empty() || part.items().next().is_some()
     };
-    if !says("matchLabels") && !says("matchExpressions") {
+    if !has_terms("matchLabels") && !has_terms("matchExpressions") {
         let several = workloads.len() > 1;
         let message = if several {
             format!("an empty `selector` selects every pod, here of {} workloads", workloads.len())
         } else {
             "an empty `selector` selects every pod of the namespace".to_owned()
         };
-        let finding = ctx.report(node, message);
-        finding.help("select the labels of one workload's pods").rejected_by(None);
+        let finding = ctx.report(&node, message);
+        finding.help("select the labels of one workload's pods");
         if !several {
             finding.severity(Severity::Warning);
         }
-        return;
+        return None;
     }
     if !workloads.is_empty() || unknown || !ctx.index().is_complete() {
-        return;
+        return None;
     }
-    // Operators make pods of objects that nobody here can expand.
+    // Operators create pods from custom resources whose templates are not known.
     let namespace = object.id().namespace_or_default();
-    let hidden = ctx.index().objects().iter().any(|other| {
+    let may_create_pods = ctx.index().objects().iter().any(|other| {
         let id = other.id();
         id.namespace_or_default() == namespace
             && (other.is_partial() || (id.group.contains('.') && workload_kind(other).is_none()))
-            && !is_plain(&id.group)
+            && !creates_no_pods(&id.group)
     });
-    ctx.report(node, "`selector` matches the pods of no workload")
+    ctx.report(&node, "`selector` matches the pods of no workload")
         .help("compare it with the labels of the pod templates")
-        .severity(if hidden { Severity::Info } else { Severity::Warning });
+        .severity(if may_create_pods { Severity::Info } else { Severity::Warning });
+    None
 }
 
-/// Groups whose objects make no pods of their own.
-fn is_plain(group: &str) -> bool {
+/// Groups whose objects create no pods.
+fn creates_no_pods(group: &str) -> bool {
     group.ends_with(".k8s.io") || matches!(group, "keda.sh" | "karpenter.sh" | "karpenter.k8s.aws")
 }

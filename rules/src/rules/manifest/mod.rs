@@ -3,6 +3,7 @@
 pub(crate) mod api_version_unknown;
 pub(crate) mod cluster_scoped_namespace;
 pub(crate) mod duplicate_object;
+pub(crate) mod field_errors;
 pub(crate) mod field_needs_newer_version;
 pub(crate) mod invalid_value;
 pub(crate) mod manifest_incomplete;

@@ -29,9 +29,9 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
 //! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
 
-use crate::migration::dra::nest;
 use crate::platform::Version;
 use crate::rules::prelude::*;
+use crate::schema::validation::dra_request::nest;
 use crate::workload::dra::{flat_fields, requests};
 
 pub(crate) static RULE: Rule = Rule {

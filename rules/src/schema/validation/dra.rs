@@ -1,7 +1,7 @@
 //! ResourceClaim, ResourceClaimTemplate and DeviceClass of dynamic resource allocation.
 //!
-//! The layout of requests is in `dra_request`; the rule dra-device-class-name checks class names. CEL expressions are not
-//! compiled.
+//! The layout of requests is in `dra_request`; the rule dra-device-class-name checks class names. CEL
+//! expressions are not compiled.
 
 use std::collections::{BTreeMap, BTreeSet};
 

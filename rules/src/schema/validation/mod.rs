@@ -1,7 +1,7 @@
 //! Validation beyond the schema: constraints between fields, syntax of names, unions.
 //!
-//! A port of the Go code of kube-apiserver 1.34, with its default feature gates and on create (immutable fields are not
-//! checked):
+//! A port of the Go code of kube-apiserver 1.34, with its default feature gates and on create (immutable
+//! fields are not checked):
 //!
 //! | files here | Go files in `k8s.io/kubernetes` |
 //! |---|---|
@@ -15,13 +15,13 @@
 //! | `selector` | `k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go` |
 //! | `syntax` | `k8s.io/apimachinery/pkg/util/validation/validation.go` |
 //!
-//! `karpenter` has the CEL rules of Karpenter's CRDs that no named rule covers. Types and unknown fields are left to the
-//! schema; pod templates of custom resources are not checked, because the API server does not. Placeholders are unknown,
-//! and nothing is missing in a patch.
+//! `karpenter` has the CEL rules of Karpenter's CRDs that no named rule covers. Types and unknown fields are
+//! left to the schema; pod templates of custom resources are not checked, because the API server does not.
+//! Placeholders are unknown, and nothing is missing in a patch.
 
 use std::collections::BTreeSet;
 
-use crate::lint::context::Context;
+use crate::kind::Kind;
 use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
 use crate::schema::violation::Violation;
@@ -32,8 +32,10 @@ mod autoscaler;
 mod container;
 mod cron_job;
 mod dra;
+pub(crate) mod dra_request;
 mod job;
 mod karpenter;
+pub(crate) mod pdb;
 mod placement;
 mod pod;
 mod probe;
@@ -49,27 +51,35 @@ mod workload;
 
 use syntax::Syntax;
 
-/// Appends the violations of an object.
+/// Appends the violations of an object, whose kind has a schema in its version.
 pub(crate) fn validate(object: &Object, out: &mut Vec<Violation>) {
     let mut report = Checker::new(object);
     let spec = object.get("spec");
-    let id = object.id();
-    match (id.group.as_str(), id.version.as_str(), id.kind.as_str()) {
-        ("resource.k8s.io", _, _) => dra::claim(object, &mut report),
-        ("admissionregistration.k8s.io", "v1", _) => admission::configuration(object, &mut report),
+    let Some(info) = object.kind_info() else {
+        return;
+    };
+    match info.kind {
+        Kind::RESOURCE_CLAIM | Kind::RESOURCE_CLAIM_TEMPLATE | Kind::DEVICE_CLASS => {
+            dra::claim(object, &mut report);
+        }
+        Kind::VALIDATING_WEBHOOK_CONFIGURATION | Kind::MUTATING_WEBHOOK_CONFIGURATION => {
+            admission::configuration(object, &mut report);
+        }
         _ if !spec.is_mapping() => {}
-        ("", "v1", "Pod") => {
+        Kind::POD => {
             pod::pod(&spec, pod::PodSpecOwner::Pod, Some(&BTreeSet::new()), &mut report);
             let labels = object.path(&["metadata", "labels"]);
             placement::own_labels(&labels, &spec, &mut report);
             pod::profiles(&object.root(), &mut report);
         }
-        ("", "v1", "Service") => service::service(object, &spec, &mut report),
-        ("apps", "v1", _) => workload::workload(object, &spec, &mut report),
-        ("batch", "v1", _) => job::job(object, &spec, &mut report),
-        ("karpenter.k8s.aws", "v1", "EC2NodeClass") => karpenter::node_class(&spec, &mut report),
-        ("karpenter.sh", "v1alpha1", "NodeOverlay") => karpenter::overlay(&spec, &mut report),
-        ("autoscaling", "v2", _) => autoscaler::autoscaler(&spec, &mut report),
+        Kind::SERVICE => service::service(object, &spec, &mut report),
+        Kind::DEPLOYMENT | Kind::STATEFUL_SET | Kind::DAEMON_SET | Kind::REPLICA_SET => {
+            workload::workload(object, &spec, &mut report);
+        }
+        Kind::JOB | Kind::CRON_JOB => job::job(object, &spec, &mut report),
+        Kind::EC2_NODE_CLASS => karpenter::node_class(&spec, &mut report),
+        Kind::NODE_OVERLAY => karpenter::overlay(&spec, &mut report),
+        Kind::HPA if object.id().version == "v2" => autoscaler::autoscaler(&spec, &mut report),
         _ => {}
     }
     out.extend(report.into_errors().into_iter().map(FieldError::into_violation));
@@ -86,9 +96,17 @@ pub(crate) struct FieldError<'a> {
     pub(crate) help: Option<String>,
     /// The fix, where there is only one.
     pub(crate) fix: Option<Fix>,
+    /// Another field that the error is about, with its role. Only rules that report errors directly use it.
+    pub(crate) related: Option<(Node<'a>, &'static str)>,
+    /// Whether the error is about the key and not the value. Only rules that report errors directly use it.
+    pub(crate) at_key: bool,
 }
 
 impl<'a> FieldError<'a> {
+    fn new(node: &Node<'a>, message: String) -> FieldError<'a> {
+        FieldError { node: node.clone(), message, help: None, fix: None, related: None, at_key: false }
+    }
+
     pub(crate) fn help(&mut self, text: impl Into<String>) -> &mut FieldError<'a> {
         self.help = Some(text.into());
         self
@@ -96,6 +114,16 @@ impl<'a> FieldError<'a> {
 
     pub(crate) fn fix(&mut self, fix: Fix) -> &mut FieldError<'a> {
         self.fix = Some(fix);
+        self
+    }
+
+    fn related(&mut self, node: &Node<'a>, role: &'static str) -> &mut FieldError<'a> {
+        self.related = Some((node.clone(), role));
+        self
+    }
+
+    fn at_key(&mut self) -> &mut FieldError<'a> {
+        self.at_key = true;
         self
     }
 
@@ -109,17 +137,6 @@ impl<'a> FieldError<'a> {
             violation = violation.fix(fix);
         }
         violation
-    }
-
-    /// Reports it under the rule that is being asked.
-    pub(crate) fn report(self, ctx: &mut Context<'_>) {
-        let finding = ctx.report(&self.node, self.message);
-        if let Some(help) = self.help {
-            finding.help(help);
-        }
-        if let Some(fix) = self.fix {
-            finding.fix(fix);
-        }
     }
 }
 
@@ -145,11 +162,12 @@ impl<'a> Checker<'a> {
     /// Reports an existing field.
     pub(crate) fn error(&mut self, node: &Node<'a>, message: impl Into<String>) -> &mut FieldError<'a> {
         let at = self.errors.len();
-        self.errors.push(FieldError { node: node.clone(), message: message.into(), help: None, fix: None });
+        self.errors.push(FieldError::new(node, message.into()));
         &mut self.errors[at]
     }
 
-    /// Reports a missing field of `parent`. Nothing is reported in patches, or if a placeholder may provide the field.
+    /// Reports a missing field of `parent`. Nothing is reported in patches, or if a placeholder may provide
+    /// the field.
     pub(crate) fn missing(
         &mut self,
         parent: &Node<'a>,
@@ -158,7 +176,7 @@ impl<'a> Checker<'a> {
     ) -> &mut FieldError<'a> {
         let node = parent.get(field);
         if self.partial || may_hold_more_fields(parent) || node.is_unknown() {
-            return self.discarded.insert(FieldError { node, message: String::new(), help: None, fix: None });
+            return self.discarded.insert(FieldError::new(&node, String::new()));
         }
         self.error(&node, message)
     }
@@ -223,13 +241,13 @@ impl<'a> Checker<'a> {
             return;
         }
         let same = words.iter().find(|w| w.eq_ignore_ascii_case(text));
-        let refusal = self.error(node, format!("{} is not known here", quote(text)));
+        let error = self.error(node, format!("{} is not known here", quote(text)));
         if let Some(word) = same {
-            refusal.help(format!("write `{word}`")).fix(
+            error.help(format!("write `{word}`")).fix(
                 Fix::new(format!("write `{word}`"), Safety::Safe).set(node, serde_json::Value::from(*word)),
             );
         } else {
-            refusal.help(format!("write {}", join_or(words)));
+            error.help(format!("write {}", join_or(words)));
         }
     }
 
@@ -250,15 +268,15 @@ impl<'a> Checker<'a> {
             && !(least..=most).contains(&value)
         {
             let name = field_name(node);
-            let refusal = if value < least {
+            let error = if value < least {
                 self.error(node, format!("`{name}` {value} is below {least}"))
             } else {
                 self.error(node, format!("`{name}` {value} is above {most}"))
             };
             if most == i64::MAX {
-                refusal.help(format!("write {least} or more"));
+                error.help(format!("write {least} or more"));
             } else {
-                refusal.help(format!("write a number from {least} to {most}"));
+                error.help(format!("write a number from {least} to {most}"));
             }
         }
     }
@@ -287,7 +305,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Requires exactly one of some fields of `parent`. Reports the second one, or the parent if there is none.
+    /// Requires exactly one of some fields of `parent`. Reports the second one, or the parent if there is
+    /// none.
     pub(crate) fn exactly_one(&mut self, parent: &Node<'a>, fields: &[&str]) {
         let mut written = fields.iter().filter(|f| parent.get(f).is_set());
         let first = written.next();

@@ -1,0 +1,24 @@
+//! Reports the errors of schema validation as findings of a rule.
+
+use crate::lint::context::Context;
+use crate::object::Object;
+use crate::schema::validation::FieldError;
+
+/// Reports errors at an object, each as one finding.
+pub(crate) fn report(object: &Object, errors: Vec<FieldError<'_>>, ctx: &mut Context<'_>) {
+    for error in errors {
+        let finding = ctx.report(&error.node, error.message);
+        if error.at_key {
+            finding.at_key();
+        }
+        if let Some(help) = error.help {
+            finding.help(help);
+        }
+        if let Some((node, message)) = error.related {
+            finding.related(object, &node, message);
+        }
+        if let Some(fix) = error.fix {
+            finding.fix(fix);
+        }
+    }
+}
