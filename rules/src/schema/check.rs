@@ -32,8 +32,8 @@ impl Object {
     }
 }
 
-/// Every violation of an object, at most one per field. Fragments have violations for missing fields, which the rule
-/// manifest-incomplete summarizes; patches have none.
+/// Every violation of an object, at most one per field. Fragments have violations for missing fields, which
+/// the rule manifest-incomplete summarizes; patches have none.
 fn check(object: &Object) -> Vec<Violation> {
     let Some(entry) = table::find(object.id()) else {
         return Vec::new();

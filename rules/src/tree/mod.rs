@@ -33,8 +33,9 @@ impl Span {
     }
 }
 
-/// The key of a [strategic merge patch](https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/)
-/// that says what to do with its mapping.
+/// The key of a [strategic merge
+/// patch](https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/) that
+/// says what to do with its mapping.
 pub(crate) const PATCH_DIRECTIVE: &str = "$patch";
 
 /// Index value for "no node" and, in `data`, "the text is the span".

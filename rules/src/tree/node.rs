@@ -410,7 +410,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value of an integer, `default` where nothing is written; `None` where it is no integer or is unknown.
+    /// The value of an integer, `default` where nothing is written; `None` where it is no integer or is
+    /// unknown.
     #[must_use]
     pub fn int_or(&self, default: i64) -> Option<i64> {
         if self.is_set() { self.int() } else { Some(default) }
