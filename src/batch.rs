@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpulint_rules::cluster::views::Views;
 use gpulint_rules::source::Source;
 use gpulint_rules::{CheckReport, Engine, Index};
 use rayon::prelude::*;
@@ -82,9 +81,8 @@ impl<'e> Batch<'e> {
             }
         }
         if index.objects().len() > PREBUILD_VIEWS_FROM {
-            // The first rule to ask for a view would keep all others waiting.
-            let views = index.views();
-            Views::BUILDERS.par_iter().for_each(|make| make(views));
+            // The first rule to read a table would keep all others waiting.
+            Index::table_builders().par_iter().for_each(|build| build(&index));
         }
         index
     }

@@ -31,7 +31,9 @@ pub mod tree;
 pub mod workload;
 pub mod workspace;
 
-pub use cluster::objects::{Index, Lookup};
+pub use cluster::Cluster;
+pub use cluster::Cluster as Index;
+pub use cluster::objects::Lookup;
 pub use file::File;
 pub use kind::Kind;
 pub use lint::authority::Authority;

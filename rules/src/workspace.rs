@@ -1,33 +1,32 @@
-//! Files that are edited while they are judged: what a language server stands on.
+//! Files that are edited while they are checked: the basis of a language server.
 //!
-//! A workspace holds the files of a folder with what each rule said of each object, and on which
-//! questions to the index that rests. When a file changes, its own objects are judged, and of the
-//! others only what rests on something that the change touches. The law: whatever was edited, the
-//! findings of every file are those that a run over all files would give.
+//! A workspace holds the files of a folder with what each rule reported about each object, and which
+//! reads of the cluster that depends on. When a file changes, its own objects are checked; of the
+//! others only the rules run again that recorded a read whose result is different now. The law:
+//! whatever was edited, the findings of every file are those that a run over all files would give.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::cluster::dependencies::{DependencyKey, Dependents};
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
+use crate::cluster::dependencies::{Dependents, Read};
 use crate::file::File;
 use crate::lint::engine::{Engine, RuleResult};
 use crate::lint::finding::Finding;
 use crate::lint::report::CheckReport;
-use crate::object::Object;
 
-/// Files, judged, and kept so.
+/// Files with what the rules report about them.
 #[derive(Debug)]
 pub struct Workspace {
-    index: Index,
+    cluster: Cluster,
     files: BTreeMap<Arc<str>, usize>,
-    /// By the numbers in `files`; the place of a file that is gone is used again.
+    /// By the numbers in `files`; the number of a file that was removed is used again.
     file_states: Vec<Option<FileState>>,
     dependents: Dependents<CheckId>,
 }
 
-/// A file with what is known of it.
+/// A file with the results of its rules.
 #[derive(Debug)]
 struct FileState {
     file: File,
@@ -37,7 +36,7 @@ struct FileState {
     report: CheckReport,
 }
 
-/// A rule that asked something, about an object of a file.
+/// A rule, run for an object of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct CheckId {
     file: u32,
@@ -46,19 +45,19 @@ struct CheckId {
 }
 
 impl Workspace {
-    /// Reads and judges nothing yet. `complete` says that the files are the whole cluster: what
-    /// is not in them does not exist.
+    /// An empty workspace. `complete` says that the files are the whole cluster: what is not in them
+    /// does not exist.
     #[must_use]
     pub fn new(complete: bool) -> Workspace {
         Workspace {
-            index: Index::incremental(complete),
+            cluster: Cluster::incremental(complete),
             files: BTreeMap::new(),
             file_states: Vec::new(),
             dependents: Dependents::default(),
         }
     }
 
-    /// Puts many files in at once, each judged by its engine: cheaper than one after the other.
+    /// Adds many files at once, each checked by its engine: cheaper than one after the other.
     pub fn open(&mut self, files: impl IntoIterator<Item = (File, Arc<Engine>)>) {
         let mut added = BTreeSet::new();
         for (file, engine) in files {
@@ -67,10 +66,10 @@ impl Workspace {
                 self.set(file, &engine);
                 continue;
             }
-            self.index.replace(&[], &file.objects);
+            self.cluster.replace(&[], &file.objects);
             added.insert(self.add_file(&path, file, engine));
         }
-        // Who was here before may ask for what has come.
+        // Files that were here before may depend on the new ones.
         let before = self.file_ids().filter(|at| !added.contains(at)).collect();
         self.check_files(&added);
         self.check_files(&before);
@@ -87,7 +86,7 @@ impl Workspace {
         self.file_state(path).map(|kept| &kept.file)
     }
 
-    /// What is to be said of a file now.
+    /// The findings of a file.
     #[must_use]
     pub fn report(&self, path: &str) -> Option<&CheckReport> {
         self.file_state(path).map(|kept| &kept.report)
@@ -95,29 +94,29 @@ impl Workspace {
 
     /// The objects of all files.
     #[must_use]
-    pub fn index(&self) -> &Index {
-        &self.index
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
-    /// Puts a file in, or a new text in its place. Gives the paths of the other files whose
-    /// findings are different now.
+    /// Adds a file, or replaces its text. Returns the paths of the other files whose findings are
+    /// different now.
     pub fn set(&mut self, file: File, engine: &Arc<Engine>) -> Vec<String> {
         let path = file.source.path().to_owned();
         let old = self.detach(&path);
         let old_objects = old.map_or_else(Vec::new, |kept| kept.file.objects);
-        let touched = self.index.replace(&old_objects, &file.objects);
+        let touched = self.cluster.replace(&old_objects, &file.objects);
         let at = self.add_file(&path, file, Arc::clone(engine));
         self.check_files(&BTreeSet::from([at]));
         self.recheck_invalidated(&touched, Some(at))
     }
 
-    /// Takes a file out. Gives the paths of the files whose findings are different now.
+    /// Removes a file. Returns the paths of the files whose findings are different now.
     pub fn remove(&mut self, path: &str) -> Vec<String> {
         let Some(old) = self.detach(path) else {
             return Vec::new();
         };
         self.files.remove(path);
-        let touched = self.index.replace(&old.file.objects, &[]);
+        let touched = self.cluster.replace(&old.file.objects, &[]);
         self.recheck_invalidated(&touched, None)
     }
 
@@ -129,7 +128,7 @@ impl Workspace {
         self.files.values().copied()
     }
 
-    /// Gives a file its number; it is not judged yet.
+    /// Gives a file its number; it is not checked yet.
     fn add_file(&mut self, path: &str, file: File, engine: Arc<Engine>) -> usize {
         let kept = Some(FileState { file, engine, results: Vec::new(), report: CheckReport::default() });
         let at = match self.files.entry(Arc::from(path)) {
@@ -147,55 +146,48 @@ impl Workspace {
         at
     }
 
-    /// Takes what is known of a file, and forgets what it asked; its number stays.
+    /// Takes the state of a file out, with its dependencies; its number stays.
     fn detach(&mut self, path: &str) -> Option<FileState> {
         let at = *self.files.get(path)?;
         let old = self.file_states[at].take()?;
-        let topics: BTreeSet<DependencyKey> =
-            old.results.iter().flatten().flat_map(|opinion| opinion.reads.iter().copied()).collect();
-        let of_file = |asker: &CheckId| asker.file as usize == at;
-        self.dependents.remove(&topics, of_file);
+        self.remove_dependencies(at, &old.results);
         Some(old)
     }
 
-    /// Judges files from the ground up.
+    /// Runs every rule for the objects of some files.
     fn check_files(&mut self, files: &BTreeSet<usize>) {
         for &at in files {
             let Some(mut kept) = self.file_states[at].take() else {
                 continue;
             };
-            let old = std::mem::take(&mut kept.results);
-            for (object, opinions) in old.into_iter().enumerate() {
-                for opinion in &opinions {
-                    self.remove_dependencies(opinion, check_id(at, object, opinion.rule));
+            self.remove_dependencies(at, &std::mem::take(&mut kept.results));
+            for (object, value) in kept.file.objects.iter().enumerate() {
+                let results = kept.engine.check_rules(value, &self.cluster);
+                for result in &results {
+                    self.dependents.insert(&result.reads, &check_id(at, object, result.rule));
                 }
-            }
-            for (number, object) in kept.file.objects.iter().enumerate() {
-                let opinions = kept.engine.check_rules(object, &self.index);
-                for opinion in &opinions {
-                    self.add_dependencies(opinion, check_id(at, number, opinion.rule));
-                }
-                kept.results.push(opinions);
+                kept.results.push(results);
             }
             kept.assemble();
             self.file_states[at] = Some(kept);
         }
     }
 
-    fn add_dependencies(&mut self, opinion: &RuleResult, asker: CheckId) {
-        self.dependents.insert(&opinion.reads, asker);
+    /// Removes the dependencies of the results of a file.
+    fn remove_dependencies(&mut self, file: usize, results: &[Vec<RuleResult>]) {
+        for (object, results) in results.iter().enumerate() {
+            for result in results {
+                self.dependents.remove(&result.reads, &check_id(file, object, result.rule));
+            }
+        }
     }
 
-    fn remove_dependencies(&mut self, opinion: &RuleResult, asker: CheckId) {
-        self.dependents.remove(&opinion.reads, |other| *other == asker);
-    }
-
-    /// Judges again what rests on these topics, but for the file that was judged just now.
-    fn recheck_invalidated(&mut self, touched: &[DependencyKey], but: Option<usize>) -> Vec<String> {
-        let mut askers = self.dependents.dependents_of(touched);
-        askers.retain(|asker| Some(asker.file as usize) != but);
+    /// Runs the rules again that depend on these reads, but for the file that was checked just now.
+    fn recheck_invalidated(&mut self, invalid: &[Read], but: Option<usize>) -> Vec<String> {
+        let mut checks = self.dependents.dependents_of(invalid);
+        checks.retain(|check| Some(check.file as usize) != but);
         let mut changed = Vec::new();
-        for of_file in askers.chunk_by(|a, b| a.file == b.file) {
+        for of_file in checks.chunk_by(|a, b| a.file == b.file) {
             let at = of_file[0].file as usize;
             let Some(mut kept) = self.file_states[at].take() else {
                 continue;
@@ -217,61 +209,59 @@ impl Workspace {
         changed
     }
 
-    /// Asks rules again about one object; says whether there are findings to put in the place of
+    /// Runs rules again for one object; returns whether there are findings to put in the place of
     /// others, be they only newer handles of the same.
-    fn recheck_rules(&mut self, kept: &mut FileState, askers: &[CheckId]) -> bool {
-        let number = askers[0].object as usize;
-        let at = askers[0].file as usize;
-        let object = kept.file.objects[number].clone();
+    fn recheck_rules(&mut self, kept: &mut FileState, checks: &[CheckId]) -> bool {
+        let at = checks[0].object as usize;
+        let object = kept.file.objects[at].clone();
         let mut renewed = false;
-        let mut whole = false;
-        for one in askers {
-            let rule = one.rule as usize;
-            let opinions = &mut kept.results[number];
-            let Some(place) = opinions.iter().position(|o| o.rule == rule) else {
+        // Whether rules that read what others found have to run again.
+        let mut earlier_changed = false;
+        for check in checks {
+            let rule = check.rule as usize;
+            let Some(place) = kept.results[at].iter().position(|result| result.rule == rule) else {
                 continue;
             };
-            let new = match opinions[place].reads_earlier_findings {
-                true => None,
-                false => kept.engine.check_rule(rule, &object, &self.index),
-            };
-            // Who leans on what others found has to be asked after them.
-            let Some(new) = new.filter(|new| all_render_equal(&new.findings, &opinions[place].findings))
-            else {
-                whole = true;
-                break;
-            };
-            let mut pairs = new.findings.iter().zip(&opinions[place].findings);
-            renewed |= !pairs.all(|(new, old)| new.locations_ptr_eq(old));
-            let old = std::mem::replace(&mut opinions[place], new);
-            let new = &opinions[place];
-            if old.reads != new.reads {
-                self.dependents.remove(&old.reads, |other| other == one);
-                self.dependents.insert(&new.reads, *one);
+            if kept.results[at][place].reads_earlier_findings {
+                earlier_changed = true;
+                continue;
             }
+            let new = kept.engine.check_rule(rule, &object, &self.cluster, Vec::new());
+            earlier_changed |= new.reads_earlier_findings;
+            let old = &kept.results[at][place];
+            earlier_changed |= !all_render_equal(&new.findings, &old.findings);
+            renewed |= self.put_result(kept, *check, place, new);
         }
-        if whole {
-            self.recheck_object(kept, at, number, &object);
+        let depends = |result: &RuleResult| result.reads_earlier_findings;
+        if !earlier_changed || !kept.results[at].iter().any(depends) {
+            return renewed;
         }
-        renewed || whole
+        let mut earlier: Vec<Finding> = Vec::new();
+        for place in 0..kept.results[at].len() {
+            let old = &kept.results[at][place];
+            if old.reads_earlier_findings {
+                let check = CheckId { rule: number(old.rule), ..checks[0] };
+                let new = kept.engine.check_rule(old.rule, &object, &self.cluster, earlier.clone());
+                renewed |= self.put_result(kept, check, place, new);
+            }
+            earlier.extend(kept.results[at][place].findings.iter().cloned());
+        }
+        renewed
     }
 
-    /// Asks every rule again about one object.
-    fn recheck_object(&mut self, kept: &mut FileState, at: usize, number: usize, object: &Object) {
-        let old = std::mem::take(&mut kept.results[number]);
-        for opinion in &old {
-            self.remove_dependencies(opinion, check_id(at, number, opinion.rule));
-        }
-        let new = kept.engine.check_rules(object, &self.index);
-        for opinion in &new {
-            self.add_dependencies(opinion, check_id(at, number, opinion.rule));
-        }
-        kept.results[number] = new;
+    /// Puts a result in the place of an older one; returns whether its findings are others, or other
+    /// handles.
+    fn put_result(&mut self, kept: &mut FileState, check: CheckId, place: usize, new: RuleResult) -> bool {
+        let old = std::mem::replace(&mut kept.results[check.object as usize][place], new);
+        let new = &kept.results[check.object as usize][place];
+        self.dependents.update(&old.reads, &new.reads, &check);
+        let mut pairs = new.findings.iter().zip(&old.findings);
+        !all_render_equal(&new.findings, &old.findings) || !pairs.all(|(new, old)| new.locations_ptr_eq(old))
     }
 }
 
 impl FileState {
-    /// Puts together what the rules said, the reader has to say, and suppressions take away.
+    /// Puts the report together from the results, the reader's diagnostics and the suppressions.
     fn assemble(&mut self) {
         let findings =
             self.results.iter().flatten().flat_map(|opinion| opinion.findings.iter().cloned()).collect();
@@ -289,7 +279,81 @@ fn all_render_equal(a: &[Finding], b: &[Finding]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.renders_equal(b))
 }
 
+fn number(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
 fn check_id(file: usize, object: usize, rule: usize) -> CheckId {
-    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     CheckId { file: number(file), object: number(object), rule: number(rule) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::{Path, PathBuf};
+
+    use crate::cluster::Cluster;
+    use crate::file::File;
+    use crate::lint::engine::Engine;
+    use crate::lint::settings::Settings;
+    use crate::source::Source;
+
+    fn files_below(folder: &Path, out: &mut Vec<PathBuf>) {
+        let mut entries: Vec<PathBuf> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        entries.sort();
+        for path in entries {
+            if path.is_dir() {
+                files_below(&path, out);
+            } else if path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
+                out.push(path);
+            }
+        }
+    }
+
+    /// The admission server watches the kinds that rules declare, and a workspace runs a rule again
+    /// only if it declares reads: what is not declared is not seen.
+    #[test]
+    fn rules_read_the_kinds_that_they_declare() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+        let mut files = Vec::new();
+        for folder in ["rules", "sets", "practices", "verdicts"] {
+            let mut paths = Vec::new();
+            files_below(&root.join(folder), &mut paths);
+            assert!(!paths.is_empty(), "no fixtures in {folder}");
+            files.extend(paths);
+        }
+        let read = |path: &PathBuf| {
+            let text = std::fs::read_to_string(path).ok()?;
+            Some(File::read(Source::from_text(&path.display().to_string(), &text)))
+        };
+        let files: Vec<File> = files.iter().filter_map(read).collect();
+        let mut undeclared = BTreeSet::new();
+        for complete in [false, true] {
+            let engine = Engine::new(Settings { complete, ..Settings::default() });
+            // Each file by itself, and all of them together, where every rule meets others' objects.
+            let mut all = Cluster::new(complete);
+            for object in files.iter().flat_map(|file| &file.objects) {
+                all.apply(object.clone());
+            }
+            for file in &files {
+                let mut own = Cluster::new(complete);
+                for object in &file.objects {
+                    own.apply(object.clone());
+                }
+                for object in &file.objects {
+                    for cluster in [&own, &all] {
+                        let reads = engine.undeclared_reads(object, cluster);
+                        undeclared.extend(reads.into_iter().map(|(rule, read)| format!("{rule}: {read:?}")));
+                    }
+                }
+            }
+        }
+        let undeclared: Vec<String> = undeclared.into_iter().collect();
+        assert!(
+            undeclared.is_empty(),
+            "reads that `Rule::reads` does not declare:\n{}",
+            undeclared.join("\n")
+        );
+    }
 }

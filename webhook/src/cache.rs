@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use gpulint_rules::{Index, Kind, Object};
+use gpulint_rules::{Index, Kind, Object, Platform};
 use kube::runtime::watcher::Event;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -214,13 +214,14 @@ impl Cache {
     }
 
     /// Publishes snapshots for as long as it is polled: immediately after a change, but no more often than
-    /// [`SNAPSHOT_DUTY_DIVISOR`] allows.
-    pub(crate) async fn run_snapshots(self: Arc<Self>) {
+    /// [`SNAPSHOT_DUTY_DIVISOR`] allows. `platform` is the configured one: what reviews read of the cluster
+    /// is built for it.
+    pub(crate) async fn run_snapshots(self: Arc<Self>, platform: impl Fn() -> Platform) {
         loop {
             self.changed.notified().await;
-            let cache = Arc::clone(&self);
+            let (cache, platform) = (Arc::clone(&self), platform());
             let began = Instant::now();
-            if tokio::task::spawn_blocking(move || cache.rebuild_snapshot()).await.is_err() {
+            if tokio::task::spawn_blocking(move || cache.rebuild_snapshot(&platform)).await.is_err() {
                 tracing::error!("the index could not be made; the old one stays");
             }
             tokio::time::sleep(
@@ -231,7 +232,7 @@ impl Cache {
     }
 
     /// Publishes a snapshot of the objects of this moment. Not called concurrently.
-    fn rebuild_snapshot(&self) {
+    fn rebuild_snapshot(&self, platform: &Platform) {
         // The lock is held while handles are copied, not while the index is built from them: watches
         // need it for every event.
         let kinds: Vec<(Kind, bool, Vec<Object>)> = {
@@ -239,7 +240,9 @@ impl Cache {
             let copy = |state: &KindState| state.objects.values().map(|o| o.object.clone()).collect();
             kinds.iter().map(|(kind, state)| (*kind, state.synced, copy(state))).collect()
         };
-        let mut index = Index::new(kinds.iter().all(|(_, synced, _)| *synced));
+        // Which pools admit which pods is handed on, so that the scheduler runs for changed pools only.
+        let previous = self.index.load();
+        let mut index = previous.value.successor(kinds.iter().all(|(_, synced, _)| *synced));
         for (kind, synced, objects) in kinds {
             self.metrics.cached(kind, objects.len(), synced);
             if synced {
@@ -250,8 +253,8 @@ impl Cache {
             }
         }
         // Built before the snapshot is published, so that no request waits for it.
-        index.views().build_all();
-        let version = self.index.load().version + 1;
+        index.build_views(platform);
+        let version = previous.version + 1;
         self.index.store(Arc::new(Versioned { version, value: index }));
         self.metrics.snapshot_built();
     }
@@ -293,7 +296,7 @@ mod tests {
     }
 
     fn find(cache: &Cache, name: &str) -> &'static str {
-        cache.rebuild_snapshot();
+        cache.rebuild_snapshot(&Platform::default());
         match cache.index().value.find(Kind::NODE_POOL, "default", name) {
             Lookup::Found(_) => "found",
             Lookup::Missing => "missing",

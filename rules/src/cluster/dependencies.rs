@@ -1,67 +1,156 @@
-//! On which questions an answer rests.
+//! Dependency tracking: which parts of the cluster a computation read, so that it is run again only
+//! when one of them may have changed.
 //!
-//! While a rule judges an object, each question to the index leaves a topic here. When objects
-//! come and go, the index says which topics they touch. What was found can change only where the
-//! two meet, so that a session judges again only there. Topics are hashes: two questions of one
-//! hash cost a needless judgement, never a missed one.
-//!
-//! The list is kept by thread, so that rules ask the index as if nobody listened. Nothing but
-//! [`record`] reads it, and no finding depends on it.
+//! A [`Read`] is recorded per thread, so that rules look objects up as if nothing were tracked. Work
+//! that is handed to other threads is not seen: nothing below [`track`] may use a thread pool.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A question to the index, hashed.
-pub(crate) type DependencyKey = u64;
+use crate::cluster::query::QueryId;
+use crate::cluster::table::ViewId;
+use crate::kind::Kind;
 
-thread_local! {
-    static TRACKING: Cell<bool> = const { Cell::new(false) };
-    static READS: RefCell<Vec<DependencyKey>> = const { RefCell::new(Vec::new()) };
-}
+/// A key or a name, hashed. Two keys of one digest cost a needless computation, never a missed one.
+pub(crate) type Digest = u64;
 
-/// The topic of a question: of what is asked, and with which key.
-pub(crate) fn dependency_key(about: &str, key: impl Hash) -> DependencyKey {
+/// The digest of a key.
+pub(crate) fn digest(key: impl Hash) -> Digest {
     let mut hasher = DefaultHasher::new();
-    about.hash(&mut hasher);
     key.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Notes a question, if anybody listens.
-pub(crate) fn record_read(topic: impl FnOnce() -> DependencyKey) {
-    if TRACKING.get() {
-        let topic = topic();
-        READS.with_borrow_mut(|asked| asked.push(topic));
+/// A group and a kind, hashed: objects of kinds that gpulint has no name for have one too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct KindId(Digest);
+
+impl KindId {
+    pub(crate) fn of(group: &str, kind: &str) -> KindId {
+        KindId(digest((group, kind)))
     }
 }
 
-/// Does something, and says what was asked meanwhile: each topic once, in order.
-pub(crate) fn track<T>(work: impl FnOnce() -> T) -> (T, Vec<DependencyKey>) {
-    let outer = TrackingGuard::begin(true);
-    let value = work();
-    let mut topics = READS.take();
-    drop(outer);
-    topics.sort_unstable();
-    topics.dedup();
-    (value, topics)
+impl From<Kind> for KindId {
+    fn from(kind: Kind) -> KindId {
+        KindId::of(kind.group, kind.kind)
+    }
 }
 
-/// Does something of which nobody is to know.
+/// What a computation read from the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Read {
+    /// Every object, whatever its kind.
+    All,
+    /// The objects of a kind.
+    Kind(KindId),
+    /// The objects of a kind in a namespace.
+    Namespace(KindId, Digest),
+    /// The objects of one namespace and name.
+    Name(KindId, Digest),
+    /// Whether there is an object of this namespace and name.
+    Exists(KindId, Digest),
+    /// Whether there is any object of a kind.
+    Any(KindId),
+    /// The rows of a table under one key.
+    Rows(ViewId, Digest),
+    /// The first of these rows.
+    FirstRow(ViewId, Digest),
+    /// Whether there are such rows.
+    HasRows(ViewId, Digest),
+    /// The keys of a table.
+    Keys(ViewId),
+    /// The keys of a table, with the number of rows under each.
+    Counts(ViewId),
+    /// The result of a query for one key.
+    Result(QueryId, Digest),
+    /// The results of a query for all keys for which there is one.
+    Results(QueryId),
+}
+
+impl Read {
+    /// Whether everything that it concerns is of these kinds. Reading all objects concerns no kind in
+    /// particular: an index promises to hold only the kinds that rules declare, so such a read may
+    /// soften what a rule says, and any rule that declares reads may do it.
+    pub(crate) fn is_within(self, kinds: &[Kind]) -> bool {
+        let has = |id: KindId| kinds.iter().any(|kind| KindId::from(*kind) == id);
+        match self {
+            Read::All => !kinds.is_empty(),
+            Read::Kind(id)
+            | Read::Namespace(id, _)
+            | Read::Name(id, _)
+            | Read::Exists(id, _)
+            | Read::Any(id) => has(id),
+            Read::Rows(view, _)
+            | Read::FirstRow(view, _)
+            | Read::HasRows(view, _)
+            | Read::Keys(view)
+            | Read::Counts(view) => view.kinds().iter().all(|kind| kinds.contains(kind)),
+            Read::Result(query, _) | Read::Results(query) => {
+                query.kinds().iter().all(|kind| kinds.contains(kind))
+            }
+        }
+    }
+
+    /// Whether it concerns objects of this kind alone.
+    pub(crate) fn is_of(self, kind: KindId) -> bool {
+        match self {
+            Read::Kind(id)
+            | Read::Namespace(id, _)
+            | Read::Name(id, _)
+            | Read::Exists(id, _)
+            | Read::Any(id) => id == kind,
+            _ => false,
+        }
+    }
+
+    /// The first of some reads that concerns a kind which is not among these.
+    pub(crate) fn first_outside(reads: &[Read], kinds: &[Kind]) -> Option<Read> {
+        reads.iter().copied().find(|read| !read.is_within(kinds))
+    }
+}
+
+thread_local! {
+    static TRACKING: Cell<bool> = const { Cell::new(false) };
+    static READS: RefCell<Vec<Read>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Records a read, if a computation of this thread is tracked.
+pub(crate) fn record_read(read: impl FnOnce() -> Read) {
+    if TRACKING.get() {
+        let read = read();
+        READS.with_borrow_mut(|reads| reads.push(read));
+    }
+}
+
+/// Runs `work` and returns what it read: each read once, in order.
+pub(crate) fn track<T>(work: impl FnOnce() -> T) -> (T, Vec<Read>) {
+    let outer = TrackingGuard::begin(true);
+    let value = work();
+    let mut reads = READS.take();
+    drop(outer);
+    reads.sort_unstable();
+    reads.dedup();
+    (value, reads)
+}
+
+/// Runs `work` without recording its reads in the enclosing tracked computation.
 pub(crate) fn untracked<T>(work: impl FnOnce() -> T) -> T {
     let _outer = TrackingGuard::begin(false);
     work()
 }
 
-/// What was heard before, put back when this ends, be it by a panic.
+/// Saved tracking state of the enclosing computation; restored on drop, also while unwinding.
 struct TrackingGuard {
     was_tracking: bool,
-    saved_reads: Vec<DependencyKey>,
+    saved_reads: Vec<Read>,
 }
 
 impl TrackingGuard {
-    fn begin(listening: bool) -> TrackingGuard {
-        TrackingGuard { was_tracking: TRACKING.replace(listening), saved_reads: READS.take() }
+    fn begin(tracking: bool) -> TrackingGuard {
+        TrackingGuard { was_tracking: TRACKING.replace(tracking), saved_reads: READS.take() }
     }
 }
 
@@ -72,9 +161,16 @@ impl Drop for TrackingGuard {
     }
 }
 
-/// Who rests on which topics.
+/// Which computations depend on which reads.
 #[derive(Debug)]
-pub(crate) struct Dependents<T>(HashMap<DependencyKey, Vec<T>>);
+pub(crate) struct Dependents<T>(HashMap<Read, OneOrMany<T>>);
+
+/// Most reads have one dependent. Some have very many, so that adding and removing one is not linear.
+#[derive(Debug)]
+enum OneOrMany<T> {
+    One(T),
+    Many(BTreeSet<T>),
+}
 
 impl<T> Default for Dependents<T> {
     fn default() -> Self {
@@ -82,45 +178,74 @@ impl<T> Default for Dependents<T> {
     }
 }
 
-impl<T: Copy + Ord> Dependents<T> {
-    pub(crate) fn insert(&mut self, topics: &[DependencyKey], who: T) {
-        for topic in topics {
-            self.0.entry(*topic).or_default().push(who);
-        }
-    }
-
-    /// Forgets that some rest on these.
-    pub(crate) fn remove<'t>(
-        &mut self,
-        topics: impl IntoIterator<Item = &'t DependencyKey>,
-        who: impl Fn(&T) -> bool,
-    ) {
-        for topic in topics {
-            if let Some(askers) = self.0.get_mut(topic) {
-                askers.retain(|asker| !who(asker));
-                if askers.is_empty() {
-                    self.0.remove(topic);
-                }
+impl<T: Clone + Ord> Dependents<T> {
+    pub(crate) fn insert<'r>(&mut self, reads: impl IntoIterator<Item = &'r Read>, dependent: &T) {
+        for read in reads {
+            match self.0.entry(*read) {
+                Entry::Vacant(free) => _ = free.insert(OneOrMany::One(dependent.clone())),
+                Entry::Occupied(mut dependents) => dependents.get_mut().insert(dependent),
             }
         }
     }
 
-    /// Those who rest on one of these: each once, in order.
-    pub(crate) fn dependents_of(&self, topics: &[DependencyKey]) -> Vec<T> {
-        let askers = topics.iter().filter_map(|topic| self.0.get(topic));
-        let mut out: Vec<T> = askers.flatten().copied().collect();
+    pub(crate) fn remove<'r>(&mut self, reads: impl IntoIterator<Item = &'r Read>, dependent: &T) {
+        for read in reads {
+            let left = match self.0.get_mut(read) {
+                None => true,
+                Some(OneOrMany::One(one)) => one != dependent,
+                Some(OneOrMany::Many(all)) => {
+                    all.remove(dependent);
+                    !all.is_empty()
+                }
+            };
+            if !left {
+                self.0.remove(read);
+            }
+        }
+    }
+
+    /// Puts reads, in order, in the place of older ones.
+    pub(crate) fn update(&mut self, old: &[Read], new: &[Read], dependent: &T) {
+        self.remove(old.iter().filter(|read| new.binary_search(read).is_err()), dependent);
+        self.insert(new.iter().filter(|read| old.binary_search(read).is_err()), dependent);
+    }
+
+    /// Those that depend on one of these reads: each once, in order.
+    pub(crate) fn dependents_of(&self, reads: &[Read]) -> Vec<T> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let mut out: Vec<T> = Vec::new();
+        for dependents in reads.iter().filter_map(|read| self.0.get(read)) {
+            match dependents {
+                OneOrMany::One(one) => out.push(one.clone()),
+                OneOrMany::Many(all) => out.extend(all.iter().cloned()),
+            }
+        }
         out.sort_unstable();
         out.dedup();
         out
     }
 }
 
-/// Collects the topics that a change touches, if anybody wants them.
-pub(crate) struct Invalidations<'a>(Option<&'a mut Vec<DependencyKey>>);
+impl<T: Clone + Ord> OneOrMany<T> {
+    fn insert(&mut self, dependent: &T) {
+        match self {
+            OneOrMany::One(one) if one == dependent => {}
+            OneOrMany::One(one) => {
+                *self = OneOrMany::Many(BTreeSet::from([one.clone(), dependent.clone()]));
+            }
+            OneOrMany::Many(all) => _ = all.insert(dependent.clone()),
+        }
+    }
+}
+
+/// Collects the reads whose results a change makes different, if they are wanted.
+pub(crate) struct Invalidations<'a>(Option<&'a mut Vec<Read>>);
 
 impl<'a> Invalidations<'a> {
     /// Collects into a list.
-    pub(crate) fn collect_into(list: &'a mut Vec<DependencyKey>) -> Invalidations<'a> {
+    pub(crate) fn collect_into(list: &'a mut Vec<Read>) -> Invalidations<'a> {
         Invalidations(Some(list))
     }
 
@@ -133,9 +258,9 @@ impl<'a> Invalidations<'a> {
         self.0.is_some()
     }
 
-    pub(crate) fn add(&mut self, topic: impl FnOnce() -> DependencyKey) {
+    pub(crate) fn add(&mut self, read: impl FnOnce() -> Read) {
         if let Some(list) = &mut self.0 {
-            list.push(topic());
+            list.push(read());
         }
     }
 }
@@ -144,32 +269,54 @@ impl<'a> Invalidations<'a> {
 mod tests {
     use super::*;
 
+    fn kind(number: u64) -> Read {
+        Read::Kind(KindId(number))
+    }
+
     #[test]
-    fn questions_are_heard_by_the_innermost_listener_alone() {
-        record_read(|| 1);
+    fn reads_are_recorded_by_the_innermost_tracked_computation_alone() {
+        record_read(|| kind(1));
         let ((_, inner), outer) = track(|| {
-            record_read(|| 3);
-            let inner = track(|| record_read(|| 7));
-            untracked(|| record_read(|| 8));
-            record_read(|| 2);
-            record_read(|| 3);
+            record_read(|| kind(3));
+            let inner = track(|| record_read(|| kind(7)));
+            untracked(|| record_read(|| kind(8)));
+            record_read(|| kind(2));
+            record_read(|| kind(3));
             inner
         });
-        assert_eq!(inner, [7]);
-        assert_eq!(outer, [2, 3]);
-        assert_eq!(track(|| ()).1, [] as [DependencyKey; 0]);
+        assert_eq!(inner, [kind(7)]);
+        assert_eq!(outer, [kind(2), kind(3)]);
+        assert_eq!(track(|| ()).1, [] as [Read; 0]);
     }
 
     #[test]
-    fn a_panic_leaves_nobody_listening() {
+    fn a_panic_ends_tracking() {
         let caught = std::panic::catch_unwind(|| track(|| panic!("as the test wants")));
         assert!(caught.is_err());
-        record_read(|| unreachable!("nobody listens"));
+        record_read(|| unreachable!("nothing is tracked"));
     }
 
     #[test]
-    fn topics_tell_keys_apart() {
-        assert_ne!(dependency_key("a", ("b", "c")), dependency_key("a", ("bc", "")));
-        assert_ne!(dependency_key("a", "b"), dependency_key("b", "a"));
+    fn a_read_concerns_its_own_kinds() {
+        let pools = Read::Kind(Kind::NODE_POOL.into());
+        assert!(pools.is_within(&[Kind::PDB, Kind::NODE_POOL]));
+        assert!(!pools.is_within(&[Kind::PDB]));
+        assert!(!Read::Keys(ViewId::Autoscalers).is_within(&[Kind::HPA]));
+        assert!(Read::Keys(ViewId::Autoscalers).is_within(&[Kind::HPA, Kind::SCALED_OBJECT]));
+        assert_eq!(Read::first_outside(&[pools, Read::All], &[Kind::NODE_POOL]), None);
+        assert_eq!(Read::first_outside(&[pools, Read::All], &[]), Some(pools));
+    }
+
+    #[test]
+    fn dependents_are_found_until_they_are_removed() {
+        let mut dependents = Dependents::default();
+        dependents.insert(&[kind(10), kind(20)], &1);
+        dependents.insert(&[kind(20), kind(30)], &2);
+        assert_eq!(dependents.dependents_of(&[kind(20), kind(30)]), [1, 2]);
+        dependents.remove(&[kind(10), kind(20)], &1);
+        assert_eq!(dependents.dependents_of(&[kind(10), kind(20)]), [2]);
+        dependents.update(&[kind(20), kind(30)], &[kind(30), kind(40)], &2);
+        assert_eq!(dependents.dependents_of(&[kind(10), kind(20)]), [] as [i32; 0]);
+        assert_eq!(dependents.dependents_of(&[kind(40)]), [2]);
     }
 }

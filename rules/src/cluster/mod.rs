@@ -1,8 +1,171 @@
-//! The objects of one cluster beside each other: how they are found, and what is derived from them.
+//! The objects of one cluster beside each other: how they are looked up, what is derived from them,
+//! and what has to be computed again when some of them are replaced.
+//!
+//! ```text
+//!                objects.rs            table.rs               query.rs
+//!  Object ───►  Objects          ───►  Table<V>         ───►  results of a Query
+//!               by kind, namespace,    a multimap: its keys   a memoised function of objects,
+//!               name                   are a pure function    tables and other queries, such as
+//!                                      of one object          "the pods that block a pool's drain"
+//!                     │                     │                      │
+//!                     └──────── each lookup records a Read ────────┘      (dependencies.rs)
+//!                                           │
+//!    Cluster::replace(old, new)  ──►  the reads whose results are different now
+//!                                           │      a query runs again if one of its reads is among
+//!                                           ▼      them, and adds its own only if its value changed
+//!    Workspace: runs again the rules that recorded one of these reads
+//! ```
+//!
+//! A [`View`](table::View) says under which keys an object is found, and a [`Query`](query::Query)
+//! computes a value of whatever it reads; both are named in one list at the end of their file, and
+//! nothing else has to be registered. [`Views`] is what rules ask; it hides which of the two answers.
+//!
+//! A run over files and the admission server fill a cluster once: tables and results are made when
+//! they are first read, or by [`Cluster::build_views`], and no reads are recorded. Where objects are
+//! replaced ([`Workspace`](crate::workspace::Workspace)), the law is that every lookup gives what a
+//! cluster filled anew would give.
+//!
+//! Whether a pool admits a pod depends on the two alone. That is remembered by their contents
+//! ([`Admissions`](placement::Admissions)), needs no invalidation, and is handed on from one cluster
+//! to the next.
 
 pub(crate) mod dependencies;
-pub(crate) mod memo;
 pub mod objects;
 pub(crate) mod placement;
-pub(crate) mod relation;
+pub(crate) mod query;
+pub(crate) mod table;
 pub mod views;
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::cluster::dependencies::{Invalidations, Read};
+use crate::cluster::objects::{ObjectChange, Objects};
+use crate::cluster::placement::Admissions;
+use crate::cluster::query::{Queries, Query};
+use crate::cluster::table::{TABLE_BUILDERS, Table, Tables, View};
+use crate::cluster::views::Views;
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::platform::Platform;
+
+/// The known objects with what is derived from them. Lookups of single objects are those of
+/// [`Objects`], to which it dereferences.
+#[derive(Default)]
+pub struct Cluster {
+    objects: Objects,
+    tables: Tables,
+    queries: Queries,
+    /// Whether objects are replaced, so that results have to know what they depend on.
+    incremental: bool,
+    admissions: Arc<Admissions>,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("objects", &self.objects).finish_non_exhaustive()
+    }
+}
+
+impl Deref for Cluster {
+    type Target = Objects;
+
+    fn deref(&self) -> &Objects {
+        &self.objects
+    }
+}
+
+impl Cluster {
+    /// An empty cluster; `complete` says that what is not in it does not exist.
+    #[must_use]
+    pub fn new(complete: bool) -> Cluster {
+        Cluster { objects: Objects::new(complete), ..Cluster::default() }
+    }
+
+    /// An empty cluster of which objects will be replaced.
+    pub(crate) fn incremental(complete: bool) -> Cluster {
+        Cluster { incremental: true, ..Cluster::new(complete) }
+    }
+
+    pub(crate) fn is_incremental(&self) -> bool {
+        self.incremental
+    }
+
+    /// An empty cluster that remembers which pools admit which pods, as the other one does: for the
+    /// next snapshot of the same cluster.
+    #[must_use]
+    pub fn successor(&self, complete: bool) -> Cluster {
+        Cluster { admissions: Arc::clone(&self.admissions), ..Cluster::new(complete) }
+    }
+
+    /// Declares that no object of a kind exists but those in the cluster.
+    pub fn mark_complete(&mut self, kind: Kind) {
+        self.objects.mark_complete(kind);
+    }
+
+    /// Adds an object. Patches and fragments are kept, but no lookup finds them.
+    pub fn apply(&mut self, object: Object) {
+        self.change(ObjectChange::Added, &object, &mut Invalidations::disabled());
+        self.queries = Queries::default();
+        self.objects.push(object);
+    }
+
+    /// Puts objects in the place of others; returns the reads that give something else now.
+    pub(crate) fn replace(&mut self, old: &[Object], new: &[Object]) -> Vec<Read> {
+        let mut invalid = Vec::new();
+        let mut collected = Invalidations::collect_into(&mut invalid);
+        // The new ones first: what is still there afterwards was never gone.
+        for object in new {
+            self.change(ObjectChange::Added, object, &mut collected);
+        }
+        for object in old {
+            self.change(ObjectChange::Removed, object, &mut collected);
+        }
+        self.objects.splice(old, new);
+        invalid.sort_unstable();
+        invalid.dedup();
+        self.queries.update(self, old, &mut invalid);
+        invalid.sort_unstable();
+        invalid.dedup();
+        invalid
+    }
+
+    fn change(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>) {
+        self.objects.change(change, object, invalid);
+        self.tables.apply(change, object, invalid);
+    }
+
+    /// What is derived from the objects.
+    #[must_use]
+    pub fn views(&self) -> Views<'_> {
+        Views::new(self)
+    }
+
+    /// What builds each table that rules read; callers may run these side by side.
+    #[must_use]
+    pub fn table_builders() -> &'static [fn(&Cluster)] {
+        TABLE_BUILDERS
+    }
+
+    /// Builds every table and the results that do not depend on the object under review, so that no
+    /// review waits for them.
+    pub fn build_views(&self, platform: &Platform) {
+        for build in TABLE_BUILDERS {
+            build(self);
+        }
+        self.views().build_results(platform);
+    }
+
+    pub(crate) fn table<V: View>(&self) -> &Table<V> {
+        self.tables.table(&self.objects)
+    }
+
+    pub(crate) fn query<Q: Query>(&self, key: &Q::Key) -> Q::Value {
+        self.queries.get::<Q>(self, key)
+    }
+
+    pub(crate) fn admissions(&self) -> &Admissions {
+        &self.admissions
+    }
+}

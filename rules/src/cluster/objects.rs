@@ -1,15 +1,12 @@
-//! The objects that are known, by kind, namespace and name, and what is derived from them.
+//! The known objects, by kind, namespace and name.
 //!
-//! `find` answers Found, Missing or Unknown: unless the input is the whole cluster, what is not
-//! there may be elsewhere, and a rule about absence speaks only on Missing.
+//! [`Objects::find`] answers Found, Missing or Unknown: unless the input is the whole cluster, what is
+//! not there may be elsewhere, and a rule about absence reports only what is Missing.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cluster::dependencies;
-use crate::cluster::dependencies::{DependencyKey, Invalidations, dependency_key};
-use crate::cluster::relation::ObjectChange;
-use crate::cluster::views::{DerivedViews, ViewCells, Views};
+use crate::cluster::dependencies::{Invalidations, KindId, Read, digest, record_read};
 use crate::kind::Kind;
 use crate::object::Object;
 
@@ -68,46 +65,38 @@ impl IndexEntry {
     }
 }
 
+/// Whether an object was added or removed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ObjectChange {
+    Added,
+    Removed,
+}
+
 /// The known objects.
 #[derive(Default)]
-pub struct Index {
+pub struct Objects {
     /// By kind, then by group: few kinds have a namesake in another group.
     kinds: BTreeMap<String, Vec<(String, ByName)>>,
     objects: Vec<Object>,
     complete: bool,
-    /// Whether it is told of changes, so that views have to know what they rest on.
-    incremental: bool,
     complete_kinds: BTreeSet<Kind>,
-    view_cells: ViewCells,
 }
 
-impl std::fmt::Debug for Index {
+impl std::fmt::Debug for Objects {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Index")
+        f.debug_struct("Objects")
             .field("objects", &self.objects.len())
             .field("complete", &self.complete)
             .finish_non_exhaustive()
     }
 }
 
-impl Index {
-    /// An empty index; `complete` says that what is not in it does not exist.
-    #[must_use]
-    pub fn new(complete: bool) -> Index {
-        Index { complete, ..Index::default() }
+impl Objects {
+    pub(super) fn new(complete: bool) -> Objects {
+        Objects { complete, ..Objects::default() }
     }
 
-    /// An empty index of which objects will be replaced.
-    pub(crate) fn incremental(complete: bool) -> Index {
-        Index { complete, incremental: true, ..Index::default() }
-    }
-
-    pub(crate) fn is_incremental(&self) -> bool {
-        self.incremental
-    }
-
-    /// Says of one kind that what is not in it does not exist.
-    pub fn mark_complete(&mut self, kind: Kind) {
+    pub(super) fn mark_complete(&mut self, kind: Kind) {
         self.complete_kinds.insert(kind);
     }
 
@@ -117,24 +106,13 @@ impl Index {
         self.complete || self.complete_kinds.contains(&kind)
     }
 
-    /// Adds an object. Patches and fragments are kept, but no lookup finds them.
-    pub fn apply(&mut self, object: Object) {
-        self.change(ObjectChange::Added, &object, &mut Invalidations::disabled());
-        self.view_cells.derived = DerivedViews::default();
+    /// Adds an object to the list of all, after [`Objects::change`].
+    pub(super) fn push(&mut self, object: Object) {
         self.objects.push(object);
     }
 
-    /// Puts objects in the place of others, and says which questions that touches.
-    pub(crate) fn replace(&mut self, old: &[Object], new: &[Object]) -> Vec<DependencyKey> {
-        let mut topics = Vec::new();
-        let mut touched = Invalidations::collect_into(&mut topics);
-        // The new ones first: what is still there afterwards was never gone.
-        for object in new {
-            self.change(ObjectChange::Added, object, &mut touched);
-        }
-        for object in old {
-            self.change(ObjectChange::Removed, object, &mut touched);
-        }
+    /// Puts objects in the place of others in the list of all, after [`Objects::change`].
+    pub(super) fn splice(&mut self, old: &[Object], new: &[Object]) {
         let mut gone: Vec<usize> = old.iter().map(Object::ptr_id).collect();
         gone.sort_unstable();
         let is_gone = |object: &Object| gone.binary_search(&object.ptr_id()).is_ok();
@@ -147,41 +125,36 @@ impl Index {
         }
         let at = at.unwrap_or(self.objects.len()).min(self.objects.len());
         self.objects.splice(at..at, new.iter().cloned());
-        topics.sort_unstable();
-        topics.dedup();
-        let mut wholes = std::mem::take(&mut self.view_cells.derived);
-        wholes.update(self, old, new, &mut topics);
-        self.view_cells.derived = wholes;
-        topics.sort_unstable();
-        topics.dedup();
-        topics
     }
 
-    fn change(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
-        let id = object.id();
-        let kind = (id.group.as_str(), id.kind.as_str());
-        let namespace = id.namespace_or_default();
-        touched.add(|| dependency_key("everything", ()));
-        if !object.is_partial() {
-            touched.add(|| dependency_key("kind", kind));
-            touched.add(|| dependency_key("namespace", (kind, namespace)));
-            touched.add(|| dependency_key("name", (kind, namespace, id.name.as_str())));
-            let before = touched.is_enabled().then(|| self.existence(object));
-            match change {
-                ObjectChange::Added => self.insert(object),
-                ObjectChange::Removed => self.remove(object),
-            }
-            if let Some((any, has)) = before {
-                let (any_now, has_now) = self.existence(object);
-                if any != any_now {
-                    touched.add(|| dependency_key("any", kind));
-                }
-                if has != has_now {
-                    touched.add(|| dependency_key("presence", (kind, namespace, id.name.as_str())));
-                }
-            }
+    /// Adds or removes an object, and tells which lookups give something else now.
+    pub(super) fn change(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>) {
+        invalid.add(|| Read::All);
+        if object.is_partial() {
+            return;
         }
-        self.view_cells.apply(change, object, touched);
+        let before = invalid.is_enabled().then(|| self.existence(object));
+        match change {
+            ObjectChange::Added => self.insert(object),
+            ObjectChange::Removed => self.remove(object),
+        }
+        let Some((any, exists)) = before else {
+            return;
+        };
+        let (any_now, exists_now) = self.existence(object);
+        let id = object.id();
+        let kind = KindId::of(&id.group, &id.kind);
+        let namespace = id.namespace_or_default();
+        let name = digest((namespace, id.name.as_str()));
+        invalid.add(|| Read::Kind(kind));
+        invalid.add(|| Read::Namespace(kind, digest(namespace)));
+        invalid.add(|| Read::Name(kind, name));
+        if any != any_now {
+            invalid.add(|| Read::Any(kind));
+        }
+        if exists != exists_now {
+            invalid.add(|| Read::Exists(kind, name));
+        }
     }
 
     /// Whether there is any whole object of this one's kind, and whether one of its identity.
@@ -253,7 +226,7 @@ impl Index {
     /// Every object, in the order it was applied.
     #[must_use]
     pub fn objects(&self) -> &[Object] {
-        dependencies::record_read(|| dependency_key("everything", ()));
+        record_read(|| Read::All);
         &self.objects
     }
 
@@ -265,7 +238,7 @@ impl Index {
 
     /// The whole objects of a kind, by namespace and name.
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Object> {
-        dependencies::record_read(|| dependency_key("kind", (kind.group, kind.kind)));
+        record_read(|| Read::Kind(kind.into()));
         self.by_name(kind.group, kind.kind)
             .into_iter()
             .flat_map(BTreeMap::values)
@@ -279,7 +252,7 @@ impl Index {
         kind: Kind,
         namespace: &str,
     ) -> impl Iterator<Item = &'a Object> + use<'a> {
-        dependencies::record_read(|| dependency_key("namespace", ((kind.group, kind.kind), namespace)));
+        record_read(|| Read::Namespace(kind.into(), digest(namespace)));
         self.by_name(kind.group, kind.kind)
             .and_then(|by_name| by_name.get(namespace))
             .into_iter()
@@ -290,22 +263,22 @@ impl Index {
     /// Every object of one identity; more than one is a duplicate.
     #[must_use]
     pub fn all(&self, group: &str, kind: &str, namespace: &str, name: &str) -> &[Object] {
-        dependencies::record_read(|| dependency_key("name", ((group, kind), namespace, name)));
+        record_read(|| Read::Name(KindId::of(group, kind), digest((namespace, name))));
         self.all_untracked(group, kind, namespace, name)
     }
 
-    /// Whether there is an object of this identity. Who asks no more than that is not asked again
-    /// for every new version of it.
+    /// Whether there is an object of this identity. A computation that reads no more does not depend
+    /// on what the object contains.
     #[must_use]
     pub fn has(&self, kind: Kind, namespace: &str, name: &str) -> bool {
-        dependencies::record_read(|| dependency_key("presence", ((kind.group, kind.kind), namespace, name)));
+        record_read(|| Read::Exists(kind.into(), digest((namespace, name))));
         !self.all_untracked(kind.group, kind.kind, namespace, name).is_empty()
     }
 
     /// Whether there is any whole object of a kind.
     #[must_use]
     pub fn has_any(&self, kind: Kind) -> bool {
-        dependencies::record_read(|| dependency_key("any", (kind.group, kind.kind)));
+        record_read(|| Read::Any(kind.into()));
         self.has_any_untracked(kind.group, kind.kind)
     }
 
@@ -319,24 +292,13 @@ impl Index {
         }
     }
 
-    /// The object of an identity, where there is just one: of several, from several examples, nobody
-    /// knows which is meant.
+    /// The object of an identity, where there is just one. Of several, from several examples, it is
+    /// not known which is meant.
     #[must_use]
     pub fn unique(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Object> {
         match self.all(kind.group, kind.kind, namespace, name) {
             [one] => Some(one),
             _ => None,
         }
-    }
-
-    /// What is derived from the objects: each view is made when first asked for, and from then on
-    /// kept.
-    #[must_use]
-    pub fn views(&self) -> Views<'_> {
-        Views::new(self)
-    }
-
-    pub(crate) fn view_cells(&self) -> &ViewCells {
-        &self.view_cells
     }
 }

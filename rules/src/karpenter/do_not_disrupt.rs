@@ -1,15 +1,10 @@
 //! What `karpenter.sh/do-not-disrupt` protects: pods, workloads, whole pools.
 
-use crate::cluster::objects::Index;
-use crate::cluster::views::Workload;
 use crate::facts::duration::GoDuration;
-use crate::karpenter::nodepool::NodePool;
 use crate::object::Object;
 use crate::platform::{Platform, Version};
 use crate::tree::node::Node;
-use crate::workload::class::WorkloadClass;
-use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::{Template, templates};
+use crate::workload::template::Template;
 
 /// The annotation.
 pub(crate) const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
@@ -36,58 +31,17 @@ pub(crate) fn protects(template: &Template<'_>, platform: &Platform) -> Option<b
 
 /// Whether a value on a pod is one that Karpenter acts on.
 pub(crate) fn is_active(text: &str, platform: &Platform) -> bool {
-    text == "true"
-        || (platform.karpenter >= DURATIONS_SINCE
-            && GoDuration::parse(text).is_ok_and(GoDuration::is_positive))
+    is_active_value(text, reads_durations(platform))
 }
 
-/// Whether every pod of a workload that holds an accelerator is protected.
-fn is_protected(object: &Object, platform: &Platform) -> Option<bool> {
-    let all = templates(object);
-    let mut asked = all.iter().filter(|t| requests_accelerator(t)).peekable();
-    let unsafe_one = |t: &Template<'_>| protects(t, platform);
-    let answers: Vec<Option<bool>> = if asked.peek().is_some() {
-        asked.map(unsafe_one).collect()
-    } else {
-        all.iter().map(unsafe_one).collect()
-    };
-    if answers.contains(&Some(false)) {
-        Some(false)
-    } else if answers.is_empty() || answers.contains(&None) {
-        None
-    } else {
-        Some(true)
-    }
+/// Whether this Karpenter reads durations on pods.
+pub(crate) fn reads_durations(platform: &Platform) -> bool {
+    platform.karpenter >= DURATIONS_SINCE
 }
 
-/// What is known of the workloads that train on a pool.
-pub(crate) enum TrainingProtection<'a> {
-    /// At least one is not protected.
-    Unprotected(&'a Workload),
-    /// All are, or that cannot be said.
-    Protected,
-    /// None is known.
-    None,
-}
-
-/// Whether the workloads that choose a pool, servers and helpers aside, are all protected.
-pub(crate) fn training_protection<'a>(
-    pool: &NodePool<'_>,
-    name: &str,
-    index: &'a Index,
-    platform: &Platform,
-) -> TrainingProtection<'a> {
-    let mut found = TrainingProtection::None;
-    for workload in index.views().selecting(pool, name) {
-        if workload.classified.serves_requests() || workload.classified.is(WorkloadClass::Infra) {
-            continue;
-        }
-        match is_protected(&workload.object, platform) {
-            Some(false) => return TrainingProtection::Unprotected(workload),
-            _ => found = TrainingProtection::Protected,
-        }
-    }
-    found
+/// Whether a value on a pod is one that Karpenter acts on; `durations` says whether it reads them.
+pub(crate) fn is_active_value(text: &str, durations: bool) -> bool {
+    text == "true" || (durations && GoDuration::parse(text).is_ok_and(GoDuration::is_positive))
 }
 
 /// Whether the pool's own template protects its nodes, or may.

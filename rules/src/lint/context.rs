@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
 use crate::lint::authority::Authority;
 use crate::lint::finding::{Finding, Location};
 use crate::lint::message::fit_to_limit;
@@ -21,7 +21,7 @@ pub struct Context<'a> {
     engine: &'a ResolvedRules,
     platform: &'a Platform,
     rule_settings: &'a RuleSettings,
-    index: &'a Index,
+    index: &'a Cluster,
     findings: &'a mut Vec<Finding>,
     dropped: Option<Finding>,
     reads_earlier_findings: Cell<bool>,
@@ -33,7 +33,7 @@ impl<'a> Context<'a> {
         object: &'a Object,
         engine: &'a ResolvedRules,
         rule_settings: &'a RuleSettings,
-        index: &'a Index,
+        index: &'a Cluster,
         findings: &'a mut Vec<Finding>,
     ) -> Context<'a> {
         Context {
@@ -98,7 +98,7 @@ impl<'a> Context<'a> {
 
     /// The other objects.
     #[must_use]
-    pub fn index(&self) -> &'a Index {
+    pub fn index(&self) -> &'a Cluster {
         self.index
     }
 

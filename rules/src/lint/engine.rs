@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::dependencies;
-use crate::cluster::dependencies::DependencyKey;
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
+use crate::cluster::dependencies::{KindId, Read, track};
 use crate::file::File;
 use crate::lint::context::Context;
 use crate::lint::finding::{Finding, Location};
@@ -63,12 +62,16 @@ impl Engine {
         self.rules.settings()
     }
 
-    /// What the rules say of one object, its annotations' suppressions not yet applied.
+    /// What the rules report about one object, its annotations' suppressions not yet applied.
     #[must_use]
-    pub fn check_object(&self, object: &Object, index: &Index) -> Vec<Finding> {
+    pub fn check_object(&self, object: &Object, cluster: &Cluster) -> Vec<Finding> {
         let mut findings = Vec::new();
         for at in self.rules_for(object) {
-            self.run_rule(at, object, index, &mut findings);
+            if cfg!(debug_assertions) {
+                self.run_recorded(at, object, cluster, &mut findings);
+            } else {
+                self.run_rule(at, object, cluster, &mut findings);
+            }
         }
         findings
     }
@@ -85,7 +88,7 @@ impl Engine {
     }
 
     /// Runs one rule; returns whether it read the findings of earlier rules.
-    fn run_rule(&self, at: usize, object: &Object, index: &Index, findings: &mut Vec<Finding>) -> bool {
+    fn run_rule(&self, at: usize, object: &Object, cluster: &Cluster, findings: &mut Vec<Finding>) -> bool {
         let resolved = &self.rules.enabled()[at];
         let path = object.origin().map(|o| o.source.scope());
         let Some(set) = resolved.settings_at(self.settings(), path, Some(object)) else {
@@ -94,7 +97,7 @@ impl Engine {
         let from = findings.len();
         let mut reads_earlier_findings = false;
         let mut run = |rule: &'static Rule, platform: &Platform, findings: &mut Vec<Finding>| {
-            let context = Context::new(rule, object, &self.rules, &set, index, findings);
+            let context = Context::new(rule, object, &self.rules, &set, cluster, findings);
             let mut context = context.on_platform(platform);
             rule.check.run(object, &mut context);
             reads_earlier_findings |= context.reads_earlier_findings();
@@ -120,35 +123,80 @@ impl Engine {
         reads_earlier_findings
     }
 
-    /// What each rule says of an object, with what that rests on; rules left out that say nothing
-    /// and ask nobody.
-    pub(crate) fn check_rules(&self, object: &Object, index: &Index) -> Vec<RuleResult> {
+    /// Runs one rule; returns whether it read the findings of earlier rules, and what it read from the
+    /// cluster. A rule that declares no reads makes none, and runs without recording.
+    fn run_recorded(
+        &self,
+        at: usize,
+        object: &Object,
+        cluster: &Cluster,
+        findings: &mut Vec<Finding>,
+    ) -> (bool, Vec<Read>) {
+        let rule = self.rules.enabled()[at].rule;
+        // A rule about every kind may read the objects of the kind it is run for.
+        let reads_cluster = !rule.reads.is_empty() || rule.kinds.is_empty();
+        if !reads_cluster && !cfg!(debug_assertions) {
+            return (self.run_rule(at, object, cluster, findings), Vec::new());
+        }
+        let (reads_earlier_findings, reads) = track(|| self.run_rule(at, object, cluster, findings));
+        debug_assert_eq!(
+            undeclared_read(rule, object, &reads),
+            None,
+            "`{}` reads from the cluster what its `reads` do not declare",
+            rule.id
+        );
+        (reads_earlier_findings, reads)
+    }
+
+    /// What each rule reports about an object, with what that depends on; without rules that report
+    /// nothing and depend on nothing but the object.
+    pub(crate) fn check_rules(&self, object: &Object, cluster: &Cluster) -> Vec<RuleResult> {
         let mut findings = Vec::new();
         let mut marks = Vec::new();
         for at in self.rules_for(object) {
             let from = findings.len();
-            let (leans, topics) = dependencies::track(|| self.run_rule(at, object, index, &mut findings));
-            if findings.len() > from || !topics.is_empty() {
-                marks.push((at, findings.len() - from, leans, topics));
+            let (reads_earlier_findings, reads) = self.run_recorded(at, object, cluster, &mut findings);
+            if findings.len() > from || reads_earlier_findings || !reads.is_empty() {
+                marks.push((at, findings.len() - from, reads_earlier_findings, reads));
             }
         }
         let mut findings = findings.into_iter();
         marks
             .into_iter()
-            .map(|(rule, count, leans, topics)| RuleResult {
+            .map(|(rule, count, reads_earlier_findings, reads)| RuleResult {
                 rule,
-                reads_earlier_findings: leans,
-                reads: topics,
+                reads_earlier_findings,
+                reads,
                 findings: findings.by_ref().take(count).collect(),
             })
             .collect()
     }
 
-    /// Asks a rule again that does not lean on others; `None` where it turns out to.
-    pub(crate) fn check_rule(&self, rule: usize, object: &Object, index: &Index) -> Option<RuleResult> {
+    /// Runs one rule again, after those that have found `earlier`.
+    pub(crate) fn check_rule(
+        &self,
+        rule: usize,
+        object: &Object,
+        cluster: &Cluster,
+        earlier: Vec<Finding>,
+    ) -> RuleResult {
+        let mut findings = earlier;
+        let from = findings.len();
+        let (reads_earlier_findings, reads) = self.run_recorded(rule, object, cluster, &mut findings);
+        RuleResult { rule, reads_earlier_findings, reads, findings: findings.split_off(from) }
+    }
+
+    /// The rules that read from the cluster what they do not declare, with the first such read.
+    #[cfg(test)]
+    pub(crate) fn undeclared_reads(&self, object: &Object, cluster: &Cluster) -> Vec<(&'static str, Read)> {
         let mut findings = Vec::new();
-        let (leans, topics) = dependencies::track(|| self.run_rule(rule, object, index, &mut findings));
-        (!leans).then_some(RuleResult { rule, reads_earlier_findings: leans, reads: topics, findings })
+        let mut out = Vec::new();
+        for at in self.rules_for(object) {
+            let rule = self.rules.enabled()[at].rule;
+            let (_, reads) = track(|| self.run_rule(at, object, cluster, &mut findings));
+            out.extend(undeclared_read(rule, object, &reads).map(|read| (rule.id, read)));
+        }
+        out
     }
 
     /// What the reader has to say of a document.
@@ -202,15 +250,15 @@ impl Engine {
 
     /// Judges one object and lets its own annotation suppress: what the webhook asks.
     #[must_use]
-    pub fn review_object(&self, object: &Object, index: &Index) -> CheckReport {
-        let findings = self.check_object(object, index);
+    pub fn review_object(&self, object: &Object, cluster: &Cluster) -> CheckReport {
+        let findings = self.check_object(object, cluster);
         suppress::apply(&self.rules, findings, &[], std::slice::from_ref(object))
     }
 
     /// Judges a file: its documents' problems, its objects, and its suppressions.
     #[must_use]
-    pub fn check_file(&self, file: &File, index: &Index) -> CheckReport {
-        let findings = file.objects.iter().flat_map(|object| self.check_object(object, index)).collect();
+    pub fn check_file(&self, file: &File, cluster: &Cluster) -> CheckReport {
+        let findings = file.objects.iter().flat_map(|object| self.check_object(object, cluster)).collect();
         self.assemble_report(file, findings)
     }
 
@@ -228,6 +276,14 @@ impl Engine {
     }
 }
 
+/// A read that a rule made and does not declare.
+fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read> {
+    let id = object.id();
+    let own = KindId::of(&id.group, &id.kind);
+    let is_own = |read: &Read| rule.kinds.is_empty() && read.is_of(own);
+    reads.iter().copied().find(|read| !read.is_within(rule.reads) && !is_own(read))
+}
+
 /// What one rule says of one object.
 #[derive(Debug)]
 pub(crate) struct RuleResult {
@@ -236,6 +292,6 @@ pub(crate) struct RuleResult {
     /// Whether it looked at what other rules have found.
     pub(crate) reads_earlier_findings: bool,
     /// What it asked the index, in order.
-    pub(crate) reads: Vec<DependencyKey>,
+    pub(crate) reads: Vec<Read>,
     pub(crate) findings: Vec<Finding>,
 }

@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::draft::PatchBuilder;
 use super::selector::terms;
-use super::{ConversionError, kubelet, name_is_free};
-use crate::cluster::objects::Index;
+use super::{ConversionError, name_is_free};
+use crate::cluster::Cluster;
+use crate::cluster::views::kubelet_settings;
 use crate::kind::Kind;
 use crate::lint::fix::Fix;
 use crate::object::Object;
@@ -16,18 +17,18 @@ const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
 const UBUNTU: &str = "Ubuntu is no AMI family any more: choose `amiSelectorTerms` and a block device by hand";
 
 /// An AWSNodeTemplate.
-pub(super) fn node_template(object: &Object, index: &Index) -> Result<Fix, ConversionError> {
-    name_is_free(object, Kind::EC2_NODE_CLASS, index)?;
+pub(super) fn node_template(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
+    name_is_free(object, Kind::EC2_NODE_CLASS, cluster)?;
     let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.k8s.aws/v1"))?;
     draft.set(&["kind"], json!("EC2NodeClass"))?;
     settings(&mut draft)?;
-    adopt_kubelet(&mut draft, object, index)?;
+    adopt_kubelet(&mut draft, object, cluster)?;
     Ok(draft.into_fix("convert it to an EC2NodeClass; check its role, AMI and metadata options"))
 }
 
 /// An EC2NodeClass of v1beta1.
-pub(super) fn node_class(object: &Object, index: &Index) -> Result<Fix, ConversionError> {
+pub(super) fn node_class(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.k8s.aws/v1"))?;
     let family = draft.text(&["spec", "amiFamily"]).map(str::to_owned);
@@ -48,7 +49,7 @@ pub(super) fn node_class(object: &Object, index: &Index) -> Result<Fix, Conversi
     if draft.get(hops).is_none() {
         draft.set(hops, json!(2))?;
     }
-    adopt_kubelet(&mut draft, object, index)?;
+    adopt_kubelet(&mut draft, object, cluster)?;
     Ok(draft.into_fix("convert it to v1; check its AMI and metadata options"))
 }
 
@@ -147,13 +148,18 @@ fn alias(family: &str, version: &str) -> Option<String> {
 }
 
 /// Takes in the kubelet settings that all pools of the class agree on.
-fn adopt_kubelet(draft: &mut PatchBuilder, object: &Object, index: &Index) -> Result<(), ConversionError> {
+fn adopt_kubelet(
+    draft: &mut PatchBuilder,
+    object: &Object,
+    cluster: &Cluster,
+) -> Result<(), ConversionError> {
     let path = &["spec", "kubelet"];
-    let Some(wish) = index.views().kubelets().agreed(object.name()) else {
+    let kubelets = cluster.views().kubelets();
+    let Some(wish) = kubelets.agreed(object.name()) else {
         return Ok(());
     };
     match draft.get(path) {
-        Some(own) if kubelet::kubelet_settings(own) != *wish => {
+        Some(own) if kubelet_settings(own) != *wish => {
             Err("`spec.kubelet` differs from what its pools say: keep one of them".into())
         }
         Some(_) => Ok(()),

@@ -2,11 +2,6 @@
 //!
 //! Sources: Karpenter's v1 migration guide and its list of metrics; the release notes of 1.7.
 
-use std::collections::BTreeSet;
-
-use crate::cluster::objects::Index;
-use crate::kind::Kind;
-use crate::object::Object;
 use crate::platform::Version;
 
 /// What became of a metric.
@@ -19,12 +14,6 @@ pub(crate) enum MetricChange {
     /// Gone; the text says what comes near.
     Removed(&'static str),
 }
-
-/// The two kinds that hold rules for Prometheus.
-pub(crate) const RULE_KINDS: [Kind; 2] = [
-    Kind::new("monitoring.coreos.com", "PrometheusRule"),
-    Kind::new("operator.victoriametrics.com", "VMRule"),
-];
 
 const LIFE: &str = "count `karpenter_nodeclaims_created_total`, or read the status conditions";
 const NOTHING: &str = "nothing stands in for it";
@@ -172,21 +161,6 @@ pub(crate) fn rename(text: &str, old: &str, new: &str) -> String {
     }
     out.push_str(&text[done..]);
     out
-}
-
-/// The names that recording rules of the index make: whoever records an old name keeps it alive.
-pub(crate) fn recorded_names(index: &Index) -> BTreeSet<String> {
-    RULE_KINDS.iter().flat_map(|kind| index.of(*kind)).flat_map(recording_rule_names).collect()
-}
-
-/// The names that the recording rules of one object make.
-pub(crate) fn recording_rule_names(object: &Object) -> Vec<String> {
-    object
-        .path(&["spec", "groups"])
-        .items()
-        .flat_map(|group| group.get("rules").items())
-        .filter_map(|rule| rule.get("record").text().map(str::to_owned))
-        .collect()
 }
 
 fn metric_change(name: &str, karpenter: Version) -> Option<MetricChange> {

@@ -17,9 +17,7 @@ mod selector;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use kubelet::KubeletsByClass;
-
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
 use crate::kind::Kind;
 use crate::lint::fix::Fix;
 use crate::object::Object;
@@ -28,18 +26,18 @@ use crate::object::Object;
 type ConversionError = String;
 
 /// The fix that makes the current object of an old Karpenter object.
-pub(crate) fn convert(object: &Object, index: &Index) -> Result<Fix, ConversionError> {
+pub(crate) fn convert(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     let id = object.id();
     if object.is_partial() {
         // What a patch leaves out stands in its base: no default may be written out here.
         return Err("convert the base first, then write the patch against its new paths".into());
     }
     let fix = match (id.kind.as_str(), id.version.as_str()) {
-        ("Provisioner", "v1alpha5") => pool::provisioner(object, index),
-        ("NodePool", "v1beta1") => pool::node_pool(object, index),
-        ("NodeClaim", "v1beta1") => pool::node_claim(object, index),
-        ("AWSNodeTemplate", "v1alpha1") => class::node_template(object, index),
-        ("EC2NodeClass", "v1beta1") => class::node_class(object, index),
+        ("Provisioner", "v1alpha5") => pool::provisioner(object, cluster),
+        ("NodePool", "v1beta1") => pool::node_pool(object, cluster),
+        ("NodeClaim", "v1beta1") => pool::node_claim(object, cluster),
+        ("AWSNodeTemplate", "v1alpha1") => class::node_template(object, cluster),
+        ("EC2NodeClass", "v1beta1") => class::node_class(object, cluster),
         ("Machine", _) => Err("remove it: Karpenter makes its NodeClaims itself".into()),
         _ => Err("write it anew: the API is too old for a field by field conversion".into()),
     }?;
@@ -48,9 +46,9 @@ pub(crate) fn convert(object: &Object, index: &Index) -> Result<Fix, ConversionE
 }
 
 /// Whether the successor's name is still free, so that a conversion makes no duplicate.
-fn name_is_free(object: &Object, successor: Kind, index: &Index) -> Result<(), ConversionError> {
+fn name_is_free(object: &Object, successor: Kind, cluster: &Cluster) -> Result<(), ConversionError> {
     let name = object.name();
-    if index.all(successor.group, successor.kind, "default", name).is_empty() {
+    if cluster.all(successor.group, successor.kind, "default", name).is_empty() {
         Ok(())
     } else {
         let kind = successor.kind;

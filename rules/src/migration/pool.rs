@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::draft::{FieldPath, PatchBuilder};
 use super::{ConversionError, class, kubelet, name_is_free};
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
+use crate::cluster::views::kubelet_settings;
 use crate::karpenter::requirement::normalise;
 use crate::kind::Kind;
 use crate::lint::fix::Fix;
@@ -21,13 +22,13 @@ const POLICY: FieldPath<'_> = &["spec", "disruption", "consolidationPolicy"];
 const MAX_SECONDS: u64 = 2_562_047 * 3600;
 
 /// A Provisioner.
-pub(super) fn provisioner(object: &Object, index: &Index) -> Result<Fix, ConversionError> {
-    name_is_free(object, Kind::NODE_POOL, index)?;
+pub(super) fn provisioner(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
+    name_is_free(object, Kind::NODE_POOL, cluster)?;
     let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;
     draft.set(&["kind"], json!("NodePool"))?;
 
-    let created = node_class(&mut draft, object, index)?;
+    let created = node_class(&mut draft, object, cluster)?;
     requirements(&mut draft)?;
     for (old, new) in [
         ("taints", &["spec", "template", "spec", "taints"]),
@@ -57,13 +58,13 @@ pub(super) fn provisioner(object: &Object, index: &Index) -> Result<Fix, Convers
 }
 
 /// A NodePool of v1beta1.
-pub(super) fn node_pool(object: &Object, index: &Index) -> Result<Fix, ConversionError> {
+pub(super) fn node_pool(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;
     reference(&mut draft, REFERENCE)?;
     let class = draft.text(&[REFERENCE, &["name"]].concat());
     let class = class.map(str::to_owned);
-    kubelet::drop_from_pool(&mut draft, &["spec", "template", "spec", "kubelet"], class.as_deref(), index)?;
+    kubelet::drop_from_pool(&mut draft, &["spec", "template", "spec", "kubelet"], class.as_deref(), cluster)?;
     draft.remove(&["spec", "template", "spec", "resources"]);
     if draft.get(&["spec", "disruption"]).is_some() {
         let policy = draft.text(POLICY).map(str::to_owned);
@@ -84,13 +85,13 @@ pub(super) fn node_pool(object: &Object, index: &Index) -> Result<Fix, Conversio
 }
 
 /// A NodeClaim of v1beta1 that somebody wrote by hand: nothing expired it.
-pub(super) fn node_claim(object: &Object, index: &Index) -> Result<Fix, ConversionError> {
+pub(super) fn node_claim(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;
     reference(&mut draft, &["spec", "nodeClassRef"])?;
     let class = draft.text(&["spec", "nodeClassRef", "name"]);
     let class = class.map(str::to_owned);
-    kubelet::drop_from_pool(&mut draft, &["spec", "kubelet"], class.as_deref(), index)?;
+    kubelet::drop_from_pool(&mut draft, &["spec", "kubelet"], class.as_deref(), cluster)?;
     if draft.get(&["spec", "expireAfter"]).is_none() {
         draft.set(&["spec", "expireAfter"], json!("Never"))?;
     }
@@ -101,7 +102,7 @@ pub(super) fn node_claim(object: &Object, index: &Index) -> Result<Fix, Conversi
 fn node_class(
     draft: &mut PatchBuilder,
     object: &Object,
-    index: &Index,
+    cluster: &Cluster,
 ) -> Result<Option<Value>, ConversionError> {
     let inline = draft.get(&["spec", "provider"]).cloned();
     let path = &["spec", "kubeletConfiguration"];
@@ -117,7 +118,7 @@ fn node_class(
                 reference(draft, REFERENCE)?;
             }
             let class = draft.text(name).map(str::to_owned);
-            kubelet::drop_from_pool(draft, path, class.as_deref(), index)?;
+            kubelet::drop_from_pool(draft, path, class.as_deref(), cluster)?;
             Ok(None)
         }
         Some(_) if draft.get(&["spec", "providerRef"]).is_some() => {
@@ -128,13 +129,13 @@ fn node_class(
             if own.is_empty() || !provider.is_object() {
                 return Err("a placeholder hides what the EC2NodeClass would be".into());
             }
-            name_is_free(object, Kind::EC2_NODE_CLASS, index)?;
-            name_is_free(object, Kind::AWS_NODE_TEMPLATE, index)?;
+            name_is_free(object, Kind::EC2_NODE_CLASS, cluster)?;
+            name_is_free(object, Kind::AWS_NODE_TEMPLATE, cluster)?;
             let wish = match draft.get(path) {
                 Some(kubelet) if !kubelet.is_object() => {
                     return Err("a placeholder hides `spec.kubeletConfiguration`".into());
                 }
-                kubelet => kubelet::kubelet_settings(kubelet.unwrap_or(&Value::Null)),
+                kubelet => kubelet_settings(kubelet.unwrap_or(&Value::Null)),
             };
             let created = class::inline(own, &provider, &wish)?;
             let names = json!({ "group": CLASS_GROUP, "kind": "EC2NodeClass", "name": own });

@@ -104,7 +104,7 @@ fn matches_parts(parts: &[&str], steps: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::matches;
-    use crate::cluster::objects::Index;
+    use crate::cluster::Cluster;
     use crate::lint::engine::Engine;
     use crate::lint::settings::Settings;
     use crate::object::Object;
@@ -118,7 +118,7 @@ mod tests {
             }}}},
         });
         let pool = Object::from_json(&pool).expect("an object");
-        let findings = Engine::new(Settings::default()).check_object(&pool, &Index::new(false));
+        let findings = Engine::new(Settings::default()).check_object(&pool, &Cluster::new(false));
         let at = |name: &str, rule: &str| {
             let place = format!("/spec/template/spec/nodeClassRef/{name}");
             findings

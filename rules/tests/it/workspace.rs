@@ -313,5 +313,5 @@ fn files_come_and_go() {
     assert!(missing(&workspace));
     assert_eq!(workspace.remove("class.yaml"), [] as [&str; 0]);
     assert!(workspace.file("class.yaml").is_none());
-    assert_eq!(workspace.index().objects().len(), 1);
+    assert_eq!(workspace.cluster().objects().len(), 1);
 }

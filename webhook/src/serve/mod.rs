@@ -202,7 +202,9 @@ impl Server {
         reload::configuration(&mut tasks, &shared, options.refresh);
         if let Some(client) = client {
             tasks.spawn(run_watches(Arc::clone(&shared.cache), client));
-            tasks.spawn(Arc::clone(&shared.cache).run_snapshots());
+            let configured = Arc::clone(&shared);
+            let platform = move || configured.live_config.engine().value.settings().platform.clone();
+            tasks.spawn(Arc::clone(&shared.cache).run_snapshots(platform));
         }
         let server = Server {
             admission: listen(options.listen).await?,

@@ -1,33 +1,35 @@
 //! The pods that keep a node for long, or need long to end.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::cluster::dependencies;
-use crate::cluster::dependencies::{DependencyKey, dependency_key};
-use crate::cluster::memo::DependencyMemo;
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
+use crate::cluster::placement::feasibility::PodShape;
+use crate::cluster::placement::{has_controller, termination_grace_period};
+use crate::cluster::query::{ObjectKey, Query, QueryId};
 use crate::cluster::views::disruptions::never_allows_eviction;
 use crate::facts::duration::GoDuration;
-use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, is_active};
+use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, is_active_value};
 use crate::karpenter::pod::to_scheduling_pod;
-use crate::karpenter::scheduling::Pod;
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::platform::Platform;
-use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
+use crate::workload::template::{Template, WORKLOAD_KINDS, templates, with_workloads};
 
-use super::has_controller;
-use crate::cluster::placement::feasibility::pod_key;
-
-/// What a pod gets that says nothing.
+/// The grace period in seconds of a pod that sets none.
 const DEFAULT_GRACE: i64 = 30;
 /// A protection that ends within a day keeps no node for long.
 const DAY: i64 = 24 * 3600;
 
-/// Whether a PDB allows no eviction.
-const PDB_ALLOWS_NONE: &str = "PDBs that allow no eviction";
+/// What decides whether a PDB allows an eviction.
+const PDB_KINDS: &[Kind] = &{
+    const MORE: [Kind; 3] = [Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT];
+    with_workloads::<{ MORE.len() + WORKLOAD_KINDS.len() }>(&MORE)
+};
+
+/// Everything that is read to tell where pods go and what keeps them there.
+pub(crate) const READS: &[Kind] = &{
+    const MORE: [Kind; 4] = [Kind::NODE_POOL, Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT];
+    with_workloads::<{ MORE.len() + WORKLOAD_KINDS.len() }>(&MORE)
+};
 
 /// A template whose pods keep a node for long, or need long to end.
 pub(crate) struct EvictionBlocker {
@@ -40,7 +42,7 @@ pub(crate) struct EvictionBlocker {
     pub pdb_block: Option<PdbBlock>,
     /// Its annotation keeps Karpenter from evicting it, be it for a short while.
     pub(super) has_do_not_disrupt: bool,
-    pub(super) shape: PodShape,
+    pub(super) shape: Arc<PodShape>,
 }
 
 /// Why the eviction API never lets a pod go.
@@ -51,281 +53,152 @@ pub(crate) enum PdbBlock {
     Overlapping(Object, Object),
 }
 
-/// What a pod asks of nodes, with what tells it from others.
-pub(super) struct PodShape {
-    pod: Pod,
-    key: String,
-}
-
-impl PodShape {
-    pub(super) fn pod(&self) -> &Pod {
-        &self.pod
-    }
-
-    pub(super) fn key(&self) -> &str {
-        &self.key
-    }
-}
-
-impl EvictionBlocker {
-    /// Whether nobody can tell the two apart.
-    fn is_identical(&self, other: &EvictionBlocker) -> bool {
-        let blocker = match (&self.pdb_block, &other.pdb_block) {
-            (None, None) => true,
-            (Some(PdbBlock::NoDisruptions(a)), Some(PdbBlock::NoDisruptions(b))) => a.ptr_eq(b),
-            (Some(PdbBlock::Overlapping(a, b)), Some(PdbBlock::Overlapping(c, d))) => {
-                a.ptr_eq(c) && b.ptr_eq(d)
-            }
+/// The same of the very same objects.
+impl PartialEq for PdbBlock {
+    fn eq(&self, other: &PdbBlock) -> bool {
+        match (self, other) {
+            (PdbBlock::NoDisruptions(a), PdbBlock::NoDisruptions(b)) => a.ptr_eq(b),
+            (PdbBlock::Overlapping(a, b), PdbBlock::Overlapping(c, d)) => a.ptr_eq(c) && b.ptr_eq(d),
             _ => false,
-        };
-        blocker
-            && self.workload.ptr_eq(&other.workload)
+        }
+    }
+}
+
+/// The same of the very same objects.
+impl PartialEq for EvictionBlocker {
+    fn eq(&self, other: &EvictionBlocker) -> bool {
+        self.workload.ptr_eq(&other.workload)
+            && self.pdb_block == other.pdb_block
             && (self.protected, self.has_do_not_disrupt) == (other.protected, other.has_do_not_disrupt)
             && self.grace == other.grace
-            && self.shape.key == other.shape.key
+            && self.shape.fingerprint() == other.shape.fingerprint()
     }
 }
 
-/// A workload where an index has it: by kind first.
-struct WorkloadKey {
-    kind: usize,
-    object: Object,
-}
+/// Whether a PDB is sure to allow no eviction at any time.
+pub(crate) struct PdbAllowsNone;
 
-impl Ord for WorkloadKey {
-    fn cmp(&self, other: &WorkloadKey) -> Ordering {
-        let kinds = self.kind.cmp(&other.kind);
-        kinds.then_with(|| self.object.sort_key().cmp(&other.object.sort_key()))
+impl Query for PdbAllowsNone {
+    const ID: QueryId = QueryId::PdbAllowsNone;
+    const KINDS: &'static [Kind] = PDB_KINDS;
+    type Key = ObjectKey;
+    type Value = bool;
+
+    fn compute(cluster: &Cluster, ObjectKey(pdb): &ObjectKey) -> bool {
+        never_allows_eviction(pdb, cluster)
+    }
+
+    fn keys_of(object: &Object) -> Vec<ObjectKey> {
+        if object.is(Kind::PDB) { vec![ObjectKey(object.clone())] } else { Vec::new() }
     }
 }
 
-impl PartialOrd for WorkloadKey {
-    fn partial_cmp(&self, other: &WorkloadKey) -> Option<Ordering> {
-        Some(self.cmp(other))
+/// The shortest time, in seconds, that a pool gives a drain.
+pub(crate) struct ShortestGrace;
+
+impl Query for ShortestGrace {
+    const ID: QueryId = QueryId::ShortestGrace;
+    const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
+    type Key = ();
+    type Value = Option<i64>;
+
+    fn compute(cluster: &Cluster, (): &()) -> Option<i64> {
+        cluster.of(Kind::NODE_POOL).filter_map(termination_grace_period).min()
     }
 }
 
-impl PartialEq for WorkloadKey {
-    fn eq(&self, other: &WorkloadKey) -> bool {
-        self.cmp(other) == Ordering::Equal
+/// Whether some pool gives a drain less time than pods have by default, so that even those are cut
+/// short which set no grace period.
+pub(crate) struct UndercutsDefaultGrace;
+
+impl Query for UndercutsDefaultGrace {
+    const ID: QueryId = QueryId::UndercutsDefaultGrace;
+    const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
+    type Key = ();
+    type Value = bool;
+
+    fn compute(cluster: &Cluster, (): &()) -> bool {
+        cluster.query::<ShortestGrace>(&()).is_some_and(|shortest| shortest < DEFAULT_GRACE)
     }
 }
 
-impl Eq for WorkloadKey {}
+/// The templates of a workload whose pods keep a node for long, or need long to end.
+pub(crate) struct Blockers;
 
-impl WorkloadKey {
-    /// `None` for what starts no nodes: DaemonSets do not, and what a pod of a controller asks is
-    /// its controller's.
-    fn of(object: &Object) -> Option<WorkloadKey> {
-        if object.is_partial() || object.is(Kind::DAEMON_SET) || has_controller(object) {
-            return None;
-        }
-        let kind = WORKLOAD_KINDS.iter().position(|kind| object.is(*kind))?;
-        let object = object.clone();
-        Some(WorkloadKey { kind, object })
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BlockersKey {
+    pub(super) workload: ObjectKey,
+    /// Whether Karpenter reads durations on pods.
+    pub(super) durations: bool,
+}
+
+impl Query for Blockers {
+    const ID: QueryId = QueryId::Blockers;
+    const KINDS: &'static [Kind] = READS;
+    type Key = BlockersKey;
+    type Value = Arc<[Arc<EvictionBlocker>]>;
+
+    fn compute(cluster: &Cluster, key: &BlockersKey) -> Arc<[Arc<EvictionBlocker>]> {
+        let everyone = cluster.query::<UndercutsDefaultGrace>(&());
+        let object = &key.workload.0;
+        let of = |template: &Template<'_>| blocker(template, object, cluster, key.durations, everyone);
+        templates(object).iter().filter_map(of).map(Arc::new).collect()
+    }
+
+    fn keys_of(object: &Object) -> Vec<BlockersKey> {
+        let key = |durations| BlockersKey { workload: ObjectKey(object.clone()), durations };
+        if starts_nodes(object) { [false, true].map(key).into() } else { Vec::new() }
     }
 }
 
-/// Every guest, by workload.
-pub(super) struct EvictionBlockers {
-    all: BTreeMap<WorkloadKey, Vec<Arc<EvictionBlocker>>>,
-    /// Whether there are pools that give pods less time than they have if they say nothing: then
-    /// all of them are guests.
-    default_grace_is_too_long: bool,
-    /// In sessions what was looked at. Workloads that are no guests are among them.
-    workloads: DependencyMemo<Object>,
-    pdbs: PdbMemo,
+/// Whether nodes are started for the pods of a workload: not for those of a DaemonSet; and those of a
+/// controller are its template's.
+pub(super) fn starts_nodes(object: &Object) -> bool {
+    object.workload().is_some()
+        && !object.is_partial()
+        && !object.is(Kind::DAEMON_SET)
+        && !has_controller(object)
 }
 
-/// PDBs, and whether they allow no eviction.
-#[derive(Default)]
-struct PdbMemo {
-    live: bool,
-    memo: DependencyMemo<(Object, bool)>,
-    cached: HashMap<usize, bool>,
-}
-
-impl EvictionBlockers {
-    /// `shortest` is the shortest time, in seconds, that a pool gives a drain.
-    pub(super) fn new(index: &Index, platform: &Platform, shortest: Option<i64>) -> EvictionBlockers {
-        let mut guests = EvictionBlockers {
-            all: BTreeMap::new(),
-            default_grace_is_too_long: is_below_default_grace(shortest),
-            workloads: DependencyMemo::default(),
-            pdbs: PdbMemo { live: index.is_incremental(), ..PdbMemo::default() },
-        };
-        for object in WORKLOAD_KINDS.iter().flat_map(|kind| index.of(*kind)) {
-            guests.refresh(object, index, platform);
-        }
-        guests
-    }
-
-    /// Whether the guests are those of pools with this shortest time.
-    pub(super) fn is_valid_for(&self, shortest: Option<i64>) -> bool {
-        self.default_grace_is_too_long == is_below_default_grace(shortest)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<EvictionBlocker>> {
-        self.all.values().flatten()
-    }
-
-    /// Objects have come and gone; says whether there are other guests now.
-    pub(super) fn update(
-        &mut self,
-        index: &Index,
-        platform: &Platform,
-        (old, new): (&[Object], &[Object]),
-        touched: &[DependencyKey],
-    ) -> bool {
-        let mut changed = false;
-        for object in old {
-            self.pdbs.memo.remove(object.ptr_id());
-            if self.workloads.remove(object.ptr_id()).is_some() {
-                changed |= WorkloadKey::of(object).is_some_and(|s| self.all.remove(&s).is_some());
-            }
-        }
-        let mut again = self.workloads.dependents_of(touched);
-        again.extend(self.workloads.dependents_of(&self.pdbs.update(index, touched)));
-        again.sort_unstable();
-        again.dedup();
-        for address in again {
-            if let Some(object) = self.workloads.remove(address) {
-                changed |= self.refresh(&object, index, platform);
-            }
-        }
-        for object in new {
-            changed |= self.refresh(object, index, platform);
-        }
-        changed
-    }
-
-    /// Looks at a workload; says whether its guests are others than before.
-    fn refresh(&mut self, object: &Object, index: &Index, platform: &Platform) -> bool {
-        let Some(standing) = WorkloadKey::of(object) else {
-            return false;
-        };
-        let mut find =
-            || blockers_of(object, index, platform, self.default_grace_is_too_long, &mut self.pdbs);
-        let found = if index.is_incremental() {
-            let (found, topics) = dependencies::track(find);
-            self.workloads.insert(object.ptr_id(), object.clone(), topics);
-            found
-        } else {
-            find()
-        };
-        if found.is_empty() {
-            return self.all.remove(&standing).is_some();
-        }
-        let old = self.all.get(&standing).map_or(&[][..], Vec::as_slice);
-        let mut changed = old.len() != found.len();
-        let keep = |(at, guest): (usize, EvictionBlocker)| match old.get(at) {
-            Some(old) if old.is_identical(&guest) => Arc::clone(old),
-            _ => {
-                changed = true;
-                Arc::new(guest)
-            }
-        };
-        let found = found.into_iter().enumerate().map(keep).collect();
-        self.all.insert(standing, found);
-        changed
-    }
-}
-
-impl PdbMemo {
-    fn never_allows(&mut self, pdb: &Object, index: &Index) -> bool {
-        let address = pdb.ptr_id();
-        if !self.live {
-            let make = || never_allows_eviction(pdb, index);
-            return *self.cached.entry(address).or_insert_with(make);
-        }
-        dependencies::record_read(|| dependency_key(PDB_ALLOWS_NONE, address));
-        if let Some((_, never)) = self.memo.get(address) {
-            return *never;
-        }
-        self.refresh(pdb, index)
-    }
-
-    fn refresh(&mut self, pdb: &Object, index: &Index) -> bool {
-        let (never, topics) = dependencies::track(|| never_allows_eviction(pdb, index));
-        self.memo.insert(pdb.ptr_id(), (pdb.clone(), never), topics);
-        never
-    }
-
-    /// Looks again at those that a change touches; gives the topics of those that are different.
-    fn update(&mut self, index: &Index, touched: &[DependencyKey]) -> Vec<DependencyKey> {
-        let mut changed = Vec::new();
-        for address in self.memo.dependents_of(touched) {
-            if let Some((pdb, before)) = self.memo.remove(address)
-                && self.refresh(&pdb, index) != before
-            {
-                changed.push(dependency_key(PDB_ALLOWS_NONE, address));
-            }
-        }
-        changed
-    }
-}
-
-/// The guests among the templates of a workload.
-fn blockers_of(
+fn blocker(
+    template: &Template<'_>,
     object: &Object,
-    index: &Index,
-    platform: &Platform,
+    cluster: &Cluster,
+    durations: bool,
     everyone: bool,
-    pdbs: &mut PdbMemo,
-) -> Vec<EvictionBlocker> {
-    let mut found = Vec::new();
-    for template in templates(object) {
-        let annotation = template.annotation(DO_NOT_DISRUPT).text();
-        let active = annotation.is_some_and(|text| is_active(text, platform));
-        let grace = template.spec.get("terminationGracePeriodSeconds");
-        let grace = match grace.int() {
-            None if grace.is_set() => continue,
-            seconds => seconds.unwrap_or(DEFAULT_GRACE),
-        };
-        let blocker = pdb_block(&template, object, index, pdbs);
-        let slow = everyone || grace > DEFAULT_GRACE;
-        if !active && !slow && blocker.is_none() {
-            continue;
-        }
-        let Some(pod) = to_scheduling_pod(&template) else {
-            continue;
-        };
-        let key = pod_key(&pod);
-        found.push(EvictionBlocker {
-            workload: object.clone(),
-            protected: active && annotation.is_some_and(is_lasting),
-            grace,
-            pdb_block: blocker,
-            has_do_not_disrupt: active,
-            shape: PodShape { pod, key },
-        });
+) -> Option<EvictionBlocker> {
+    let annotation = template.annotation(DO_NOT_DISRUPT).text();
+    let active = annotation.is_some_and(|text| is_active_value(text, durations));
+    let grace = template.spec.get("terminationGracePeriodSeconds");
+    let grace = match grace.int() {
+        None if grace.is_set() => return None,
+        seconds => seconds.unwrap_or(DEFAULT_GRACE),
+    };
+    let pdb_block = pdb_block(template, object, cluster);
+    let slow = everyone || grace > DEFAULT_GRACE;
+    if !active && !slow && pdb_block.is_none() {
+        return None;
     }
-    found
+    Some(EvictionBlocker {
+        shape: Arc::new(PodShape::new(to_scheduling_pod(template)?)),
+        workload: object.clone(),
+        protected: active && annotation.is_some_and(is_lasting),
+        grace,
+        pdb_block,
+        has_do_not_disrupt: active,
+    })
 }
 
 /// What keeps the pods of a template from ever being evicted.
-fn pdb_block(
-    template: &Template<'_>,
-    object: &Object,
-    index: &Index,
-    known: &mut PdbMemo,
-) -> Option<PdbBlock> {
-    let (pdbs, _) = (index.views()).pdbs_of(object.id().namespace_or_default(), template);
-    if let Some(pdb) = pdbs.iter().find(|pdb| known.never_allows(pdb, index)) {
+fn pdb_block(template: &Template<'_>, object: &Object, cluster: &Cluster) -> Option<PdbBlock> {
+    let (pdbs, _) = cluster.views().pdbs_of(object.id().namespace_or_default(), template);
+    let allows_none = |pdb: &&&Object| cluster.query::<PdbAllowsNone>(&ObjectKey((**pdb).clone()));
+    if let Some(pdb) = pdbs.iter().find(allows_none) {
         return Some(PdbBlock::NoDisruptions((*pdb).clone()));
     }
-    match pdbs.as_slice() {
-        [first, more @ ..] => {
-            let second = more.iter().find(|pdb| pdb.id() != first.id())?;
-            Some(PdbBlock::Overlapping((*first).clone(), (*second).clone()))
-        }
-        [] => None,
-    }
-}
-
-/// Whether a pool gives pods less time than they have if they say nothing.
-fn is_below_default_grace(shortest: Option<i64>) -> bool {
-    shortest.is_some_and(|shortest| shortest < DEFAULT_GRACE)
+    let (first, more) = pdbs.split_first()?;
+    let second = more.iter().find(|pdb| pdb.id() != first.id())?;
+    Some(PdbBlock::Overlapping((*first).clone(), (*second).clone()))
 }
 
 /// Whether an annotation's value protects a pod for more than a day.

@@ -1,257 +1,214 @@
-//! Which NodePools may start nodes for which pods.
+//! Which NodePools may start nodes for which pods, and which pods block the drain of a pool's nodes.
 //!
-//! Asked are the pools that take pending pods and can be read in full, one by one, with the
-//! scheduler's own decision; taints and labels are compared first, because they decide most
-//! ([`Places`]). The pods that keep nodes from ending ([`guests`]) are known by the pools that they
-//! go to ([`Landing`]). In sessions all of it is kept, and a change looks only at what it touches.
+//! ```text
+//! NodePools ─► CandidatePools (table) ─► Feasible(pod) ─┐
+//!                        Admissions: pool × pod ─┘      ├─► Placements ─► BlockersOn(pool)
+//! workloads, PDBs, autoscalers ──► Blockers(workload) ──┘
+//! ```
+//!
+//! A pod is evaluated against each pool by itself, with the scheduler's own decision. A blocker counts
+//! for the pools of the highest weight among those that admit it: there its node is started first.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use crate::cluster::dependencies;
-use crate::cluster::dependencies::{DependencyKey, dependency_key};
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
+use crate::cluster::dependencies::{Read, record_read, untracked};
+use crate::cluster::query::{ObjectKey, Query, QueryId};
 use crate::facts::duration::{DurationField, parse};
-use crate::karpenter::do_not_disrupt::DURATIONS_SINCE;
+use crate::karpenter::do_not_disrupt::reads_durations;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Platform;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
+use crate::workload::template::WORKLOAD_KINDS;
 
+mod admission;
 mod eviction;
 mod feasibility;
 mod pools;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use eviction::{EvictionBlocker, PdbBlock};
-use eviction::{EvictionBlockers, PodShape};
-pub(crate) use feasibility::Feasibility;
-use feasibility::FeasiblePools;
-use pools::scheduler_pool;
-pub(crate) use pools::{CandidatePool, requested_capacity_types};
+pub(crate) use admission::{Admissions, Fingerprint};
+pub(crate) use eviction::{
+    Blockers, EvictionBlocker, PdbAllowsNone, PdbBlock, READS, ShortestGrace, UndercutsDefaultGrace,
+};
+use eviction::{BlockersKey, starts_nodes};
+use feasibility::{Evaluation, FeasibleKey, FeasiblePools, remember_admissions};
+pub(crate) use feasibility::{Feasibility, Feasible};
+use pools::PoolKey;
+pub(crate) use pools::{CandidatePool, CandidatePools, requested_capacity_types};
 
-/// The pods that keep a pool's nodes.
-const EVICTION_BLOCKERS: &str = "guests of a pool";
-
-/// Where pods go on each kind of platform.
-#[derive(Debug, Default)]
-pub(crate) struct PlacementCache {
-    /// Without and with the tolerations that EKS adds.
-    feasibility: [OnceLock<Feasibility>; 2],
-    /// The same, each without and with durations of protection.
-    placements: [OnceLock<Placement>; 4],
+/// What of a platform decides where pods go and what keeps them there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PlacementKey {
+    /// EKS adds tolerations to pods that request devices.
+    eks: bool,
+    /// Karpenter reads durations on pods.
+    durations: bool,
 }
 
-impl PlacementCache {
-    /// Which pools may start nodes for which pods.
-    pub(crate) fn feasibility(&self, index: &Index, platform: &Platform) -> &Feasibility {
-        let make = || dependencies::untracked(|| Feasibility::new(index, platform.eks));
-        self.feasibility[usize::from(platform.eks)].get_or_init(make)
+impl PlacementKey {
+    pub(crate) fn of(platform: &Platform) -> PlacementKey {
+        PlacementKey { eks: platform.eks, durations: reads_durations(platform) }
     }
 
-    /// The pods that keep a pool's nodes, where the pool is their first choice.
-    pub(crate) fn blockers_on<'i>(
-        &'i self,
-        index: &'i Index,
-        object: &Object,
-        platform: &Platform,
-    ) -> Vec<&'i EvictionBlocker> {
-        let places = self.feasibility(index, platform);
-        let durations = platform.karpenter >= DURATIONS_SINCE;
-        let slot = usize::from(platform.eks) * 2 + usize::from(durations);
-        let make = || dependencies::untracked(|| Placement::new(index, platform, places));
-        let landing = self.placements[slot].get_or_init(make);
-        landing.blockers_on(places, object)
-    }
-
-    /// Objects have come and gone, which touches these topics: adds those of what is different now.
-    pub(crate) fn update(
-        &mut self,
-        index: &Index,
-        old: &[Object],
-        new: &[Object],
-        touched: &mut Vec<DependencyKey>,
-    ) {
-        let is_pool = |object: &Object| object.is(Kind::NODE_POOL) && !object.is_partial();
-        let pools = old.iter().chain(new).any(is_pool);
-        for (eks, places) in self.feasibility.iter_mut().enumerate() {
-            let Some(places) = places.get_mut() else {
-                continue;
-            };
-            let moved = pools && places.update(index, touched);
-            for landing in &mut self.placements[eks * 2..eks * 2 + 2] {
-                if let Some(landing) = landing.get_mut() {
-                    let guests = landing.update(index, places, pools, (old, new), touched);
-                    if guests || moved {
-                        landing.recompute(places, touched);
-                    }
-                }
-            }
-        }
-    }
+    const ALL: [PlacementKey; 4] = [
+        PlacementKey { eks: false, durations: false },
+        PlacementKey { eks: false, durations: true },
+        PlacementKey { eks: true, durations: false },
+        PlacementKey { eks: true, durations: true },
+    ];
 }
 
-/// The pods that keep nodes, and the pools that they go to.
-struct Placement {
-    platform: Platform,
-    /// `None` where there is no pool.
-    blockers: Option<EvictionBlockers>,
-    /// The shortest time that a pool gives a drain, in seconds.
-    shortest_grace: Option<i64>,
-    /// Those that matter here, each with its row.
-    placements: Vec<(Arc<EvictionBlocker>, FeasiblePools)>,
-    /// Guests by the site that is their first choice, with the name of its pool.
-    by_first_choice: BTreeMap<usize, (String, Vec<Arc<EvictionBlocker>>)>,
+/// The pods that block drains, with the pools that admit them.
+#[derive(Default)]
+pub(crate) struct Placement {
+    /// In the order of the index.
+    blockers: Vec<(Arc<EvictionBlocker>, FeasiblePools)>,
+    /// By the address of a pool that is their first choice. The pool's handle is among those of
+    /// `blockers`, so that no other object has its address.
+    by_first_choice: HashMap<usize, Vec<Arc<EvictionBlocker>>>,
 }
 
-impl std::fmt::Debug for Placement {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Landing").field("landed", &self.placements.len()).finish_non_exhaustive()
+/// By the blockers and their pools, of which the rest is made.
+impl PartialEq for Placement {
+    fn eq(&self, other: &Placement) -> bool {
+        self.blockers == other.blockers
     }
 }
 
 impl Placement {
-    fn new(index: &Index, platform: &Platform, places: &Feasibility) -> Placement {
-        let mut landing = Placement {
-            platform: platform.clone(),
-            blockers: None,
-            shortest_grace: None,
-            placements: Vec::new(),
-            by_first_choice: BTreeMap::new(),
-        };
-        landing.update(index, places, true, (&[], &[]), &[]);
-        landing.recompute(places, &mut Vec::new());
-        landing
-    }
-
-    /// Looks at what a change touches; says whether there are other guests now.
-    fn update(
-        &mut self,
-        index: &Index,
-        places: &Feasibility,
-        pools: bool,
-        (old, new): (&[Object], &[Object]),
-        touched: &[DependencyKey],
-    ) -> bool {
-        let mut changed = false;
-        if pools {
-            let shortest = places.pools().iter().filter_map(termination_grace_period).min();
-            changed = shortest != self.shortest_grace;
-            self.shortest_grace = shortest;
-        }
-        if places.pools().is_empty() {
-            return self.blockers.take().is_some() || changed;
-        }
-        match &mut self.blockers {
-            Some(guests) if guests.is_valid_for(self.shortest_grace) => {
-                guests.update(index, &self.platform, (old, new), touched) || changed
-            }
-            _ => {
-                self.blockers = Some(EvictionBlockers::new(index, &self.platform, self.shortest_grace));
-                true
-            }
-        }
-    }
-
-    /// Says who goes where, and adds the topics of pools that get other guests than before.
-    fn recompute(&mut self, places: &Feasibility, touched: &mut Vec<DependencyKey>) {
-        self.placements.clear();
-        let before = std::mem::take(&mut self.by_first_choice);
-        let guests = self.blockers.iter().flat_map(EvictionBlockers::iter);
-        let slow =
-            |guest: &EvictionBlocker| self.shortest_grace.is_some_and(|shortest| guest.grace > shortest);
-        let guests: Vec<&Arc<EvictionBlocker>> = guests
-            .filter(|guest| guest.has_do_not_disrupt || guest.pdb_block.is_some() || slow(guest))
-            .collect();
-        let mut shapes: Vec<&PodShape> = Vec::new();
-        let mut numbers: HashMap<&str, usize> = HashMap::new();
-        for guest in &guests {
-            numbers.entry(guest.shape.key()).or_insert_with(|| {
-                shapes.push(&guest.shape);
-                shapes.len() - 1
-            });
-        }
-        let asked: Vec<_> = shapes.iter().map(|shape| (shape.pod(), shape.key())).collect();
-        // Nobody has to be told of a row, but of what is made of all rows.
-        let rows = dependencies::untracked(|| {
-            if asked.is_empty() { Vec::new() } else { places.feasible_pools(&asked) }
-        });
-        for guest in guests {
-            let row = numbers.get(guest.shape.key()).and_then(|at| rows.get(*at));
-            self.placements.push((Arc::clone(guest), row.cloned().flatten()));
-        }
-        for (guest, row) in &self.placements {
-            let sites = row.iter().flat_map(|row| row.iter());
-            let sites = sites.filter_map(|at| Some((*at, places.candidates().get(*at)?)));
-            let heaviest = sites.clone().map(|(_, site)| site.weight()).max();
-            for (at, site) in sites.filter(|(_, site)| Some(site.weight()) == heaviest) {
-                let entry = self.by_first_choice.entry(at);
-                let (_, guests) = entry.or_insert_with(|| (site.name().to_owned(), Vec::new()));
-                guests.push(Arc::clone(guest));
-            }
-        }
-        let mut told = |name: &str| touched.push(dependency_key(EVICTION_BLOCKERS, name));
-        for (at, (name, guests)) in &self.by_first_choice {
-            match before.get(at) {
-                Some((other, old)) if other == name && are_ptr_eq(guests, old) => {}
-                _ => told(name),
-            }
-        }
-        for (at, (name, _)) in &before {
-            if self.by_first_choice.get(at).is_none_or(|(other, _)| other != name) {
-                told(name);
-            }
-        }
-    }
-
-    /// The guests of which a pool is the first choice, or one of several of equal weight. The
-    /// pool may be another version of the one that is known.
-    fn blockers_on(&self, places: &Feasibility, object: &Object) -> Vec<&EvictionBlocker> {
-        dependencies::record_read(|| dependency_key(EVICTION_BLOCKERS, object.name()));
-        if self.placements.is_empty() {
-            return Vec::new();
-        }
-        let sites = places.candidates();
-        let site = |at: &usize| sites.get(*at);
-        let mut same_name = sites.by_name(object.name()).iter().copied();
-        let known = same_name.find(|at| site(at).is_some_and(|site| site.is_same_resource(object)));
-        if let Some(at) = known.filter(|at| site(at).is_some_and(|site| site.ptr_eq(object))) {
-            return self.first_choice_at(at);
-        }
-        let Some(pool) = scheduler_pool(object).filter(|pool| !pool.replicas) else {
-            return Vec::new();
-        };
-        if let Some(at) = known.filter(|at| site(at).is_some_and(|site| site.pool == pool)) {
-            return self.first_choice_at(at);
-        }
-        let weight = pool.weight.unwrap_or(0);
-        let own = CandidatePool::new(object, pool);
-        let mut scheduler = None;
-        let mut answers: HashMap<&str, bool> = HashMap::new();
-        let mut out = Vec::new();
-        for (guest, row) in &self.placements {
-            let goes = *answers.entry(guest.shape.key()).or_insert_with(|| {
-                let others = row.iter().flat_map(|row| row.iter());
-                let mut others = others.filter(|at| Some(**at) != known);
-                places.pool_admits(guest.shape.pod(), &own, &mut scheduler)
-                    && others.all(|at| sites.weight(*at) <= weight)
-            });
-            if goes {
-                out.push(guest.as_ref());
-            }
-        }
-        out
-    }
-
-    fn first_choice_at(&self, site: usize) -> Vec<&EvictionBlocker> {
-        let guests = self.by_first_choice.get(&site).into_iter().flat_map(|(_, all)| all);
-        guests.map(Arc::as_ref).collect()
+    fn first_choice_of(&self, pool: &Object) -> &[Arc<EvictionBlocker>] {
+        self.by_first_choice.get(&pool.ptr_id()).map_or(&[], Vec::as_slice)
     }
 }
 
-fn are_ptr_eq(a: &[Arc<EvictionBlocker>], b: &[Arc<EvictionBlocker>]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+/// Where the pods that block drains go.
+pub(crate) struct Placements;
+
+impl Query for Placements {
+    const ID: QueryId = QueryId::Placements;
+    const KINDS: &'static [Kind] = READS;
+    type Key = PlacementKey;
+    type Value = Arc<Placement>;
+
+    fn compute(cluster: &Cluster, key: &PlacementKey) -> Arc<Placement> {
+        let mut placement = Placement::default();
+        if !cluster.has_any(Kind::NODE_POOL) {
+            return Arc::new(placement);
+        }
+        let shortest = cluster.query::<ShortestGrace>(&());
+        let blocks = |blocker: &&Arc<EvictionBlocker>| {
+            blocker.has_do_not_disrupt
+                || blocker.pdb_block.is_some()
+                || shortest.is_some_and(|shortest| blocker.grace > shortest)
+        };
+        // One read for the blockers of all workloads, rather than one for each.
+        record_read(|| Read::Results(QueryId::Blockers));
+        for object in WORKLOAD_KINDS.iter().flat_map(|kind| cluster.of(*kind)).filter(|o| starts_nodes(o)) {
+            let workload = BlockersKey { workload: ObjectKey(object.clone()), durations: key.durations };
+            let blockers = untracked(|| cluster.query::<Blockers>(&workload));
+            placement.blockers.extend(blockers.iter().filter(blocks).map(|b| (Arc::clone(b), None)));
+        }
+        let mut shapes = BTreeMap::new();
+        for (blocker, _) in &placement.blockers {
+            let feasible = FeasibleKey { shape: Arc::clone(&blocker.shape), eks: key.eks };
+            shapes.entry(blocker.shape.fingerprint()).or_insert(feasible);
+        }
+        let keys: Vec<FeasibleKey> = shapes.values().cloned().collect();
+        remember_admissions(cluster, &keys);
+        let pools: BTreeMap<Fingerprint, FeasiblePools> =
+            shapes.into_iter().map(|(shape, key)| (shape, cluster.query::<Feasible>(&key))).collect();
+        for (blocker, feasible) in &mut placement.blockers {
+            *feasible = pools.get(&blocker.shape.fingerprint()).cloned().flatten();
+            let pools = feasible.iter().flat_map(|pools| pools.iter());
+            let heaviest = pools.clone().map(|pool| pool.weight()).max();
+            for pool in pools.filter(|pool| Some(pool.weight()) == heaviest) {
+                let first_choice = placement.by_first_choice.entry(pool.object().ptr_id());
+                first_choice.or_default().push(Arc::clone(blocker));
+            }
+        }
+        Arc::new(placement)
+    }
+}
+
+/// The pods that block the drain of a pool's nodes.
+pub(crate) struct BlockersOn;
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BlockersOnKey {
+    pool: ObjectKey,
+    placement: PlacementKey,
+}
+
+impl Query for BlockersOn {
+    const ID: QueryId = QueryId::BlockersOn;
+    const KINDS: &'static [Kind] = READS;
+    type Key = BlockersOnKey;
+    type Value = Arc<[Arc<EvictionBlocker>]>;
+
+    fn compute(cluster: &Cluster, key: &BlockersOnKey) -> Arc<[Arc<EvictionBlocker>]> {
+        compute_blockers_on(cluster, &key.pool.0, key.placement)
+    }
+
+    fn keys_of(object: &Object) -> Vec<BlockersOnKey> {
+        if !object.is(Kind::NODE_POOL) {
+            return Vec::new();
+        }
+        let key = |placement| BlockersOnKey { pool: ObjectKey(object.clone()), placement };
+        PlacementKey::ALL.map(key).into()
+    }
+}
+
+/// The blockers of which a pool is the first choice, or one of several of equal weight. The pool may
+/// be another version of the one in the cluster, or a new one.
+pub(crate) fn blockers_on(
+    cluster: &Cluster,
+    object: &Object,
+    platform: &Platform,
+) -> Arc<[Arc<EvictionBlocker>]> {
+    let placement = PlacementKey::of(platform);
+    // Results are kept for objects of the cluster alone: those go when the object goes.
+    if cluster.is_incremental() {
+        return cluster.query::<BlockersOn>(&BlockersOnKey { pool: ObjectKey(object.clone()), placement });
+    }
+    compute_blockers_on(cluster, object, placement)
+}
+
+fn compute_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) -> Arc<[Arc<EvictionBlocker>]> {
+    let placement = cluster.query::<Placements>(&key);
+    if placement.blockers.is_empty() {
+        return Arc::default();
+    }
+    let same_name = cluster.table::<CandidatePools>().get(&PoolKey::Name(object.name().to_owned()));
+    let known = same_name.iter().find(|pool| pool.object().is_same_resource(object));
+    if let Some(known) = known.filter(|known| known.object().ptr_eq(object)) {
+        return placement.first_choice_of(known.object()).into();
+    }
+    let own = Arc::new(CandidatePool::new(object));
+    if !own.is_candidate() {
+        return Arc::default();
+    }
+    if let Some(known) = known.filter(|known| known.pool == own.pool) {
+        return placement.first_choice_of(known.object()).into();
+    }
+    let mut scheduler = None;
+    let mut answers: HashMap<Fingerprint, bool> = HashMap::new();
+    let mut out = Vec::new();
+    for (blocker, feasible) in &placement.blockers {
+        let goes = *answers.entry(blocker.shape.fingerprint()).or_insert_with(|| {
+            let feasible = feasible.iter().flat_map(|pools| pools.iter());
+            let mut others = feasible.filter(|pool| known != Some(*pool));
+            let evaluated = FeasibleKey { shape: Arc::clone(&blocker.shape), eks: key.eks };
+            Evaluation::new(cluster, &evaluated).decide(&own, &mut scheduler)
+                && others.all(|pool| pool.weight() <= own.weight())
+        });
+        if goes {
+            out.push(Arc::clone(blocker));
+        }
+    }
+    out.into()
 }
 
 /// `terminationGracePeriod` in seconds.
@@ -266,9 +223,3 @@ pub(crate) fn has_controller(object: &Object) -> bool {
     let owners = object.path(&["metadata", "ownerReferences"]);
     owners.items().any(|owner| owner.get("controller").bool() == Some(true))
 }
-
-/// Everything that is read to tell where pods go and what keeps them there.
-pub(crate) const READS: &[Kind] = &{
-    const MORE: [Kind; 4] = [Kind::NODE_POOL, Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT];
-    with_workloads::<{ MORE.len() + WORKLOAD_KINDS.len() }>(&MORE)
-};

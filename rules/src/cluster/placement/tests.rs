@@ -2,13 +2,16 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::objects::Index;
-use crate::cluster::placement::feasibility::{Feasibility, pod_key};
-use crate::cluster::placement::pools::alternatives;
+use crate::cluster::Cluster;
+use crate::cluster::placement::feasibility::{
+    Evaluation, Feasible, FeasibleKey, PodShape, candidates_for, remember_admissions,
+};
+use crate::cluster::placement::pools::{CandidatePools, PoolKey};
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::Pod;
 use crate::object::Object;
 use crate::workload::template::templates;
+use std::sync::Arc;
 
 fn pool(name: &str, weight: i64, labels: &Value, more: &[Value]) -> Object {
     let mut requirements =
@@ -40,9 +43,9 @@ fn terms(terms: Value) -> Value {
 }
 
 #[test]
-fn rows_are_what_each_site_says_by_itself() {
+fn feasible_pools_are_those_that_admit_the_pod_by_themselves() {
     let team = |values: Value| json!({"key": "team", "operator": "In", "values": values});
-    let mut index = Index::new(true);
+    let mut cluster = Cluster::new(true);
     for object in [
         pool("plain", 1, &json!({}), &[]),
         pool("plain-too", 9, &json!({}), &[]),
@@ -53,9 +56,8 @@ fn rows_are_what_each_site_says_by_itself() {
         pool("any", 5, &json!({}), &[json!({"key": "team", "operator": "Exists"})]),
         pool("not-red", 6, &json!({}), &[json!({"key": "team", "operator": "NotIn", "values": ["red"]})]),
     ] {
-        index.apply(object);
+        cluster.apply(object);
     }
-    let places = Feasibility::new(&index, true);
     let named = |name: &str| json!({"key": "karpenter.sh/nodepool", "operator": "In", "values": [name]});
     let pods = [
         asks(json!({})),
@@ -79,25 +81,45 @@ fn rows_are_what_each_site_says_by_itself() {
         asks(terms(json!([{"matchExpressions": [
             {"key": "karpenter.sh/nodepool", "operator": "NotIn", "values": ["plain"]}]}]))),
     ];
-    let keys: Vec<String> = pods.iter().map(pod_key).collect();
-    let asked: Vec<(&Pod, &str)> = pods.iter().zip(keys.iter().map(String::as_str)).collect();
-    let rows = places.feasible_pools(&asked);
-    for (pod, row) in pods.iter().zip(&rows) {
-        assert_eq!(row.as_deref(), Some(&places.brute_force(pod)[..]), "{pod:?}");
-        // Those that admit a pod are among those that concern it.
-        let alternatives = alternatives(pod);
-        let concerns = |at: &usize| places.candidates().may_match(*at, &alternatives);
-        assert!(row.iter().flat_map(|row| row.iter()).all(concerns), "{pod:?}");
-    }
-    let concerned = |pod: &Pod| {
-        let alternatives = alternatives(pod);
-        let all = places.candidates().iter().map(|(at, _)| at);
-        all.filter(|at| places.candidates().may_match(*at, &alternatives)).count()
+    let keys: Vec<FeasibleKey> = pods
+        .iter()
+        .map(|pod| FeasibleKey { shape: Arc::new(PodShape::new(pod.clone())), eks: true })
+        .collect();
+    let all = cluster.table::<CandidatePools>().get(&PoolKey::All);
+    let name = |pool: &Object| pool.name().to_owned();
+    let brute_force = |key: &FeasibleKey| -> Vec<String> {
+        let evaluation = Evaluation::new(&cluster, key);
+        let admitting = all.iter().filter(|pool| evaluation.decide(pool, &mut None));
+        admitting.map(|pool| name(pool.object())).collect()
     };
-    let counts: Vec<usize> = pods.iter().map(concerned).collect();
-    assert_eq!(counts, [8, 4, 5, 2, 0, 1, 1, 0, 8, 8, 8, 8, 8, 8]);
-    let sizes: Vec<usize> = rows.iter().flatten().map(|row| row.len()).collect();
+    // What is remembered for many pods together is what each by itself gives.
+    let (together, single) = keys.split_at(7);
+    remember_admissions(&cluster, together);
+    let mut sizes = Vec::new();
+    for key in together.iter().chain(single).chain(together) {
+        let feasible = cluster.query::<Feasible>(key).unwrap();
+        let names: Vec<String> = feasible.iter().map(|pool| name(pool.object())).collect();
+        assert_eq!(names, brute_force(key));
+        sizes.push(names.len());
+    }
     assert!(sizes.contains(&0) && sizes.contains(&1) && sizes.contains(&8), "{sizes:?}");
-    // What is remembered is the same.
-    assert_eq!(places.feasible_pools(&asked), rows);
+    let candidates = |key: &FeasibleKey| candidates_for(&cluster, &key.shape).unwrap().len();
+    let counts: Vec<usize> = keys.iter().map(candidates).collect();
+    assert_eq!(counts, [8, 4, 5, 2, 0, 1, 1, 0, 8, 8, 8, 8, 8, 8]);
+}
+
+#[test]
+fn a_successor_remembers_which_pools_admit_which_pods() {
+    let key = FeasibleKey { shape: Arc::new(PodShape::new(asks(json!({})))), eks: true };
+    let mut cluster = Cluster::new(true);
+    cluster.apply(pool("a", 1, &json!({}), &[]));
+    assert_eq!(cluster.query::<Feasible>(&key).unwrap().len(), 1);
+    let mut next = cluster.successor(true);
+    // Another object, with another name and weight: the decision is the same one.
+    let renamed = pool("b", 2, &json!({}), &[]);
+    next.apply(renamed);
+    let known = next.table::<CandidatePools>().get(&PoolKey::All);
+    assert_eq!(Evaluation::new(&next, &key).remembered(&known[0]), Some(true));
+    assert_eq!(Evaluation::new(&Cluster::new(true), &key).remembered(&known[0]), None);
+    assert_eq!(next.query::<Feasible>(&key).unwrap().len(), 1);
 }

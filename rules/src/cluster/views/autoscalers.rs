@@ -1,65 +1,47 @@
-//! Who scales what.
+//! Which autoscaler scales what.
 
-use crate::cluster::dependencies::Invalidations;
-use crate::cluster::objects::Index;
+use crate::cluster::table::{View, ViewId};
 use crate::keda::hpa_name;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-use super::View;
-use crate::cluster::relation::{MultiIndex, ObjectChange};
-
 /// Namespace, `group/kind` and name of what is scaled.
 pub(crate) type ScaleTarget = (String, String, String);
 
 /// HPAs and ScaledObjects by what they scale.
-#[derive(Debug)]
-pub(super) struct Autoscalers {
-    pub(super) hpas: MultiIndex<3, Object>,
-    pub(super) scaled_objects: MultiIndex<3, Object>,
-    /// ScaledObjects by namespace and the name of their HPA.
-    pub(super) by_hpa: MultiIndex<2, Object>,
+pub(crate) struct Autoscalers;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum AutoscalerKey {
+    /// HPAs by their target.
+    Hpa(ScaleTarget),
+    /// ScaledObjects by their target.
+    ScaledObject(ScaleTarget),
+    /// ScaledObjects by namespace and the name of the HPA that KEDA makes for them.
+    ScaledObjectOfHpa(String, String),
 }
 
 impl View for Autoscalers {
-    fn new(index: &Index) -> Autoscalers {
-        let mut out = Autoscalers {
-            hpas: MultiIndex::new("HPAs of a target"),
-            scaled_objects: MultiIndex::new("ScaledObjects of a target"),
-            by_hpa: MultiIndex::new("ScaledObjects of an HPA"),
-        };
-        let all = index.of(Kind::HPA).chain(index.of(Kind::SCALED_OBJECT));
-        for object in all {
-            out.apply(ObjectChange::Added, object, &mut Invalidations::disabled());
-        }
-        out
+    const ID: ViewId = ViewId::Autoscalers;
+    const KINDS: &'static [Kind] = &[Kind::HPA, Kind::SCALED_OBJECT];
+    type Row = Object;
+    type Key = AutoscalerKey;
+
+    fn row(object: &Object) -> Object {
+        object.clone()
     }
 
-    fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
-        if object.is_partial() {
-            return;
-        }
+    fn keys(object: &Object) -> Vec<AutoscalerKey> {
+        let target = scale_target(object);
         if object.is(Kind::HPA) {
-            if let Some(target) = scale_target(object) {
-                self.hpas.apply(change, target_key(&target), object, touched);
-            }
-        } else if object.is(Kind::SCALED_OBJECT) {
-            if let Some(target) = scale_target(object) {
-                let key = target_key(&target);
-                self.scaled_objects.apply(change, key, object, touched);
-            }
-            if let Some(name) = hpa_name(object) {
-                let key = [object.id().namespace_or_default(), &name];
-                self.by_hpa.apply(change, key, object, touched);
-            }
+            return target.map(AutoscalerKey::Hpa).into_iter().collect();
         }
+        let namespace = object.id().namespace_or_default();
+        let of_hpa =
+            hpa_name(object).map(|name| AutoscalerKey::ScaledObjectOfHpa(namespace.to_owned(), name.into()));
+        target.map(AutoscalerKey::ScaledObject).into_iter().chain(of_hpa).collect()
     }
-}
-
-/// A target as a key.
-pub(super) fn target_key(target: &ScaleTarget) -> [&str; 3] {
-    [&target.0, &target.1, &target.2]
 }
 
 /// Namespace, `group/kind` and name of what an HPA or a ScaledObject scales, KEDA's defaults

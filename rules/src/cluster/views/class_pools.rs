@@ -1,26 +1,48 @@
 //! Which NodePools use which EC2NodeClass.
 
 use crate::catalog::TypeSet;
-use crate::cluster::dependencies::Invalidations;
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
+use crate::cluster::table::{View, ViewId};
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-use super::View;
-use crate::cluster::relation::{MultiIndex, Multiset, ObjectChange};
+/// NodePools by the EC2NodeClass that they use.
+pub(crate) struct ClassPools;
 
-/// The NodePools of every EC2NodeClass.
-#[derive(Debug)]
-pub(crate) struct ClassPools {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum ClassPoolKey {
     /// By the name of the class.
-    pools: MultiIndex<1, Object>,
-    /// Names of classes in patches and fragments, which say little about the pool that they become
-    /// part of.
-    partial: Multiset<String>,
-    /// Pools that refer to a class whose name is not known, so that they may use any.
-    unknown: Multiset<()>,
+    Class(String),
+    /// Patches and fragments, by the name of the class: they tell little about the pool that they
+    /// become part of.
+    PartialOfClass(String),
+    /// Pools whose class is not known, so that they may use any.
+    UnknownClass,
+}
+
+impl View for ClassPools {
+    const ID: ViewId = ViewId::ClassPools;
+    const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
+    const PARTIAL: bool = true;
+    type Row = Object;
+    type Key = ClassPoolKey;
+
+    fn row(object: &Object) -> Object {
+        object.clone()
+    }
+
+    fn keys(object: &Object) -> Vec<ClassPoolKey> {
+        match class_ref(object) {
+            ClassRef::Named(name) if object.is_partial() => {
+                vec![ClassPoolKey::PartialOfClass(name.to_owned())]
+            }
+            ClassRef::Named(name) => vec![ClassPoolKey::Class(name.to_owned())],
+            ClassRef::Unknown if !object.is_partial() => vec![ClassPoolKey::UnknownClass],
+            ClassRef::Unknown | ClassRef::Other => Vec::new(),
+        }
+    }
 }
 
 /// The NodePools of one class.
@@ -32,41 +54,19 @@ pub(crate) struct PoolsOfClass {
     pub incomplete: bool,
 }
 
-impl View for ClassPools {
-    fn new(index: &Index) -> ClassPools {
-        let mut out = ClassPools {
-            pools: MultiIndex::new("pools of a class"),
-            partial: Multiset::new("parts of pools of a class"),
-            unknown: Multiset::new("pools of an unknown class"),
-        };
-        for object in index.objects() {
-            out.apply(ObjectChange::Added, object, &mut Invalidations::disabled());
-        }
-        out
-    }
+/// The NodePools of each EC2NodeClass.
+#[derive(Clone, Copy)]
+pub(crate) struct PoolsByClass<'i>(pub(super) &'i Cluster);
 
-    fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
-        if !object.is(Kind::NODE_POOL) {
-            return;
-        }
-        match class_ref(object) {
-            ClassRef::Named(name) if object.is_partial() => {
-                self.partial.apply(change, name.to_owned(), touched);
-            }
-            ClassRef::Named(name) => self.pools.apply(change, [name], object, touched),
-            ClassRef::Unknown if !object.is_partial() => self.unknown.apply(change, (), touched),
-            ClassRef::Unknown | ClassRef::Other => {}
-        }
-    }
-}
-
-impl ClassPools {
+impl PoolsByClass<'_> {
     /// The pools that use a class.
-    pub(crate) fn pools_of(&self, class: &Object) -> PoolsOfClass {
-        let name = class.name();
+    pub(crate) fn pools_of(self, class: &Object) -> PoolsOfClass {
+        let table = self.0.table::<ClassPools>();
+        let name = || class.name().to_owned();
         PoolsOfClass {
-            pools: self.pools.get([name]).to_vec(),
-            incomplete: self.partial.contains(&name.to_owned()) || self.unknown.contains(&()),
+            pools: table.get(&ClassPoolKey::Class(name())).to_vec(),
+            incomplete: table.contains(&ClassPoolKey::PartialOfClass(name()))
+                || table.contains(&ClassPoolKey::UnknownClass),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What a PodDisruptionBudget keeps, and of how many pods.
+//! How many pods a PodDisruptionBudget keeps, and of how many.
 
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
 use crate::cluster::views::Workload;
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -52,7 +52,7 @@ pub(crate) struct SelectedPods {
 }
 
 /// How many pods the workloads run; `None` where one is of a kind or a number that is not known.
-pub(crate) fn selected_pods(workloads: &[&Workload], index: &Index) -> Option<SelectedPods> {
+pub(crate) fn selected_pods(workloads: &[&Workload], cluster: &Cluster) -> Option<SelectedPods> {
     if workloads.is_empty() {
         return None;
     }
@@ -64,7 +64,7 @@ pub(crate) fn selected_pods(workloads: &[&Workload], index: &Index) -> Option<Se
         if row.replicas.is_empty() || object.id().kind == "LeaderWorkerSet" {
             return None;
         }
-        let replicas = index.views().replicas(object)?;
+        let replicas = cluster.views().replicas(object)?;
         pods.floor = pods.floor.checked_add(replicas.min)?;
         pods.ceiling = pods.ceiling.checked_add(replicas.max)?;
         pods.scaled |= replicas.autoscaled;
@@ -74,7 +74,7 @@ pub(crate) fn selected_pods(workloads: &[&Workload], index: &Index) -> Option<Se
 }
 
 /// Whether a PDB is sure to allow no eviction at any time, whatever the health of its pods.
-pub(crate) fn never_allows_eviction(pdb: &Object, index: &Index) -> bool {
+pub(crate) fn never_allows_eviction(pdb: &Object, cluster: &Cluster) -> bool {
     let spec = pdb.get("spec");
     let most = spec.get("maxUnavailable");
     let least = spec.get("minAvailable");
@@ -92,9 +92,9 @@ pub(crate) fn never_allows_eviction(pdb: &Object, index: &Index) -> bool {
             None => false,
             Some(IntOrPercent::Percent(100)) => true,
             Some(keep) => {
-                let (workloads, unknown) = index.views().selected_by(pdb);
+                let (workloads, unknown) = cluster.views().selected_by(pdb);
                 !unknown
-                    && selected_pods(&workloads, index)
+                    && selected_pods(&workloads, cluster)
                         .is_some_and(|pods| pods.ceiling > 0 && keep.disruptions_allowed(pods.ceiling) <= 0)
             }
         },

@@ -6,8 +6,10 @@
 //! once, so that a question never scans all of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
+use crate::cluster::query::{Query, QueryId};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{is_well_known, normalise};
 use crate::kind::Kind;
@@ -30,17 +32,31 @@ struct PoolProfile {
     labels: Vec<Pair>,
 }
 
+/// The pools that may stand in for others.
+pub(crate) struct Fallbacks;
+
+impl Query for Fallbacks {
+    const ID: QueryId = QueryId::Fallbacks;
+    const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
+    type Key = ();
+    type Value = Arc<FallbackPools>;
+
+    fn compute(cluster: &Cluster, (): &()) -> Arc<FallbackPools> {
+        Arc::new(FallbackPools::new(cluster))
+    }
+}
+
 /// Every dynamic pool with types, by what decides.
 #[derive(Debug, Default)]
-pub(crate) struct Fallbacks {
+pub(crate) struct FallbackPools {
     /// Labels left out: for pools that no label chooses.
     without_labels: BTreeMap<PoolProfile, Object>,
     by_label: BTreeMap<Pair, BTreeMap<PoolProfile, Object>>,
 }
 
 /// The same pools at the same places.
-impl PartialEq for Fallbacks {
-    fn eq(&self, other: &Fallbacks) -> bool {
+impl PartialEq for FallbackPools {
+    fn eq(&self, other: &FallbackPools) -> bool {
         let alike = |a: &BTreeMap<PoolProfile, Object>, b: &BTreeMap<PoolProfile, Object>| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.ptr_eq(b.1))
         };
@@ -50,15 +66,15 @@ impl PartialEq for Fallbacks {
     }
 }
 
-impl Fallbacks {
-    pub(crate) fn new(index: &Index) -> Fallbacks {
-        let mut out = Fallbacks::default();
+impl FallbackPools {
+    fn new(cluster: &Cluster) -> FallbackPools {
+        let mut out = FallbackPools::default();
         let weight = |o: &Object| o.path(&["spec", "weight"]).int().unwrap_or(0);
         // A pool of the highest weight stands in for no other.
-        let Some(highest) = index.of(Kind::NODE_POOL).map(weight).max() else {
+        let Some(highest) = cluster.of(Kind::NODE_POOL).map(weight).max() else {
             return out;
         };
-        for object in index.of(Kind::NODE_POOL) {
+        for object in cluster.of(Kind::NODE_POOL) {
             if weight(object) == highest {
                 continue;
             }

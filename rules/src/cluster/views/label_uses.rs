@@ -1,65 +1,58 @@
-//! Which labels of nodes the pods of the input speak of.
+//! Which labels of nodes the pods of the input refer to.
 
-use std::collections::BTreeSet;
-
-use crate::cluster::dependencies::Invalidations;
-use crate::cluster::objects::Index;
-use crate::cluster::relation::{Multiset, ObjectChange};
-use crate::cluster::views::View;
+use crate::cluster::Cluster;
+use crate::cluster::table::{View, ViewId};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::workload::node_labels::referenced_labels;
-use crate::workload::template::{templates, workload_kind};
+use crate::workload::template::{WORKLOAD_KINDS, templates};
 
-/// The label keys that pods select, avoid, prefer or spread over. Patches count too: what they
-/// select is selected in the end.
-#[derive(Debug)]
-pub(crate) struct ReferencedLabels {
-    /// How many workloads speak of a key.
-    keys: Multiset<String>,
-    /// How many workloads there are that nodes are started for.
-    workloads: Multiset<()>,
+/// Workloads by the label keys that their pods select, avoid, prefer or spread over. Patches count
+/// too: what they select is selected in the end.
+pub(crate) struct ReferencedLabels;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum LabelUse {
+    /// Workloads that refer to a label.
+    Label(String),
+    /// Workloads for which nodes are started.
+    StartsNodes,
 }
 
 impl View for ReferencedLabels {
-    fn new(index: &Index) -> ReferencedLabels {
-        let mut out = ReferencedLabels {
-            keys: Multiset::new("labels that pods speak of"),
-            workloads: Multiset::new("workloads at all"),
-        };
-        for object in index.objects() {
-            out.apply(ObjectChange::Added, object, &mut Invalidations::disabled());
-        }
-        out
+    const ID: ViewId = ViewId::ReferencedLabels;
+    const KINDS: &'static [Kind] = WORKLOAD_KINDS;
+    const PARTIAL: bool = true;
+    type Row = Object;
+    type Key = LabelUse;
+
+    fn row(object: &Object) -> Object {
+        object.clone()
     }
 
-    fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
-        if workload_kind(object).is_none() {
-            return;
-        }
-        if !object.is(Kind::DAEMON_SET) {
-            self.workloads.apply(change, (), touched);
-        }
+    fn keys(object: &Object) -> Vec<LabelUse> {
         let templates = templates(object);
-        let mentioned: BTreeSet<String> = templates
-            .iter()
-            .flat_map(|template| referenced_labels(template))
-            .map(|mention| mention.key.to_owned())
-            .collect();
-        for key in mentioned {
-            self.keys.apply(change, key, touched);
+        let labels = templates.iter().flat_map(|template| referenced_labels(template));
+        let mut keys: Vec<LabelUse> = labels.map(|label| LabelUse::Label(label.key.to_owned())).collect();
+        if !object.is(Kind::DAEMON_SET) {
+            keys.push(LabelUse::StartsNodes);
         }
+        keys
     }
 }
 
-impl ReferencedLabels {
-    /// Whether some pod speaks of the label.
-    pub(crate) fn contains(&self, key: &str) -> bool {
-        self.keys.contains(&key.to_owned())
+/// The labels that pods refer to.
+#[derive(Clone, Copy)]
+pub(crate) struct LabelUses<'i>(pub(super) &'i Cluster);
+
+impl LabelUses<'_> {
+    /// Whether some pod refers to the label.
+    pub(crate) fn contains(self, key: &str) -> bool {
+        self.0.table::<ReferencedLabels>().contains(&LabelUse::Label(key.to_owned()))
     }
 
-    /// Whether the input has workloads, so that their silence means something.
-    pub(crate) fn has_workloads(&self) -> bool {
-        self.workloads.contains(&())
+    /// Whether the input has workloads, so that the absence of a label among them means something.
+    pub(crate) fn has_workloads(self) -> bool {
+        self.0.table::<ReferencedLabels>().contains(&LabelUse::StartsNodes)
     }
 }

@@ -1,125 +1,53 @@
-//! What is derived from the whole index, once: who scales what, which budget covers which pods,
-//! which workloads choose which pool. Each question is answered through a map, never by a scan
-//! over everything.
+//! What rules ask of a cluster: who scales what, which budget covers which pods, which workloads choose
+//! which pool. Each question is answered through a table or a query, never by a scan over everything.
 
 mod autoscalers;
 mod class_pools;
 pub(crate) mod disruptions;
 pub(crate) mod fallback;
+mod kubelets;
 pub(crate) mod label_uses;
 mod node_classes;
 mod pdbs;
+mod recording_rules;
 mod resources;
+mod training;
 mod workloads;
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use crate::cluster::dependencies;
-use crate::cluster::dependencies::{DependencyKey, Invalidations};
-use crate::cluster::objects::Index;
-use crate::cluster::placement::{EvictionBlocker, Feasibility, PlacementCache};
-use crate::cluster::views::fallback::Fallbacks;
-use crate::cluster::views::label_uses::ReferencedLabels;
+use crate::cluster::Cluster;
+use crate::cluster::placement::{self, EvictionBlocker, Feasibility, PlacementKey, Placements};
 use crate::karpenter::nodepool::NodePool;
-use crate::migration::{KubeletsByClass, metrics};
 use crate::object::Object;
 use crate::platform::Platform;
 use crate::workload::class::WorkloadClass;
+use crate::workload::gpu::EFA;
 use crate::workload::selector;
 use crate::workload::template::{Template, replicas, templates};
 
-use crate::cluster::relation::{Memo, ObjectChange};
-use autoscalers::{Autoscalers, ScaleTarget, target_key};
-pub(crate) use class_pools::{ClassPools, PoolsOfClass};
-pub(crate) use node_classes::{NodeClasses, class_kind};
-use pdbs::{Pdbs, ProtectedPools};
-use resources::Resources;
-use workloads::{Workloads, is_compatible, label_pairs, pool_labels, required_node_labels, selects_pool};
+use autoscalers::AutoscalerKey;
+pub(crate) use autoscalers::{Autoscalers, ScaleTarget};
+pub(crate) use class_pools::{ClassPools, PoolsByClass, PoolsOfClass};
+pub(crate) use fallback::Fallbacks;
+pub(crate) use kubelets::{Kubelets, KubeletsByClass, kubelet_settings};
+pub(crate) use label_uses::{LabelUses, ReferencedLabels};
+pub(crate) use node_classes::{ClassNames, ClassReferences, ClassUsers, NodeClasses, class_kind};
+use pdbs::PdbKey;
+pub(crate) use pdbs::{Pdbs, ProtectedPools};
+pub(crate) use recording_rules::{PROMETHEUS_RULE_KINDS, RecordingRules, recording_rule_names};
+pub(crate) use resources::ExtendedResources;
+pub(crate) use training::{TrainingProtection, training_protection};
+pub(crate) use workloads::Workloads;
+use workloads::{WorkloadKey, is_compatible, label_pairs, pool_labels, required_node_labels, selects_pool};
 
 pub use autoscalers::scale_target;
 pub use workloads::Workload;
 
-/// A view that is made when first asked for, and from then on kept while objects come and go.
-pub(crate) trait View {
-    /// Made of the whole index.
-    fn new(index: &Index) -> Self;
-
-    /// An object has come or is gone.
-    fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>);
-}
-
-/// What an index keeps of its views.
-#[derive(Debug, Default)]
-pub(crate) struct ViewCells {
-    workloads: OnceLock<Workloads>,
-    autoscalers: OnceLock<Autoscalers>,
-    pdbs: OnceLock<Pdbs>,
-    protected_pools: OnceLock<ProtectedPools>,
-    node_classes: OnceLock<NodeClasses>,
-    class_pools: OnceLock<ClassPools>,
-    resources: OnceLock<Resources>,
-    referenced_labels: OnceLock<ReferencedLabels>,
-    pub(crate) derived: DerivedViews,
-}
-
-/// What is made of many objects at once: when these change, it is made anew, or in part.
-#[derive(Debug, Default)]
-pub(crate) struct DerivedViews {
-    fallbacks: Memo<Fallbacks>,
-    kubelets: Memo<KubeletsByClass>,
-    recording_rules: Memo<BTreeSet<String>>,
-    placement_cache: PlacementCache,
-}
-
-impl DerivedViews {
-    /// Objects have come and gone, which touches these topics: adds those of what is different now.
-    pub(crate) fn update(
-        &mut self,
-        index: &Index,
-        old: &[Object],
-        new: &[Object],
-        touched: &mut Vec<DependencyKey>,
-    ) {
-        (self.fallbacks).update(FALLBACKS, touched, || Fallbacks::new(index));
-        (self.kubelets).update(KUBELETS, touched, || KubeletsByClass::new(index));
-        (self.recording_rules).update(RECORDING_RULES, touched, || metrics::recorded_names(index));
-        self.placement_cache.update(index, old, new, touched);
-    }
-}
-
-impl ViewCells {
-    /// An object has come or is gone.
-    pub(crate) fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
-        fn apply_to<T: View>(
-            cell: &mut OnceLock<T>,
-            change: ObjectChange,
-            object: &Object,
-            touched: &mut Invalidations<'_>,
-        ) {
-            if let Some(part) = cell.get_mut() {
-                part.apply(change, object, touched);
-            }
-        }
-        apply_to(&mut self.workloads, change, object, touched);
-        apply_to(&mut self.autoscalers, change, object, touched);
-        apply_to(&mut self.pdbs, change, object, touched);
-        apply_to(&mut self.protected_pools, change, object, touched);
-        apply_to(&mut self.node_classes, change, object, touched);
-        apply_to(&mut self.class_pools, change, object, touched);
-        apply_to(&mut self.resources, change, object, touched);
-        apply_to(&mut self.referenced_labels, change, object, touched);
-    }
-}
-
-const FALLBACKS: &str = "fallbacks";
-const KUBELETS: &str = "kubelets";
-const RECORDING_RULES: &str = "recorded series";
-
-/// The views of an index.
+/// What is derived from the objects of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Views<'i> {
-    index: &'i Index,
+    cluster: &'i Cluster,
 }
 
 /// The replicas a workload can have.
@@ -134,120 +62,74 @@ pub struct Replicas {
 }
 
 impl<'i> Views<'i> {
-    pub(crate) fn new(index: &'i Index) -> Views<'i> {
-        Views { index }
+    pub(crate) fn new(cluster: &'i Cluster) -> Views<'i> {
+        Views { cluster }
     }
 
-    /// What makes each view that many rules ask for; callers may run these side by side.
-    pub const BUILDERS: [fn(Views<'_>); 8] = [
-        |views| _ = views.workloads(),
-        |views| _ = views.autoscalers(),
-        |views| _ = views.pdbs(),
-        |views| _ = views.protected_pools(),
-        |views| _ = views.node_classes(),
-        |views| _ = views.referenced_labels(),
-        |views| _ = views.class_pools(),
-        |views| _ = views.resources(),
-    ];
-
-    /// Makes every view now, so that nobody waits for one later.
-    pub fn build_all(self) {
-        for make in Views::BUILDERS {
-            make(self);
-        }
-        let _ = (self.fallbacks(), self.kubelets(), self.recording_rules());
-    }
-
-    fn view<T: View>(self, part: impl Fn(&'i ViewCells) -> &'i OnceLock<T>) -> &'i T {
-        // What a view asks while it is made is no question of who asks the view.
-        part(self.index.view_cells()).get_or_init(|| dependencies::untracked(|| T::new(self.index)))
-    }
-
-    fn workloads(self) -> &'i Workloads {
-        self.view(|parts| &parts.workloads)
-    }
-
-    fn autoscalers(self) -> &'i Autoscalers {
-        self.view(|parts| &parts.autoscalers)
-    }
-
-    fn pdbs(self) -> &'i Pdbs {
-        self.view(|parts| &parts.pdbs)
-    }
-
-    fn protected_pools(self) -> &'i ProtectedPools {
-        self.view(|parts| &parts.protected_pools)
-    }
-
-    fn fallbacks(self) -> &'i Fallbacks {
-        let fallbacks = &self.index.view_cells().derived.fallbacks;
-        fallbacks.get(FALLBACKS, || Fallbacks::new(self.index))
+    /// Computes the results that every review may read, on one platform.
+    pub(crate) fn build_results(self, platform: &Platform) {
+        self.cluster.query::<Fallbacks>(&());
+        self.cluster.query::<Kubelets>(&());
+        self.cluster.query::<Placements>(&PlacementKey::of(platform));
     }
 
     /// A pool of lower weight that takes a pool's pods when that one finds no capacity.
-    pub(crate) fn fallback(self, object: &Object, pool: &NodePool<'_>) -> Option<&'i Object> {
-        self.fallbacks().fallback_of(object, pool)
+    pub(crate) fn fallback(self, object: &Object, pool: &NodePool<'_>) -> Option<Object> {
+        self.cluster.query::<Fallbacks>(&()).fallback_of(object, pool).cloned()
     }
 
-    /// What the pools of each class want of the kubelet.
-    pub(crate) fn kubelets(self) -> &'i KubeletsByClass {
-        let kubelets = &self.index.view_cells().derived.kubelets;
-        kubelets.get(KUBELETS, || KubeletsByClass::new(self.index))
+    /// The kubelet settings of the pools of each class.
+    pub(crate) fn kubelets(self) -> Arc<KubeletsByClass> {
+        self.cluster.query::<Kubelets>(&())
     }
 
     /// Which pools may start nodes for which pods.
-    pub(crate) fn feasibility(self, platform: &Platform) -> &'i Feasibility {
-        self.index.view_cells().derived.placement_cache.feasibility(self.index, platform)
+    pub(crate) fn feasibility(self, platform: &Platform) -> Feasibility<'i> {
+        Feasibility { cluster: self.cluster, eks: platform.eks }
     }
 
-    /// The pods that keep a pool's nodes, where the pool is their first choice.
-    pub(crate) fn blockers_on(self, object: &Object, platform: &Platform) -> Vec<&'i EvictionBlocker> {
-        let landings = &self.index.view_cells().derived.placement_cache;
-        landings.blockers_on(self.index, object, platform)
+    /// The pods that block the drain of a pool's nodes, where the pool is their first choice.
+    pub(crate) fn blockers_on(self, pool: &Object, platform: &Platform) -> Arc<[Arc<EvictionBlocker>]> {
+        placement::blockers_on(self.cluster, pool, platform)
     }
 
-    /// The labels of nodes that pods speak of.
-    pub(crate) fn referenced_labels(self) -> &'i ReferencedLabels {
-        self.view(|parts| &parts.referenced_labels)
+    /// The labels of nodes that pods refer to.
+    pub(crate) fn referenced_labels(self) -> LabelUses<'i> {
+        LabelUses(self.cluster)
     }
 
-    /// The names of series that recording rules make.
-    pub(crate) fn recording_rules(self) -> &'i BTreeSet<String> {
-        let recorded = &self.index.view_cells().derived.recording_rules;
-        recorded.get(RECORDING_RULES, || metrics::recorded_names(self.index))
+    /// Whether a recording rule makes a series of this name.
+    pub(crate) fn is_recorded(self, series: &str) -> bool {
+        self.cluster.table::<RecordingRules>().contains(&series.to_owned())
     }
 
-    /// Node classes and who refers to them.
-    pub(crate) fn node_classes(self) -> &'i NodeClasses {
-        self.view(|parts| &parts.node_classes)
+    /// Node classes and what refers to them.
+    pub(crate) fn node_classes(self) -> NodeClasses<'i> {
+        NodeClasses(self.cluster)
     }
 
     /// The NodePools of each EC2NodeClass.
-    pub(crate) fn class_pools(self) -> &'i ClassPools {
-        self.view(|parts| &parts.class_pools)
+    pub(crate) fn class_pools(self) -> PoolsByClass<'i> {
+        PoolsByClass(self.cluster)
     }
 
-    fn resources(self) -> &'i Resources {
-        self.view(|parts| &parts.resources)
-    }
-
-    /// Whether a workload asks for an extended resource.
+    /// Whether a workload requests an extended resource.
     pub(crate) fn is_requested(self, resource: &str) -> bool {
-        self.resources().requested.contains(&resource.to_owned())
+        self.cluster.table::<ExtendedResources>().contains(&resource.to_owned())
     }
 
-    /// The workloads that ask for EFA.
+    /// The workloads that request EFA.
     pub(crate) fn requesting_efa(self) -> &'i [Object] {
-        self.resources().efa_workloads.get([])
+        self.cluster.table::<ExtendedResources>().get(&EFA.to_owned())
     }
 
     /// Whether a NodePool that the workload chooses protects its nodes as a whole.
     pub(crate) fn is_on_protected_nodes(self, object: &Object) -> bool {
         let wants = required_node_labels(object);
-        let protectors = &self.protected_pools().0;
+        let protected = self.cluster.table::<ProtectedPools>();
         label_pairs(&wants).any(|(key, value)| {
             selects_pool(key)
-                && protectors.get([key, value]).iter().any(|pool| {
+                && protected.get(&(key.to_owned(), value.to_owned())).iter().any(|pool| {
                     NodePool::new(pool).is_some_and(|p| is_compatible(&wants, &pool_labels(&p, pool.name())))
                 })
         })
@@ -258,11 +140,14 @@ impl<'i> Views<'i> {
     #[must_use]
     pub fn selecting(self, pool: &NodePool<'_>, name: &str) -> Vec<&'i Workload> {
         let labels = pool_labels(pool, name);
-        let by_label = &self.workloads().by_required_label;
+        let workloads = self.cluster.table::<Workloads>();
+        let choosing = |(key, value): &(&str, &str)| {
+            workloads.get(&WorkloadKey::RequiredLabel((*key).to_owned(), (*value).to_owned()))
+        };
         let mut found: Vec<&Arc<Workload>> = labels
             .iter()
             .filter(|(key, _)| selects_pool(key))
-            .flat_map(|(key, value)| by_label.get([key, value]))
+            .flat_map(choosing)
             .filter(|workload| workload.is_compatible(&labels))
             .collect();
         found.sort_by(|a, b| Workload::cmp_index_order(a, b));
@@ -300,19 +185,20 @@ impl<'i> Views<'i> {
     /// The HPAs on a target.
     #[must_use]
     pub fn hpas_of(self, target: &ScaleTarget) -> &'i [Object] {
-        self.autoscalers().hpas.get(target_key(target))
+        self.cluster.table::<Autoscalers>().get(&AutoscalerKey::Hpa(target.clone()))
     }
 
     /// The ScaledObjects on a target.
     #[must_use]
     pub fn scaled_objects_of(self, target: &ScaleTarget) -> &'i [Object] {
-        self.autoscalers().scaled_objects.get(target_key(target))
+        self.cluster.table::<Autoscalers>().get(&AutoscalerKey::ScaledObject(target.clone()))
     }
 
     /// The ScaledObjects of a namespace for which KEDA makes an HPA of this name.
     #[must_use]
     pub fn scaled_objects_of_hpa(self, namespace: &str, name: &str) -> &'i [Object] {
-        self.autoscalers().by_hpa.get([namespace, name])
+        let key = AutoscalerKey::ScaledObjectOfHpa(namespace.to_owned(), name.to_owned());
+        self.cluster.table::<Autoscalers>().get(&key)
     }
 
     /// The replicas a workload can have; `None` where that is not known.
@@ -347,11 +233,11 @@ impl<'i> Views<'i> {
             .get("matchLabels")
             .entries()
             .into_iter()
-            .find_map(|(k, v)| Some([namespace, k, v.text()?]));
-        let candidates = match pair {
-            Some(pair) => self.workloads().by_pod_label.get(pair),
-            None => self.workloads().by_namespace.get([namespace]),
-        };
+            .find_map(|(k, v)| Some((k.to_owned(), v.text()?.to_owned())));
+        let candidates = self.cluster.table::<Workloads>().get(&match pair {
+            Some((key, value)) => WorkloadKey::PodLabel(namespace.to_owned(), key, value),
+            None => WorkloadKey::Namespace(namespace.to_owned()),
+        });
         let mut found = Vec::new();
         let mut unknown = false;
         for workload in candidates {
@@ -373,16 +259,17 @@ impl<'i> Views<'i> {
     /// there is one of which that is not known.
     #[must_use]
     pub fn pdbs_of(self, namespace: &str, template: &Template<'_>) -> (Vec<&'i Object>, bool) {
-        let pdbs = self.pdbs();
-        if !pdbs.namespaces.contains(&namespace.to_owned()) {
+        let pdbs = self.cluster.table::<Pdbs>();
+        if !pdbs.contains(&PdbKey::Namespace(namespace.to_owned())) {
             return (Vec::new(), false);
         }
         let labels = template.labels();
         let mut found = Vec::new();
         let mut unknown = labels.iter().any(|(_, v)| v.is_unknown());
-        let by_label =
-            labels.iter().filter_map(|(k, v)| Some(pdbs.by_label.get([namespace, k, v.text()?]))).flatten();
-        for pdb in by_label.chain(pdbs.without_labels.get([namespace])) {
+        let key = |key: &str, value: &str| PdbKey::Label(namespace.to_owned(), key.into(), value.into());
+        let by_label = labels.iter().filter_map(|(k, v)| Some(pdbs.get(&key(k, v.text()?)))).flatten();
+        let without_label = pdbs.get(&PdbKey::WithoutLabel(namespace.to_owned()));
+        for pdb in by_label.chain(without_label) {
             match selector::matches(&pdb.path(&["spec", "selector"]), &labels) {
                 Some(true) => found.push(pdb),
                 Some(false) => {}

@@ -1,125 +1,160 @@
-//! Node classes and who refers to them.
+//! Node classes and what refers to them.
 
-use crate::cluster::dependencies::Invalidations;
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
+use crate::cluster::table::{View, ViewId};
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-use super::View;
-use crate::cluster::relation::{MultiIndex, Multiset, ObjectChange};
+/// Node classes by kind and name, patches included; the name is empty where it is not known.
+pub(crate) struct ClassNames;
 
-/// Node classes and who refers to them.
-#[derive(Debug)]
-pub(crate) struct NodeClasses {
-    /// Kind and name of every node class, patches included; an empty name where it is not known.
-    known: Multiset<(String, String)>,
-    /// Names of the classes that a patch or a fragment says something of.
-    patched: Multiset<String>,
-    /// Names that a pool or a claim refers to.
-    used: Multiset<String>,
-    /// References that hold a placeholder, so that they may mean any class.
-    unknown: Multiset<()>,
-    /// NodePools by the API group of the class that they refer to.
-    groups: Multiset<String>,
-    /// NodePools that do not say which group it is.
-    unknown_group: Multiset<()>,
-    /// NodePools by the group and the kind of their class.
-    pools: MultiIndex<2, Object>,
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum ClassKey {
+    /// Kind and name of a class, or of a patch of one.
+    Known(String, String),
+    /// The name of a class that a patch or a fragment changes.
+    Patched(String),
 }
 
-impl View for NodeClasses {
-    fn new(index: &Index) -> NodeClasses {
-        let mut out = NodeClasses {
-            known: Multiset::new("class"),
-            patched: Multiset::new("class patched"),
-            used: Multiset::new("class in use"),
-            unknown: Multiset::new("class unknown"),
-            groups: Multiset::new("class groups"),
-            unknown_group: Multiset::new("class group unknown"),
-            pools: MultiIndex::new("pools by the kind of their class"),
+impl View for ClassNames {
+    const ID: ViewId = ViewId::ClassNames;
+    const KINDS: &'static [Kind] = &[Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS];
+    const PARTIAL: bool = true;
+    type Row = Object;
+    type Key = ClassKey;
+
+    fn row(object: &Object) -> Object {
+        object.clone()
+    }
+
+    fn keys(object: &Object) -> Vec<ClassKey> {
+        let id = object.id();
+        let mut keys = vec![ClassKey::Known(id.kind.clone(), id.name.clone())];
+        if object.is_partial() {
+            keys.push(ClassKey::Patched(id.name.clone()));
+        }
+        keys
+    }
+}
+
+/// NodePools and NodeClaims by the name of the class that they refer to.
+pub(crate) struct ClassUsers;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum ClassUserKey {
+    /// They refer to a class of this name.
+    Name(String),
+    /// A placeholder stands for the name, so that it may be any.
+    Unknown,
+}
+
+impl View for ClassUsers {
+    const ID: ViewId = ViewId::ClassUsers;
+    const KINDS: &'static [Kind] = &[Kind::NODE_POOL, Kind::NODE_CLAIM];
+    type Row = Object;
+    type Key = ClassUserKey;
+
+    fn row(object: &Object) -> Object {
+        object.clone()
+    }
+
+    fn keys(object: &Object) -> Vec<ClassUserKey> {
+        let paths = [&["spec", "template", "spec", "nodeClassRef"][..], &["spec", "nodeClassRef"][..]];
+        let names = paths.map(|path| object.path(path).get("name"));
+        let mut keys = Vec::new();
+        for name in names {
+            keys.extend(name.is_unknown().then_some(ClassUserKey::Unknown));
+            keys.extend(name.text().map(|name| ClassUserKey::Name(name.to_owned())));
+        }
+        keys
+    }
+}
+
+/// NodePools by the group and the kind of the class that they refer to.
+pub(crate) struct ClassReferences;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum ClassReferenceKey {
+    /// The API group, without a version that was written into it.
+    Group(String),
+    /// The group is not known.
+    UnknownGroup,
+    /// The kind, where [`named_class`] finds one.
+    Kind(Kind),
+}
+
+impl View for ClassReferences {
+    const ID: ViewId = ViewId::ClassReferences;
+    const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
+    type Row = Object;
+    type Key = ClassReferenceKey;
+
+    fn row(object: &Object) -> Object {
+        object.clone()
+    }
+
+    fn keys(object: &Object) -> Vec<ClassReferenceKey> {
+        let group = match class_group(object) {
+            Some(group) => ClassReferenceKey::Group(group.to_owned()),
+            None => ClassReferenceKey::UnknownGroup,
         };
-        for object in index.objects() {
-            out.apply(ObjectChange::Added, object, &mut Invalidations::disabled());
-        }
-        out
-    }
-
-    fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
-        if object.is(Kind::EC2_NODE_CLASS) || object.is(Kind::AUTO_MODE_NODE_CLASS) {
-            let id = object.id();
-            let key = (id.kind.clone(), id.name.clone());
-            self.known.apply(change, key, touched);
-            if object.is_partial() {
-                self.patched.apply(change, id.name.clone(), touched);
-            }
-            return;
-        }
-        let is_pool = object.is(Kind::NODE_POOL);
-        if object.is_partial() || !(is_pool || object.is(Kind::NODE_CLAIM)) {
-            return;
-        }
-        for path in [&["spec", "template", "spec", "nodeClassRef"][..], &["spec", "nodeClassRef"][..]] {
-            let name = object.path(path).get("name");
-            if name.is_unknown() {
-                self.unknown.apply(change, (), touched);
-            }
-            if let Some(name) = name.text() {
-                self.used.apply(change, name.to_owned(), touched);
-            }
-        }
-        if !is_pool {
-            return;
-        }
-        match class_group(object) {
-            Some(group) => self.groups.apply(change, group.to_owned(), touched),
-            None => self.unknown_group.apply(change, (), touched),
-        }
-        if let Some(kind) = named_class(object) {
-            let key = [kind.group, kind.kind];
-            self.pools.apply(change, key, object, touched);
-        }
+        std::iter::once(group).chain(named_class(object).map(ClassReferenceKey::Kind)).collect()
     }
 }
 
-impl NodeClasses {
+/// Node classes and what refers to them.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeClasses<'i>(pub(super) &'i Cluster);
+
+impl<'i> NodeClasses<'i> {
     /// Whether a class of this kind and name, or one of unknown name, is anywhere in the input.
-    pub(crate) fn may_exist(&self, kind: Kind, name: &str) -> bool {
-        let has = |name: &str| self.known.contains(&(kind.kind.to_owned(), name.to_owned()));
+    pub(crate) fn may_exist(self, kind: Kind, name: &str) -> bool {
+        let classes = self.0.table::<ClassNames>();
+        let has = |name: &str| classes.contains(&ClassKey::Known(kind.kind.to_owned(), name.to_owned()));
         has(name) || has("")
     }
 
     /// Whether a patch in the input may change the class.
-    pub(crate) fn is_patched(&self, name: &str) -> bool {
-        let has = |name: &str| self.patched.contains(&name.to_owned());
+    pub(crate) fn is_patched(self, name: &str) -> bool {
+        let classes = self.0.table::<ClassNames>();
+        let has = |name: &str| classes.contains(&ClassKey::Patched(name.to_owned()));
         has(name) || has("")
     }
 
     /// Whether a pool or a claim refers to a class of this name, or may.
-    pub(crate) fn is_used(&self, name: &str) -> bool {
-        self.unknown.contains(&()) || self.used.contains(&name.to_owned())
+    pub(crate) fn is_used(self, name: &str) -> bool {
+        let users = self.0.table::<ClassUsers>();
+        users.contains(&ClassUserKey::Unknown) || users.contains(&ClassUserKey::Name(name.to_owned()))
     }
 
     /// The API group that every NodePool refers to, where all are known and agree.
-    pub(crate) fn unique_group(&self) -> Option<&str> {
-        let mut groups = self.groups.keys().map(String::as_str);
-        let only = groups.next().filter(|_| !self.unknown_group.contains(&()));
+    pub(crate) fn unique_group(self) -> Option<&'i str> {
+        let mut groups = self.0.table::<ClassReferences>().keys().into_iter().filter_map(|key| match key {
+            ClassReferenceKey::Group(group) => Some(Some(group.as_str())),
+            ClassReferenceKey::UnknownGroup => Some(None),
+            ClassReferenceKey::Kind(_) => None,
+        });
+        let only = groups.next()?;
         only.filter(|_| groups.next().is_none())
     }
 
     /// The first NodePool that names a class of this kind ([`named_class`]).
-    pub(crate) fn first_pool(&self, kind: Kind) -> Option<&Object> {
-        self.pools.first([kind.group, kind.kind])
+    pub(crate) fn first_pool(self, kind: Kind) -> Option<&'i Object> {
+        self.0.table::<ClassReferences>().first(&ClassReferenceKey::Kind(kind))
     }
 
     /// The API groups that NodePools other than this one refer to.
-    pub(crate) fn groups_of_other_pools<'a>(&'a self, pool: &'a Object) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn groups_of_other_pools(self, pool: &'i Object) -> impl Iterator<Item = &'i str> {
         let own = class_group(pool);
-        self.groups
-            .with_counts()
-            .filter(move |(group, count)| *count > usize::from(own == Some(group.as_str())))
-            .map(|(group, _)| group.as_str())
+        let counts = self.0.table::<ClassReferences>().counts().into_iter();
+        counts.filter_map(move |(key, count)| match key {
+            ClassReferenceKey::Group(group) if count > usize::from(own == Some(group.as_str())) => {
+                Some(group.as_str())
+            }
+            _ => None,
+        })
     }
 }
 

@@ -1,51 +1,26 @@
-//! Which resources workloads ask for.
+//! Which extended resources workloads request.
 
-use crate::cluster::dependencies::Invalidations;
-use crate::cluster::objects::Index;
+use crate::cluster::table::{View, ViewId};
+use crate::kind::Kind;
 use crate::object::Object;
-use crate::workload::gpu::{EFA, requested_extended_resources};
+use crate::workload::gpu::requested_extended_resources;
 use crate::workload::template::{WORKLOAD_KINDS, templates};
 
-use super::View;
-use crate::cluster::relation::{MultiIndex, Multiset, ObjectChange};
+/// Workloads by the extended resources that they request.
+pub(crate) struct ExtendedResources;
 
-/// The extended resources that some workload asks for.
-#[derive(Debug)]
-pub(super) struct Resources {
-    pub(super) requested: Multiset<String>,
-    /// The workloads that ask for EFA.
-    pub(super) efa_workloads: MultiIndex<0, Object>,
-}
+impl View for ExtendedResources {
+    const ID: ViewId = ViewId::ExtendedResources;
+    const KINDS: &'static [Kind] = WORKLOAD_KINDS;
+    type Row = Object;
+    type Key = String;
 
-impl View for Resources {
-    fn new(index: &Index) -> Resources {
-        let mut out = Resources {
-            requested: Multiset::new("resources asked for"),
-            efa_workloads: MultiIndex::new("workloads that ask for EFA"),
-        };
-        for kind in WORKLOAD_KINDS {
-            for object in index.of(*kind) {
-                out.apply(ObjectChange::Added, object, &mut Invalidations::disabled());
-            }
-        }
-        out
+    fn row(object: &Object) -> Object {
+        object.clone()
     }
 
-    fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
-        if object.is_partial() || !WORKLOAD_KINDS.iter().any(|kind| object.is(*kind)) {
-            return;
-        }
-        let mut names: Vec<&str> = Vec::new();
-        for template in templates(object) {
-            names.extend(requested_extended_resources(&template));
-        }
-        names.sort_unstable();
-        names.dedup();
-        for name in names {
-            if name == EFA {
-                self.efa_workloads.apply(change, [], object, touched);
-            }
-            self.requested.apply(change, name.to_owned(), touched);
-        }
+    fn keys(object: &Object) -> Vec<String> {
+        let templates = templates(object);
+        templates.iter().flat_map(requested_extended_resources).map(str::to_owned).collect()
     }
 }

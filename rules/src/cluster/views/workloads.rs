@@ -1,19 +1,17 @@
-//! Workloads by the labels that they ask of their nodes, and by those of their pods.
+//! Workloads by the labels that they require of their nodes, and by those of their pods.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::cluster::dependencies::Invalidations;
-use crate::cluster::objects::Index;
+use crate::cluster::table::{Row, View, ViewId};
 use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement::is_well_known;
+use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::class::Classified;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
-
-use super::View;
-use crate::cluster::relation::{MultiIndex, ObjectChange};
 
 /// A workload with its class.
 #[derive(Debug)]
@@ -22,7 +20,7 @@ pub struct Workload {
     pub object: Object,
     /// What work it does.
     pub classified: LazyClass,
-    /// Label pairs that it asks of its nodes: node selectors and required affinity.
+    /// Labels that it requires of its nodes: node selectors and required affinity.
     required_labels: RequiredLabels,
     /// Which of the kinds it is.
     kind_index: usize,
@@ -40,16 +38,17 @@ impl std::ops::Deref for LazyClass {
     }
 }
 
-/// The values of each label that a workload takes on its nodes.
+/// The values of each label that a workload accepts on its nodes.
 pub(super) type RequiredLabels = BTreeMap<String, Vec<String>>;
 
 impl Workload {
-    fn new(object: &Object, kind_index: usize) -> Workload {
+    fn new(object: &Object) -> Workload {
+        let kind_index = WORKLOAD_KINDS.iter().position(|kind| object.is(*kind));
         Workload {
             object: object.clone(),
             classified: LazyClass(object.clone()),
             required_labels: required_node_labels(object),
-            kind_index,
+            kind_index: kind_index.unwrap_or(WORKLOAD_KINDS.len()),
         }
     }
 
@@ -60,74 +59,58 @@ impl Workload {
             .then_with(|| self.object.sort_key().cmp(&other.object.sort_key()))
     }
 
-    /// Whether it asks for nothing that nodes with these labels do not have.
+    /// Whether it requires nothing that nodes with these labels do not have.
     pub(super) fn is_compatible(&self, labels: &[(&str, &str)]) -> bool {
         is_compatible(&self.required_labels, labels)
     }
 }
 
-/// Every workload, found by its labels.
-#[derive(Debug)]
-pub(super) struct Workloads {
-    pub(super) by_required_label: MultiIndex<2, Arc<Workload>>,
-    /// By namespace, key and value.
-    pub(super) by_pod_label: MultiIndex<3, Arc<Workload>>,
-    pub(super) by_namespace: MultiIndex<1, Arc<Workload>>,
+impl Row for Arc<Workload> {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn cmp_index_order(&self, other: &Arc<Workload>) -> Ordering {
+        Workload::cmp_index_order(self, other)
+    }
+}
+
+/// Workloads by the labels that they require of their nodes, and by those of their pods.
+pub(crate) struct Workloads;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum WorkloadKey {
+    /// They may require this label of their nodes: key and value.
+    RequiredLabel(String, String),
+    /// Their pods have this label: namespace, key and value.
+    PodLabel(String, String, String),
+    /// All of a namespace.
+    Namespace(String),
 }
 
 impl View for Workloads {
-    fn new(index: &Index) -> Workloads {
-        let mut out = Workloads {
-            by_required_label: MultiIndex::new("workloads that want a label"),
-            by_pod_label: MultiIndex::new("workloads whose pods have a label"),
-            by_namespace: MultiIndex::new("workloads of a namespace"),
-        };
-        for (at, kind) in WORKLOAD_KINDS.iter().enumerate() {
-            for object in index.of(*kind) {
-                let workload = Arc::new(Workload::new(object, at));
-                out.apply_workload(ObjectChange::Added, &workload, &mut Invalidations::disabled());
-            }
-        }
-        out
+    const ID: ViewId = ViewId::Workloads;
+    const KINDS: &'static [Kind] = WORKLOAD_KINDS;
+    type Row = Arc<Workload>;
+    type Key = WorkloadKey;
+
+    fn row(object: &Object) -> Arc<Workload> {
+        Arc::new(Workload::new(object))
     }
 
-    fn apply(&mut self, change: ObjectChange, object: &Object, touched: &mut Invalidations<'_>) {
-        if let Some(kind) = workload_kind_index(object) {
-            self.apply_workload(change, &Arc::new(Workload::new(object, kind)), touched);
-        }
-    }
-}
-
-impl Workloads {
-    fn apply_workload(
-        &mut self,
-        change: ObjectChange,
-        workload: &Arc<Workload>,
-        touched: &mut Invalidations<'_>,
-    ) {
-        for (key, value) in label_pairs(&workload.required_labels) {
-            let key = [key, value];
-            self.by_required_label.apply(change, key, workload, touched);
-        }
+    fn keys(workload: &Arc<Workload>) -> Vec<WorkloadKey> {
         let namespace = workload.object.id().namespace_or_default();
-        for (key, value) in pod_labels(&workload.object) {
-            let key = [namespace, key, value];
-            self.by_pod_label.apply(change, key, workload, touched);
-        }
-        let by_namespace = &mut self.by_namespace;
-        by_namespace.apply(change, [namespace], workload, touched);
+        let required = label_pairs(&workload.required_labels)
+            .map(|(key, value)| WorkloadKey::RequiredLabel(key.to_owned(), value.to_owned()));
+        let pod_labels = pod_labels(&workload.object).into_iter().map(|(key, value)| {
+            WorkloadKey::PodLabel(namespace.to_owned(), key.to_owned(), value.to_owned())
+        });
+        let all = WorkloadKey::Namespace(namespace.to_owned());
+        required.chain(pod_labels).chain([all]).collect()
     }
 }
 
-/// The place of a whole object's kind among those of workloads.
-fn workload_kind_index(object: &Object) -> Option<usize> {
-    if object.is_partial() {
-        return None;
-    }
-    WORKLOAD_KINDS.iter().position(|kind| object.is(*kind))
-}
-
-/// What a workload asks of the labels of its nodes.
+/// What a workload requires of the labels of its nodes.
 pub(super) fn required_node_labels(object: &Object) -> RequiredLabels {
     let mut wants = RequiredLabels::new();
     for template in templates(object) {
@@ -138,12 +121,12 @@ pub(super) fn required_node_labels(object: &Object) -> RequiredLabels {
     wants
 }
 
-/// Whether somebody who wants this may run where the labels are these.
+/// Whether a workload that requires this may run where the labels are these.
 pub(super) fn is_compatible(wants: &RequiredLabels, labels: &[(&str, &str)]) -> bool {
     labels.iter().all(|(key, value)| wants.get(*key).is_none_or(|values| values.iter().any(|v| v == value)))
 }
 
-/// Each pair of what is wanted, once.
+/// Each required pair, once.
 pub(super) fn label_pairs(wants: &RequiredLabels) -> impl Iterator<Item = (&str, &str)> {
     wants.iter().flat_map(|(key, values)| {
         let values: BTreeSet<&str> = values.iter().map(String::as_str).collect();
@@ -171,12 +154,12 @@ pub(super) fn pool_labels<'a>(pool: &NodePool<'a>, name: &'a str) -> Vec<(&'a st
 
 const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 
-/// Whether who asks for a label means a pool by it, rather than a property of nodes.
+/// Whether a workload that requires this label means a pool by it, rather than a property of nodes.
 pub(super) fn selects_pool(key: &str) -> bool {
-    key == NODEPOOL_LABEL || !crate::karpenter::requirement::is_well_known(key)
+    key == NODEPOOL_LABEL || !is_well_known(key)
 }
 
-/// Labels that a template asks of its nodes, with the values it takes: its node selector, and
+/// Labels that a template requires of its nodes, with the values it takes: its node selector, and
 /// `In` expressions of required affinity where there is one term.
 fn template_required_labels(template: &Template<'_>) -> Vec<(String, Vec<String>)> {
     let mut out: Vec<(String, Vec<String>)> = template

@@ -7,7 +7,7 @@ use super::super::requirement::Operator;
 use super::verdict::Uncertainty;
 
 /// One line of requirements or of a node affinity term.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequirementSpec {
     /// The label key as written.
     pub key: String,
@@ -20,7 +20,7 @@ pub struct RequirementSpec {
 }
 
 /// A taint of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Taint {
     /// The key.
     pub key: String,
@@ -31,7 +31,7 @@ pub struct Taint {
 }
 
 /// A toleration of a pod; empty strings for what is left out.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Toleration {
     /// Empty: every key.
     pub key: String,
@@ -44,7 +44,7 @@ pub struct Toleration {
 }
 
 /// `spec.template.spec.nodeClassRef`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct NodeClassRef {
     /// The API group, `karpenter.k8s.aws` on AWS.
     pub group: String,
@@ -55,7 +55,7 @@ pub struct NodeClassRef {
 }
 
 /// A NodePool.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Pool {
     /// `metadata.name`.
     pub name: String,
@@ -110,7 +110,7 @@ impl AmiFamily {
 }
 
 /// An EC2NodeClass.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct NodeClass {
     /// The AMI family.
     pub ami_family: AmiFamily,
@@ -133,7 +133,7 @@ pub struct NodeClass {
 }
 
 /// `spec.kubelet` of a node class.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Kubelet {
     /// `maxPods`.
     pub max_pods: Option<u32>,
@@ -148,7 +148,7 @@ pub struct Kubelet {
 }
 
 /// An eviction threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EvictionThreshold {
     /// A quantity in thousandths.
     Quantity(i128),
@@ -157,7 +157,7 @@ pub enum EvictionThreshold {
 }
 
 /// An entry of `blockDeviceMappings`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct BlockDevice {
     /// `deviceName`.
     pub device_name: Option<String>,
@@ -173,7 +173,7 @@ pub struct BlockDevice {
 pub type ResourceList = std::collections::BTreeMap<String, i128>;
 
 /// A pod, or the template of a DaemonSet, after the API server's defaults.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Pod {
     /// `spec.nodeSelector`.
     pub node_selector: Vec<(String, String)>,
@@ -200,7 +200,7 @@ pub struct Pod {
 }
 
 /// A term of required node affinity, or the term of a preference.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Term {
     /// `matchExpressions`; all must hold.
     pub expressions: Vec<RequirementSpec>,
@@ -211,7 +211,7 @@ pub struct Term {
 }
 
 /// A term of preferred node affinity.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Preference {
     /// 1 to 100.
     pub weight: i64,
@@ -220,7 +220,7 @@ pub struct Preference {
 }
 
 /// A container.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Container {
     /// `resources.requests`.
     pub requests: ResourceList,
@@ -233,7 +233,7 @@ pub struct Container {
 }
 
 /// A port of the node that a container takes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct HostPort {
     /// `hostPort`.
     pub port: u32,
@@ -244,7 +244,7 @@ pub struct HostPort {
 }
 
 /// A DaemonSet, whose pods take room on every node that they may run on.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct DaemonSet {
     /// `metadata.name`.
     pub name: String,
@@ -253,7 +253,7 @@ pub struct DaemonSet {
 }
 
 /// Settings of the Karpenter installation that change verdicts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SchedulerOptions {
     /// `VM_MEMORY_OVERHEAD_PERCENT` in millionths: 0.075 is 75,000.
     pub memory_overhead: u32,

@@ -137,7 +137,7 @@ pub enum Cause {
 }
 
 /// What a verdict depends on, beyond the manifests and the catalogue.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Uncertainty {
     /// Instance types or families that are not in the catalogue.
     NewTypes(Vec<String>),

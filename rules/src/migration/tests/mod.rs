@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
 use crate::object::Object;
 use crate::source::{Source, read};
 
@@ -22,7 +22,7 @@ fn objects(text: &str) -> Vec<Object> {
 /// What the first object of the text becomes beside the others, with what is created, or why not.
 fn converted(text: &str) -> Result<Vec<Value>, String> {
     let objects = objects(text);
-    let mut index = Index::new(false);
+    let mut index = Cluster::new(false);
     for object in &objects {
         index.apply(object.clone());
     }

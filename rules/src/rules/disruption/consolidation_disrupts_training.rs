@@ -38,8 +38,9 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#consolidation>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
+use crate::cluster::views::{TrainingProtection, training_protection};
 use crate::karpenter::budget::{Calendar, DisruptionReason};
-use crate::karpenter::do_not_disrupt::{TrainingProtection, protects_nodes, training_protection};
+use crate::karpenter::do_not_disrupt::protects_nodes;
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 use crate::workload::template::WORKLOAD_KINDS;

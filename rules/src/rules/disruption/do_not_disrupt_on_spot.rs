@@ -38,6 +38,8 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 
+use std::sync::Arc;
+
 use crate::cluster::placement::{CandidatePool, has_controller, requested_capacity_types};
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, protects};
 use crate::karpenter::nodepool::CAPACITY_TYPE;
@@ -54,15 +56,15 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Whether pods run on Spot.
-enum Spot<'a> {
+enum Spot {
     /// The template itself asks for it.
     Asked,
     /// Every pool that takes the pods has nothing else.
-    Only(&'a CandidatePool),
+    Only(Arc<CandidatePool>),
     /// A pool that takes the pods has it, and they tolerate it in so many words.
-    Tolerated(&'a CandidatePool),
+    Tolerated(Arc<CandidatePool>),
     /// A pool that takes the pods has it, too.
-    Possible(&'a CandidatePool),
+    Possible(Arc<CandidatePool>),
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -101,7 +103,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-fn spot<'a>(template: &Template<'_>, ctx: &Context<'a>) -> Option<Spot<'a>> {
+fn spot(template: &Template<'_>, ctx: &Context<'_>) -> Option<Spot> {
     let asked = requested_capacity_types(template);
     if let Some(asked) = &asked {
         if !asked.contains("spot") {
@@ -114,7 +116,7 @@ fn spot<'a>(template: &Template<'_>, ctx: &Context<'a>) -> Option<Spot<'a>> {
     let places = ctx.index().views().feasibility(ctx.platform());
     let sites = places.feasible_pools_of(template)?;
     let capacity = |site: &CandidatePool| site.capacity_types(asked.as_ref());
-    let first = sites.iter().copied().find(|s| capacity(s).contains("spot"))?;
+    let first = sites.iter().find(|s| capacity(s).contains("spot")).cloned()?;
     let only = sites.iter().all(|s| capacity(s).iter().eq(["spot"].iter()));
     Some(if only && !places.has_unreadable_pools() {
         Spot::Only(first)

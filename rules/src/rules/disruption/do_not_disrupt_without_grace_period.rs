@@ -77,11 +77,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let guests = ctx.index().views().blockers_on(object, ctx.platform());
-    let concerned = |guest: &&&EvictionBlocker| match limit {
+    let concerned = |guest: &&EvictionBlocker| match limit {
         None => guest.protected,
         Some(limit) => guest.grace > limit,
     };
-    let concerned: Vec<&EvictionBlocker> = guests.iter().filter(concerned).copied().collect();
+    let concerned: Vec<&EvictionBlocker> = guests.iter().map(AsRef::as_ref).filter(concerned).collect();
     // Of those that take as long, the first.
     let guest = concerned.iter().rev().max_by_key(|g| g.grace)?;
     let workload = &guest.workload;

@@ -80,7 +80,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let guests = ctx.index().views().blockers_on(object, ctx.platform());
-    let concerned = |guest: &&&EvictionBlocker| {
+    let concerned = |guest: &&EvictionBlocker| {
         runs_forever(&guest.workload)
             && match &guest.pdb_block {
                 None => false,
@@ -89,7 +89,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
                 Some(PdbBlock::NoDisruptions(pdb)) => !period.is_set() || allows_none(pdb),
             }
     };
-    let concerned: Vec<&EvictionBlocker> = guests.iter().filter(concerned).copied().collect();
+    let concerned: Vec<&EvictionBlocker> = guests.iter().map(AsRef::as_ref).filter(concerned).collect();
     let (guest, blocker) = concerned.first().and_then(|g| Some((g, g.pdb_block.as_ref()?)))?;
     let name = object.display_name();
     let workload = &guest.workload;

@@ -28,7 +28,8 @@
 //! - <https://karpenter.sh/docs/reference/metrics/>
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 
-use crate::migration::metrics::{MetricChange, RULE_KINDS, obsolete_metrics, recording_rule_names, rename};
+use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
+use crate::migration::metrics::{MetricChange, obsolete_metrics, rename};
 use crate::rules::prelude::*;
 
 const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
@@ -36,8 +37,15 @@ const DASHBOARD: Kind = Kind::new("grafana.integreatly.org", "GrafanaDashboard")
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-metric-renamed",
-    kinds: &[RULE_KINDS[0], RULE_KINDS[1], Kind::SCALED_OBJECT, Kind::SCALED_JOB, CONFIG_MAP, DASHBOARD],
-    reads: &RULE_KINDS,
+    kinds: &[
+        PROMETHEUS_RULE_KINDS[0],
+        PROMETHEUS_RULE_KINDS[1],
+        Kind::SCALED_OBJECT,
+        Kind::SCALED_JOB,
+        CONFIG_MAP,
+        DASHBOARD,
+    ],
+    reads: &PROMETHEUS_RULE_KINDS,
     fix: Some(Safety::Safe),
     docs: docs(include_str!("karpenter_metric_renamed.rs")),
     check: Check::Object(check),
@@ -86,7 +94,7 @@ fn judge(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Context
     };
     let index = ctx.index();
     for found in obsolete_metrics(text, ctx.platform().karpenter) {
-        if index.views().recording_rules().contains(found.name) || own.iter().any(|n| n == found.name) {
+        if index.views().is_recorded(found.name) || own.iter().any(|n| n == found.name) {
             continue;
         }
         let old = found.name;

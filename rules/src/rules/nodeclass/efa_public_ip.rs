@@ -31,6 +31,8 @@
 //! - <https://github.com/aws/karpenter-provider-aws/pull/5666>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/3127>
 
+use std::sync::Arc;
+
 use crate::cluster::placement::CandidatePool;
 use crate::rules::prelude::*;
 use crate::tree::pointer::Pointer;
@@ -70,7 +72,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let users = index.views().class_pools().pools_of(object);
         users.with_types().find_map(|(pool, types)| {
             let instance = types.iter().find(|t| t.efa > 1)?.name;
-            takers.iter().find(|taker| taker.ptr_eq(pool))?;
+            takers.iter().find(|taker| taker.object().ptr_eq(pool))?;
             let message =
                 format!("{instance} and its like cannot start with a public address where pods ask for EFA");
             Some((message, pool.clone(), name(pool)))
@@ -97,7 +99,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The pools that may start nodes for pods that ask for EFA.
-fn takers<'a>(ctx: &Context<'a>) -> Vec<&'a Object> {
+fn takers(ctx: &Context<'_>) -> Vec<Arc<CandidatePool>> {
     let views = ctx.index().views();
     let workloads = views.requesting_efa();
     if workloads.is_empty() {
@@ -107,5 +109,5 @@ fn takers<'a>(ctx: &Context<'a>) -> Vec<&'a Object> {
     let templates = workloads.iter().flat_map(templates);
     let asking = templates.filter(|template| requested_extended_resources(template).contains(&EFA));
     let sites = asking.filter_map(|template| places.feasible_pools_of(&template));
-    sites.flatten().map(CandidatePool::object).collect()
+    sites.flatten().collect()
 }

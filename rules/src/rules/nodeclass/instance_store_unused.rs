@@ -51,7 +51,7 @@
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-store-volumes.html>
 
 use crate::catalog::TypeSet;
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
 use crate::cluster::views::PoolsOfClass;
 use crate::karpenter::node_class::{PodVolume, volume_gib};
 use crate::karpenter::scheduling::AmiFamily;
@@ -165,7 +165,7 @@ fn takes_raid0(class: &Ec2NodeClass<'_>) -> bool {
 }
 
 /// Whether user data, or a DaemonSet of the input, seems to see to the disks.
-fn uses_disks(class: &Ec2NodeClass<'_>, index: &Index) -> bool {
+fn uses_disks(class: &Ec2NodeClass<'_>, index: &Cluster) -> bool {
     let speaks = |text: &str, words: &[&str]| {
         let text = text.to_ascii_lowercase();
         words.iter().any(|word| text.contains(word))

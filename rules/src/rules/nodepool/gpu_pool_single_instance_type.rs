@@ -76,7 +76,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         finding
             .severity(Severity::Info)
             .help("a pool of lower weight takes its pods when the type runs out")
-            .related(other, &other.path(&["metadata", "name"]), "this pool");
+            .related(&other, &other.path(&["metadata", "name"]), "this pool");
     }
     None
 }

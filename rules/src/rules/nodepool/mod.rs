@@ -1,6 +1,6 @@
 //! Requirements, taints and limits of NodePools.
 
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{Operator, normalise};
 use crate::kind::Kind;
@@ -55,7 +55,7 @@ pub(crate) mod taint_operator_as_value;
 pub(crate) mod training_pool_on_spot;
 
 /// A pool of lower weight that takes the same pods when this one finds no capacity.
-fn fallback<'i>(object: &Object, pool: &NodePool<'_>, index: &'i Index) -> Option<&'i Object> {
+fn fallback(object: &Object, pool: &NodePool<'_>, index: &Cluster) -> Option<Object> {
     index.views().fallback(object, pool)
 }
 

@@ -36,7 +36,7 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#user-defined-labels>
 
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
 use crate::karpenter::labels::key::{KeyLocation, rejection};
 use crate::karpenter::labels::typo::{TypoConfidence, intended_key};
 use crate::karpenter::requirement::{Operator, Requirement, is_well_known, normalise};
@@ -147,6 +147,6 @@ fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
 }
 
 /// Whether a workload that is not here does not exist.
-fn knows_workloads(index: &Index) -> bool {
+fn knows_workloads(index: &Cluster) -> bool {
     WORKLOAD_KINDS.iter().all(|kind| index.is_complete_for(*kind))
 }

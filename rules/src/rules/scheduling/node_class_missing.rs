@@ -45,7 +45,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecnodeclassref>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/>
 
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
 use crate::cluster::views::class_kind;
 use crate::facts::suggest::nearest;
 use crate::rules::prelude::*;
@@ -113,7 +113,7 @@ fn reference(object: &Object) -> Option<(Kind, Node<'_>, &str)> {
 }
 
 /// Whether this is the first pool that would have something to say: the advice is given once.
-fn is_first(object: &Object, index: &Index) -> bool {
+fn is_first(object: &Object, index: &Cluster) -> bool {
     let kinds = [Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS];
     let absent = kinds.into_iter().filter(|kind| !index.has_any(*kind));
     let classes = index.views().node_classes();

@@ -103,10 +103,10 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     let Some(sites) = places.feasible_pools_of(template) else {
         return;
     };
-    let has = |site: &&CandidatePool, capacity: &str| site.capacity_types(None).contains(capacity);
+    let has = |site: &CandidatePool, capacity: &str| site.capacity_types(None).contains(capacity);
     let heaviest = sites.iter().map(|site| site.weight()).max();
     let spot = |first: bool| {
-        let mut found = sites.iter().copied().filter(|site| has(site, "spot"));
+        let mut found = sites.iter().filter(|site| has(site, "spot"));
         found.find(|site| !first || Some(site.weight()) == heaviest)
     };
     let (site, surely) = match (spot(true), spot(false)) {

@@ -60,7 +60,7 @@
 //! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
 //! - <https://karpenter.sh/docs/concepts/nodepools/>
 
-use crate::cluster::objects::Index;
+use crate::cluster::Cluster;
 use crate::rules::prelude::*;
 use crate::workload::admission_webhook::{KINDS, NODE_RESOURCES, PODS, Resource, Webhook};
 use crate::workload::node_labels::{LabelUse, referenced_labels};
@@ -117,7 +117,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The Deployments whose pods stand behind a Service.
-fn backends<'i>(service: &Object, namespace: &'i str, index: &'i Index) -> impl Iterator<Item = &'i Object> {
+fn backends<'i>(
+    service: &Object,
+    namespace: &'i str,
+    index: &'i Cluster,
+) -> impl Iterator<Item = &'i Object> {
     let selector: Vec<(String, Option<String>)> = service
         .path(&["spec", "selector"])
         .entries()
@@ -138,7 +142,7 @@ fn backends<'i>(service: &Object, namespace: &'i str, index: &'i Index) -> impl 
 }
 
 /// Why a Deployment may be away at the wrong moment.
-fn weakness(deployment: &Object, index: &Index) -> Option<&'static str> {
+fn weakness(deployment: &Object, index: &Cluster) -> Option<&'static str> {
     let views = index.views();
     let all = templates(deployment);
     let on_karpenter = all.iter().any(|template| {

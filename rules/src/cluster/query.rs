@@ -1,0 +1,249 @@
+//! Memoised pure functions of the cluster, with what they read and with early cut-off.
+
+use std::any::Any;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::cluster::Cluster;
+use crate::cluster::dependencies::{Dependents, Read, digest, record_read, track, untracked};
+use crate::cluster::placement::{
+    Blockers, BlockersOn, Feasible, PdbAllowsNone, Placements, ShortestGrace, UndercutsDefaultGrace,
+};
+use crate::cluster::views::{Fallbacks, Kubelets};
+use crate::kind::Kind;
+use crate::object::Object;
+
+/// How many results of a query are kept; a server is asked about ever new pods.
+const MAX_RESULTS: usize = 4_096;
+/// The same where objects are replaced and dependents have to be told of results that are dropped.
+const MAX_INCREMENTAL_RESULTS: usize = 65_536;
+
+/// A pure function of the cluster and a key. Its results are kept; when one of the reads behind a
+/// result changes, it is computed again, and only if it is not equal to the old one, what depends on
+/// it is computed again too.
+pub(crate) trait Query: Sized + 'static {
+    /// Its place among the queries.
+    const ID: QueryId;
+    /// The kinds that it reads, directly and through other queries.
+    const KINDS: &'static [Kind];
+    /// What it is asked about.
+    type Key: Clone + Ord + Hash + Send + Sync;
+    /// What it gives. Equal values must be exchangeable: the handles in them are compared, too.
+    type Value: Clone + PartialEq + Send + Sync;
+
+    /// The function. It reads nothing but the cluster and the key.
+    fn compute(cluster: &Cluster, key: &Self::Key) -> Self::Value;
+
+    /// The keys that hold an object: their results go with it.
+    fn keys_of(_object: &Object) -> Vec<Self::Key> {
+        Vec::new()
+    }
+}
+
+/// An object as a key: the very object, not another of its identity.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectKey(pub(crate) Object);
+
+impl PartialEq for ObjectKey {
+    fn eq(&self, other: &ObjectKey) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+}
+
+impl Eq for ObjectKey {}
+
+impl PartialOrd for ObjectKey {
+    fn partial_cmp(&self, other: &ObjectKey) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ObjectKey {
+    fn cmp(&self, other: &ObjectKey) -> Ordering {
+        self.0.ptr_id().cmp(&other.0.ptr_id())
+    }
+}
+
+impl Hash for ObjectKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.ptr_id().hash(state);
+    }
+}
+
+/// A result with its reads. Threads that want the same one wait for the first of them.
+type ResultCell<V> = Arc<OnceLock<(V, Vec<Read>)>>;
+
+struct State<Q: Query> {
+    results: HashMap<Q::Key, ResultCell<Q::Value>>,
+    /// Only in clusters of which objects are replaced.
+    dependents: Dependents<Q::Key>,
+}
+
+/// The results of a query.
+struct Results<Q: Query>(Mutex<State<Q>>);
+
+impl<Q: Query> Default for Results<Q> {
+    fn default() -> Self {
+        Results(Mutex::new(State { results: HashMap::new(), dependents: Dependents::default() }))
+    }
+}
+
+/// Runs a query; in clusters of which objects are replaced, and in debug builds, with its reads.
+fn run<Q: Query>(cluster: &Cluster, key: &Q::Key) -> (Q::Value, Vec<Read>) {
+    if !cluster.is_incremental() && !cfg!(debug_assertions) {
+        return (untracked(|| Q::compute(cluster, key)), Vec::new());
+    }
+    let (value, reads) = track(|| Q::compute(cluster, key));
+    debug_assert_eq!(
+        Read::first_outside(&reads, Q::KINDS),
+        None,
+        "{:?} reads what it does not declare",
+        Q::ID
+    );
+    (value, reads)
+}
+
+impl<Q: Query> Results<Q> {
+    /// A panic elsewhere leaves the results whole: every change is one call.
+    fn state(&self) -> MutexGuard<'_, State<Q>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, cluster: &Cluster, key: &Q::Key) -> Q::Value {
+        record_read(|| Read::Result(Q::ID, digest(key)));
+        let cell = {
+            let mut state = self.state();
+            match state.results.get(key) {
+                Some(cell) => Arc::clone(cell),
+                None => {
+                    if !cluster.is_incremental() && state.results.len() >= MAX_RESULTS {
+                        state.results.clear();
+                    }
+                    Arc::clone(state.results.entry(key.clone()).or_default())
+                }
+            }
+        };
+        let compute = || {
+            let (value, reads) = run::<Q>(cluster, key);
+            if cluster.is_incremental() {
+                self.state().dependents.insert(&reads, key);
+            }
+            (value, reads)
+        };
+        cell.get_or_init(compute).0.clone()
+    }
+}
+
+/// The results of whatever query.
+trait AnyResults: Send + Sync {
+    fn update(&self, cluster: &Cluster, removed: &[Object], invalid: &mut Vec<Read>);
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<Q: Query> AnyResults for Results<Q> {
+    fn update(&self, cluster: &Cluster, removed: &[Object], invalid: &mut Vec<Read>) {
+        let mut changed = false;
+        let mut state = self.state();
+        for key in removed.iter().flat_map(Q::keys_of) {
+            if let Some(cell) = state.results.remove(&key)
+                && let Some((_, reads)) = cell.get()
+            {
+                state.dependents.remove(reads, &key);
+                changed = true;
+            }
+        }
+        let stale = state.dependents.dependents_of(invalid);
+        drop(state);
+        for key in stale {
+            let Some(cell) = self.state().results.get(&key).cloned() else {
+                continue;
+            };
+            let Some((old, old_reads)) = cell.get() else {
+                continue;
+            };
+            let (new, reads) = run::<Q>(cluster, &key);
+            let equal = *old == new;
+            let mut state = self.state();
+            state.dependents.update(old_reads, &reads, &key);
+            if !equal {
+                invalid.push(Read::Result(Q::ID, digest(&key)));
+                changed = true;
+            }
+            // What is equal is exchangeable, and the old value may be shared.
+            let value = if equal { old.clone() } else { new };
+            state.results.insert(key, Arc::new(OnceLock::from((value, reads))));
+        }
+        let mut state = self.state();
+        if state.results.len() > MAX_INCREMENTAL_RESULTS {
+            let mut dropped: Vec<Read> =
+                state.results.keys().map(|key| Read::Result(Q::ID, digest(key))).collect();
+            dropped.sort_unstable();
+            invalid.append(&mut dropped);
+            *state = State { results: HashMap::new(), dependents: Dependents::default() };
+            changed = true;
+        }
+        if changed {
+            invalid.push(Read::Results(Q::ID));
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The results of all queries of a cluster.
+#[derive(Default)]
+pub(crate) struct Queries([OnceLock<Box<dyn AnyResults>>; QueryId::ALL.len()]);
+
+impl Queries {
+    pub(crate) fn get<Q: Query>(&self, cluster: &Cluster, key: &Q::Key) -> Q::Value {
+        let results = self.0[Q::ID as usize].get_or_init(|| Box::new(Results::<Q>::default()));
+        let results: &Results<Q> =
+            results.as_any().downcast_ref().expect("each query has a place of its own");
+        results.get(cluster, key)
+    }
+
+    /// Objects were replaced, which makes these reads different: adds the results that are different
+    /// now. A query comes after those that it reads, so that one pass is enough.
+    pub(crate) fn update(&self, cluster: &Cluster, removed: &[Object], invalid: &mut Vec<Read>) {
+        for results in self.0.iter().filter_map(OnceLock::get) {
+            results.update(cluster, removed, invalid);
+        }
+    }
+}
+
+/// Numbers the queries, each after those that it reads. A new query is a `Query` and a name here.
+macro_rules! queries {
+    ($($query:ident),+ $(,)?) => {
+        /// A query of the cluster.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) enum QueryId { $(
+            #[doc = concat!("[`", stringify!($query), "`]")]
+            $query
+        ),+ }
+
+        impl QueryId {
+            const ALL: &[QueryId] = &[$(QueryId::$query),+];
+
+            /// The kinds that it reads.
+            pub(crate) fn kinds(self) -> &'static [Kind] {
+                match self { $(QueryId::$query => <$query as Query>::KINDS),+ }
+            }
+        }
+    };
+}
+
+queries! {
+    Fallbacks,
+    Kubelets,
+    PdbAllowsNone,
+    ShortestGrace,
+    UndercutsDefaultGrace,
+    Blockers,
+    Feasible,
+    Placements,
+    BlockersOn,
+}

@@ -1,0 +1,279 @@
+//! Objects by keys: a multimap that is defined by one pure function of an object.
+
+use std::any::Any;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::OnceLock;
+
+use crate::cluster::Cluster;
+use crate::cluster::dependencies::{Invalidations, Read, digest, record_read, untracked};
+use crate::cluster::objects::{ObjectChange, Objects};
+use crate::cluster::placement::CandidatePools;
+use crate::cluster::views::{
+    Autoscalers, ClassNames, ClassPools, ClassReferences, ClassUsers, ExtendedResources, Pdbs,
+    ProtectedPools, RecordingRules, ReferencedLabels, Workloads,
+};
+use crate::kind::Kind;
+use crate::object::Object;
+
+/// What a table holds of an object: the object itself, or something made of it alone.
+pub(crate) trait Row: Clone + Send + Sync + 'static {
+    /// The object.
+    fn object(&self) -> &Object;
+
+    /// The order in which an index gives them.
+    fn cmp_index_order(&self, other: &Self) -> Ordering {
+        self.object().sort_key().cmp(&other.object().sort_key())
+    }
+}
+
+impl Row for Object {
+    fn object(&self) -> &Object {
+        self
+    }
+}
+
+/// A multimap over the objects of some kinds. Building it, keeping it up to date, looking a key up
+/// and telling which lookups a change makes different all follow from [`View::keys`].
+pub(crate) trait View: Sized + Send + Sync + 'static {
+    /// Its place among the tables.
+    const ID: ViewId;
+    /// The kinds of the objects in it.
+    const KINDS: &'static [Kind];
+    /// Whether patches and fragments are in it.
+    const PARTIAL: bool = false;
+    /// What is held of an object.
+    type Row: Row;
+    /// What rows are found by.
+    type Key: Clone + Ord + Hash + Send + Sync;
+
+    /// What is held of an object.
+    fn row(object: &Object) -> Self::Row;
+
+    /// The keys of a row. One that is named twice counts once.
+    fn keys(row: &Self::Row) -> Vec<Self::Key>;
+}
+
+/// The rows of one key: nearly always one.
+enum Bucket<R> {
+    One(R),
+    Many(Vec<R>),
+}
+
+impl<R: Row> Bucket<R> {
+    fn as_slice(&self) -> &[R] {
+        match self {
+            Bucket::One(one) => std::slice::from_ref(one),
+            Bucket::Many(rows) => rows,
+        }
+    }
+
+    fn insert(&mut self, row: &R) {
+        let mut rows = match self {
+            Bucket::One(one) => vec![one.clone()],
+            Bucket::Many(rows) => std::mem::take(rows),
+        };
+        let before = |other: &R| other.cmp_index_order(row) != Ordering::Greater;
+        let at = match rows.last() {
+            Some(last) if !before(last) => rows.partition_point(before),
+            _ => rows.len(),
+        };
+        rows.insert(at, row.clone());
+        *self = Bucket::Many(rows);
+    }
+
+    /// Whether rows are left.
+    fn remove(&mut self, object: &Object) -> bool {
+        match self {
+            Bucket::One(one) => !one.object().ptr_eq(object),
+            Bucket::Many(rows) => {
+                rows.retain(|row| !row.object().ptr_eq(object));
+                !rows.is_empty()
+            }
+        }
+    }
+}
+
+/// The rows of a view by their keys.
+pub(crate) struct Table<V: View>(HashMap<V::Key, Bucket<V::Row>>);
+
+impl<V: View> fmt::Debug for Table<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("view", &V::ID).field("keys", &self.0.len()).finish()
+    }
+}
+
+impl<V: View> Table<V> {
+    /// A table of all objects. They come by kind and name, so that the rows of a key nearly always
+    /// come in their order.
+    fn build(objects: &Objects) -> Table<V> {
+        let mut table = Table(HashMap::new());
+        let none = &mut Invalidations::disabled();
+        for object in V::KINDS.iter().flat_map(|kind| objects.of(*kind)) {
+            table.apply(ObjectChange::Added, object, none);
+        }
+        for object in objects.objects().iter().filter(|object| V::PARTIAL && object.is_partial()) {
+            table.apply(ObjectChange::Added, object, none);
+        }
+        table
+    }
+
+    /// The rows of a key, in the order of the index.
+    pub(crate) fn get(&self, key: &V::Key) -> &[V::Row] {
+        record_read(|| Read::Rows(V::ID, digest(key)));
+        self.0.get(key).map_or(&[], Bucket::as_slice)
+    }
+
+    /// The first row of a key. Who reads no more depends only on which one is the first.
+    pub(crate) fn first(&self, key: &V::Key) -> Option<&V::Row> {
+        record_read(|| Read::FirstRow(V::ID, digest(key)));
+        self.0.get(key)?.as_slice().first()
+    }
+
+    /// Whether there are rows of a key. Who reads no more does not depend on which they are.
+    pub(crate) fn contains(&self, key: &V::Key) -> bool {
+        record_read(|| Read::HasRows(V::ID, digest(key)));
+        self.0.contains_key(key)
+    }
+
+    /// The keys that have rows, in order.
+    pub(crate) fn keys(&self) -> Vec<&V::Key> {
+        record_read(|| Read::Keys(V::ID));
+        let mut keys: Vec<&V::Key> = self.0.keys().collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// The keys that have rows, in order, each with the number of its rows.
+    pub(crate) fn counts(&self) -> Vec<(&V::Key, usize)> {
+        record_read(|| Read::Counts(V::ID));
+        let mut counts: Vec<_> = self.0.iter().map(|(key, rows)| (key, rows.as_slice().len())).collect();
+        counts.sort_unstable();
+        counts
+    }
+
+    /// Adds or removes an object, and tells which lookups give something else now.
+    fn apply(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>) {
+        if (object.is_partial() && !V::PARTIAL) || !V::KINDS.iter().any(|kind| object.is(*kind)) {
+            return;
+        }
+        let row = V::row(object);
+        let mut keys = V::keys(&row);
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            let first = |table: &Table<V>| Some(table.0.get(&key)?.as_slice().first()?.object().ptr_id());
+            let before = first(self);
+            match change {
+                ObjectChange::Added => self.insert(&key, &row),
+                ObjectChange::Removed => self.remove(&key, object),
+            }
+            if !invalid.is_enabled() {
+                continue;
+            }
+            let now = first(self);
+            let id = digest(&key);
+            invalid.add(|| Read::Rows(V::ID, id));
+            invalid.add(|| Read::Counts(V::ID));
+            if before != now {
+                invalid.add(|| Read::FirstRow(V::ID, id));
+            }
+            if before.is_some() != now.is_some() {
+                invalid.add(|| Read::HasRows(V::ID, id));
+                invalid.add(|| Read::Keys(V::ID));
+            }
+        }
+    }
+
+    fn insert(&mut self, key: &V::Key, row: &V::Row) {
+        match self.0.get_mut(key) {
+            Some(rows) => rows.insert(row),
+            None => _ = self.0.insert(key.clone(), Bucket::One(row.clone())),
+        }
+    }
+
+    fn remove(&mut self, key: &V::Key, object: &Object) {
+        if self.0.get_mut(key).is_some_and(|rows| !rows.remove(object)) {
+            self.0.remove(key);
+        }
+    }
+}
+
+/// A table of whatever view.
+trait AnyTable: Send + Sync {
+    fn apply(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>);
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<V: View> AnyTable for Table<V> {
+    fn apply(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>) {
+        Table::apply(self, change, object, invalid);
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The tables of a cluster: each is built when it is first read, and from then on kept up to date.
+#[derive(Default)]
+pub(crate) struct Tables([OnceLock<Box<dyn AnyTable>>; ViewId::ALL.len()]);
+
+impl Tables {
+    pub(crate) fn table<V: View>(&self, objects: &Objects) -> &Table<V> {
+        // Building a table is not a dependency of the computation that happens to read it first; that
+        // depends only on the keys which it looks up.
+        let build = || -> Box<dyn AnyTable> { Box::new(untracked(|| Table::<V>::build(objects))) };
+        let table = self.0[V::ID as usize].get_or_init(build);
+        table.as_any().downcast_ref().expect("each view has a place of its own")
+    }
+
+    pub(crate) fn apply(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>) {
+        for table in &mut self.0 {
+            if let Some(table) = table.get_mut() {
+                table.apply(change, object, invalid);
+            }
+        }
+    }
+}
+
+/// Numbers the views. A new view is a `View` and a name here.
+macro_rules! views {
+    ($($view:ident),+ $(,)?) => {
+        /// A view of the cluster.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) enum ViewId { $(
+            #[doc = concat!("[`", stringify!($view), "`]")]
+            $view
+        ),+ }
+
+        impl ViewId {
+            const ALL: &[ViewId] = &[$(ViewId::$view),+];
+
+            /// The kinds of the objects in its table.
+            pub(crate) fn kinds(self) -> &'static [Kind] {
+                match self { $(ViewId::$view => <$view as View>::KINDS),+ }
+            }
+        }
+
+        /// What builds each table.
+        pub(crate) const TABLE_BUILDERS: &[fn(&Cluster)] = &[$(|cluster| _ = cluster.table::<$view>()),+];
+    };
+}
+
+views! {
+    Autoscalers,
+    CandidatePools,
+    ClassNames,
+    ClassPools,
+    ClassReferences,
+    ClassUsers,
+    ExtendedResources,
+    Pdbs,
+    ProtectedPools,
+    RecordingRules,
+    ReferencedLabels,
+    Workloads,
+}

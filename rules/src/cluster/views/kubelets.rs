@@ -1,0 +1,94 @@
+//! The kubelet settings that stand in NodePools and Provisioners, by the node class that they use.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::cluster::Cluster;
+use crate::cluster::query::{Query, QueryId};
+use crate::kind::Kind;
+use crate::object::Object;
+
+/// The kubelet settings of the pools of each class.
+pub(crate) struct Kubelets;
+
+impl Query for Kubelets {
+    const ID: QueryId = QueryId::Kubelets;
+    const KINDS: &'static [Kind] = &[Kind::PROVISIONER, Kind::NODE_POOL];
+    type Key = ();
+    type Value = Arc<KubeletsByClass>;
+
+    fn compute(cluster: &Cluster, (): &()) -> Arc<KubeletsByClass> {
+        Arc::new(KubeletsByClass::new(cluster))
+    }
+}
+
+/// The kubelet settings by the name of the class.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct KubeletsByClass(BTreeMap<String, KubeletConfig>);
+
+#[derive(Debug, PartialEq)]
+enum KubeletConfig {
+    /// All of them the same; an empty map where none sets anything.
+    Uniform(Map<String, Value>),
+    /// Not all the same: one class cannot serve them all.
+    Conflicting,
+}
+
+impl KubeletsByClass {
+    fn new(cluster: &Cluster) -> KubeletsByClass {
+        let mut out = KubeletsByClass::default();
+        for pool in cluster.of(Kind::PROVISIONER).chain(cluster.of(Kind::NODE_POOL)) {
+            let Some(class) = class_name(pool) else {
+                continue;
+            };
+            let wish = kubelet_settings(&pool.path(kubelet_path(pool)).to_json());
+            match out.0.get_mut(class) {
+                None => {
+                    out.0.insert(class.to_owned(), KubeletConfig::Uniform(wish));
+                }
+                Some(KubeletConfig::Uniform(other)) if *other == wish => {}
+                Some(known) => *known = KubeletConfig::Conflicting,
+            }
+        }
+        out
+    }
+
+    /// What the class has to take over; `None` where its pools set nothing, or not the same.
+    pub(crate) fn agreed(&self, class: &str) -> Option<&Map<String, Value>> {
+        match self.0.get(class)? {
+            KubeletConfig::Uniform(wish) if !wish.is_empty() => Some(wish),
+            _ => None,
+        }
+    }
+
+    /// Whether the pools of the class differ.
+    pub(crate) fn conflicts(&self, class: &str) -> bool {
+        matches!(self.0.get(class), Some(KubeletConfig::Conflicting))
+    }
+}
+
+fn class_name(pool: &Object) -> Option<&str> {
+    let reference = if pool.is(Kind::PROVISIONER) {
+        pool.path(&["spec", "providerRef"])
+    } else {
+        pool.path(&["spec", "template", "spec", "nodeClassRef"])
+    };
+    reference.get("name").text()
+}
+
+fn kubelet_path(pool: &Object) -> &'static [&'static str] {
+    if pool.is(Kind::PROVISIONER) {
+        &["spec", "kubeletConfiguration"]
+    } else {
+        &["spec", "template", "spec", "kubelet"]
+    }
+}
+
+/// The settings without those that have no effect: the container runtime has been containerd alone
+/// since Kubernetes 1.24, and null is absence.
+pub(crate) fn kubelet_settings(kubelet: &Value) -> Map<String, Value> {
+    let entries = kubelet.as_object().cloned().unwrap_or_default();
+    entries.into_iter().filter(|(key, value)| key != "containerRuntime" && !value.is_null()).collect()
+}

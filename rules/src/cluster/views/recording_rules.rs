@@ -1,0 +1,39 @@
+//! The series that Prometheus recording rules make.
+
+use crate::cluster::table::{View, ViewId};
+use crate::kind::Kind;
+use crate::object::Object;
+
+/// The kinds that hold Prometheus rules.
+pub(crate) const PROMETHEUS_RULE_KINDS: [Kind; 2] = [
+    Kind::new("monitoring.coreos.com", "PrometheusRule"),
+    Kind::new("operator.victoriametrics.com", "VMRule"),
+];
+
+/// Objects with recording rules, by the names of the series that these make.
+pub(crate) struct RecordingRules;
+
+impl View for RecordingRules {
+    const ID: ViewId = ViewId::RecordingRules;
+    const KINDS: &'static [Kind] = &PROMETHEUS_RULE_KINDS;
+    type Row = Object;
+    type Key = String;
+
+    fn row(object: &Object) -> Object {
+        object.clone()
+    }
+
+    fn keys(object: &Object) -> Vec<String> {
+        recording_rule_names(object)
+    }
+}
+
+/// The names of the series that the recording rules of one object make.
+pub(crate) fn recording_rule_names(object: &Object) -> Vec<String> {
+    object
+        .path(&["spec", "groups"])
+        .items()
+        .flat_map(|group| group.get("rules").items())
+        .filter_map(|rule| rule.get("record").text().map(str::to_owned))
+        .collect()
+}

@@ -1,0 +1,60 @@
+//! Whether the training runs that choose a NodePool are protected from disruption.
+
+use crate::cluster::Cluster;
+use crate::cluster::views::Workload;
+use crate::karpenter::do_not_disrupt::protects;
+use crate::karpenter::nodepool::NodePool;
+use crate::object::Object;
+use crate::platform::Platform;
+use crate::workload::class::WorkloadClass;
+use crate::workload::gpu::requests_accelerator;
+use crate::workload::template::{Template, templates};
+
+/// Whether every pod of a workload that holds an accelerator is protected.
+fn is_protected(object: &Object, platform: &Platform) -> Option<bool> {
+    let all = templates(object);
+    let mut asked = all.iter().filter(|t| requests_accelerator(t)).peekable();
+    let unsafe_one = |t: &Template<'_>| protects(t, platform);
+    let answers: Vec<Option<bool>> = if asked.peek().is_some() {
+        asked.map(unsafe_one).collect()
+    } else {
+        all.iter().map(unsafe_one).collect()
+    };
+    if answers.contains(&Some(false)) {
+        Some(false)
+    } else if answers.is_empty() || answers.contains(&None) {
+        None
+    } else {
+        Some(true)
+    }
+}
+
+/// What is known of the workloads that train on a pool.
+pub(crate) enum TrainingProtection<'a> {
+    /// At least one is not protected.
+    Unprotected(&'a Workload),
+    /// All are, or that cannot be said.
+    Protected,
+    /// None is known.
+    None,
+}
+
+/// Whether the workloads that choose a pool, servers and helpers aside, are all protected.
+pub(crate) fn training_protection<'a>(
+    pool: &NodePool<'_>,
+    name: &str,
+    cluster: &'a Cluster,
+    platform: &Platform,
+) -> TrainingProtection<'a> {
+    let mut found = TrainingProtection::None;
+    for workload in cluster.views().selecting(pool, name) {
+        if workload.classified.serves_requests() || workload.classified.is(WorkloadClass::Infra) {
+            continue;
+        }
+        match is_protected(&workload.object, platform) {
+            Some(false) => return TrainingProtection::Unprotected(workload),
+            _ => found = TrainingProtection::Protected,
+        }
+    }
+    found
+}
