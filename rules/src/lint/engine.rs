@@ -291,7 +291,7 @@ pub(crate) struct RuleResult {
     pub(crate) rule: usize,
     /// Whether it looked at what other rules have found.
     pub(crate) reads_earlier_findings: bool,
-    /// What it asked the index, in order.
+    /// What it read from the cluster, in order.
     pub(crate) reads: Vec<Read>,
     pub(crate) findings: Vec<Finding>,
 }
