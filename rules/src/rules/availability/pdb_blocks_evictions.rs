@@ -32,12 +32,15 @@
 use crate::cluster::views::disruptions::{IntOrPercent, selected_pods};
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
-use crate::workload::template::WORKLOAD_KINDS;
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
+
+/// The workloads that a PDB selects, and what says how many pods they have.
+const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-blocks-evictions",
     kinds: &[Kind::PDB],
-    reads: WORKLOAD_KINDS,
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("pdb_blocks_evictions.rs")),
     check: Check::Object(check),

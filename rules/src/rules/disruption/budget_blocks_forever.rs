@@ -76,9 +76,11 @@
 use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Week};
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
+use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-blocks-forever",
+    reads: WORKLOAD_KINDS,
     params: &[Param {
         name: "min-open-minutes",
         description: "the shortest stretch, in minutes, in which drifted nodes must be replaceable every week",

@@ -74,7 +74,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::new("provisioner.karpenter.sh", "Provisioner"),
     ],
     // Old kinds are looked up in files alone: no cluster that could be watched serves them.
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::PROVISIONER, Kind::AWS_NODE_TEMPLATE],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("karpenter_legacy_api.rs")),

@@ -53,11 +53,16 @@ use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
+
+/// The classes of pools, and the workloads that tell what a pool is for.
+const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
+    with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "reserved-capacity-mismatch",
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
+    reads: &READS,
     docs: docs(include_str!("reserved_capacity_mismatch.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::NodePool)

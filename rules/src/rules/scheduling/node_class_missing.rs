@@ -53,7 +53,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-missing",
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
+    reads: &[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
     docs: docs(include_str!("node_class_missing.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

@@ -42,12 +42,15 @@ use crate::karpenter::pod::to_scheduling_pod;
 use crate::rules::prelude::*;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::{WORKLOAD_KINDS, is_short_deadline, is_short_lived};
+use crate::workload::template::{WORKLOAD_KINDS, is_short_deadline, is_short_lived, with_workloads};
+
+/// The pools, and the workloads that tell what a pool is for.
+const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-on-spot",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL],
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("training_on_spot.rs")),
     check: Check::Object(check),
