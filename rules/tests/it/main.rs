@@ -2,7 +2,9 @@
 
 #![allow(
     clippy::disallowed_methods,
+    clippy::module_inception,
     clippy::print_stderr,
+    clippy::print_stdout,
     clippy::unwrap_used,
     reason = "tests read files, and what fails here fails the test"
 )]

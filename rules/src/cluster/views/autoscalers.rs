@@ -39,7 +39,7 @@ impl View for Autoscalers {
         }
         let namespace = object.id().namespace_or_default();
         let of_hpa =
-            hpa_name(object).map(|name| AutoscalerKey::ScaledObjectOfHpa(namespace.to_owned(), name.into()));
+            hpa_name(object).map(|name| AutoscalerKey::ScaledObjectOfHpa(namespace.to_owned(), name));
         target.map(AutoscalerKey::ScaledObject).into_iter().chain(of_hpa).collect()
     }
 }
