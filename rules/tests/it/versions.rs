@@ -1,12 +1,16 @@
 //! What is new in a version of Karpenter is said before it, and never from it on: one row for each
 //! feature of 1.1 to 1.15, judged on both sides of its version.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use gpulint_rules::lint::config::Config;
+use gpulint_rules::lint::versions::products_of;
 use gpulint_rules::platform::{Platform, Product, Version};
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Finding, Index, Object, Settings, Severity};
+use gpulint_testing::yaml_below;
 
 /// The rules that know versions.
 const RULES: [&str; 11] = [
@@ -278,6 +282,19 @@ fn where_supported_versions_differ_an_assumed_version_makes_no_error() {
     }
 }
 
+/// The schemas are those of the newest version: what an older one takes is left to the rule that knows when it went.
+#[test]
+fn what_an_older_keda_takes_is_no_invalid_value() {
+    let identity = "apiVersion: keda.sh/v1alpha1\nkind: TriggerAuthentication\nmetadata: {name: a}\nspec: {podIdentity: {provider: aws-kiam}}\n";
+    let job = "apiVersion: keda.sh/v1alpha1\nkind: ScaledJob\nmetadata: {name: a}\nspec: {rolloutStrategy: default}\n";
+    for (manifest, rule) in [(identity, "keda-pod-identity-removed"), (job, "keda-rollout-strategy-removed")]
+    {
+        assert_eq!(finding(manifest, "{keda: '2.14'}", rule).severity, Severity::Warning);
+        let all = findings(manifest, "{keda: '2.14'}");
+        assert!(!all.iter().any(|f| f.rule.id == "invalid-value"), "{all:?}");
+    }
+}
+
 #[test]
 fn what_all_supported_versions_refuse_stays_an_error() {
     let provisioner = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: a}\nspec: {}\n";
@@ -294,4 +311,59 @@ fn what_all_supported_versions_refuse_stays_an_error() {
         assert_eq!(found.severity, Severity::Error, "{found:?}");
         assert!(!found.help.clone().unwrap_or_default().contains("depends on"), "{found:?}");
     }
+}
+
+/// Rules on what protects a pod: nobody refuses what they find, and they follow the assumed version.
+const FOLLOW_THE_ASSUMED_VERSION: [&str; 2] = ["do-not-disrupt-on-daemonset", "training-pool-without-budget"];
+
+/// Rules in whose place another one reports under older versions: ami-alias-invalid, requirement-key-restricted.
+const HAVE_AN_ALTERNATE: [(&str, Product); 2] =
+    [("ami-unsupported-by-eks", Product::Karpenter), ("requirement-key-lookalike", Product::Karpenter)];
+
+#[test]
+fn a_rule_whose_verdict_depends_on_a_version_is_in_the_table() {
+    let engine = |platform: Platform| Engine::new(Settings { platform, ..Settings::default() });
+    let newest = engine(Platform::default().with_all_stated());
+    let mut others: Vec<(Product, Engine)> = Vec::new();
+    for product in Product::ALL {
+        // Some are enough, and of later versions than its schemas gpulint knows nothing.
+        let newest = Platform::default().version(product);
+        for version in product.supported().take_while(|version| *version < newest).step_by(5) {
+            let mut platform = Platform::default().with_all_stated();
+            platform.state(product, version);
+            others.push((product, engine(platform)));
+        }
+    }
+    let said =
+        |engine: &Engine, object: &Object, index: &Index| -> BTreeSet<(&'static str, String, Severity)> {
+            let all = engine.check_object(object, index);
+            let above_notes = all.into_iter().filter(|f| f.severity > Severity::Info);
+            above_notes.map(|f| (f.rule.id, format!("{:?}", f.location.pointer()), f.severity)).collect()
+        };
+    let mut found: BTreeMap<(&str, Product), String> = BTreeMap::new();
+    for file in yaml_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/rules")) {
+        let source = Arc::new(Source::from_text("a.yaml", &std::fs::read_to_string(&file).unwrap()));
+        let documents = read(&source);
+        let objects: Vec<Object> =
+            documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
+        let mut index = Index::new(false);
+        for object in &objects {
+            index.apply(object.clone());
+        }
+        for object in &objects {
+            let now = said(&newest, object, &index);
+            for (product, engine) in &others {
+                for (rule, pointer, _) in said(engine, object, &index).symmetric_difference(&now) {
+                    found.entry((rule, *product)).or_insert_with(|| format!("{} {pointer}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(found.len() > 5, "{found:?}");
+    found.retain(|(rule, product), _| {
+        !products_of(rule).contains(product)
+            && !FOLLOW_THE_ASSUMED_VERSION.contains(rule)
+            && !HAVE_AN_ALTERNATE.contains(&(rule, *product))
+    });
+    assert!(found.is_empty(), "{found:#?}");
 }

@@ -37,7 +37,7 @@ use crate::facts::suggest;
 use crate::karpenter::drift::is_hashed;
 use crate::karpenter::requirement_list::Provider;
 use crate::kind::SCHEMA_KINDS;
-use crate::platform::Platform;
+use crate::platform::{Platform, Version};
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
 use crate::rules::manifest::words::{list_names, quoted_field, quoted_value};
 use crate::rules::precedence::EarlierReports;
@@ -90,8 +90,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the platform's version of Karpenter takes a duration that a later pattern refuses.
+/// Whether the platform's version takes what the newest CRD refuses: of Karpenter a duration, of KEDA a
+/// replica count below its least, which is keda-replica-bounds' to report.
 fn is_let_through(object: &Object, violation: &Violation, platform: &Platform) -> bool {
+    if object.id().group == "keda.sh" && platform.keda < Version::new(2, 20) {
+        let last = violation.pointer.steps().last().map_or("", String::as_str);
+        let count = matches!(last, "minReplicaCount" | "maxReplicaCount" | "idleReplicaCount");
+        return count
+            && matches!(&violation.kind, ViolationKind::Range { lower: true, limit, .. } if *limit != i32::MIN.to_string());
+    }
     let node = object.root().at(&violation.pointer);
     let text = node.text().filter(|_| matches!(violation.kind, ViolationKind::Pattern { .. }));
     text.zip(duration_field(object, &node)).is_some_and(|(text, field)| {

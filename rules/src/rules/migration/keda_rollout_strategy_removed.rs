@@ -53,7 +53,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             ctx.report(node, format!("rollout strategy `default` is refused since KEDA {since}"))
                 .help("write `immediate`, which means the same")
                 .fix(Fix::safe("write `immediate`").set(node, json!("immediate")))
-                .severity(if gone { Severity::Error } else { Severity::Warning });
+                .severity(if gone { Severity::Error } else { Severity::Warning })
+                // The schemas are those of newer versions: invalid-value leaves this to the rule under all.
+                .rejected_by(Some(Authority::ApiServer));
         }
     }
     if matches!(old.text(), Some("gradual" | "immediate")) {
