@@ -40,7 +40,7 @@ fn main() {
         }
         write!(text, "{}", GPU_POOL.replace("name: ", &format!("name: p{n}-"))).unwrap();
     }
-    let source = Arc::new(Source::from_text("pools.yaml", &text));
+    let source = Source::from_text("pools.yaml", &text);
     let reading = median(9, || {
         assert_eq!(read(&source).len(), 2000);
     });
@@ -51,14 +51,8 @@ fn main() {
     );
 
     let engine = Engine::new(Settings::default());
-    let documents = read(&source);
-    let objects: Vec<Object> =
-        documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
-    let mut index = Index::new(false);
-    for object in &objects {
-        index.apply(object.clone());
-    }
-    let file = File { source, documents, objects };
+    let file = File::read(source);
+    let index = gpulint_testing::index(&engine, &file.objects);
     let judging = median(9, || {
         std::hint::black_box(engine.check_file(&file, &index));
     });

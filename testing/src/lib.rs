@@ -1,5 +1,9 @@
 //! What the tests and benchmarks of all crates share. Not published, and no part of the program.
 
+mod expected;
+mod run;
 mod walk;
 
-pub use walk::{children, yaml_below};
+pub use expected::expect_file;
+pub use run::{check, check_files, index, objects, position, values};
+pub use walk::{children, fixtures, relative, yaml_below};

@@ -2,10 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
+/// The folder `fixtures` of the repository.
+#[must_use]
+pub fn fixtures() -> PathBuf {
+    root().join("fixtures")
+}
+
+fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+/// A path from the root of the repository, with `/` on every system.
+#[must_use]
+pub fn relative(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).to_string_lossy().replace('\\', "/")
+}
+
 /// The entries of a folder, sorted by name.
 ///
 /// # Panics
 /// If the folder cannot be read.
+#[must_use]
+#[track_caller]
 pub fn children(folder: &Path) -> Vec<PathBuf> {
     let mut out: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
@@ -19,6 +38,8 @@ pub fn children(folder: &Path) -> Vec<PathBuf> {
 ///
 /// # Panics
 /// If one of the folders cannot be read.
+#[must_use]
+#[track_caller]
 pub fn yaml_below(folder: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
     for path in children(folder) {

@@ -183,8 +183,6 @@ fn fields_are_named_where_they_are_known() {
 /// Who says that an object is surely valid must be right, and nearly always say so.
 #[allow(clippy::disallowed_methods)]
 mod quick {
-    use std::path::Path;
-
     use serde_json::Value;
 
     use super::super::table;
@@ -193,7 +191,7 @@ mod quick {
     use gpulint_testing::yaml_below;
 
     fn fixtures(folder: &str) -> Vec<Object> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+        let root = gpulint_testing::fixtures();
         let mut out = Vec::new();
         for path in yaml_below(&root.join(folder)) {
             let Ok(text) = std::fs::read_to_string(&path) else {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use gpulint_rules::lint::settings::{ParamValue, RuleSettings};
-use gpulint_rules::{Engine, Index, Object, Settings};
+use gpulint_rules::{Engine, Object, Settings};
+use gpulint_testing::index;
 use serde_json::{Value, json};
 
 fn pool(name: &str, weight: i64, requirements: &[Value]) -> Value {
@@ -54,16 +55,13 @@ fn lint_with(
     params: BTreeMap<String, ParamValue>,
 ) -> Vec<String> {
     let objects: Vec<Object> = objects.iter().filter_map(Object::from_json).collect();
-    let mut index = Index::new(complete);
-    for object in &objects {
-        index.apply(object.clone());
-    }
     let engine = Engine::new(Settings {
         select: vec![rule.to_owned()],
         complete,
         rules: BTreeMap::from([(rule.to_owned(), RuleSettings { params, ..RuleSettings::default() })]),
         ..Settings::default()
     });
+    let index = index(&engine, &objects);
     objects
         .iter()
         .flat_map(|o| engine.check_object(o, &index))

@@ -2,15 +2,13 @@
 //!
 //! `PROPTEST_CASES=1000000 cargo test --release -p gpulint-rules --test it laws` is the long run.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use gpulint_rules::file::File;
-use gpulint_rules::lint::report::sort;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::tree::Span;
 use gpulint_rules::tree::scalar::Scalar;
-use gpulint_rules::{Engine, Index, Node, Object, Settings, Shape};
+use gpulint_rules::{Engine, Node, Object, Settings, Shape};
+use gpulint_testing::{fixtures, values, yaml_below};
 use proptest::prelude::*;
 
 /// Pieces that YAML and our kinds are made of, so that random text gets somewhere.
@@ -94,18 +92,8 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn check(bytes: &[u8], settings: Settings) -> Vec<String> {
-    let source = Arc::new(Source::new("x.yaml", bytes.to_vec()));
-    let documents = read(&source);
-    let objects: Vec<Object> =
-        documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
-    let mut index = Index::new(settings.complete);
-    for object in &objects {
-        index.apply(object.clone());
-    }
-    let engine = Engine::new(settings);
-    let file = File { source, documents, objects };
-    let mut findings = engine.check_file(&file, &index).findings;
-    sort(&mut findings);
+    let source = Source::new("x.yaml", bytes.to_vec());
+    let findings = gpulint_testing::check(&Engine::new(settings), [source]).findings;
     findings
         .iter()
         .map(|f| {
@@ -209,9 +197,8 @@ fn past_failures_stay_fixed() {
 
 #[test]
 fn a_scalars_span_is_its_text() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/practices");
     let mut seen = 0;
-    for path in gpulint_testing::yaml_below(&root) {
+    for path in yaml_below(&fixtures().join("practices")) {
         let text = std::fs::read_to_string(&path).unwrap();
         for (pointer, span, value) in nodes(text.as_bytes()) {
             let written = &text[span.start as usize..span.end as usize];
@@ -231,17 +218,11 @@ fn a_scalars_span_is_its_text() {
 /// Our values are those of an independent reader wherever both should agree.
 #[test]
 fn values_agree_with_a_second_reader() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
     let mut compared = 0;
     for folder in ["practices", "sets", "practices-repaired"] {
-        for path in gpulint_testing::yaml_below(&root.join(folder)) {
+        for path in yaml_below(&fixtures().join(folder)) {
             let text = std::fs::read_to_string(&path).unwrap();
-            let source = Arc::new(Source::from_text("x.yaml", &text));
-            let ours: Vec<serde_json::Value> = read(&source)
-                .iter()
-                .flat_map(|d| Object::from_document(&source, d, false))
-                .map(|o| o.root().to_json())
-                .collect();
+            let ours = values(&text);
             let theirs: Vec<serde_json::Value> = serde_yaml::Deserializer::from_str(&text)
                 .filter_map(|d| <serde_json::Value as serde::Deserialize>::deserialize(d).ok())
                 .filter(|v| v.get("kind").is_some() && v.get("apiVersion").is_some())

@@ -16,7 +16,6 @@ mod controllers;
 mod crds;
 mod fixes;
 mod laws;
-mod migration;
 mod pools;
 mod regions;
 mod schemas;

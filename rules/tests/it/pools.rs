@@ -4,15 +4,13 @@
 //! `POOLS=100000 cargo test --release -p gpulint-rules --test it pools` is the long run.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use gpulint_rules::facts::date::Date;
-use gpulint_rules::file::File;
 use gpulint_rules::lint::fix::text::{apply_edits, edits};
 use gpulint_rules::lint::fix::value;
-use gpulint_rules::lint::report::sort;
-use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Check, Engine, Finding, Index, Object, Platform, Safety, Settings, Version};
+use gpulint_rules::source::Source;
+use gpulint_rules::{Check, Engine, Finding, Object, Platform, Safety, Settings, Version};
+use gpulint_testing::{check, index, values};
 use serde_json::Value;
 
 #[path = "../../examples/pools/mod.rs"]
@@ -46,27 +44,8 @@ fn engines() -> [Engine; 3] {
     [settings(Platform::default(), false), settings(old, false), settings(remote, true)].map(Engine::new)
 }
 
-fn index_of(objects: &[Object], engine: &Engine) -> Index {
-    let mut index = Index::new(engine.settings().complete);
-    for object in objects {
-        index.apply(object.clone());
-    }
-    index
-}
-
-fn file_of(text: &str) -> File {
-    let source = Arc::new(Source::from_text("pool.yaml", text));
-    let documents = read(&source);
-    let objects = documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
-    File { source, documents, objects }
-}
-
 fn lint(text: &str, engine: &Engine) -> Vec<Finding> {
-    let file = file_of(text);
-    let index = index_of(&file.objects, engine);
-    let mut findings = engine.check_file(&file, &index).findings;
-    sort(&mut findings);
-    findings
+    check(engine, [Source::from_text("pool.yaml", text)]).findings
 }
 
 /// A finding without its place in the text.
@@ -111,7 +90,7 @@ fn wrong_fix(text: &str, finding: &Finding) -> Option<String> {
     let Some(new) = apply_edits(text, &edits) else {
         return Some("edits are out of order".to_owned());
     };
-    let is: Vec<Value> = file_of(&new).objects.iter().map(|o| o.root().to_json()).collect();
+    let is: Vec<Value> = values(&new);
     let there = is.iter().any(|i| value::semantic_eq(i, &patched));
     (!there).then(|| format!("the text is not the patched value:\n{new}"))
 }
@@ -142,7 +121,7 @@ fn pools_of_all_sorts_are_judged() {
             let of_objects = |f: &&Finding| !matches!(f.rule.check, Check::Builtin);
             let from_text: BTreeSet<String> = findings.iter().filter(of_objects).map(told).collect();
             let objects: Vec<Object> = objects.iter().filter_map(Object::from_json).collect();
-            let index = index_of(&objects, engine);
+            let index = index(engine, &objects);
             let from_wire: BTreeSet<String> =
                 objects.iter().flat_map(|o| engine.check_object(o, &index)).map(|f| told(&f)).collect();
             let differ: Vec<&String> = from_text.symmetric_difference(&from_wire).collect();

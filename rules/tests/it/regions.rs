@@ -4,7 +4,8 @@
 //! says nothing.
 
 use gpulint_rules::facts::date::Date;
-use gpulint_rules::{Engine, Index, Object, Platform, Settings, catalog};
+use gpulint_rules::{Engine, Object, Platform, Settings, catalog};
+use gpulint_testing::index;
 use serde_json::{Value, json};
 
 const FAMILY: &str = "karpenter.k8s.aws/instance-family";
@@ -32,16 +33,15 @@ fn pool(requirements: &[(&str, &str, &[&str])]) -> Value {
 /// What the two rules that know regions say, one line a finding.
 fn lint(object: &Value, region: Option<&str>, today: &str) -> Vec<String> {
     let object = Object::from_json(object).unwrap();
-    let mut index = Index::new(false);
-    index.apply(object.clone());
     let settings = Settings {
         platform: Platform { region: region.map(str::to_owned), ..Platform::default() },
         select: ["requirement-value-unknown", "requirements-match-nothing"].map(str::to_owned).to_vec(),
         today: Date::parse(today),
         ..Settings::default()
     };
-    Engine::new(settings)
-        .check_object(&object, &index)
+    let engine = Engine::new(settings);
+    engine
+        .check_object(&object, &index(&engine, [&object]))
         .iter()
         .map(|f| {
             let place = f.location.pointer().map(ToString::to_string);

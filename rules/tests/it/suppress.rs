@@ -6,18 +6,10 @@ use gpulint_rules::facts::date::Date;
 use gpulint_rules::lint::settings::RuleSettings;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, File, Index, Location, Object, Settings};
+use gpulint_testing::check;
 
 fn run_with(settings: Settings, text: &str) -> (Vec<String>, usize) {
-    let source = Arc::new(Source::from_text("a.yaml", text));
-    let documents = read(&source);
-    let objects: Vec<Object> =
-        documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
-    let mut index = Index::new(settings.complete);
-    for object in &objects {
-        index.apply(object.clone());
-    }
-    let file = File { source: Arc::clone(&source), documents, objects };
-    let judged = Engine::new(settings).check_file(&file, &index);
+    let judged = check(&Engine::new(settings), [Source::from_text("a.yaml", text)]);
     // Most texts here are too short to give reasons: their absence has tests of its own.
     let reasons = judged.findings.iter().filter(|f| f.rule.id != "suppression-without-reason");
     let lines = reasons.map(|f| {

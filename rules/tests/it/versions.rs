@@ -2,15 +2,12 @@
 //! feature of 1.1 to 1.15, judged on both sides of its version.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::sync::Arc;
 
 use gpulint_rules::lint::config::Config;
 use gpulint_rules::lint::versions::products_of;
 use gpulint_rules::platform::{Platform, Product, Version};
-use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Finding, Index, Object, Settings, Severity};
-use gpulint_testing::yaml_below;
+use gpulint_testing::{fixtures, index, objects, yaml_below};
 
 /// The rules that know versions.
 const RULES: [&str; 11] = [
@@ -133,15 +130,10 @@ fn said(manifest: &str, minor: u32) -> Vec<(&'static str, String)> {
         platform: Platform { karpenter: Version::new(1, minor), ..Platform::default().with_all_stated() },
         ..Settings::default()
     });
-    let source = Arc::new(Source::from_text("a.yaml", manifest));
-    let documents = read(&source);
-    let objects: Vec<Object> =
-        documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
+    let objects = objects(manifest);
     assert_eq!(objects.len(), 1, "{manifest}");
-    let mut index = Index::new(false);
-    index.apply(objects[0].clone());
     engine
-        .check_object(&objects[0], &index)
+        .check_object(&objects[0], &index(&engine, &objects))
         .into_iter()
         .filter(|f| f.severity > Severity::Info)
         .map(|f| (f.rule.id, f.message))
@@ -217,12 +209,12 @@ fn text_around_a_duration_is_refused_from_1_4_on() {
 fn findings(manifest: &str, platform: &str) -> Vec<Finding> {
     let config = Config::parse("gpulint.yaml", &format!("platform: {platform}\n")).unwrap();
     let engine = Engine::new(config.resolve());
-    let source = Arc::new(Source::from_text("a.yaml", manifest));
-    let documents = read(&source);
-    let object = Object::from_document(&source, &documents[0], false).remove(0);
-    let mut index = Index::new(false);
-    index.apply(object.clone());
-    engine.check_object(&object, &index).into_iter().filter(|f| f.severity > Severity::Info).collect()
+    let object = objects(manifest).remove(0);
+    engine
+        .check_object(&object, &index(&engine, [&object]))
+        .into_iter()
+        .filter(|f| f.severity > Severity::Info)
+        .collect()
 }
 
 /// The finding of a rule.
@@ -341,15 +333,9 @@ fn a_rule_whose_verdict_depends_on_a_version_is_in_the_table() {
             above_notes.map(|f| (f.rule.id, format!("{:?}", f.location.pointer()), f.severity)).collect()
         };
     let mut found: BTreeMap<(&str, Product), String> = BTreeMap::new();
-    for file in yaml_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/rules")) {
-        let source = Arc::new(Source::from_text("a.yaml", &std::fs::read_to_string(&file).unwrap()));
-        let documents = read(&source);
-        let objects: Vec<Object> =
-            documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
-        let mut index = Index::new(false);
-        for object in &objects {
-            index.apply(object.clone());
-        }
+    for file in yaml_below(&fixtures().join("rules")) {
+        let objects = objects(&std::fs::read_to_string(&file).unwrap());
+        let index = index(&newest, &objects);
         for object in &objects {
             let now = said(&newest, object, &index);
             for (product, engine) in &others {

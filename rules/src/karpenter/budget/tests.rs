@@ -21,6 +21,7 @@ fn timed(nodes: &str, schedule: &str, hours: f64) -> Budget {
 }
 
 /// Segments against Karpenter's own rule, minute by minute where states may change.
+#[track_caller]
 fn check_against_direct_rule(budgets: &[Budget]) {
     let calendar = Calendar::new(budgets);
     let (start, length) = calendar.span();

@@ -454,9 +454,10 @@ fn the_smallest_conflict_is_found() {
     assert_eq!(smallest_conflict(&three, &settings).len(), 3);
 }
 
-/// Karpenter's sets may have 100,000 pools; a second in release is the aim, and debug builds get some slack.
+/// Nothing of a pool is remembered by its name: one of the same requirements admits the same types. How long that takes is measured by
+/// `benches/engine.rs`.
 #[test]
-fn pools_are_evaluated_in_microseconds() {
+fn a_thousand_pools_of_the_same_requirements_admit_the_same_types() {
     let pools: Vec<Pool> = (0..1000)
         .map(|at| {
             let name = format!("pool-{at}");
@@ -472,7 +473,7 @@ fn pools_are_evaluated_in_microseconds() {
             )
         })
         .collect();
-    assert!(!admitted_types(&pools[0]).types.is_empty());
-    let left: usize = pools.iter().map(|pool| admitted_types(pool).types.len()).sum();
-    assert!(left > 0);
+    let first = admitted_types(&pools[0]).types.len();
+    assert!(first > 0);
+    assert!(pools.iter().all(|pool| admitted_types(pool).types.len() == first));
 }

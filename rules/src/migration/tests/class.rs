@@ -9,6 +9,7 @@ const CLASS: &str = "apiVersion: karpenter.k8s.aws/v1beta1\nkind: EC2NodeClass";
 const DEFAULTS: &str =
     "  amiSelectorTerms: [{alias: al2@latest}]\n  metadataOptions: {httpPutResponseHopLimit: 2}\n";
 
+#[track_caller]
 fn template(old: &str, new: &str) {
     becomes(TEMPLATE, &format!("  {old}\n"), &format!("  {new}\n{DEFAULTS}"));
 }

@@ -20,6 +20,7 @@ fn objects(text: &str) -> Vec<Object> {
 }
 
 /// What the first object of the text becomes beside the others, with what is created, or why not.
+#[track_caller]
 fn converted(text: &str) -> Result<Vec<Value>, String> {
     let objects = objects(text);
     let mut index = Cluster::new(false);
@@ -39,6 +40,7 @@ fn converted(text: &str) -> Result<Vec<Value>, String> {
 }
 
 /// Asserts what a `spec` becomes; both are written as YAML.
+#[track_caller]
 fn becomes(head: &str, spec: &str, expected: &str) {
     let text = format!("{head}\nmetadata: {{name: a}}\nspec:\n{spec}");
     let got = converted(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
@@ -48,6 +50,7 @@ fn becomes(head: &str, spec: &str, expected: &str) {
 }
 
 /// Asserts that a `spec` is left to a person, and why.
+#[track_caller]
 fn is_left(head: &str, spec: &str, why: &str) {
     let text = format!("{head}\nmetadata: {{name: a}}\nspec:\n{spec}");
     let reason = converted(&text).expect_err("a person has to decide");

@@ -15,6 +15,7 @@ const FULL: &str = "requirements:
 
 /// A Provisioner with `rest` beside reference and requirements, against the new `spec` with `new`
 /// inside `template.spec` and `beside` beside the template.
+#[track_caller]
 fn provisioner(rest: &str, new: &str, beside: &str) {
     let requirements = FULL.replace("\n    - ", "\n        - ");
     becomes(
@@ -209,6 +210,7 @@ fn a_half_converted_pool_is_left() {
     assert!(converted(&twin).expect_err("a twin").contains("NodePool `a`"));
 }
 
+#[track_caller]
 fn node_pool(rest: &str, reference: &str, new: &str) {
     becomes(
         POOL,

@@ -1,0 +1,59 @@
+//! From text to findings: the sequence that the program runs, without files.
+
+use gpulint_rules::source::Source;
+use gpulint_rules::{CheckReport, Engine, File, Finding, Index, Object};
+use serde_json::Value;
+
+/// Reads every source as a file of manifests, puts all objects into one index, and checks file by file.
+#[must_use]
+pub fn check(engine: &Engine, sources: impl IntoIterator<Item = Source>) -> CheckReport {
+    let files: Vec<File> = sources.into_iter().map(File::read).collect();
+    check_files(engine, &files)
+}
+
+/// [`check`], for files that were read already.
+#[must_use]
+pub fn check_files(engine: &Engine, files: &[File]) -> CheckReport {
+    let index = index(engine, files.iter().flat_map(|file| &file.objects));
+    let mut all = CheckReport::default();
+    for file in files {
+        let report = engine.check_file(file, &index);
+        all.findings.extend(report.findings);
+        all.suppressed += report.suppressed;
+    }
+    all
+}
+
+/// An index of objects. It counts as the whole cluster where the engine's settings say so.
+#[must_use]
+pub fn index<'a>(engine: &Engine, objects: impl IntoIterator<Item = &'a Object>) -> Index {
+    let mut index = Index::new(engine.settings().complete);
+    for object in objects {
+        index.apply(object.clone());
+    }
+    index
+}
+
+/// The objects of a text.
+#[must_use]
+pub fn objects(text: &str) -> Vec<Object> {
+    File::read(Source::from_text("a.yaml", text)).objects
+}
+
+/// The objects of a text as JSON values.
+#[must_use]
+pub fn values(text: &str) -> Vec<Value> {
+    objects(text).iter().map(|object| object.root().to_json()).collect()
+}
+
+/// Line and column of a finding, both from 1.
+///
+/// # Panics
+/// If the finding is of an object that did not come from text.
+#[must_use]
+#[track_caller]
+pub fn position(finding: &Finding) -> (u32, u32) {
+    let (source, _, span) = finding.location.resolve_span().expect("the object came from text");
+    let at = source.lines().position(source.text(), span.start);
+    (at.line, at.column)
+}
