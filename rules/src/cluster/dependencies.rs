@@ -13,6 +13,45 @@ use crate::cluster::query::QueryId;
 use crate::cluster::table::ViewId;
 use crate::kind::Kind;
 
+/// Compares, orders and hashes an identity by its slot alone.
+macro_rules! by_slot {
+    ($id:ident) => {
+        impl std::fmt::Debug for $id {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.slot.fmt(f)
+            }
+        }
+
+        impl PartialEq for $id {
+            fn eq(&self, other: &$id) -> bool {
+                self.0.slot == other.0.slot
+            }
+        }
+
+        impl Eq for $id {}
+
+        impl PartialOrd for $id {
+            fn partial_cmp(&self, other: &$id) -> Option<std::cmp::Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $id {
+            fn cmp(&self, other: &$id) -> std::cmp::Ordering {
+                self.0.slot.cmp(&other.0.slot)
+            }
+        }
+
+        impl std::hash::Hash for $id {
+            fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+                self.0.slot.hash(state);
+            }
+        }
+    };
+}
+
+pub(crate) use by_slot;
+
 /// A key or a name, hashed. Two keys of one digest cost a needless computation, never a missed one.
 pub(crate) type Digest = u64;
 
@@ -298,11 +337,13 @@ mod tests {
 
     #[test]
     fn a_read_concerns_its_own_kinds() {
+        use crate::cluster::table::View;
+        use crate::cluster::views::Autoscalers;
         let pools = Read::Kind(Kind::NODE_POOL.into());
         assert!(pools.is_within(&[Kind::PDB, Kind::NODE_POOL]));
         assert!(!pools.is_within(&[Kind::PDB]));
-        assert!(!Read::Keys(ViewId::Autoscalers).is_within(&[Kind::HPA]));
-        assert!(Read::Keys(ViewId::Autoscalers).is_within(&[Kind::HPA, Kind::SCALED_OBJECT]));
+        assert!(!Read::Keys(Autoscalers::ID).is_within(&[Kind::HPA]));
+        assert!(Read::Keys(Autoscalers::ID).is_within(&[Kind::HPA, Kind::SCALED_OBJECT]));
         assert_eq!(Read::first_outside(&[pools, Read::All], &[Kind::NODE_POOL]), None);
         assert_eq!(Read::first_outside(&[pools, Read::All], &[]), Some(pools));
     }

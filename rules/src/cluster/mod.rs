@@ -17,8 +17,8 @@
 //! ```
 //!
 //! A [`View`](table::View) says under which keys an object is found, and a [`Query`](query::Query)
-//! computes a value of whatever it reads; both are named in one list at the end of their file, and
-//! nothing else has to be registered. [`Views`] is what rules ask; it hides which of the two answers.
+//! computes a value of whatever it reads. Each has a slot of its own (`ViewSlot`, `QuerySlot`); the tables are
+//! also listed in `views/mod.rs`, so that this module knows none of their types. [`Views`] is what rules ask; it hides which of the two answers.
 //!
 //! A run over files and the admission server fill a cluster once: tables and results are made when
 //! they are first read, or by [`Cluster::build_views`], and no reads are recorded. Where objects are
@@ -26,7 +26,7 @@
 //! cluster filled anew would give.
 //!
 //! Whether a pool admits a pod depends on the two alone. That is remembered by their contents
-//! ([`Admissions`](placement::Admissions)), needs no invalidation, and is handed on from one cluster
+//! ([`Admissions`]), needs no invalidation, and is handed on from one cluster
 //! to the next.
 
 pub(crate) mod dependencies;
@@ -42,13 +42,11 @@ use std::sync::Arc;
 
 use crate::cluster::dependencies::{Invalidations, Read};
 use crate::cluster::objects::{ObjectChange, Objects};
-use crate::cluster::placement::Admissions;
+use crate::cluster::placement::admission::Admissions;
 use crate::cluster::query::{Queries, Query};
-use crate::cluster::table::{TABLE_BUILDERS, Table, Tables, View};
-use crate::cluster::views::Views;
+use crate::cluster::table::{Table, Tables, View};
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::platform::Platform;
 
 /// The known objects with what is derived from them. Lookups of single objects are those of
 /// [`Objects`], to which it dereferences.
@@ -134,27 +132,6 @@ impl Cluster {
     fn change(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>) {
         self.objects.change(change, object, invalid);
         self.tables.apply(change, object, invalid);
-    }
-
-    /// What is derived from the objects.
-    #[must_use]
-    pub fn views(&self) -> Views<'_> {
-        Views::new(self)
-    }
-
-    /// What builds each table that rules read; callers may run these side by side.
-    #[must_use]
-    pub fn table_builders() -> &'static [fn(&Cluster)] {
-        TABLE_BUILDERS
-    }
-
-    /// Builds every table and the results that do not depend on the object under review, so that no
-    /// review waits for them.
-    pub fn build_views(&self, platform: &Platform) {
-        for build in TABLE_BUILDERS {
-            build(self);
-        }
-        self.views().build_results(platform);
     }
 
     pub(crate) fn table<V: View>(&self) -> &Table<V> {

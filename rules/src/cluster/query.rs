@@ -7,11 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::cluster::Cluster;
-use crate::cluster::dependencies::{Dependents, Read, digest, record_read, track, untracked};
-use crate::cluster::placement::{
-    Blockers, BlockersOn, Feasible, PdbAllowsNone, Placements, ShortestGrace, UndercutsDefaultGrace,
-};
-use crate::cluster::views::{Fallbacks, Kubelets};
+use crate::cluster::dependencies::{Dependents, Read, by_slot, digest, record_read, track, untracked};
 use crate::kind::Kind;
 use crate::object::Object;
 
@@ -25,10 +21,12 @@ const MAX_INCREMENTAL_RESULTS: usize = 65_536;
 /// it is computed again too.
 pub(crate) trait Query: Sized + 'static {
     /// Its place among the queries.
-    const ID: QueryId;
+    const SLOT: QuerySlot;
     /// The kinds that it reads, directly and through other queries.
     const KINDS: &'static [Kind];
-    /// What it is asked about.
+    /// What a read of its results is recorded with.
+    const ID: QueryId = QueryId(&QueryInfo { slot: Self::SLOT, kinds: Self::KINDS });
+    /// The argument.
     type Key: Clone + Ord + Hash + Send + Sync;
     /// What it gives. Equal values must be exchangeable: the handles in them are compared, too.
     type Value: Clone + PartialEq + Send + Sync;
@@ -196,11 +194,11 @@ impl<Q: Query> AnyResults for Results<Q> {
 
 /// The results of all queries of a cluster.
 #[derive(Default)]
-pub(crate) struct Queries([OnceLock<Box<dyn AnyResults>>; QueryId::ALL.len()]);
+pub(crate) struct Queries([OnceLock<Box<dyn AnyResults>>; QuerySlot::COUNT]);
 
 impl Queries {
     pub(crate) fn get<Q: Query>(&self, cluster: &Cluster, key: &Q::Key) -> Q::Value {
-        let results = self.0[Q::ID as usize].get_or_init(|| Box::new(Results::<Q>::default()));
+        let results = self.0[Q::SLOT as usize].get_or_init(|| Box::new(Results::<Q>::default()));
         let results: &Results<Q> =
             results.as_any().downcast_ref().expect("each query has a place of its own");
         results.get(cluster, key)
@@ -215,28 +213,10 @@ impl Queries {
     }
 }
 
-/// Numbers the queries, each after those that it reads. A new query is a `Query` and a name here.
-macro_rules! queries {
-    ($($query:ident),+ $(,)?) => {
-        /// A query of the cluster.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub(crate) enum QueryId { $(
-            #[doc = concat!("[`", stringify!($query), "`]")]
-            $query
-        ),+ }
-
-        impl QueryId {
-            const ALL: &[QueryId] = &[$(QueryId::$query),+];
-
-            /// The kinds that it reads.
-            pub(crate) fn kinds(self) -> &'static [Kind] {
-                match self { $(QueryId::$query => <$query as Query>::KINDS),+ }
-            }
-        }
-    };
-}
-
-queries! {
+/// The place of a query among the queries of a cluster, each after those that it reads; each belongs to one
+/// [`Query`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum QuerySlot {
     Fallbacks,
     Kubelets,
     PdbAllowsNone,
@@ -247,3 +227,25 @@ queries! {
     Placements,
     BlockersOn,
 }
+
+impl QuerySlot {
+    const COUNT: usize = QuerySlot::BlockersOn as usize + 1;
+}
+
+/// The identity of a query, with the kinds that it reads.
+#[derive(Clone, Copy)]
+pub(crate) struct QueryId(&'static QueryInfo);
+
+struct QueryInfo {
+    slot: QuerySlot,
+    kinds: &'static [Kind],
+}
+
+impl QueryId {
+    /// The kinds that it reads.
+    pub(crate) fn kinds(self) -> &'static [Kind] {
+        self.0.kinds
+    }
+}
+
+by_slot!(QueryId);

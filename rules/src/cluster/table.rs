@@ -7,14 +7,8 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::OnceLock;
 
-use crate::cluster::Cluster;
-use crate::cluster::dependencies::{Invalidations, Read, digest, record_read, untracked};
+use crate::cluster::dependencies::{Invalidations, Read, by_slot, digest, record_read, untracked};
 use crate::cluster::objects::{ObjectChange, Objects};
-use crate::cluster::placement::CandidatePools;
-use crate::cluster::views::{
-    Autoscalers, ClassNames, ClassPools, ClassReferences, ClassUsers, ExtendedResources, Pdbs,
-    ProtectedPools, RecordingRules, ReferencedLabels, Workloads,
-};
 use crate::kind::Kind;
 use crate::object::Object;
 
@@ -39,11 +33,13 @@ impl Row for Object {
 /// and telling which lookups a change makes different all follow from [`View::keys`].
 pub(crate) trait View: Sized + Send + Sync + 'static {
     /// Its place among the tables.
-    const ID: ViewId;
+    const SLOT: ViewSlot;
     /// The kinds of the objects in it.
     const KINDS: &'static [Kind];
     /// Whether patches and fragments are in it.
     const PARTIAL: bool = false;
+    /// What a read of its table is recorded with.
+    const ID: ViewId = ViewId(&ViewInfo { slot: Self::SLOT, kinds: Self::KINDS });
     /// What is held of an object.
     type Row: Row;
     /// What rows are found by.
@@ -101,7 +97,7 @@ pub(crate) struct Table<V: View>(HashMap<V::Key, Bucket<V::Row>>);
 
 impl<V: View> fmt::Debug for Table<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("view", &V::ID).field("keys", &self.0.len()).finish()
+        f.debug_struct("Table").field("view", &V::SLOT).field("keys", &self.0.len()).finish()
     }
 }
 
@@ -219,14 +215,14 @@ impl<V: View> AnyTable for Table<V> {
 
 /// The tables of a cluster: each is built when it is first read, and from then on kept up to date.
 #[derive(Default)]
-pub(crate) struct Tables([OnceLock<Box<dyn AnyTable>>; ViewId::ALL.len()]);
+pub(crate) struct Tables([OnceLock<Box<dyn AnyTable>>; ViewSlot::COUNT]);
 
 impl Tables {
     pub(crate) fn table<V: View>(&self, objects: &Objects) -> &Table<V> {
         // Building a table is not a dependency of the computation that happens to read it first; that
         // depends only on the keys which it looks up.
         let build = || -> Box<dyn AnyTable> { Box::new(untracked(|| Table::<V>::build(objects))) };
-        let table = self.0[V::ID as usize].get_or_init(build);
+        let table = self.0[V::SLOT as usize].get_or_init(build);
         table.as_any().downcast_ref().expect("each view has a place of its own")
     }
 
@@ -239,31 +235,10 @@ impl Tables {
     }
 }
 
-/// Numbers the views. A new view is a `View` and a name here.
-macro_rules! views {
-    ($($view:ident),+ $(,)?) => {
-        /// A view of the cluster.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub(crate) enum ViewId { $(
-            #[doc = concat!("[`", stringify!($view), "`]")]
-            $view
-        ),+ }
-
-        impl ViewId {
-            const ALL: &[ViewId] = &[$(ViewId::$view),+];
-
-            /// The kinds of the objects in its table.
-            pub(crate) fn kinds(self) -> &'static [Kind] {
-                match self { $(ViewId::$view => <$view as View>::KINDS),+ }
-            }
-        }
-
-        /// What builds each table.
-        pub(crate) const TABLE_BUILDERS: &[fn(&Cluster)] = &[$(|cluster| _ = cluster.table::<$view>()),+];
-    };
-}
-
-views! {
+/// The place of a view among the tables of a cluster; each belongs to one [`View`]. Their types are named in
+/// `views/mod.rs`, so that this module need not know them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum ViewSlot {
     Autoscalers,
     CandidatePools,
     ClassNames,
@@ -277,3 +252,26 @@ views! {
     ReferencedLabels,
     Workloads,
 }
+
+impl ViewSlot {
+    /// How many there are.
+    pub(crate) const COUNT: usize = ViewSlot::Workloads as usize + 1;
+}
+
+/// The identity of a view, with the kinds of the objects in its table.
+#[derive(Clone, Copy)]
+pub(crate) struct ViewId(&'static ViewInfo);
+
+struct ViewInfo {
+    slot: ViewSlot,
+    kinds: &'static [Kind],
+}
+
+impl ViewId {
+    /// The kinds of the objects in its table.
+    pub(crate) fn kinds(self) -> &'static [Kind] {
+        self.0.kinds
+    }
+}
+
+by_slot!(ViewId);

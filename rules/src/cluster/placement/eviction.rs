@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::cluster::Cluster;
 use crate::cluster::placement::feasibility::PodShape;
 use crate::cluster::placement::{has_controller, termination_grace_period};
-use crate::cluster::query::{ObjectKey, Query, QueryId};
+use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::cluster::views::disruptions::never_allows_eviction;
 use crate::facts::duration::GoDuration;
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, is_active_value};
@@ -79,7 +79,7 @@ impl PartialEq for EvictionBlocker {
 pub(crate) struct PdbAllowsNone;
 
 impl Query for PdbAllowsNone {
-    const ID: QueryId = QueryId::PdbAllowsNone;
+    const SLOT: QuerySlot = QuerySlot::PdbAllowsNone;
     const KINDS: &'static [Kind] = PDB_KINDS;
     type Key = ObjectKey;
     type Value = bool;
@@ -97,7 +97,7 @@ impl Query for PdbAllowsNone {
 pub(crate) struct ShortestGrace;
 
 impl Query for ShortestGrace {
-    const ID: QueryId = QueryId::ShortestGrace;
+    const SLOT: QuerySlot = QuerySlot::ShortestGrace;
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     type Key = ();
     type Value = Option<i64>;
@@ -112,7 +112,7 @@ impl Query for ShortestGrace {
 pub(crate) struct UndercutsDefaultGrace;
 
 impl Query for UndercutsDefaultGrace {
-    const ID: QueryId = QueryId::UndercutsDefaultGrace;
+    const SLOT: QuerySlot = QuerySlot::UndercutsDefaultGrace;
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     type Key = ();
     type Value = bool;
@@ -133,7 +133,7 @@ pub(crate) struct BlockersKey {
 }
 
 impl Query for Blockers {
-    const ID: QueryId = QueryId::Blockers;
+    const SLOT: QuerySlot = QuerySlot::Blockers;
     const KINDS: &'static [Kind] = READS;
     type Key = BlockersKey;
     type Value = Arc<[Arc<EvictionBlocker>]>;

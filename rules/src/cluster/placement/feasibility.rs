@@ -11,7 +11,7 @@ use crate::cluster::placement::admission::{AdmissionKey, Fingerprint};
 use crate::cluster::placement::pools::{
     CandidatePool, CandidatePools, NODEPOOL_LABEL, PoolKey, alternatives, custom_label,
 };
-use crate::cluster::query::{Query, QueryId};
+use crate::cluster::query::{Query, QuerySlot};
 use crate::cluster::table::Row;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::requirement::Requirements;
@@ -97,7 +97,7 @@ pub(super) type FeasiblePools = Option<Arc<[Arc<CandidatePool>]>>;
 pub(crate) struct Feasible;
 
 impl Query for Feasible {
-    const ID: QueryId = QueryId::Feasible;
+    const SLOT: QuerySlot = QuerySlot::Feasible;
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     type Key = FeasibleKey;
     type Value = FeasiblePools;

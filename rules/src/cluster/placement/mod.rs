@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::dependencies::{Read, record_read, untracked};
-use crate::cluster::query::{ObjectKey, Query, QueryId};
+use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::facts::duration::{DurationField, parse};
 use crate::karpenter::do_not_disrupt::reads_durations;
 use crate::kind::Kind;
@@ -22,17 +22,15 @@ use crate::object::Object;
 use crate::platform::Platform;
 use crate::workload::template::WORKLOAD_KINDS;
 
-mod admission;
+pub(crate) mod admission;
 mod eviction;
 mod feasibility;
 mod pools;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use admission::{Admissions, Fingerprint};
-pub(crate) use eviction::{
-    Blockers, EvictionBlocker, PdbAllowsNone, PdbBlock, READS, ShortestGrace, UndercutsDefaultGrace,
-};
+pub(crate) use admission::Fingerprint;
+pub(crate) use eviction::{Blockers, EvictionBlocker, PdbBlock, READS, ShortestGrace};
 use eviction::{BlockersKey, starts_nodes};
 use feasibility::{Evaluation, FeasibleKey, FeasiblePools, remember_admissions};
 pub(crate) use feasibility::{Feasibility, Feasible};
@@ -88,7 +86,7 @@ impl Placement {
 pub(crate) struct Placements;
 
 impl Query for Placements {
-    const ID: QueryId = QueryId::Placements;
+    const SLOT: QuerySlot = QuerySlot::Placements;
     const KINDS: &'static [Kind] = READS;
     type Key = PlacementKey;
     type Value = Arc<Placement>;
@@ -105,7 +103,7 @@ impl Query for Placements {
                 || shortest.is_some_and(|shortest| blocker.grace > shortest)
         };
         // One read for the blockers of all workloads, rather than one for each.
-        record_read(|| Read::Results(QueryId::Blockers));
+        record_read(|| Read::Results(Blockers::ID));
         for object in WORKLOAD_KINDS.iter().flat_map(|kind| cluster.of(*kind)).filter(|o| starts_nodes(o)) {
             let workload = BlockersKey { workload: ObjectKey(object.clone()), durations: key.durations };
             let blockers = untracked(|| cluster.query::<Blockers>(&workload));
@@ -143,7 +141,7 @@ pub(crate) struct BlockersOnKey {
 }
 
 impl Query for BlockersOn {
-    const ID: QueryId = QueryId::BlockersOn;
+    const SLOT: QuerySlot = QuerySlot::BlockersOn;
     const KINDS: &'static [Kind] = READS;
     type Key = BlockersOnKey;
     type Value = Arc<[Arc<EvictionBlocker>]>;

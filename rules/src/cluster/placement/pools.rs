@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cluster::placement::admission::Fingerprint;
-use crate::cluster::table::{Row, View, ViewId};
+use crate::cluster::table::{Row, View, ViewSlot};
 use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
@@ -69,7 +69,7 @@ pub(crate) enum PoolKey {
 }
 
 impl View for CandidatePools {
-    const ID: ViewId = ViewId::CandidatePools;
+    const SLOT: ViewSlot = ViewSlot::CandidatePools;
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     type Row = Arc<CandidatePool>;
     type Key = PoolKey;

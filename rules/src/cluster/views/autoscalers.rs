@@ -1,6 +1,6 @@
 //! Which autoscaler scales what.
 
-use crate::cluster::table::{View, ViewId};
+use crate::cluster::table::{View, ViewSlot};
 use crate::keda::hpa_name;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -23,7 +23,7 @@ pub(crate) enum AutoscalerKey {
 }
 
 impl View for Autoscalers {
-    const ID: ViewId = ViewId::Autoscalers;
+    const SLOT: ViewSlot = ViewSlot::Autoscalers;
     const KINDS: &'static [Kind] = &[Kind::HPA, Kind::SCALED_OBJECT];
     type Row = Object;
     type Key = AutoscalerKey;

@@ -2,7 +2,7 @@
 
 use crate::catalog::TypeSet;
 use crate::cluster::Cluster;
-use crate::cluster::table::{View, ViewId};
+use crate::cluster::table::{View, ViewSlot};
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -23,7 +23,7 @@ pub(crate) enum ClassPoolKey {
 }
 
 impl View for ClassPools {
-    const ID: ViewId = ViewId::ClassPools;
+    const SLOT: ViewSlot = ViewSlot::ClassPools;
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     const PARTIAL: bool = true;
     type Row = Object;

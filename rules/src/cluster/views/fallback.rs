@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::cluster::query::{Query, QueryId};
+use crate::cluster::query::{Query, QuerySlot};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{is_well_known, normalise};
 use crate::kind::Kind;
@@ -36,7 +36,7 @@ struct PoolProfile {
 pub(crate) struct Fallbacks;
 
 impl Query for Fallbacks {
-    const ID: QueryId = QueryId::Fallbacks;
+    const SLOT: QuerySlot = QuerySlot::Fallbacks;
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     type Key = ();
     type Value = Arc<FallbackPools>;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::cluster::Cluster;
-use crate::cluster::query::{Query, QueryId};
+use crate::cluster::query::{Query, QuerySlot};
 use crate::kind::Kind;
 use crate::object::Object;
 
@@ -14,7 +14,7 @@ use crate::object::Object;
 pub(crate) struct Kubelets;
 
 impl Query for Kubelets {
-    const ID: QueryId = QueryId::Kubelets;
+    const SLOT: QuerySlot = QuerySlot::Kubelets;
     const KINDS: &'static [Kind] = &[Kind::PROVISIONER, Kind::NODE_POOL];
     type Key = ();
     type Value = Arc<KubeletsByClass>;

@@ -1,7 +1,7 @@
 //! Which labels of nodes the pods of the input refer to.
 
 use crate::cluster::Cluster;
-use crate::cluster::table::{View, ViewId};
+use crate::cluster::table::{View, ViewSlot};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::workload::node_labels::referenced_labels;
@@ -20,7 +20,7 @@ pub(crate) enum LabelUse {
 }
 
 impl View for ReferencedLabels {
-    const ID: ViewId = ViewId::ReferencedLabels;
+    const SLOT: ViewSlot = ViewSlot::ReferencedLabels;
     const KINDS: &'static [Kind] = WORKLOAD_KINDS;
     const PARTIAL: bool = true;
     type Row = Object;

@@ -17,7 +17,10 @@ mod workloads;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::cluster::placement::{self, EvictionBlocker, Feasibility, PlacementKey, Placements};
+use crate::cluster::placement::{
+    self, CandidatePools, EvictionBlocker, Feasibility, PlacementKey, Placements,
+};
+use crate::cluster::table::ViewSlot;
 use crate::karpenter::nodepool::NodePool;
 use crate::object::Object;
 use crate::platform::Platform;
@@ -48,6 +51,45 @@ pub use workloads::Workload;
 #[derive(Clone, Copy, Debug)]
 pub struct Views<'i> {
     cluster: &'i Cluster,
+}
+
+/// Builds each table; as many as there are slots.
+static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT] = [
+    |cluster| _ = cluster.table::<Autoscalers>(),
+    |cluster| _ = cluster.table::<CandidatePools>(),
+    |cluster| _ = cluster.table::<ClassNames>(),
+    |cluster| _ = cluster.table::<ClassPools>(),
+    |cluster| _ = cluster.table::<ClassReferences>(),
+    |cluster| _ = cluster.table::<ClassUsers>(),
+    |cluster| _ = cluster.table::<ExtendedResources>(),
+    |cluster| _ = cluster.table::<Pdbs>(),
+    |cluster| _ = cluster.table::<ProtectedPools>(),
+    |cluster| _ = cluster.table::<RecordingRules>(),
+    |cluster| _ = cluster.table::<ReferencedLabels>(),
+    |cluster| _ = cluster.table::<Workloads>(),
+];
+
+impl Cluster {
+    /// What is derived from the objects.
+    #[must_use]
+    pub fn views(&self) -> Views<'_> {
+        Views::new(self)
+    }
+
+    /// What builds each table that rules read; callers may run these side by side.
+    #[must_use]
+    pub fn table_builders() -> &'static [fn(&Cluster)] {
+        &TABLE_BUILDERS
+    }
+
+    /// Builds every table and the results that do not depend on the object under review, so that no
+    /// review waits for them.
+    pub fn build_views(&self, platform: &Platform) {
+        for build in TABLE_BUILDERS {
+            build(self);
+        }
+        self.views().build_results(platform);
+    }
 }
 
 /// The replicas a workload can have.

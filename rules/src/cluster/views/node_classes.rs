@@ -1,7 +1,7 @@
 //! Node classes and what refers to them.
 
 use crate::cluster::Cluster;
-use crate::cluster::table::{View, ViewId};
+use crate::cluster::table::{View, ViewSlot};
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -19,7 +19,7 @@ pub(crate) enum ClassKey {
 }
 
 impl View for ClassNames {
-    const ID: ViewId = ViewId::ClassNames;
+    const SLOT: ViewSlot = ViewSlot::ClassNames;
     const KINDS: &'static [Kind] = &[Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS];
     const PARTIAL: bool = true;
     type Row = Object;
@@ -51,7 +51,7 @@ pub(crate) enum ClassUserKey {
 }
 
 impl View for ClassUsers {
-    const ID: ViewId = ViewId::ClassUsers;
+    const SLOT: ViewSlot = ViewSlot::ClassUsers;
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL, Kind::NODE_CLAIM];
     type Row = Object;
     type Key = ClassUserKey;
@@ -86,7 +86,7 @@ pub(crate) enum ClassReferenceKey {
 }
 
 impl View for ClassReferences {
-    const ID: ViewId = ViewId::ClassReferences;
+    const SLOT: ViewSlot = ViewSlot::ClassReferences;
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     type Row = Object;
     type Key = ClassReferenceKey;

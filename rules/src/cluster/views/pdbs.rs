@@ -1,6 +1,6 @@
 //! PDBs by the pods that they may select, and pools that protect all of their nodes.
 
-use crate::cluster::table::{View, ViewId};
+use crate::cluster::table::{View, ViewSlot};
 use crate::cluster::views::workloads::{pool_labels, selects_pool};
 use crate::karpenter::do_not_disrupt::protects_nodes;
 use crate::karpenter::nodepool::NodePool;
@@ -21,7 +21,7 @@ pub(crate) enum PdbKey {
 }
 
 impl View for Pdbs {
-    const ID: ViewId = ViewId::Pdbs;
+    const SLOT: ViewSlot = ViewSlot::Pdbs;
     const KINDS: &'static [Kind] = &[Kind::PDB];
     type Row = Object;
     type Key = PdbKey;
@@ -46,7 +46,7 @@ impl View for Pdbs {
 pub(crate) struct ProtectedPools;
 
 impl View for ProtectedPools {
-    const ID: ViewId = ViewId::ProtectedPools;
+    const SLOT: ViewSlot = ViewSlot::ProtectedPools;
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     type Row = Object;
     type Key = (String, String);

@@ -1,6 +1,6 @@
 //! The series that Prometheus recording rules make.
 
-use crate::cluster::table::{View, ViewId};
+use crate::cluster::table::{View, ViewSlot};
 use crate::kind::Kind;
 use crate::object::Object;
 
@@ -14,7 +14,7 @@ pub(crate) const PROMETHEUS_RULE_KINDS: [Kind; 2] = [
 pub(crate) struct RecordingRules;
 
 impl View for RecordingRules {
-    const ID: ViewId = ViewId::RecordingRules;
+    const SLOT: ViewSlot = ViewSlot::RecordingRules;
     const KINDS: &'static [Kind] = &PROMETHEUS_RULE_KINDS;
     type Row = Object;
     type Key = String;

@@ -1,6 +1,6 @@
 //! Which extended resources workloads request.
 
-use crate::cluster::table::{View, ViewId};
+use crate::cluster::table::{View, ViewSlot};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::workload::gpu::requested_extended_resources;
@@ -10,7 +10,7 @@ use crate::workload::template::{WORKLOAD_KINDS, templates};
 pub(crate) struct ExtendedResources;
 
 impl View for ExtendedResources {
-    const ID: ViewId = ViewId::ExtendedResources;
+    const SLOT: ViewSlot = ViewSlot::ExtendedResources;
     const KINDS: &'static [Kind] = WORKLOAD_KINDS;
     type Row = Object;
     type Key = String;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::cluster::table::{Row, View, ViewId};
+use crate::cluster::table::{Row, View, ViewSlot};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::is_well_known;
 use crate::kind::Kind;
@@ -89,7 +89,7 @@ pub(crate) enum WorkloadKey {
 }
 
 impl View for Workloads {
-    const ID: ViewId = ViewId::Workloads;
+    const SLOT: ViewSlot = ViewSlot::Workloads;
     const KINDS: &'static [Kind] = WORKLOAD_KINDS;
     type Row = Arc<Workload>;
     type Key = WorkloadKey;
