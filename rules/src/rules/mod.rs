@@ -79,6 +79,7 @@ pub static RULES: &[&Rule] = &[
     &nodepool::requirement_key_restricted::RULE,
     &nodepool::requirement_range_empty::RULE,
     &nodepool::requirement_value_dead::RULE,
+    &nodepool::requirement_value_not_offered::RULE,
     &nodepool::requirement_value_syntax::RULE,
     &nodepool::requirement_value_unknown::RULE,
     &nodepool::requirements_match_nothing::RULE,

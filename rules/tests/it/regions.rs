@@ -35,7 +35,9 @@ fn lint(object: &Value, region: Option<&str>, today: &str) -> Vec<String> {
     let object = Object::from_json(object).unwrap();
     let settings = Settings {
         platform: Platform { region: region.map(str::to_owned), ..Platform::default() },
-        select: ["requirement-value-unknown", "requirements-match-nothing"].map(str::to_owned).to_vec(),
+        select: ["requirement-value-unknown", "requirement-value-not-offered", "requirements-match-nothing"]
+            .map(str::to_owned)
+            .to_vec(),
         today: Date::parse(today),
         ..Settings::default()
     };

@@ -57,9 +57,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::Disruption)
 };
 
-/// The longest message: the field that is wrong may be of any length.
-const LONGEST: usize = 120;
-
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for budget in pool.disruption().get("budgets").items() {
         let schedule = budget.get("schedule");
@@ -122,12 +119,7 @@ fn judge(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
         CronError::FieldCount { .. } => "write minute, hour, day of month, month and day of week, in UTC",
         CronError::Field { .. } => "write numbers, lists and ascending ranges; weekdays are 0 to 6",
     };
-    let mut message = format!("{effect}: {problem}");
-    if message.chars().count() > LONGEST {
-        message = message.chars().take(LONGEST - 1).collect();
-        message.push('…');
-    }
-    let finding = ctx.report(node, message);
+    let finding = ctx.report(node, format!("{effect}: {problem}"));
     finding.help(help).rejected_by(Some(by));
     if let Some(better) = cron::suggest(text) {
         finding.fix(Fix::new(format!("write `{better}`"), Safety::Safe).set(node, json!(better)));
