@@ -3,7 +3,7 @@
 //! A CRD's patterns and formats are wider than Go's types: an `int32` format is no bound, the
 //! published pattern of a quantity takes exponents that Go does not, a `date-time` may be written in
 //! lower case, and a price may have more digits than a float. Each row here was stored by kube-apiserver 1.34 and then failed in
-//! Karpenter 1.14's own types and functions. Durations are `model::duration`'s.
+//! Karpenter 1.14's own types and functions. Durations are `facts::duration`'s.
 
 use crate::facts::date::{is_crd_date_time, is_go_rfc3339};
 use crate::facts::quantity::Quantity;

@@ -10,7 +10,7 @@ pub fn fixtures() -> PathBuf {
 
 fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here)
+    here.ancestors().nth(2).unwrap_or(here)
 }
 
 /// A path from the root of the repository, with `/` on every system.
