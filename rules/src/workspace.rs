@@ -288,6 +288,7 @@ fn check_id(file: usize, object: usize, rule: usize) -> CheckId {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the tests read fixtures")]
 mod tests {
     use std::collections::BTreeSet;
     use std::path::{Path, PathBuf};

@@ -92,7 +92,8 @@ fn collect(folder: &Path, module: &mut Module, files: &mut BTreeMap<Module, Path
 
 /// The text without comments, strings and inline test modules.
 fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let tests = Regex::new(r"(?s)#\[cfg\(test\)\]\n(?:#\[allow[^\n]*\n)?mod tests \{.*").unwrap();
+    let text = &tests.replace(text, "");
     let comments = Regex::new(r"(?m)//.*$").unwrap();
     let strings = Regex::new(r#""(?:\\.|[^"\\])*""#).unwrap();
     strings.replace_all(&comments.replace_all(text, ""), "\"\"").into_owned()
