@@ -23,7 +23,9 @@
 //! -      labels: {app: bert-training}
 //! -      annotations:
 //! -        karpenter.sh/do-not-disrupt: "yes" # <-
-//! +    metadata: {labels: {app: bert-training}, annotations: {karpenter.sh/do-not-disrupt: "true"}}
+//! +    metadata:
+//! +      labels: {app: bert-training}
+//! +      annotations: {karpenter.sh/do-not-disrupt: "true"}
 //!      spec:
 //!        restartPolicy: Never
 //!        terminationGracePeriodSeconds: 120

@@ -27,7 +27,9 @@
 //!    ttlSecondsAfterFinished: 86400
 //!    template:
 //! -    metadata: {labels: {app: bert-training}}
-//! +    metadata: {labels: {app: bert-training}, annotations: {karpenter.sh/do-not-disrupt: "true"}}
+//! +    metadata:
+//! +      labels: {app: bert-training}
+//! +      annotations: {karpenter.sh/do-not-disrupt: "true"}
 //!      spec:
 //!        restartPolicy: Never
 //!        terminationGracePeriodSeconds: 120

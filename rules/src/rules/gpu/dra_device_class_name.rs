@@ -24,7 +24,7 @@
 //! +            deviceClassName: mig.nvidia.com
 //! +            selectors:
 //! +              - cel:
-//! +                  expression: device.attributes['gpu.nvidia.com'].profile == '1g.10gb'
+//! +                  expression: device.attributes['gpu.nvidia.com'].profile == '1g.5gb'
 //! ```
 //!
 //! # References

@@ -23,7 +23,11 @@
 //!    maxReplicaCount: 4
 //!    triggers:
 //!      - type: rabbitmq
-//!        metadata: {queueName: work, mode: QueueLength, value: "20", hostFromEnv: RABBIT}
+//!        metadata:
+//!          queueName: work
+//!          mode: QueueLength
+//!          value: "20"
+//!          hostFromEnv: RABBIT
 //! ```
 //!
 //! # References

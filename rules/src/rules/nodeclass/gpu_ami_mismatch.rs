@@ -36,7 +36,9 @@
 //!      spec:
 //!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!        requirements:
-//!          - {key: karpenter.k8s.aws/instance-gpu-manufacturer, operator: In, values: [amd]}
+//!          - key: karpenter.k8s.aws/instance-gpu-manufacturer
+//!            operator: In
+//!            values: [amd]
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!        taints:
 //!          - {key: amd.com/gpu, effect: NoSchedule}

@@ -41,7 +41,9 @@
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-gpu-memory, operator: Gt, values: ["22000"]}
+//!         - key: karpenter.k8s.aws/instance-gpu-memory
+//!           operator: Gt
+//!           values: ["22000"]
 //!         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!       taints:

@@ -21,7 +21,9 @@
 //!          - {key: karpenter.k8s.aws/instance-gpu-count, operator: Gt, values: ["0"]}
 //!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-//! +        - {key: karpenter.k8s.aws/instance-gpu-manufacturer, operator: In, values: [nvidia]}
+//! +        - key: karpenter.k8s.aws/instance-gpu-manufacturer
+//! +          operator: In
+//! +          values: [nvidia]
 //!        taints:
 //!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}
 //!    limits: {nvidia.com/gpu: 8}

@@ -18,8 +18,12 @@
 //!      spec:
 //!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!        requirements:
-//! -        - {key: eks.amazonaws.com/instance-category, operator: In, values: [c, m, r]} # <-
-//! +        - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//! -        - key: eks.amazonaws.com/instance-category # <-
+//! -          operator: In
+//! -          values: [c, m, r]
+//! +        - key: karpenter.k8s.aws/instance-category
+//! +          operator: In
+//! +          values: [c, m, r]
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!    limits: {cpu: 500}
 //! ```

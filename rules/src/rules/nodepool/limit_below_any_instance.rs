@@ -20,7 +20,9 @@
 //!      spec:
 //!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!        requirements:
-//!          - {key: node.kubernetes.io/instance-type, operator: In, values: [p4d.24xlarge, p5.48xlarge]}
+//!          - key: node.kubernetes.io/instance-type
+//!            operator: In
+//!            values: [p4d.24xlarge, p5.48xlarge]
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!        taints:
 //!          - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}

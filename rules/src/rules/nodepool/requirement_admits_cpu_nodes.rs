@@ -22,7 +22,9 @@
 //! -        - key: karpenter.k8s.aws/instance-gpu-name
 //! -          operator: NotIn # <-
 //! -          values: [t4, m60]
-//! +        - {key: karpenter.k8s.aws/instance-gpu-name, operator: NotIn, values: [t4, m60]}
+//! +        - key: karpenter.k8s.aws/instance-gpu-name
+//! +          operator: NotIn
+//! +          values: [t4, m60]
 //!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //! +        - {key: karpenter.k8s.aws/instance-gpu-count, operator: Gt, values: ["0"]}

@@ -19,8 +19,10 @@
 //!      spec:
 //!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!        requirements:
-//! -        - {key: karpenter.k8s.aws/instance-category, operator: Exists, values: [c, m, r]} # <-
-//! +        - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!          - key: karpenter.k8s.aws/instance-category
+//! -          operator: Exists
+//! +          operator: In
+//!            values: [c, m, r] # <-
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!    limits: {cpu: 500}
 //! ```

@@ -19,7 +19,9 @@
 //!      spec:
 //!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}
 //!        requirements:
-//! -        - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m7i, p3]} # <-
+//! -        - key: karpenter.k8s.aws/instance-family
+//! -          operator: In
+//! -          values: [m7i, p3] # <-
 //! +        - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m7i]}
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!    limits: {cpu: 500}

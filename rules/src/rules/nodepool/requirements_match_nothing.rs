@@ -27,7 +27,9 @@
 //! -        - key: karpenter.k8s.aws/instance-gpu-name
 //! -          operator: In
 //! -          values: [h100] # <-
-//! +        - {key: karpenter.k8s.aws/instance-gpu-name, operator: In, values: [l4, l40s]}
+//! +        - key: karpenter.k8s.aws/instance-gpu-name
+//! +          operator: In
+//! +          values: [l4, l40s]
 //! +        - {key: karpenter.k8s.aws/instance-gpu-count, operator: Gt, values: ["0"]}
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //!        taints:

@@ -40,7 +40,9 @@
 //!     spec:
 //!       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!       requirements:
-//!         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6, g6e]}
+//!         - key: karpenter.k8s.aws/instance-family
+//!           operator: In
+//!           values: [g5, g6, g6e]
 //!         - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
 //!       taints:
 //!         - {key: nvidia.com/gpu, value: "true", effect: NoSchedule}

@@ -19,7 +19,9 @@
 //!      spec:
 //!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
 //!        requirements:
-//!          - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p4d, p4de, p5, p5e, p5en]}
+//!          - key: karpenter.k8s.aws/instance-family
+//!            operator: In
+//!            values: [p4d, p4de, p5, p5e, p5en]
 //!          - key: karpenter.sh/capacity-type
 //!            operator: In
 //!            values:

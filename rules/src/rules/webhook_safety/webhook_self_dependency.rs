@@ -27,7 +27,9 @@
 //!          name: policy
 //!      namespaceSelector:
 //!        matchExpressions:
-//! -        - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, karpenter]}
+//! -        - key: kubernetes.io/metadata.name
+//! -          operator: NotIn
+//! -          values: [kube-system, karpenter]
 //! +        - key: kubernetes.io/metadata.name
 //! +          operator: NotIn
 //! +          values: [kube-system, karpenter, policy]
