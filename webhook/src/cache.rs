@@ -243,8 +243,9 @@ impl Cache {
         // Which pools admit which pods is handed on, so that the scheduler runs for changed pools only.
         let previous = self.index.load();
         let mut index = previous.value.successor(kinds.iter().all(|(_, synced, _)| *synced));
+        let counts: Vec<(Kind, usize, bool)> =
+            kinds.iter().map(|(kind, synced, objects)| (*kind, objects.len(), *synced)).collect();
         for (kind, synced, objects) in kinds {
-            self.metrics.cached(kind, objects.len(), synced);
             if synced {
                 index.mark_complete(kind);
             }
@@ -256,6 +257,10 @@ impl Cache {
         index.build_views(platform);
         let version = previous.version + 1;
         self.index.store(Arc::new(Versioned { version, value: index }));
+        // The metrics count what reviews see, so they follow the snapshot.
+        for (kind, objects, synced) in counts {
+            self.metrics.cached(kind, objects, synced);
+        }
         self.metrics.snapshot_built();
     }
 
