@@ -20,7 +20,7 @@
 //!        requests:
 //!          - name: gpu
 //!            exactly:
-//! -            deviceClassName: nvidia.com/mig-1g.10gb # <-
+//! -            deviceClassName: nvidia.com/mig-1g.5gb # <-
 //! +            deviceClassName: mig.nvidia.com
 //! +            selectors:
 //! +              - cel:
