@@ -3,6 +3,7 @@
 //! The engine's fix loop ([`Engine::fix`]) edits the files in memory. A file is written only if the file on
 //! disk is still what was read, and in one step.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -52,12 +53,12 @@ impl FixTarget for FilesToFix<'_, '_> {
         plan_round(&self.batch.check(&index, only), self.max_safety)
     }
 
-    fn content(&self, unit: usize) -> Option<String> {
-        self.batch.source(unit).map(|source| source.text().to_owned())
+    fn content(&self, unit: usize) -> Option<Cow<'_, str>> {
+        self.batch.source(unit).map(|source| source.text().into())
     }
 
-    fn edited(edit: &FileEdit) -> String {
-        edit.text.clone()
+    fn edited(edit: &FileEdit) -> Cow<'_, str> {
+        edit.text.as_str().into()
     }
 
     fn apply(&mut self, unit: usize, edit: FileEdit) {

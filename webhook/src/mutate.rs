@@ -5,6 +5,7 @@
 //! (reinvocation is idempotent). Findings that the old object of an update has as well are not fixed: the
 //! change of a field that the client did not touch could make the update fail.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use base64::Engine as _;
@@ -163,12 +164,12 @@ impl FixTarget for ObjectToFix<'_> {
         }
     }
 
-    fn content(&self, _: usize) -> Option<String> {
-        Some(self.patched.to_string())
+    fn content(&self, _: usize) -> Option<Cow<'_, str>> {
+        Some(self.patched.to_string().into())
     }
 
-    fn edited(edit: &ObjectEdit) -> String {
-        edit.value.to_string()
+    fn edited(edit: &ObjectEdit) -> Cow<'_, str> {
+        edit.value.to_string().into()
     }
 
     fn apply(&mut self, _: usize, edit: ObjectEdit) {

@@ -104,10 +104,11 @@ impl Engine {
         };
         let rule = resolved.rule;
         run(rule, &self.settings().platform, findings);
-        let products = versions::products_of(rule.id);
-        if findings.len() > from && !products.is_empty() && !self.alternatives.is_empty() {
-            let alternatives = self.alternatives.iter().filter(|(product, _)| products.contains(product));
+        // Nearly every rule finds nothing on an object: only what it found is looked at again.
+        let products = if findings.len() > from { versions::products_of(rule.id) } else { &[] };
+        if !products.is_empty() && !self.alternatives.is_empty() {
             let alternates = versions::alternates_of(rule.id);
+            let alternatives = self.alternatives.iter().filter(|(product, _)| products.contains(product));
             versions::lower_where_versions_differ(findings, from, alternatives, |platform, findings| {
                 run(rule, platform, findings);
                 for alternate in alternates.iter().filter_map(|id| self.rules.find(id)) {
@@ -134,7 +135,7 @@ impl Engine {
     ) -> (bool, Vec<Read>) {
         let rule = self.rules.enabled()[at].rule;
         // A rule about every kind may read the objects of the kind it is run for.
-        let reads_cluster = !rule.reads.is_empty() || rule.kinds.is_empty();
+        let reads_cluster = !rule.reads.is_empty() || rule.kinds().is_empty();
         if !reads_cluster && !cfg!(debug_assertions) {
             return (self.run_rule(at, object, cluster, findings), Vec::new());
         }
@@ -280,7 +281,7 @@ impl Engine {
 fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read> {
     let id = object.id();
     let own = KindId::of(&id.group, &id.kind);
-    let is_own = |read: &Read| rule.kinds.is_empty() && read.is_of(own);
+    let is_own = |read: &Read| rule.kinds().is_empty() && read.is_of(own);
     reads.iter().copied().find(|read| !read.is_within(rule.reads) && !is_own(read))
 }
 

@@ -4,6 +4,7 @@
 //! most one fix to each object. The command line fixes files of text, the webhook one JSON value: both are a
 //! [`FixTarget`].
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -24,10 +25,10 @@ pub trait FixTarget {
     fn plan(&mut self, only: Option<&BTreeSet<usize>>) -> Vec<(usize, Self::Edit)>;
 
     /// The content of a unit; `None` where it cannot be edited.
-    fn content(&self, unit: usize) -> Option<String>;
+    fn content(&self, unit: usize) -> Option<Cow<'_, str>>;
 
     /// The content that an edit gives.
-    fn edited(edit: &Self::Edit) -> String;
+    fn edited(edit: &Self::Edit) -> Cow<'_, str>;
 
     /// Replaces the content of a unit.
     fn apply(&mut self, unit: usize, edit: Self::Edit);
@@ -56,11 +57,11 @@ impl Engine {
         for _ in 0..MAX_ROUNDS {
             let mut changed = BTreeSet::new();
             for (unit, edit) in edits {
-                let Some(content) = target.content(unit) else {
+                let Some(before) = target.content(unit).map(|content| hash(&content)) else {
                     continue;
                 };
                 let states = seen.entry(unit).or_default();
-                states.insert(hash(&content));
+                states.insert(before);
                 if states.insert(hash(&T::edited(&edit))) {
                     target.apply(unit, edit);
                     changed.insert(unit);
