@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gpulint_rules::lint::config::Config;
 use gpulint_webhook::logs;
@@ -70,6 +71,8 @@ fn options(args: ServeArgs) -> Options {
         limits: Limits {
             reviews: args.max_reviews as usize,
             connections: args.max_connections as usize,
+            timeout: Duration::from_secs(args.timeout.into()),
+            read: args.body_timeout,
             drain_delay: args.drain_delay,
             drain: args.drain_timeout,
             ..Limits::default()
@@ -82,7 +85,13 @@ fn options(args: ServeArgs) -> Options {
         certificates,
         // With a certificate from files, whoever makes it keeps the caBundle as well.
         registration: own.then(|| Registration { name: args.name.clone(), url: args.url.clone() }),
-        install: Install { name: args.name, namespace: args.namespace, url: args.url, ..Install::default() },
+        install: Install {
+            name: args.name,
+            namespace: args.namespace,
+            url: args.url,
+            timeout_seconds: args.timeout,
+            ..Install::default()
+        },
         read: Arc::new(move || config::settings(&rules).map_err(|e| e.to_string())),
         config,
         cluster: !args.no_cluster,

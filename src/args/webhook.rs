@@ -102,7 +102,15 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub(crate) refresh: Duration,
 
-    /// Reviews at once; what is more is left to the failure policy
+    /// How long the API server waits (`timeoutSeconds`); registered with --url, and no client may ask for more
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=30))]
+    pub(crate) timeout: u32,
+
+    /// How long the first MiB of a request may take to arrive, and each further one a second
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub(crate) body_timeout: Duration,
+
+    /// Reviews at once, small ones aside; what is more is left to the failure policy
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) max_reviews: u32,
 

@@ -8,13 +8,21 @@ use std::time::Duration;
 pub struct Limits {
     /// Size of a body. The API server accepts objects of up to 3 MiB, and sends two of them on updates.
     pub body: usize,
-    /// Size of all large bodies in flight. Evaluating a body takes about twenty times its size in memory.
-    /// Further bodies wait, at most until their deadline; a body above the limit waits for all others.
+    /// Bytes of bodies and answers that are held for clients, counted as they arrive. One connection may
+    /// hold a quarter of them, one address half.
+    pub held: usize,
+    /// Size of all large bodies that are judged at once. Judging a body takes about twenty times its size in
+    /// memory. Further bodies wait, at most until their deadline; a body above the limit waits for all others.
     pub large: usize,
-    /// Reviews in flight.
+    /// Reviews that are judged or wait for it, those of small bodies excepted. One address may have half of
+    /// them.
     pub reviews: usize,
-    /// Open connections; further ones wait in the backlog.
+    /// Open connections; further ones wait in the backlog. One address may have a quarter of them.
     pub connections: usize,
+    /// The `timeoutSeconds` of the webhook configurations. Clients may ask for less, but not for more.
+    pub timeout: Duration,
+    /// Time for a body to arrive, longer by a second for each [`BODY_RATE`] bytes of it.
+    pub read: Duration,
     /// Time for a TLS handshake.
     pub handshake: Duration,
     /// Time until the first request of a connection, and until the head of an HTTP/1.1 request is complete,
@@ -33,9 +41,12 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             body: 8 * 1024 * 1024,
+            held: 64 * 1024 * 1024,
             large: 4 * 1024 * 1024,
-            reviews: 64,
+            reviews: 128,
             connections: 1024,
+            timeout: Duration::from_secs(3),
+            read: Duration::from_secs(1),
             handshake: Duration::from_secs(5),
             head: Duration::from_secs(30),
             idle: Duration::from_secs(300),
@@ -45,19 +56,27 @@ impl Default for Limits {
     }
 }
 
-/// Assumed timeout of the API server if the request does not contain it.
-const TIMEOUT: Duration = Duration::from_secs(3);
+/// Bytes a second that a body has to arrive with after its first second.
+pub(crate) const BODY_RATE: usize = 1024 * 1024;
 
-/// Time for a review, from the query of its request (`timeout=3s`). It is shorter than the API server's
-/// timeout, so that the response arrives.
-pub(crate) fn deadline(query: Option<&str>) -> Duration {
+/// Time for a review, from the query of its request (`timeout=3s`), but never more than for `registered`, the
+/// timeout of the webhook configurations. It is shorter than the API server's timeout, so that the response
+/// arrives.
+pub(crate) fn deadline(query: Option<&str>, registered: Duration) -> Duration {
     let timeout = query
         .unwrap_or_default()
         .split('&')
         .find_map(|pair| pair.strip_prefix("timeout="))
         .and_then(seconds)
-        .unwrap_or(TIMEOUT);
+        .map_or(registered, |timeout| timeout.min(registered));
     timeout.saturating_sub((timeout / 10).max(Duration::from_millis(200)))
+}
+
+impl Limits {
+    /// Time from the head of a request until `received` bytes of its body and the rest have to be there.
+    pub(crate) fn read_time(&self, received: usize) -> Duration {
+        self.read + Duration::from_secs((received / BODY_RATE) as u64)
+    }
 }
 
 /// Parses whole seconds, as the API server writes them.
@@ -72,10 +91,27 @@ mod tests {
 
     #[test]
     fn the_deadline_is_before_the_timeout_of_the_api_server() {
-        assert_eq!(deadline(Some("timeout=3s")), Duration::from_millis(2700));
-        assert_eq!(deadline(Some("a=b&timeout=1s")), Duration::from_millis(800));
+        let registered = Duration::from_secs(3);
+        assert_eq!(deadline(Some("timeout=3s"), registered), Duration::from_millis(2700));
+        assert_eq!(deadline(Some("a=b&timeout=1s"), registered), Duration::from_millis(800));
         for odd in [None, Some(""), Some("timeout=1m"), Some("timeout=-1s"), Some("timeout=99s")] {
-            assert_eq!(deadline(odd), Duration::from_millis(2700), "{odd:?}");
+            assert_eq!(deadline(odd, registered), Duration::from_millis(2700), "{odd:?}");
         }
+    }
+
+    #[test]
+    fn nobody_asks_for_more_than_the_registered_timeout() {
+        let registered = Duration::from_secs(1);
+        for more in ["timeout=2s", "timeout=30s"] {
+            assert_eq!(deadline(Some(more), registered), Duration::from_millis(800));
+        }
+        assert_eq!(deadline(Some("timeout=30s"), Duration::from_secs(30)), Duration::from_secs(27));
+    }
+
+    #[test]
+    fn a_large_body_has_more_time() {
+        let limits = Limits::default();
+        assert_eq!(limits.read_time(20_000), Duration::from_secs(1));
+        assert_eq!(limits.read_time(3 * BODY_RATE), Duration::from_secs(4));
     }
 }

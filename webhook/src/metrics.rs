@@ -30,8 +30,11 @@ type Gauges<const N: usize> = Family<[Label; N], Gauge>;
 /// applies the webhook's `failurePolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// [`Limits::reviews`](crate::Limits::reviews) reviews were in flight.
+    /// The client, or all of them together, had [`Limits::reviews`](crate::Limits::reviews) reviews or
+    /// [`Limits::held`](crate::Limits::held) bytes.
     Shed,
+    /// The body did not arrive within [`Limits::read`](crate::Limits::read).
+    Slow,
     /// The body is larger than [`Limits::body`](crate::Limits::body).
     TooLarge,
     /// The review was not finished before its deadline.
@@ -46,6 +49,7 @@ impl Failure {
     fn name(self) -> &'static str {
         match self {
             Failure::Shed => "shed",
+            Failure::Slow => "slow-body",
             Failure::TooLarge => "too-large",
             Failure::Deadline => "deadline",
             Failure::Malformed => "malformed",
@@ -63,6 +67,7 @@ pub(crate) struct Metrics {
     seconds: Family<[Label; 1], Histogram, fn() -> Histogram>,
     in_flight: Gauge,
     connections: Gauge,
+    connections_refused: Counter,
     findings: Counters<1>,
     unsynced: Counter,
     /// By the rules, and from the evaluation cache.
@@ -86,6 +91,7 @@ impl Metrics {
             seconds: Family::new_with_constructor(histogram),
             in_flight: Gauge::default(),
             connections: Gauge::default(),
+            connections_refused: Counter::default(),
             findings: Family::default(),
             unsynced: Counter::default(),
             evaluations: Default::default(),
@@ -115,6 +121,11 @@ impl Metrics {
         );
         registry.register("admission_in_flight", "Reviews in flight", metrics.in_flight.clone());
         registry.register("connections", "Open TLS connections", metrics.connections.clone());
+        registry.register(
+            "connections_refused",
+            "Connections closed at once because their address had its share",
+            metrics.connections_refused.clone(),
+        );
         registry.register(
             "findings",
             "Findings sent as denials or warnings, by rule",
@@ -213,6 +224,11 @@ impl Metrics {
 
     pub(crate) fn connection(&self) -> InFlight {
         InFlight::new(&self.connections)
+    }
+
+    /// Counts a connection that was closed at once.
+    pub(crate) fn connection_refused(&self) {
+        self.connections_refused.inc();
     }
 
     pub(crate) fn cached(&self, kind: Kind, objects: usize, synced: bool) {

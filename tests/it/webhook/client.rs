@@ -1,12 +1,12 @@
 //! An HTTP/1.1 or HTTP/2 client over TLS, with explicit connections.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::client::conn::{http1, http2};
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -14,7 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
 pub(crate) type Failed = Box<dyn std::error::Error + Send + Sync>;
@@ -27,13 +27,20 @@ pub(crate) struct Client {
     identity: Option<(String, String)>,
     http2: bool,
     tls12_alone: bool,
+    from: Option<IpAddr>,
 }
 
 impl Client {
     /// Trusts the certificates in a PEM text.
     pub(crate) fn new(roots: &str) -> Client {
         let roots = CertificateDer::pem_slice_iter(roots.as_bytes());
-        Client { roots: roots.map(Result::unwrap).collect(), identity: None, http2: true, tls12_alone: false }
+        Client {
+            roots: roots.map(Result::unwrap).collect(),
+            identity: None,
+            http2: true,
+            tls12_alone: false,
+            from: None,
+        }
     }
 
     pub(crate) fn http1(mut self) -> Client {
@@ -43,6 +50,12 @@ impl Client {
 
     pub(crate) fn tls12_alone(mut self) -> Client {
         self.tls12_alone = true;
+        self
+    }
+
+    /// Connects from an address of this machine, if it has that one.
+    pub(crate) fn from(mut self, address: IpAddr) -> Client {
+        self.from = Some(address);
         self
     }
 
@@ -77,7 +90,12 @@ impl Client {
     }
 
     pub(crate) async fn connect(&self, address: SocketAddr) -> Result<Connection, Failed> {
-        let stream = TcpStream::connect(address).await?;
+        let socket = TcpSocket::new_v4()?;
+        if let Some(from) = self.from {
+            // Systems other than Linux have to be told of the address first.
+            let _ = socket.bind(SocketAddr::new(from, 0));
+        }
+        let stream = socket.connect(address).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::IpAddress(address.ip().into());
         let connector = TlsConnector::from(Arc::new(self.config()));
@@ -126,6 +144,26 @@ impl Answer {
 }
 
 impl Connection {
+    /// The same connection once more. Panics over HTTP/1.1, which has one request at a time.
+    pub(crate) fn clone_http2(&self) -> Connection {
+        let Sender::Two(sender) = &self.sender else { panic!("this is HTTP/1.1") };
+        Connection { sender: Sender::Two(sender.clone()), certificate: self.certificate.clone() }
+    }
+
+    /// Announces a body that never comes.
+    pub(crate) async fn announce(&mut self, path: &str, length: usize) -> Result<u16, Failed> {
+        let body = BodyExt::boxed(StreamBody::new(futures::stream::pending()));
+        let mut request = self.request("POST", path, body)?;
+        request.headers_mut().insert("content-length", length.into());
+        Ok(self.exchange(request).await?.status().as_u16())
+    }
+
+    /// Sends a request, and returns the response without taking its body.
+    pub(crate) async fn untaken(&mut self, path: &str, body: Body) -> Result<Response<Incoming>, Failed> {
+        let request = self.request("POST", path, body)?;
+        self.exchange(request).await
+    }
+
     /// Waits until a request can be sent. Fails if the server has closed the connection for new ones.
     pub(crate) async fn usable(&mut self) -> Result<(), Failed> {
         match &mut self.sender {
@@ -152,16 +190,28 @@ impl Connection {
         body: Body,
         announced: bool,
     ) -> Result<Answer, Failed> {
-        let mut request = Request::builder().method(method).uri(match self.sender {
+        let mut request = self.request(method, path, body)?;
+        if announced && let Some(length) = hyper::body::Body::size_hint(request.body()).exact() {
+            request.headers_mut().insert("content-length", length.into());
+        }
+        let response = self.exchange(request).await?;
+        Ok(Answer {
+            code: response.status().as_u16(),
+            last: response.headers().get("connection").is_some_and(|v| v == "close"),
+            body: response.into_body().collect().await?.to_bytes(),
+        })
+    }
+
+    fn request(&self, method: &str, path: &str, body: Body) -> Result<Request<Body>, Failed> {
+        let request = Request::builder().method(method).uri(match self.sender {
             Sender::One(_) => path.to_owned(),
             Sender::Two(_) => format!("https://localhost{path}"),
         });
-        request = request.header("host", "localhost").header("content-type", "application/json");
-        if announced && let Some(length) = hyper::body::Body::size_hint(&body).exact() {
-            request = request.header("content-length", length);
-        }
-        let request = request.body(body)?;
-        let response: Response<Incoming> = match &mut self.sender {
+        Ok(request.header("host", "localhost").header("content-type", "application/json").body(body)?)
+    }
+
+    async fn exchange(&mut self, request: Request<Body>) -> Result<Response<Incoming>, Failed> {
+        Ok(match &mut self.sender {
             Sender::One(sender) => {
                 sender.ready().await?;
                 sender.send_request(request).await?
@@ -170,11 +220,6 @@ impl Connection {
                 sender.ready().await?;
                 sender.send_request(request).await?
             }
-        };
-        Ok(Answer {
-            code: response.status().as_u16(),
-            last: response.headers().get("connection").is_some_and(|v| v == "close"),
-            body: response.into_body().collect().await?.to_bytes(),
         })
     }
 }

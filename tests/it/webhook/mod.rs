@@ -2,6 +2,7 @@
 //!
 //! The tests of `in_cluster.rs` need `KUBEBUILDER_ASSETS` (see `cluster/mod.rs`); without it they are skipped.
 
+mod attacks;
 mod balancer;
 mod client;
 mod drain;

@@ -29,9 +29,11 @@ impl Folder {
         &self.0
     }
 
+    /// Writes a file at once: a server that polls it never reads half of it.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, text).unwrap();
+        let (path, next) = (self.0.join(name), self.0.join(format!("{name}.next")));
+        fs::write(&next, text).unwrap();
+        fs::rename(&next, &path).unwrap();
         path
     }
 }
@@ -60,6 +62,12 @@ impl Server {
             .current_dir(folder)
             .env_remove("GPULINT_LOG")
             .env_remove("POD_NAMESPACE");
+        // A busy machine may stall for seconds.
+        for (flag, patient) in [("--timeout", "30"), ("--body-timeout", "20s")] {
+            if !args.contains(&flag) {
+                command.args([flag, patient]);
+            }
+        }
         if !args.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
@@ -116,13 +124,16 @@ impl Server {
     }
 }
 
+/// The addresses in the line that says that it listens, of either format.
 fn addresses(log: &str) -> Option<(SocketAddr, SocketAddr)> {
     log.lines().find_map(|line| {
-        let line: Value = serde_json::from_str(line).ok()?;
-        if line["message"] != "listening" {
-            return None;
+        if let Ok(line) = serde_json::from_str::<Value>(line) {
+            let address = |key: &str| line[key].as_str()?.parse().ok();
+            return (line["message"] == "listening")
+                .then(|| Some((address("admission")?, address("operations")?)))?;
         }
-        let address = |key: &str| line[key].as_str()?.parse().ok();
-        Some((address("admission")?, address("operations")?))
+        let (_, fields) = line.split_once(" listening ")?;
+        let address = |key: &str| fields.split(' ').find_map(|field| field.strip_prefix(key))?.parse().ok();
+        Some((address("admission=")?, address("operations=")?))
     })
 }

@@ -17,7 +17,7 @@ use crate::webhook::server::{Folder, Server};
 use crate::webhook::tls::mount;
 
 /// Memory of a process now, in MiB; `None` where the system does not say.
-fn resident(server: &Server) -> Option<f64> {
+pub(crate) fn resident(server: &Server) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: f64 = line.trim().trim_end_matches(" kB").parse().ok()?;

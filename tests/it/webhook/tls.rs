@@ -173,7 +173,7 @@ async fn tls_1_3_can_be_asked_for() {
 #[tokio::test]
 async fn the_configuration_is_read_again_and_a_wrong_one_refused() {
     let (folder, authority) = (Folder::new(), Authority::new());
-    let config = folder.write("gpulint.yaml", "rules: {}\n");
+    folder.write("gpulint.yaml", "rules: {}\n");
     let server = serve(&folder, &authority, &["--config", "gpulint.yaml"]).await;
     let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
     let mut denied = async || {
@@ -185,12 +185,12 @@ async fn the_configuration_is_read_again_and_a_wrong_one_refused() {
         metric(&server.metrics().await, &line)
     };
     assert!(denied().await);
-    fs::write(&config, "rules: {gpu-pool-untained: off}\n").unwrap();
+    folder.write("gpulint.yaml", "rules: {gpu-pool-untained: off}\n");
     server.until("it is refused", async || reloaded("refused").await == 1.0).await;
     assert!(denied().await);
     let said = server.process.said();
     assert!(said.contains("did you mean `gpu-pool-untainted`?"), "{said}");
-    fs::write(&config, "rules: {gpu-pool-untainted: off}\n").unwrap();
+    folder.write("gpulint.yaml", "rules: {gpu-pool-untainted: off}\n");
     server.until("it is taken over", async || reloaded("ok").await == 1.0).await;
     assert!(!denied().await);
 }
@@ -230,11 +230,11 @@ fn streamed(bytes: Bytes) -> Body {
 }
 
 #[tokio::test]
-async fn too_many_reviews_are_left_to_the_policy_at_once() {
+async fn who_sends_slowly_is_left_to_the_policy_and_takes_nothing_from_others() {
     let (folder, authority) = (Folder::new(), Authority::new());
-    let server = serve(&folder, &authority, &["--max-reviews", "1"]).await;
+    let args = ["--max-reviews", "1", "--body-timeout", "2s"];
+    let server = serve(&folder, &authority, &args).await;
     let client = Client::new(authority.pem());
-    // The first review holds the only permit, because its body does not arrive.
     let hold = |path: &'static str| {
         let (client, address) = (client.clone(), server.admission);
         tokio::spawn(async move {
@@ -245,7 +245,7 @@ async fn too_many_reviews_are_left_to_the_policy_at_once() {
     };
     let in_flight = async |count: f64| {
         server
-            .until("so many reviews are being worked on", async || {
+            .until("so many requests are open", async || {
                 metric(&server.metrics().await, "gpulint_admission_in_flight") == count
             })
             .await;
@@ -254,19 +254,19 @@ async fn too_many_reviews_are_left_to_the_policy_at_once() {
     in_flight(1.0).await;
     let mut open = client.connect(server.admission).await.unwrap();
     let answer = open.post("/validate", create(&good_pool("gpu"))).await.unwrap();
-    assert_eq!(answer.code, 429);
-    assert!(!held.is_finished());
-    // A client that disconnects frees the permit.
+    assert_eq!(answer.code, 200);
+    // A client that disconnects is forgotten.
     held.abort();
     in_flight(0.0).await;
     // The deadline of a review is before the timeout of the API server.
-    let began = std::time::Instant::now();
-    let answer = hold("/validate?timeout=2s").await.unwrap().unwrap();
-    assert_eq!(answer.code, 504);
-    assert!(began.elapsed() >= Duration::from_millis(1700));
+    for path in ["/validate?timeout=30s", "/validate?timeout=1s"] {
+        let answer = hold(path).await.unwrap().unwrap();
+        assert_eq!(answer.code, 408);
+    }
     in_flight(0.0).await;
-    let answer = open.post("/validate", create(&good_pool("gpu"))).await.unwrap();
-    assert_eq!(answer.code, 200);
+    let metrics = server.metrics().await;
+    let line = r#"gpulint_admission_failures_total{webhook="validate",reason="slow-body"}"#;
+    assert_eq!(metric(&metrics, line), 2.0, "{metrics}");
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use futures::FutureExt;
 use hyper::Version;
 use hyper::body::Incoming;
@@ -27,6 +28,8 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::activity::ConnectionActivity;
+use super::body::Guarded;
+use super::peers::{Peer, Peers};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::tls::Tls;
@@ -38,6 +41,7 @@ pub(crate) struct Service {
     /// `None` for plain HTTP.
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) limits: Limits,
+    pub(crate) peers: Arc<Peers>,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -61,6 +65,9 @@ pub(crate) enum Stage {
 /// on its way.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
+/// How long a client may take for an answer. Work on one ends before [`Limits::timeout`].
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+
 /// Serves until [`Stage::Closing`], then lets requests in flight finish.
 pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: watch::Receiver<Stage>) {
     let mut open = JoinSet::new();
@@ -71,9 +78,9 @@ pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: wa
             () = stage_reached(&mut stage, Stage::Closing) => break,
         };
         let Ok(slot) = slot else { break };
-        let stream = tokio::select! {
+        let (stream, address) = tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, or the peer has reset the connection: retry.
                     tracing::debug!(%error, "accept failed");
@@ -85,16 +92,21 @@ pub(crate) async fn serve(listener: TcpListener, service: Service, mut stage: wa
         };
         // Frees the results of connections that have ended.
         while open.try_join_next().is_some() {}
+        let Some(peer) = service.peers.connect(address.ip()) else {
+            service.metrics.connection_refused();
+            continue;
+        };
         let (service, stage) = (service.clone(), stage.clone());
         open.spawn(async move {
-            connection(stream, &service, stage).await;
+            connection(stream, &service, peer, stage).await;
             drop(slot);
         });
     }
     // Connections in the backlog of the listener are established for their clients: they are answered.
-    while let Some(Ok((stream, _))) = listener.accept().now_or_never() {
+    while let Some(Ok((stream, address))) = listener.accept().now_or_never() {
+        let Some(peer) = service.peers.connect(address.ip()) else { continue };
         let (service, stage) = (service.clone(), stage.clone());
-        open.spawn(async move { connection(stream, &service, stage).await });
+        open.spawn(async move { connection(stream, &service, peer, stage).await });
     }
     drop(listener);
     let all = async { while open.join_next().await.is_some() {} };
@@ -108,10 +120,10 @@ async fn stage_reached(stage: &mut watch::Receiver<Stage>, at: Stage) {
     let _ = stage.wait_for(|stage| *stage >= at).await;
 }
 
-async fn connection(stream: TcpStream, service: &Service, stage: watch::Receiver<Stage>) {
+async fn connection(stream: TcpStream, service: &Service, peer: Arc<Peer>, stage: watch::Receiver<Stage>) {
     let _ = stream.set_nodelay(true);
     let Some(tls) = &service.tls else {
-        return http(stream, service, stage).await;
+        return http(stream, service, peer, stage).await;
     };
     let _held = service.metrics.connection();
     let Some(config) = tls.current() else {
@@ -119,13 +131,13 @@ async fn connection(stream: TcpStream, service: &Service, stage: watch::Receiver
     };
     let accept = TlsAcceptor::from(config).accept(stream);
     match tokio::time::timeout(service.limits.handshake, accept).await {
-        Ok(Ok(stream)) => http(stream, service, stage).await,
+        Ok(Ok(stream)) => http(stream, service, peer, stage).await,
         Ok(Err(error)) => tracing::debug!(%error, "handshake failed"),
         Err(_) => tracing::debug!("handshake took too long"),
     }
 }
 
-async fn http<S>(stream: S, service: &Service, stage: watch::Receiver<Stage>)
+async fn http<S>(stream: S, service: &Service, peer: Arc<Peer>, stage: watch::Receiver<Stage>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -142,8 +154,9 @@ where
     let router = TowerToHyperService::new(service.router.clone());
     let counted_router = {
         let (activity, stage) = (Arc::clone(&activity), stage.clone());
-        service_fn(move |request: hyper::Request<Incoming>| {
+        service_fn(move |mut request: hyper::Request<Incoming>| {
             let is_http2 = request.version() == Version::HTTP_2;
+            request.extensions_mut().insert(Arc::clone(&peer));
             let (in_flight, response) = (activity.request_started(is_http2), router.call(request));
             let stage = stage.clone();
             async move {
@@ -155,8 +168,8 @@ where
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
                 }
-                drop(in_flight);
-                response
+                // In flight until the client has taken it.
+                response.map(|response| response.map(|body| Body::new(Guarded::new(body, in_flight))))
             }
         })
     };
@@ -167,6 +180,9 @@ where
         done = connection.as_mut() => Some(done),
         () = shutdown_requested(stage, &activity) => None,
         () = activity.idle_timeout(limits.head, limits.idle) => None,
+        () = activity.stuck(limits.timeout + ANSWER_TIME) => {
+            return tracing::debug!("a client does not take its answers");
+        }
     };
     let done = match done {
         Some(done) => done,
@@ -221,6 +237,7 @@ mod tests {
         let service = Service {
             router: Router::new().route("/", post(|| async { "ok" })),
             tls: None,
+            peers: Peers::new(limits.clone()),
             limits,
             metrics: Arc::new(Metrics::new()),
         };

@@ -3,6 +3,7 @@
 //! hyper limits the time for the head of an HTTP/1.1 request. It has no limit for a connection that never
 //! sends a request over HTTP/2, or no further one; without one, such connections would hold their slots.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,10 @@ pub(super) struct ConnectionActivity {
 
 #[derive(Debug)]
 struct ActivityState {
-    /// Requests without a response yet.
-    in_flight: usize,
+    /// When the requests began whose responses are not sent yet, by number.
+    in_flight: BTreeMap<u64, Instant>,
+    /// The number of the next request.
+    next: u64,
     /// Whether there has been a request.
     had_request: bool,
     http2: bool,
@@ -31,7 +34,8 @@ impl ConnectionActivity {
     pub(super) fn new() -> Arc<ConnectionActivity> {
         Arc::new(ConnectionActivity {
             state: Mutex::new(ActivityState {
-                in_flight: 0,
+                in_flight: BTreeMap::new(),
+                next: 0,
                 had_request: false,
                 http2: false,
                 last_activity: Instant::now(),
@@ -47,14 +51,16 @@ impl ConnectionActivity {
     /// Counts a request as in flight until the guard is dropped.
     pub(super) fn request_started(self: &Arc<ConnectionActivity>, http2: bool) -> RequestGuard {
         let mut now = self.lock();
-        now.in_flight += 1;
+        let number = now.next;
+        now.next += 1;
+        now.in_flight.insert(number, Instant::now());
         now.http2 = http2;
         let first = !std::mem::replace(&mut now.had_request, true);
         drop(now);
         if first {
             self.first_request.notify_waiters();
         }
-        RequestGuard(Arc::clone(self))
+        RequestGuard { activity: Arc::clone(self), number }
     }
 
     /// Whether the connection speaks HTTP/2; false before the first request.
@@ -77,9 +83,9 @@ impl ConnectionActivity {
             let left = {
                 let now = self.lock();
                 let limit = if now.had_request { later } else { first };
-                match now.in_flight {
-                    0 => limit.saturating_sub(now.last_activity.elapsed()),
-                    _ => limit,
+                match now.in_flight.is_empty() {
+                    true => limit.saturating_sub(now.last_activity.elapsed()),
+                    false => limit,
                 }
             };
             if left.is_zero() {
@@ -89,15 +95,31 @@ impl ConnectionActivity {
             tokio::time::sleep(left.min(later)).await;
         }
     }
+
+    /// Waits until a request is in flight for longer than `limit`.
+    pub(super) async fn stuck(&self, limit: Duration) {
+        loop {
+            let oldest = self.lock().in_flight.values().next().map(Instant::elapsed);
+            let left = limit.saturating_sub(oldest.unwrap_or_default());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left).await;
+        }
+    }
 }
 
 /// A request in flight.
-pub(super) struct RequestGuard(Arc<ConnectionActivity>);
+#[derive(Debug)]
+pub(super) struct RequestGuard {
+    activity: Arc<ConnectionActivity>,
+    number: u64,
+}
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let mut now = self.0.lock();
-        now.in_flight = now.in_flight.saturating_sub(1);
+        let mut now = self.activity.lock();
+        now.in_flight.remove(&self.number);
         now.last_activity = Instant::now();
     }
 }

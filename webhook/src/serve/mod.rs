@@ -3,10 +3,13 @@
 
 mod accept;
 mod activity;
+mod body;
 mod live_config;
+mod peers;
 mod reload;
 mod router;
 pub(crate) mod supervise;
+mod turns;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -16,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::ca_bundle::Registration;
@@ -25,6 +28,7 @@ use crate::certificates::Lifetimes;
 use crate::evaluate::Evaluation;
 use crate::evaluation_cache::EvaluationCache;
 use crate::limits::Limits;
+use crate::logs::RateLimit;
 use crate::manifests::Install;
 use crate::metrics::Metrics;
 use crate::tls::{Tls, TlsError, TlsFiles, TlsFloor};
@@ -33,6 +37,8 @@ pub use live_config::ReadSettings;
 
 use accept::{Service, Stage};
 use live_config::LiveConfig;
+use peers::Peers;
+use turns::Turns;
 
 /// The options of a server.
 #[derive(Clone)]
@@ -117,12 +123,15 @@ pub(crate) struct Shared {
     pub(crate) evaluation_cache: EvaluationCache<Evaluation>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) limits: Limits,
-    pub(crate) reviews: Arc<Semaphore>,
+    /// The clients of the admission port.
+    pub(crate) peers: Arc<Peers>,
     /// Bytes of [`Limits::large`].
     pub(crate) large_body_budget: Arc<Semaphore>,
-    /// Blocking threads that evaluate large bodies: no more than cores, so that the async workers, which
-    /// evaluate small ones, get their share of the CPU.
-    pub(crate) threads: Arc<Semaphore>,
+    /// Very large bodies at once: less than threads, so that others need not wait for them.
+    pub(crate) large_turns: Arc<Turns>,
+    /// Blocking threads that evaluate bodies which are not small: no more than cores, so that the async
+    /// workers, which evaluate small ones, get their share of the CPU.
+    pub(crate) threads: Arc<Turns>,
     pub(crate) tls: Arc<Tls>,
     draining: AtomicBool,
 }
@@ -184,9 +193,10 @@ impl Server {
             cache: Arc::new(Cache::new(options.cluster, Arc::clone(&metrics))),
             evaluation_cache: EvaluationCache::new(Arc::clone(&metrics)),
             limits: options.limits.clone(),
-            reviews: Arc::new(Semaphore::new(options.limits.reviews)),
+            peers: Peers::new(options.limits.clone()),
             large_body_budget: Arc::new(Semaphore::new(options.limits.large)),
-            threads: Arc::new(Semaphore::new(cores())),
+            large_turns: Turns::new(cores() - 1),
+            threads: Turns::new(cores()),
             tls: Arc::new(Tls::new(options.tls_floor)),
             draining: AtomicBool::new(false),
             metrics,
@@ -228,17 +238,20 @@ impl Server {
     pub async fn run(mut self, stop: impl Future<Output = Stop>) {
         let (stage, admission_stage) = watch::channel(Stage::Serving);
         let (operations_stage, of_operations) = watch::channel(Stage::Serving);
-        let service = |router, tls| Service {
+        let service = |router, tls, peers| Service {
             router,
             tls,
             limits: self.shared.limits.clone(),
+            peers,
             metrics: Arc::clone(&self.shared.metrics),
         };
         let tls = Some(Arc::clone(&self.shared.tls));
-        let admission = service(router::admission(Arc::clone(&self.shared)), tls);
-        let operations = service(router::operations(Arc::clone(&self.shared)), None);
+        let peers = Arc::clone(&self.shared.peers);
+        let admission = service(router::admission(Arc::clone(&self.shared)), tls, peers);
+        let peers = Peers::new(self.shared.limits.clone());
+        let operations = service(router::operations(Arc::clone(&self.shared)), None, peers);
         let admission = tokio::spawn(accept::serve(self.admission, admission, admission_stage));
-        let operations = tokio::spawn(accept::serve(self.operations, operations, of_operations));
+        let operations = operations_thread(self.operations, operations, of_operations);
         let stop = stop.await;
         tracing::info!("draining");
         self.shared.draining.store(true, Ordering::Relaxed);
@@ -259,6 +272,34 @@ impl Server {
     }
 }
 
+/// Serves health and metrics on a thread of their own, so that probes are answered whatever the reviews do.
+/// Completes when that ends.
+fn operations_thread(
+    listener: TcpListener,
+    service: Service,
+    stage: watch::Receiver<Stage>,
+) -> oneshot::Receiver<()> {
+    let (ended, end) = oneshot::channel();
+    let run = move || -> std::io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = listener.into_std()?;
+        runtime.block_on(async {
+            accept::serve(TcpListener::from_std(listener)?, service, stage).await;
+            Ok(())
+        })
+    };
+    let started = std::thread::Builder::new().name("operations".to_owned()).spawn(move || {
+        if let Err(error) = run() {
+            tracing::error!(%error, "health and metrics cannot be served");
+        }
+        let _ = ended.send(());
+    });
+    if let Err(error) = started {
+        tracing::error!(%error, "health and metrics cannot be served");
+    }
+    end
+}
+
 /// Threads that can run at once; at least two, so that a slow review does not block all others.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(2, |n| n.get().max(2))
@@ -276,8 +317,11 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
 pub fn serve(options: Options) -> Result<(), ServeError> {
     // Panic messages are not logged: they may quote an object.
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string);
-        tracing::error!(place = place.as_deref().unwrap_or("unknown"), "panic");
+        static PANICS: RateLimit = RateLimit::new(5, Duration::from_secs(10));
+        if let Some(left_out) = PANICS.admit() {
+            let place = panic.location().map(ToString::to_string);
+            tracing::error!(place = place.as_deref().unwrap_or("unknown"), left_out, "panic");
+        }
     }));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;

@@ -3,15 +3,16 @@
 //! The limits of an admission request are applied here by hand, not by layers of tower and tower-http
 //! (`load_shed`, `timeout`, `limit`, `catch_panic`), because each needs something that a layer does not
 //! have:
-//! - the permits of a review go along into the blocking task, so that work which is abandoned at its
-//!   deadline still counts as work;
+//! - a body is read before anything is taken for its review, and what it holds counts against its sender;
+//! - what a review takes goes along into the blocking task, so that work which is abandoned at its deadline
+//!   still counts as work;
 //! - the deadline follows from the `timeout` parameter that the API server puts into the URL;
 //! - a panic is answered with an AdmissionReview that allows the request and repeats its `uid`;
-//! - a large body waits for a share of memory before it is read.
+//! - a large body waits for its sender's turn at a thread, and a very large one for a share of memory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -19,22 +20,28 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Shared;
+use super::body::{Guarded, read};
+use super::peers::{Peer, Room};
+use super::turns::Turn;
 use crate::evaluate::Evaluator;
 use crate::evaluation_cache::Generation;
 use crate::limits::deadline;
+use crate::logs::RateLimit;
 use crate::metrics::{CONTENT_TYPE, Failure, Metrics};
 use crate::mutate::mutate_with;
 use crate::review::{ReviewContext, ReviewError, ReviewOutcome, fail_open, review_with};
 
 /// Bodies up to this size, in bytes, are evaluated on the async worker: handing them to another thread
 /// takes longer than evaluating them. Larger ones run on a blocking thread, where they can be abandoned
-/// at the deadline, and share [`Limits::large`](crate::Limits::large).
+/// at the deadline.
 const INLINE_BODY_MAX: usize = 16 * 1024;
+
+/// Bodies above this size, in bytes, share [`Limits::large`](crate::Limits::large) and leave one thread to
+/// others. The objects that people write are far smaller.
+const MEDIUM_BODY_MAX: usize = 256 * 1024;
 
 /// Routes of the admission port.
 pub(crate) fn admission(shared: Arc<Shared>) -> Router {
@@ -93,14 +100,19 @@ fn with_evaluator<T>(shared: &Shared, work: impl FnOnce(Evaluator<'_>) -> T) -> 
 }
 
 /// Answers an admission request, or fails with an HTTP error, on which the API server applies the
-/// webhook's `failurePolicy`. The number of requests, the size of the body and the time are limited.
+/// webhook's `failurePolicy`. What a request holds, and its time, are limited.
 async fn admit(shared: Arc<Shared>, webhook: &'static str, request: Request, review: ReviewFn) -> Response {
     let began = Instant::now();
-    let response = match handle(&shared, webhook, request, review).await {
-        Ok(outcome) => {
+    let answered = match handle(&shared, webhook, request, review).await {
+        Ok((outcome, mut room)) => {
             count(&shared.metrics, webhook, &outcome);
-            json_response(outcome.body)
+            // Held until the client takes it.
+            if room.grow(outcome.body.len()) { Ok((outcome.body, room)) } else { Err(Failure::Shed) }
         }
+        Err(failure) => Err(failure),
+    };
+    let response = match answered {
+        Ok((body, room)) => json_response(body, room),
         Err(failure) => {
             shared.metrics.failed(webhook, failure);
             failure_response(failure)
@@ -119,41 +131,42 @@ fn count(metrics: &Metrics, webhook: &'static str, outcome: &ReviewOutcome) {
     }
 }
 
+/// The outcome of a review, and room of its client for the answer.
 async fn handle(
     shared: &Arc<Shared>,
     webhook: &'static str,
     request: Request,
     review: ReviewFn,
-) -> Result<ReviewOutcome, Failure> {
-    let deadline = tokio::time::Instant::now() + deadline(request.uri().query());
-    let permit = Arc::clone(&shared.reviews).try_acquire_owned().map_err(|_| Failure::Shed)?;
+) -> Result<(ReviewOutcome, Room), Failure> {
+    let limits = &shared.limits;
+    let deadline = tokio::time::Instant::now() + deadline(request.uri().query(), limits.timeout);
     let in_flight = shared.metrics.in_flight();
-    let length = content_length(&request);
+    // Every connection of the accept loop has one.
+    let peer = request.extensions().get::<Arc<Peer>>().cloned().ok_or(Failure::Malformed)?;
     // Checked before reading: over HTTP/2, a client whose body is cut off may see a stream reset instead
     // of the response.
-    if length.is_some_and(|length| length > shared.limits.body) {
+    if content_length(&request).is_some_and(|length| length > limits.body) {
         return Err(Failure::TooLarge);
     }
-    // Acquired before reading: a request that waits holds no body in memory.
-    let budget = tokio::time::timeout_at(deadline, body_budget(shared, length))
-        .await
-        .map_err(|_| Failure::Deadline)?;
-    let body = tokio::time::timeout_at(deadline, read_body(shared.limits.body, request))
-        .await
-        .map_err(|_| Failure::Deadline)??;
+    let mut room = peer.room();
+    let body = read(request.into_body(), limits, &mut room, deadline).await?;
+    let for_answer = peer.room();
     if body.len() <= INLINE_BODY_MAX {
-        return catch_review_panic(shared, webhook, &body, review);
+        return catch_review_panic(shared, webhook, &body, review).map(|outcome| (outcome, for_answer));
     }
-    let thread = Arc::clone(&shared.threads).acquire_owned();
-    let thread = tokio::time::timeout_at(deadline, thread).await.map_err(|_| Failure::Deadline)?;
+    let counted = peer.review().ok_or(Failure::Shed)?;
+    let memory = tokio::time::timeout_at(deadline, memory_to_judge(shared, &peer, body.len()));
+    let memory = memory.await.map_err(|_| Failure::Deadline)?;
+    let thread = tokio::time::timeout_at(deadline, shared.threads.wait(peer.address()));
+    let thread = thread.await.map_err(|_| Failure::Deadline)?;
     let shared = Arc::clone(shared);
-    // The permits move into the task: a review that is abandoned at its deadline still counts.
+    // All of it moves into the task: a review that is abandoned at its deadline still counts.
     let work = tokio::task::spawn_blocking(move || {
-        let _held = (permit, in_flight, budget, thread);
+        let _held = (in_flight, room, counted, memory, thread);
         catch_review_panic(&shared, webhook, &body, review)
     });
     match tokio::time::timeout_at(deadline, work).await {
-        Ok(Ok(result)) => result,
+        Ok(Ok(result)) => result.map(|outcome| (outcome, for_answer)),
         Ok(Err(_)) => Err(Failure::Panic),
         Err(_) => Err(Failure::Deadline),
     }
@@ -166,24 +179,35 @@ fn catch_review_panic(
     body: &[u8],
     review: ReviewFn,
 ) -> Result<ReviewOutcome, Failure> {
+    static PANICS: RateLimit = RateLimit::new(5, Duration::from_secs(10));
+    static MALFORMED: RateLimit = RateLimit::new(5, Duration::from_secs(10));
     let result = catch_unwind(AssertUnwindSafe(|| review(shared, body)));
     let result = result.unwrap_or_else(|_| {
         // The panic message is not logged: it may quote the object.
-        tracing::error!(webhook, "a review panicked; its request is allowed");
+        if let Some(left_out) = PANICS.admit() {
+            tracing::error!(webhook, left_out, "a review panicked; its request is allowed");
+        }
         fail_open(body)
     });
-    match result {
-        Ok(answer) => Ok(answer),
-        Err(error) => {
-            // Messages of serde_json may quote a value of the body, so only the error's category is
-            // logged.
-            let kind = match &error {
-                ReviewError::Json(error) => format!("{:?}", error.classify()),
-                other => other.to_string(),
-            };
-            tracing::warn!(webhook, error = %kind, "not an AdmissionReview");
-            Err(Failure::Malformed)
+    result.map_err(|error| {
+        if let Some(left_out) = MALFORMED.admit() {
+            tracing::warn!(webhook, error = in_words(&error), left_out, "not an AdmissionReview");
         }
+        Failure::Malformed
+    })
+}
+
+/// What is wrong with a request, without a word of it: messages of parsers quote what they read.
+fn in_words(error: &ReviewError) -> &'static str {
+    match error {
+        ReviewError::Json(error) => match error.classify() {
+            serde_json::error::Category::Io => "it cannot be read",
+            serde_json::error::Category::Syntax => "it is no JSON",
+            serde_json::error::Category::Data => "fields have the wrong type",
+            serde_json::error::Category::Eof => "it ends too early",
+        },
+        ReviewError::Kind { .. } => "another kind or version than AdmissionReview admission.k8s.io/v1",
+        ReviewError::NoRequest => "it has no request",
     }
 }
 
@@ -193,29 +217,25 @@ fn content_length(request: &Request) -> Option<usize> {
     length.to_str().ok()?.parse().ok()
 }
 
-/// Acquires the share of a large body; a small one needs none. A body of unknown length counts as one of
-/// the largest size.
-async fn body_budget(shared: &Shared, length: Option<usize>) -> Option<OwnedSemaphorePermit> {
-    let length = length.unwrap_or(shared.limits.body);
-    if length <= INLINE_BODY_MAX {
+/// Waits for what a very large body takes while it is judged: a turn, and memory. A smaller one takes none.
+async fn memory_to_judge(
+    shared: &Shared,
+    peer: &Peer,
+    length: usize,
+) -> Option<(Turn, Option<OwnedSemaphorePermit>)> {
+    if length <= MEDIUM_BODY_MAX {
         return None;
     }
+    let turn = shared.large_turns.wait(peer.address()).await;
     let bytes = u32::try_from(length.min(shared.limits.large)).unwrap_or(u32::MAX);
-    let budget = Arc::clone(&shared.large_body_budget).acquire_many_owned(bytes).await;
     // The only error is that the semaphore is closed, which never happens.
-    budget.ok()
+    let memory = Arc::clone(&shared.large_body_budget).acquire_many_owned(bytes).await.ok();
+    Some((turn, memory))
 }
 
-async fn read_body(limit: usize, request: Request) -> Result<Bytes, Failure> {
-    match Limited::new(request.into_body(), limit).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Failure::TooLarge),
-        Err(_) => Err(Failure::Malformed),
-    }
-}
-
-fn json_response(body: Vec<u8>) -> Response {
-    let mut response = Response::new(Body::from(body));
+/// The room is free when the body was sent.
+fn json_response(body: Vec<u8>, room: Room) -> Response {
+    let mut response = Response::new(Body::new(Guarded::new(Body::from(body), room)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
@@ -224,6 +244,7 @@ fn json_response(body: Vec<u8>) -> Response {
 fn failure_response(failure: Failure) -> Response {
     let (status, text) = match failure {
         Failure::Shed => (StatusCode::TOO_MANY_REQUESTS, "too many reviews at once\n"),
+        Failure::Slow => (StatusCode::REQUEST_TIMEOUT, "the body took too long\n"),
         Failure::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
         Failure::Deadline => (StatusCode::GATEWAY_TIMEOUT, "the review took too long\n"),
         Failure::Malformed => (StatusCode::BAD_REQUEST, "this is no AdmissionReview\n"),
@@ -235,10 +256,12 @@ fn failure_response(failure: Failure) -> Response {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-    use std::time::Duration;
 
     use axum::http;
+    use bytes::Bytes;
     use gpulint_rules::Settings;
+    use http_body_util::{BodyExt, StreamBody};
+    use hyper::body::Frame;
     use tokio::sync::Semaphore;
 
     use super::*;
@@ -247,7 +270,14 @@ mod tests {
     use crate::limits::Limits;
     use crate::metrics::Metrics;
     use crate::serve::live_config::LiveConfig;
+    use crate::serve::peers::Peers;
+    use crate::serve::turns::Turns;
     use crate::tls::{Tls, TlsFloor};
+
+    /// The registered timeout is the longest one that there is, unless `limits` say otherwise.
+    fn patient() -> Limits {
+        Limits { timeout: Duration::from_secs(30), ..Limits::default() }
+    }
 
     fn shared(limits: Limits) -> Arc<Shared> {
         let metrics = Arc::new(Metrics::new());
@@ -256,9 +286,10 @@ mod tests {
             live_config: LiveConfig::new(read, None, Vec::new()).unwrap(),
             cache: Arc::new(Cache::new(false, Arc::clone(&metrics))),
             evaluation_cache: EvaluationCache::new(Arc::clone(&metrics)),
-            reviews: Arc::new(Semaphore::new(limits.reviews)),
+            peers: Peers::new(limits.clone()),
             large_body_budget: Arc::new(Semaphore::new(limits.large)),
-            threads: Arc::new(Semaphore::new(2)),
+            large_turns: Turns::new(1),
+            threads: Turns::new(2),
             tls: Arc::new(Tls::new(TlsFloor::Tls12)),
             draining: AtomicBool::new(false),
             limits,
@@ -275,12 +306,15 @@ mod tests {
         .into_bytes()
     }
 
-    fn request(body: Vec<u8>, timeout: &str) -> Request {
-        http::Request::post(format!("/validate?timeout={timeout}"))
-            .header(header::CONTENT_LENGTH, body.len())
-            .body(Body::from(body))
-            .unwrap()
+    /// A request of a connection from an address.
+    fn request_from(shared: &Shared, address: [u8; 4], body: Body, timeout: &str) -> Request {
+        let peer = shared.peers.connect(address.into()).unwrap();
+        let mut request = http::Request::post(format!("/validate?timeout={timeout}")).body(body).unwrap();
+        request.extensions_mut().insert(peer);
+        request
     }
+
+    const LOCAL: [u8; 4] = [127, 0, 0, 1];
 
     async fn send(shared: &Arc<Shared>, bytes: usize, review_fn: ReviewFn) -> (StatusCode, String) {
         post_with_timeout(shared, bytes, "30s", review_fn).await
@@ -292,7 +326,11 @@ mod tests {
         timeout: &str,
         review_fn: ReviewFn,
     ) -> (StatusCode, String) {
-        let request = request(review(bytes), timeout);
+        let request = request_from(shared, LOCAL, Body::from(review(bytes)), timeout);
+        answer(shared, request, review_fn).await
+    }
+
+    async fn answer(shared: &Arc<Shared>, request: Request, review_fn: ReviewFn) -> (StatusCode, String) {
         let response = admit(Arc::clone(shared), "validate", request, review_fn).await;
         let status = response.status();
         let body = response.into_body().collect().await.unwrap().to_bytes();
@@ -301,7 +339,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_allows_the_request_with_a_warning_and_is_counted() {
-        let shared = shared(Limits::default());
+        let shared = shared(patient());
         // On the async worker, and on a blocking thread.
         for bytes in [0, 2 * INLINE_BODY_MAX] {
             let (status, body) = send(&shared, bytes, |_, _| panic!("hunter2")).await;
@@ -312,7 +350,7 @@ mod tests {
         let text = shared.metrics.text();
         assert!(text.contains(r#"decision="failed"} 2"#), "{text}");
         // All permits are returned.
-        assert_eq!(shared.reviews.available_permits(), shared.limits.reviews);
+        assert_eq!(shared.peers.used(), (0, 0));
         assert_eq!(shared.large_body_budget.available_permits(), shared.limits.large);
     }
 
@@ -335,7 +373,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_slow_review_is_abandoned_at_its_deadline() {
         static GATE: AtomicBool = AtomicBool::new(false);
-        let shared = shared(Limits::default());
+        let shared = shared(patient());
         let (status, _) = post_with_timeout(&shared, 2 * INLINE_BODY_MAX, "1s", |shared, body| {
             wait_for(&GATE);
             validate(shared, body)
@@ -343,17 +381,16 @@ mod tests {
         .await;
         assert_eq!(status, StatusCode::GATEWAY_TIMEOUT);
         // It counts as in flight until it has ended.
-        let free = || shared.reviews.available_permits();
-        assert_eq!(free(), shared.limits.reviews - 1);
+        assert_eq!(shared.peers.used().1, 1);
         GATE.store(true, Ordering::SeqCst);
-        until("its permit is returned", || free() == shared.limits.reviews).await;
+        until("it has ended", || shared.peers.used() == (0, 0)).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn large_bodies_use_as_many_threads_as_there_are_cores() {
         static GATE: AtomicBool = AtomicBool::new(false);
         static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
-        let shared = shared(Limits::default());
+        let shared = shared(patient());
         let slow: ReviewFn = |shared, body| {
             let others = AT_ONCE.fetch_add(1, Ordering::SeqCst);
             assert!(others < 2);
@@ -377,15 +414,15 @@ mod tests {
             assert_eq!(status, StatusCode::OK);
             assert!(!body.contains("defect"), "{body}");
         }
-        assert_eq!(shared.threads.available_permits(), 2);
+        assert_eq!(shared.threads.free(), 2);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn large_bodies_share_a_budget_and_small_ones_do_not_wait() {
+    async fn very_large_bodies_share_memory_and_others_do_not_wait() {
         static GATE: AtomicBool = AtomicBool::new(false);
         static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
-        let shared = shared(Limits { large: 5 * INLINE_BODY_MAX, ..Limits::default() });
+        let shared = shared(Limits { large: 5 * MEDIUM_BODY_MAX, ..patient() });
         let slow: ReviewFn = |shared, body| {
             MOST.fetch_max(AT_ONCE.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             wait_for(&GATE);
@@ -393,18 +430,89 @@ mod tests {
             AT_ONCE.fetch_sub(1, Ordering::SeqCst);
             validate(shared, body)
         };
-        // Two of them fit at once; the last one is larger than the whole budget.
+        // The last one is larger than all memory for them.
         let sizes = [2, 2, 2, 2, 2, 9];
         let large = sizes.map(|size| {
             let shared = Arc::clone(&shared);
-            tokio::spawn(async move { send(&shared, size * INLINE_BODY_MAX, slow).await.0 })
+            tokio::spawn(async move { send(&shared, size * MEDIUM_BODY_MAX, slow).await.0 })
         });
         until("one is evaluated", || AT_ONCE.load(Ordering::SeqCst) > 0).await;
-        assert_eq!(send(&shared, 0, validate).await.0, StatusCode::OK);
+        for size in [0, 2 * INLINE_BODY_MAX] {
+            assert_eq!(send(&shared, size, validate).await.0, StatusCode::OK);
+        }
         assert!(!GATE.swap(true, Ordering::SeqCst));
         for answer in large {
             assert_eq!(answer.await.unwrap(), StatusCode::OK);
         }
-        assert!(MOST.load(Ordering::SeqCst) <= 2, "{MOST:?}");
+        assert_eq!(MOST.load(Ordering::SeqCst), 1, "one thread is left to others");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn reviews_above_the_limit_are_left_to_the_policy_at_once() {
+        static GATE: AtomicBool = AtomicBool::new(false);
+        let shared = shared(Limits { reviews: 2, ..patient() });
+        let held = {
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                let waits: ReviewFn = |shared, body| {
+                    wait_for(&GATE);
+                    validate(shared, body)
+                };
+                send(&shared, 2 * INLINE_BODY_MAX, waits).await.0
+            })
+        };
+        until("one is judged", || shared.peers.used().1 == 1).await;
+        let from = |address| {
+            let body = Body::from(review(2 * INLINE_BODY_MAX));
+            answer(&shared, request_from(&shared, address, body, "30s"), validate)
+        };
+        assert_eq!(from(LOCAL).await.0, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(from([10, 0, 0, 1]).await.0, StatusCode::OK, "another address has its half");
+        assert_eq!(send(&shared, 0, validate).await.0, StatusCode::OK, "small ones are judged at once");
+        GATE.store(true, Ordering::SeqCst);
+        assert_eq!(held.await.unwrap(), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn who_sends_slowly_holds_nothing_but_what_arrived() {
+        let limits = Limits { read: Duration::from_millis(300), reviews: 1, ..patient() };
+        let shared = shared(limits);
+        let slow = (0..200).map(|number| {
+            let shared = Arc::clone(&shared);
+            // Nothing, or a byte, and nothing more.
+            let begun =
+                (number % 2 == 0).then(|| Ok::<_, axum::Error>(Frame::data(Bytes::from_static(b"{"))));
+            let frames = futures::stream::iter(begun);
+            let frames = futures::StreamExt::chain(frames, futures::stream::pending());
+            let request = request_from(&shared, LOCAL, Body::new(StreamBody::new(frames)), "30s");
+            tokio::spawn(async move { answer(&shared, request, validate).await.0 })
+        });
+        let slow: Vec<_> = slow.collect();
+        until("they have begun", || shared.peers.used().0 == 100).await;
+        for bytes in [0, 2 * INLINE_BODY_MAX, 2 * MEDIUM_BODY_MAX] {
+            assert_eq!(send(&shared, bytes, validate).await.0, StatusCode::OK);
+        }
+        for answer in slow {
+            assert_eq!(answer.await.unwrap(), StatusCode::REQUEST_TIMEOUT);
+        }
+        assert_eq!(shared.peers.used(), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn what_a_client_does_not_take_counts_against_it() {
+        let shared = shared(Limits { held: 4000, ..patient() });
+        let mut kept = Vec::new();
+        let refused = loop {
+            let request = request_from(&shared, LOCAL, Body::from(review(0)), "30s");
+            let response = admit(Arc::clone(&shared), "validate", request, validate).await;
+            if response.status() != StatusCode::OK || kept.len() > 100 {
+                break response.status();
+            }
+            kept.push(response);
+        };
+        assert_eq!(refused, StatusCode::TOO_MANY_REQUESTS);
+        assert!(!kept.is_empty());
+        drop(kept);
+        assert_eq!(shared.peers.used(), (0, 0));
     }
 }

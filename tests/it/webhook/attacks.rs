@@ -1,0 +1,353 @@
+//! Clients that want the server to fail others: slow ones, floods, and objects that are expensive to judge.
+//!
+//! Everything is bounded in number and time and stays on loopback. The attackers come from an address of their own, where
+//! the system has one; reviews of honest clients are answered beside them. `GPULINT_SOAK` measures how many.
+
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use serde_json::{Value, json};
+
+use crate::cluster::server::Authority;
+use crate::webhook::client::{Body, Client, plain};
+use crate::webhook::reviews::{bad_pool, create, good_pool};
+use crate::webhook::server::Folder;
+use crate::webhook::soak::resident;
+use crate::webhook::tls::serve;
+
+/// Where attackers come from.
+const ELSEWHERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
+
+/// What an attacker does, again and again, until it is told to stop.
+#[derive(Clone, Copy, Debug)]
+enum Attack {
+    /// 130 connections that send a byte every now and then.
+    SlowBytes,
+    /// 500 streams of one connection without a body.
+    SilentStreams,
+    /// Connections that announce 4 MiB.
+    Announced,
+    /// Answers that nobody takes.
+    Unread,
+    /// Connections on which nothing happens, as many as there may be.
+    Connections,
+    /// What is no AdmissionReview.
+    Malformed,
+    /// A `kind` of 4 MB.
+    LongKind,
+    /// A Deployment whose node affinity names 700 instance types that do not exist: 15 KB.
+    UnknownTypes,
+    /// The same with 60,000 of them: more than 1 MB.
+    ManyUnknownTypes,
+    /// A Pod of 3,000 containers.
+    Containers,
+    /// Requests that are given up at once.
+    Reset,
+}
+
+const ATTACKS: [Attack; 11] = [
+    Attack::SlowBytes,
+    Attack::SilentStreams,
+    Attack::Announced,
+    Attack::Unread,
+    Attack::Connections,
+    Attack::Malformed,
+    Attack::LongKind,
+    Attack::UnknownTypes,
+    Attack::ManyUnknownTypes,
+    Attack::Containers,
+    Attack::Reset,
+];
+
+impl Attack {
+    /// How many attack at once.
+    fn clients(self) -> usize {
+        match self {
+            Attack::SlowBytes => 130,
+            Attack::Connections => 300,
+            Attack::SilentStreams | Attack::Unread => 1,
+            _ => 4,
+        }
+    }
+
+    /// One round of one client. Errors are what the server may do to it.
+    async fn round(self, client: Client, address: SocketAddr) {
+        let path = "/validate?timeout=30s";
+        let Ok(mut open) = client.connect(address).await else { return };
+        match self {
+            Attack::SlowBytes => drop(open.send("POST", path, dripping(), false).await),
+            Attack::SilentStreams => {
+                let streams = (0..500).map(|_| {
+                    let mut open = open.clone_http2();
+                    async move { drop(open.send("POST", path, never(), false).await) }
+                });
+                futures::future::join_all(streams).await;
+            }
+            Attack::Announced => drop(open.announce(path, 4 * 1024 * 1024).await),
+            Attack::Unread => {
+                let bodies = (0..400).map(|_| {
+                    let mut open = open.clone_http2();
+                    let body = Full::new(Bytes::from(create(&bad_pool("gpu")))).boxed();
+                    async move { open.untaken(path, body).await.ok() }
+                });
+                let held = futures::future::join_all(bodies).await;
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                drop(held);
+            }
+            Attack::Connections => tokio::time::sleep(Duration::from_secs(2)).await,
+            Attack::Reset => {
+                for _ in 0..100 {
+                    let mut open = open.clone_http2();
+                    let sent = open.send("POST", path, never(), false);
+                    let _ = tokio::time::timeout(Duration::from_micros(200), sent).await;
+                }
+            }
+            Attack::Malformed
+            | Attack::LongKind
+            | Attack::UnknownTypes
+            | Attack::ManyUnknownTypes
+            | Attack::Containers => {
+                let body = Bytes::from(self.body());
+                for _ in 0..20 {
+                    if open.post(path, body.clone()).await.is_err() {
+                        return;
+                    }
+                    // A bound on what the attacker itself takes from the machine.
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        }
+    }
+
+    fn body(self) -> String {
+        match self {
+            Attack::LongKind => {
+                json!({"apiVersion": "v1", "kind": "x".repeat(4_000_000), "request": {"uid": "1"}})
+                    .to_string()
+            }
+            Attack::UnknownTypes => create_deployment(&affinity(700)),
+            Attack::ManyUnknownTypes => create_deployment(&affinity(60_000)),
+            Attack::Containers => {
+                let containers: Vec<Value> =
+                    (0..3000).map(|n| json!({"name": format!("c-{n}"), "image": "a"})).collect();
+                create_deployment(&json!({"containers": containers}))
+            }
+            _ => "{\"apiVersion\": ".to_owned(),
+        }
+    }
+}
+
+/// A pod whose node affinity names instance types that do not exist.
+fn affinity(types: usize) -> Value {
+    let values: Vec<String> = (0..types).map(|n| format!("g{n}q.{n}xlarge")).collect();
+    json!({"containers": [{"name": "main", "image": "a"}],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": values}]}]}}}})
+}
+
+fn create_deployment(pod: &Value) -> String {
+    create_core(&json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "ml"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+                 "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod}}}))
+}
+
+fn create_core(object: &Value) -> String {
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "7e1a", "operation": "CREATE", "kind": {"group": "apps", "version": "v1", "kind": object["kind"]},
+        "name": object["metadata"]["name"], "namespace": object["metadata"]["namespace"],
+        "object": object}})
+    .to_string()
+}
+
+/// A byte every 100 ms.
+fn dripping() -> Body {
+    let bytes = futures::stream::unfold((), |()| async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Some((Ok(Frame::data(Bytes::from_static(b" "))), ()))
+    });
+    BodyExt::boxed(StreamBody::new(bytes))
+}
+
+/// A body that never comes.
+fn never() -> Body {
+    BodyExt::boxed(StreamBody::new(futures::stream::pending()))
+}
+
+/// Attackers at work, until they are dropped.
+struct Attackers {
+    stop: Arc<AtomicBool>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Attackers {
+    fn start(attack: Attack, client: &Client, address: SocketAddr) -> Attackers {
+        let stop = Arc::new(AtomicBool::new(false));
+        let tasks = (0..attack.clients()).map(|_| {
+            let (stop, client) = (Arc::clone(&stop), client.clone().from(ELSEWHERE));
+            let client = if matches!(attack, Attack::SlowBytes) { client.http1() } else { client };
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    attack.round(client.clone(), address).await;
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+        });
+        let tasks = tasks.collect();
+        Attackers { stop, tasks }
+    }
+}
+
+impl Drop for Attackers {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+/// A review of about 30 KB: an object as it is updated, with much of what people do not write.
+fn medium() -> String {
+    let mut pool = good_pool("gpu");
+    let notes: serde_json::Map<String, Value> =
+        (0..30).map(|n| (format!("example.com/note-{n}"), "x".repeat(1000).into())).collect();
+    pool["metadata"]["annotations"] = notes.into();
+    create(&pool)
+}
+
+/// What honest clients got.
+#[derive(Debug, Default)]
+struct Honest {
+    answered: AtomicU64,
+    refused: AtomicU64,
+    /// The longest answer, in milliseconds.
+    slowest: AtomicU64,
+}
+
+/// Four connections that send one review after the other, for `time`.
+async fn honest(client: &Client, address: SocketAddr, time: Duration) -> Honest {
+    let count = Honest::default();
+    let clients = (0..4).map(|number| {
+        let (count, client) = (&count, client.clone());
+        async move {
+            let client = if number == 0 { client.http1() } else { client };
+            let bodies = [create(&bad_pool("gpu")), medium()];
+            let mut open = client.connect(address).await.unwrap();
+            let began = Instant::now();
+            for turn in number.. {
+                let sent = Instant::now();
+                let answer = open.post("/validate?timeout=30s", bodies[turn % 2].clone()).await.unwrap();
+                let counter = if answer.code == 200 { &count.answered } else { &count.refused };
+                counter.fetch_add(1, Ordering::Relaxed);
+                let took = u64::try_from(sent.elapsed().as_millis()).unwrap();
+                count.slowest.fetch_max(took, Ordering::Relaxed);
+                if began.elapsed() > time {
+                    break;
+                }
+                // As an API server asks: now and then, not as fast as it can.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    });
+    futures::future::join_all(clients).await;
+    count
+}
+
+/// Whoever is slow, silent or many: everybody else is answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_clients_switch_nothing_off() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority, &["--body-timeout", "1s"]).await;
+    let client = Client::new(authority.pem());
+    let slow = [
+        Attack::SlowBytes,
+        Attack::SilentStreams,
+        Attack::Announced,
+        Attack::Connections,
+        Attack::Unread,
+        Attack::Reset,
+    ];
+    for attack in slow {
+        let attackers = Attackers::start(attack, &client, server.admission);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let honest = honest(&client, server.admission, Duration::from_millis(700)).await;
+        drop(attackers);
+        assert!(honest.answered.load(Ordering::Relaxed) >= 4, "{attack:?}: {honest:?}");
+        assert_eq!(honest.refused.load(Ordering::Relaxed), 0, "{attack:?}: {honest:?}");
+        assert_eq!(plain(server.operations, "/healthz").await.unwrap().0, 200);
+    }
+}
+
+/// What a stranger sends is not what is logged, and much of it is not much to log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_do_not_write_the_log() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority, &["--log-format", "text"]).await;
+    let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
+    let forged = "\u{1b}[2J\n2026-01-01 ERROR forged";
+    let bodies = [
+        Attack::LongKind.body(),
+        json!({"apiVersion": forged, "kind": forged, "request": {"uid": "1"}}).to_string(),
+        forged.to_owned(),
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": [forged]}})
+            .to_string(),
+    ];
+    for body in &bodies {
+        assert_eq!(open.post("/validate", body.clone()).await.unwrap().code, 400);
+    }
+    for _ in 0..500 {
+        assert_eq!(open.post("/validate", bodies[2].clone()).await.unwrap().code, 400);
+    }
+    let said = server.process.said();
+    assert!(!said.contains("forged") && !said.contains('\u{1b}') && !said.contains("xxxx"), "{said}");
+    assert!(said.contains("another kind or version") && said.contains("it is no JSON"), "{said}");
+    assert!(said.len() < 20_000, "{} bytes", said.len());
+}
+
+/// Beside each attack honest clients get at least half of what they get without it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn honest_reviews_keep_half_of_their_throughput_beside_attacks() {
+    let Some(seconds) = std::env::var("GPULINT_SOAK").ok().and_then(|s| s.parse::<u64>().ok()) else {
+        let _ =
+            writeln!(std::io::stderr(), "skipped: GPULINT_SOAK is not set (the seconds that the soak takes)");
+        return;
+    };
+    // A round with each attack, and one without before each.
+    let round = Duration::from_secs(seconds) / (2 * ATTACKS.len() as u32);
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let server = serve(&folder, &authority, &["--body-timeout", "1s"]).await;
+    let client = Client::new(authority.pem());
+    let mut lost = Vec::new();
+    for attack in ATTACKS {
+        let alone = honest(&client, server.admission, round).await;
+        let attackers = Attackers::start(attack, &client, server.admission);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let beside = honest(&client, server.admission, round).await;
+        let probe = Instant::now();
+        assert_eq!(plain(server.operations, "/healthz").await.unwrap().0, 200);
+        let probe = probe.elapsed();
+        drop(attackers);
+        let rate = |honest: &Honest| honest.answered.load(Ordering::Relaxed) as f64 / round.as_secs_f64();
+        println!(
+            "{attack:?}: {:.0} reviews a second without, {:.0} with it, {} refused, the slowest {} ms (without {} ms), a probe {probe:?}, {:.0} MiB",
+            rate(&alone),
+            rate(&beside),
+            beside.refused.load(Ordering::Relaxed),
+            beside.slowest.load(Ordering::Relaxed),
+            alone.slowest.load(Ordering::Relaxed),
+            resident(&server).unwrap_or_default(),
+        );
+        if rate(&beside) < rate(&alone) / 2.0 || beside.refused.load(Ordering::Relaxed) > 0 {
+            lost.push(attack);
+        }
+    }
+    assert!(lost.is_empty(), "{lost:?}");
+}

@@ -1,0 +1,232 @@
+//! Who is connected, and what each of them holds: connections, bytes of bodies and answers, reviews.
+//!
+//! Whoever reaches the admission port may open connections and send slowly, send much, or never read an
+//! answer. Each connection and each address therefore has a share of what there is, so that one of them cannot
+//! take what the API servers need.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::limits::Limits;
+
+/// All clients of a listener.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    limits: Limits,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    bytes: usize,
+    reviews: usize,
+    /// Addresses that are connected.
+    addresses: BTreeMap<IpAddr, Used>,
+}
+
+/// What an address uses.
+#[derive(Debug, Default)]
+struct Used {
+    connections: usize,
+    bytes: usize,
+    reviews: usize,
+}
+
+/// A client's connection. It counts as open until it and everything that was taken through it is dropped.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    peers: Arc<Peers>,
+    address: IpAddr,
+    /// Bytes that are held for this connection.
+    bytes: Mutex<usize>,
+}
+
+impl Peers {
+    pub(crate) fn new(limits: Limits) -> Arc<Peers> {
+        Arc::new(Peers { limits, state: Mutex::default() })
+    }
+
+    /// A new connection of an address; `None` if the address has its share of connections already.
+    pub(crate) fn connect(self: &Arc<Peers>, address: IpAddr) -> Option<Arc<Peer>> {
+        // An IPv4 client of an IPv6 socket is the same client.
+        let address = address.to_canonical();
+        let mut state = self.lock();
+        let used = state.addresses.entry(address).or_default();
+        if used.connections >= (self.limits.connections / 4).max(1) {
+            return None;
+        }
+        used.connections += 1;
+        Some(Arc::new(Peer { peers: Arc::clone(self), address, bytes: Mutex::new(0) }))
+    }
+
+    /// A poisoned lock is usable: numbers are changed by single additions.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Peer {
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Room for bytes that this connection makes the server hold, empty at first.
+    pub(crate) fn room(self: &Arc<Peer>) -> Room {
+        Room { peer: Arc::clone(self), bytes: 0 }
+    }
+
+    /// Counts a review that is judged or waits for it; `None` if there are too many.
+    pub(crate) fn review(self: &Arc<Peer>) -> Option<Review> {
+        let most = self.peers.limits.reviews;
+        let mut state = self.peers.lock();
+        let of_all = state.reviews;
+        let used = state.addresses.get_mut(&self.address)?;
+        if of_all >= most || used.reviews >= most.div_ceil(2) {
+            return None;
+        }
+        used.reviews += 1;
+        state.reviews += 1;
+        Some(Review { peer: Arc::clone(self) })
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let mut state = self.peers.lock();
+        if let Some(used) = state.addresses.get_mut(&self.address) {
+            used.connections = used.connections.saturating_sub(1);
+            // Rooms and reviews keep their `Peer`, so nothing else is used when its last connection ends.
+            if used.connections == 0 {
+                state.addresses.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// Bytes that are held for a connection, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Room {
+    peer: Arc<Peer>,
+    bytes: usize,
+}
+
+impl Room {
+    /// Takes room for more bytes. False, and nothing is taken, if the connection, its address or all clients
+    /// together would hold too much.
+    #[must_use]
+    pub(crate) fn grow(&mut self, more: usize) -> bool {
+        let most = self.peer.peers.limits.held;
+        let mut own = self.peer.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.peer.peers.lock();
+        let of_all = state.bytes.saturating_add(more);
+        let Some(used) = state.addresses.get_mut(&self.peer.address) else {
+            return false;
+        };
+        let (of_connection, of_address) = (own.saturating_add(more), used.bytes.saturating_add(more));
+        if of_connection > most / 4 || of_address > most / 2 || of_all > most {
+            return false;
+        }
+        *own = of_connection;
+        used.bytes = of_address;
+        state.bytes = of_all;
+        self.bytes += more;
+        true
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut own = self.peer.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        *own = own.saturating_sub(self.bytes);
+        let mut state = self.peer.peers.lock();
+        state.bytes = state.bytes.saturating_sub(self.bytes);
+        if let Some(used) = state.addresses.get_mut(&self.peer.address) {
+            used.bytes = used.bytes.saturating_sub(self.bytes);
+        }
+    }
+}
+
+/// A review that is judged or waits for it, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Review {
+    peer: Arc<Peer>,
+}
+
+impl Drop for Review {
+    fn drop(&mut self) {
+        let mut state = self.peer.peers.lock();
+        state.reviews = state.reviews.saturating_sub(1);
+        if let Some(used) = state.addresses.get_mut(&self.peer.address) {
+            used.reviews = used.reviews.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Peers {
+    /// Bytes and reviews in use.
+    pub(crate) fn used(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.bytes, state.reviews)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peers() -> Arc<Peers> {
+        Peers::new(Limits { held: 1000, reviews: 4, connections: 8, ..Limits::default() })
+    }
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    #[test]
+    fn an_address_has_a_share_of_the_connections() {
+        let peers = peers();
+        let held = [(); 2].map(|()| peers.connect(address(1)).unwrap());
+        assert!(peers.connect(address(1)).is_none());
+        assert!(peers.connect("::ffff:10.0.0.1".parse().unwrap()).is_none(), "the same address");
+        assert!(peers.connect(address(2)).is_some());
+        drop(held);
+        assert!(peers.connect(address(1)).is_some());
+        assert!(peers.lock().addresses.is_empty(), "who left is forgotten");
+    }
+
+    #[test]
+    fn a_connection_an_address_and_all_together_hold_no_more_than_their_share() {
+        let peers = peers();
+        let [a, b] = [(); 2].map(|()| peers.connect(address(1)).unwrap());
+        let (mut first, mut second) = (a.room(), a.room());
+        assert!(first.grow(200) && second.grow(50));
+        assert!(!second.grow(1), "a connection has a quarter");
+        let mut third = b.room();
+        assert!(third.grow(250));
+        let [c, d] = [2, 3].map(|last| peers.connect(address(last)).unwrap());
+        let mut others = [c.room(), d.room()];
+        assert!(others[0].grow(250) && others[1].grow(249));
+        assert!(!others[1].grow(2) && others[1].grow(1), "all together hold no more than all");
+        let mut e = peers.connect(address(4)).unwrap().room();
+        assert!(!e.grow(1));
+        drop(first);
+        assert!(e.grow(200));
+        drop((second, third, others, e));
+        assert_eq!(peers.used(), (0, 0));
+    }
+
+    #[test]
+    fn an_address_has_half_of_the_reviews() {
+        let peers = peers();
+        let [a, b] = [1, 2].map(|last| peers.connect(address(last)).unwrap());
+        let held = [(); 2].map(|()| a.review().unwrap());
+        assert!(a.review().is_none());
+        let others = [(); 2].map(|()| b.review().unwrap());
+        drop(held);
+        assert!(a.review().is_some());
+        drop(others);
+        assert_eq!(peers.used(), (0, 0));
+    }
+}
