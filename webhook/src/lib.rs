@@ -6,6 +6,7 @@
 
 mod ca_bundle;
 mod cache;
+mod cause;
 mod certificates;
 mod evaluate;
 mod evaluation_cache;

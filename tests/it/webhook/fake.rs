@@ -23,6 +23,7 @@ use crate::webhook::server::Folder;
 #[derive(Default)]
 struct Kept {
     refused: bool,
+    lists: usize,
     objects: Vec<Value>,
     watches: Vec<UnboundedSender<Bytes>>,
 }
@@ -62,13 +63,7 @@ impl Fake {
     }
 
     pub(crate) fn kubeconfig(&self, folder: &Folder) -> PathBuf {
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "fake",
-            "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
-            "clusters": [{"name": "fake", "cluster": {"server": self.url}}],
-            "users": [{"name": "fake", "user": {}}],
-        });
-        folder.write("kubeconfig", &config.to_string())
+        folder.write("kubeconfig", &kubeconfig(&self.url))
     }
 
     /// Fails the lists of a kind, or serves them again.
@@ -77,6 +72,12 @@ impl Fake {
         for (_, kept) in kinds.iter_mut().filter(|((_, name), _)| name == plural) {
             kept.refused = refused;
         }
+    }
+
+    /// How often a kind was listed, or its list refused.
+    pub(crate) fn lists(&self, plural: &str) -> usize {
+        let kinds = self.kinds.lock().unwrap();
+        kinds.iter().filter(|((_, name), _)| name == plural).map(|(_, kept)| kept.lists).sum()
     }
 
     /// Adds or removes an object.
@@ -111,6 +112,17 @@ impl Fake {
             }
         }
     }
+}
+
+/// A kubeconfig file of a server without authentication.
+pub(crate) fn kubeconfig(url: &str) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "fake",
+        "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
+        "clusters": [{"name": "fake", "cluster": {"server": url}}],
+        "users": [{"name": "fake", "user": {}}],
+    })
+    .to_string()
 }
 
 fn is_of(object: &Value, row: &KindInfo) -> bool {
@@ -159,6 +171,7 @@ async fn objects(
 ) -> Response {
     let mut kinds = kinds.lock().unwrap();
     let kept = kinds.entry((group, plural)).or_default();
+    kept.lists += usize::from(!query.contains_key("watch"));
     if kept.refused {
         let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
             "reason": "Forbidden", "message": "not for you"});

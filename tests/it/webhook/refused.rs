@@ -1,8 +1,10 @@
 //! A kind that the API server does not list: the server checks all others.
 
-use crate::cluster::server::Authority;
+use std::time::{Duration, Instant};
+
+use crate::cluster::server::{Authority, free_port};
 use crate::webhook::client::{Client, metric};
-use crate::webhook::fake::Fake;
+use crate::webhook::fake::{Fake, kubeconfig};
 use crate::webhook::reviews::{bad_pool, create, good_pool};
 use crate::webhook::server::{Folder, Server};
 
@@ -40,4 +42,51 @@ async fn a_kind_that_is_not_listed_is_not_waited_for_for_ever() {
     server.until("it is listed after all", async || synced().await == 1.0).await;
     let known = ask(good_pool("gpu")).await;
     assert!(!known["warnings"].to_string().contains("not all known"), "{known}");
+}
+
+/// Lists that are refused are repeated ever more rarely, and a line says so once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_lists_back_off_and_are_one_line_each() {
+    const REFUSED: [&str; 5] = ["ec2nodeclasses", "scaledobjects", "scaledjobs", "nodeclaims", "deployments"];
+    let (folder, authority, fake) = (Folder::new(), Authority::new(), Fake::start().await);
+    let pair = authority.issue(&["127.0.0.1"]);
+    folder.write("tls.crt", &pair.certificate);
+    folder.write("tls.key", &pair.key);
+    for plural in REFUSED {
+        fake.refuse(plural, true);
+    }
+    let began = Instant::now();
+    let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key"];
+    let kubeconfig = fake.kubeconfig(&folder);
+    let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &args).await;
+    server.ready().await;
+    tokio::time::sleep(Duration::from_secs(12).saturating_sub(began.elapsed())).await;
+    // Pauses of 1, 2, 4 … seconds, each a quarter shorter at the least.
+    let pauses = (began.elapsed().as_secs_f64() / 0.75 + 1.0).log2().ceil();
+    for plural in REFUSED {
+        let lists = fake.lists(plural) as f64;
+        assert!((3.0..=pauses + 1.0).contains(&lists), "{plural}: {lists} in {:?}", began.elapsed());
+    }
+    let said = server.process.said();
+    let lines = said.lines().filter(|line| line.contains("WARN") || line.contains("ERROR"));
+    // One when it begins, one when readiness no longer waits.
+    assert_eq!(lines.count(), 2 * REFUSED.len(), "{said}");
+}
+
+/// An API server that is not there is one line for all kinds, with the cause in words.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_api_server_that_is_not_there_is_one_line() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    let pair = authority.issue(&["127.0.0.1"]);
+    folder.write("tls.crt", &pair.certificate);
+    folder.write("tls.key", &pair.key);
+    let nobody = format!("http://127.0.0.1:{}", free_port());
+    let kubeconfig = folder.write("kubeconfig", &kubeconfig(&nobody));
+    let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key"];
+    let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &args).await;
+    server.until("it says so", async || server.process.said().contains("not reached")).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let said = server.process.said();
+    assert_eq!(said.lines().filter(|line| line.contains("WARN")).count(), 1, "{said}");
+    assert!(said.contains("connection refused"), "{said}");
 }

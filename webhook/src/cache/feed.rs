@@ -1,6 +1,11 @@
 //! The watches that fill the cache, one per kind.
+//!
+//! kube's `default_backoff` begins anew with every event, and its watcher emits one (`Init`) before each list:
+//! a list that is refused would be repeated every second for ever. Here only a list that completes begins anew.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -9,48 +14,135 @@ use kube::api::{DynamicObject, TypeMeta};
 use kube::core::GroupVersion;
 use kube::discovery;
 use kube::discovery::ApiResource;
-use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use serde_json::Value;
 
 use super::Cache;
+use crate::cause::Cause;
 use crate::kinds;
 use crate::serve::supervise::catch_panic;
 
 /// Pause before discovery looks again for a kind that the cluster does not have.
 const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
-/// Pause after discovery failed or a watch panicked.
-const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+/// Pauses after an error: from the first to the longest, each twice as long as the one before, give or take a
+/// quarter so that watches do not retry in step.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// No rule reads this annotation, which contains the whole object once more.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Watches every kind that rules read, for as long as it is polled.
 pub(crate) async fn run_watches(cache: Arc<Cache>, client: Client) {
-    let watches =
-        kinds::watched().iter().map(|kind| watch_with_retry(Arc::clone(&cache), client.clone(), *kind));
+    let log = Arc::new(WatchLog::default());
+    let watches = kinds::watched()
+        .iter()
+        .map(|kind| watch_with_retry(Arc::clone(&cache), client.clone(), *kind, Arc::clone(&log)));
     futures::future::join_all(watches).await;
 }
 
-async fn watch_with_retry(cache: Arc<Cache>, client: Client, kind: Kind) {
+async fn watch_with_retry(cache: Arc<Cache>, client: Client, kind: Kind, log: Arc<WatchLog>) {
+    let mut backoff = Backoff::default();
     loop {
         match discover(&client, kind).await {
             Ok(Some(resource)) => {
-                let watch = watch_kind(&cache, client.clone(), kind, &resource);
+                let watch = watch_kind(&cache, client.clone(), kind, &resource, &mut backoff, &log);
                 if catch_panic("watch", &cache.metrics, watch).await.is_none() {
-                    tokio::time::sleep(RETRY_INTERVAL).await;
+                    tokio::time::sleep(backoff.next()).await;
                 }
             }
             Ok(None) => {
                 cache.mark_absent(kind);
+                log.answered();
                 tokio::time::sleep(REDISCOVERY_INTERVAL).await;
             }
             Err(error) => {
-                tracing::warn!(%kind, %error, "cannot ask the API server which kinds it serves");
-                tokio::time::sleep(RETRY_INTERVAL).await;
+                log.failed(kind, Cause::of(&error));
+                tokio::time::sleep(backoff.next()).await;
             }
         }
+    }
+}
+
+/// The pauses of one watch.
+#[derive(Debug, Default)]
+struct Backoff {
+    errors: u32,
+}
+
+impl Backoff {
+    /// The pause after one more error.
+    fn next(&mut self) -> Duration {
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.errors.min(16)).min(LONGEST_PAUSE);
+        self.errors = self.errors.saturating_add(1);
+        // From three to five quarters.
+        let random = RandomState::new().hash_one(self.errors) % 1000;
+        pause.mul_f64(0.75 + 0.5 * random as f64 / 1000.0)
+    }
+
+    fn reset(&mut self) {
+        self.errors = 0;
+    }
+}
+
+/// Writes a line when the state of a watch changes, not for each error.
+#[derive(Debug, Default)]
+struct WatchLog {
+    state: Mutex<WatchState>,
+}
+
+#[derive(Debug, Default)]
+struct WatchState {
+    /// Why the API server is not reached; `None` while it is.
+    disconnected: Option<String>,
+    /// Why kinds are not listed.
+    failing: BTreeMap<Kind, String>,
+}
+
+impl WatchLog {
+    /// A connection that fails is one line for all kinds.
+    fn failed(&self, kind: Kind, cause: Cause) {
+        let mut state = self.lock();
+        match cause {
+            Cause::Connection(words) => {
+                if state.disconnected.as_ref() != Some(&words) {
+                    tracing::warn!(cause = %words, "the API server is not reached; what is known of the cluster stays");
+                    state.disconnected = Some(words);
+                }
+            }
+            Cause::Answer(words) => {
+                reconnected(&mut state);
+                if state.failing.get(&kind) != Some(&words) {
+                    tracing::warn!(%kind, cause = %words, "the kind cannot be watched; it is tried again");
+                    state.failing.insert(kind, words);
+                }
+            }
+        }
+    }
+
+    /// A list was completed.
+    fn synced(&self, kind: Kind) {
+        let mut state = self.lock();
+        reconnected(&mut state);
+        state.failing.remove(&kind);
+        tracing::info!(%kind, "synced");
+    }
+
+    /// The API server answered.
+    fn answered(&self) {
+        reconnected(&mut self.lock());
+    }
+
+    /// A poisoned lock is usable: it is about the log alone.
+    fn lock(&self) -> MutexGuard<'_, WatchState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn reconnected(state: &mut WatchState) {
+    if state.disconnected.take().is_some() {
+        tracing::info!("the API server answers again");
     }
 }
 
@@ -74,15 +166,23 @@ async fn discover(client: &Client, kind: Kind) -> kube::Result<Option<ApiResourc
 
 /// Watches a kind until the API server stops serving it. Other errors are retried with backoff; meanwhile
 /// the cache keeps the objects that it has.
-async fn watch_kind(cache: &Cache, client: Client, kind: Kind, resource: &ApiResource) {
+async fn watch_kind(
+    cache: &Cache,
+    client: Client,
+    kind: Kind,
+    resource: &ApiResource,
+    backoff: &mut Backoff,
+    log: &WatchLog,
+) {
     let api: Api<DynamicObject> = Api::all_with(client, resource);
     let config = watcher::Config::default().page_size(200);
-    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    let mut events = std::pin::pin!(watcher(api, config));
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
                 if matches!(event, Event::InitDone) {
-                    tracing::info!(%kind, "synced");
+                    backoff.reset();
+                    log.synced(kind);
                 }
                 cache.handle(kind, trimmed(event, resource));
             }
@@ -93,10 +193,19 @@ async fn watch_kind(cache: &Cache, client: Client, kind: Kind, resource: &ApiRes
                 if let watcher::Error::InitialListFailed(kube::Error::Api(_)) = &error {
                     cache.list_failed(kind);
                 }
-                tracing::warn!(%kind, %error, "the watch broke off; it is tried again");
+                // Watches end and begin again all the time; only what goes on is worth a line.
+                if backoff.errors > 0 || !is_interruption(&error) {
+                    log.failed(kind, Cause::of(&error));
+                }
+                tokio::time::sleep(backoff.next()).await;
             }
         }
     }
+}
+
+/// Whether a watch that worked has ended: the API server closed it, or keeps its history no longer.
+fn is_interruption(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_))
 }
 
 /// The event with its object as [`trim`] returns it.
@@ -138,4 +247,20 @@ fn trim(mut object: DynamicObject, resource: &ApiResource) -> Value {
         data.remove("status");
     }
     serde_json::to_value(object).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_the_longest_and_begin_anew() {
+        let mut backoff = Backoff::default();
+        for wanted in [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0] {
+            let pause = backoff.next().as_secs_f64();
+            assert!((0.75 * wanted..=1.25 * wanted).contains(&pause), "{pause} {wanted}");
+        }
+        backoff.reset();
+        assert!(backoff.next() < 2 * FIRST_PAUSE);
+    }
 }
