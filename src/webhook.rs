@@ -62,7 +62,6 @@ fn options(args: ServeArgs) -> Options {
             }
         }
     };
-    let own = matches!(certificates, Certificates::SelfSigned { .. });
     let config = args.rules.config.clone().or_else(config::nearest_config);
     let rules = args.rules;
     Options {
@@ -84,7 +83,8 @@ fn options(args: ServeArgs) -> Options {
         client_ca: args.client_ca,
         certificates,
         // With a certificate from files, whoever makes it keeps the caBundle as well.
-        registration: own.then(|| Registration { name: args.name.clone(), url: args.url.clone() }),
+        registration: (!args.no_cluster)
+            .then(|| Registration { name: args.name.clone(), url: args.url.clone() }),
         install: Install {
             name: args.name,
             namespace: args.namespace,

@@ -32,6 +32,12 @@ impl Cause {
         }
         Cause::Answer(escaped(&error.to_string(), MAX_STATUS_BYTES))
     }
+
+    pub(crate) fn words(&self) -> &str {
+        match self {
+            Cause::Connection(words) | Cause::Answer(words) => words,
+        }
+    }
 }
 
 /// The words for an error of TLS or of the operating system.

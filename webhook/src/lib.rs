@@ -4,7 +4,6 @@
 //! without I/O. `gpulint review` calls them on the command line, the server ([`serve`]) for every
 //! request. [`manifests`] generates the objects that install the server in a cluster.
 
-mod ca_bundle;
 mod cache;
 mod cause;
 mod certificates;
@@ -16,14 +15,15 @@ pub mod logs;
 pub mod manifests;
 mod metrics;
 mod mutate;
+mod registration;
 mod review;
 pub mod serve;
 mod tls;
 mod wire;
 
-pub use ca_bundle::Registration;
 pub use certificates::Lifetimes;
 pub use limits::Limits;
 pub use mutate::mutate;
+pub use registration::Registration;
 pub use review::{Decision, ReviewContext, ReviewError, ReviewOutcome, review, review_in_context};
 pub use tls::{TlsError, TlsFiles, TlsFloor};

@@ -3,6 +3,8 @@
 //! Label values come from fixed sets (kinds, rule ids, outcomes), so that the number of series is
 //! bounded: names of objects and namespaces are never labels.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use gpulint_rules::Kind;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -79,6 +81,8 @@ pub(crate) struct Metrics {
     panics: Counters<1>,
     reloads: Counters<2>,
     expiry: Gauges<1>,
+    registered: Gauges<1>,
+    last_request: Gauges<1>,
 }
 
 impl Metrics {
@@ -102,6 +106,8 @@ impl Metrics {
             panics: Family::default(),
             reloads: Family::default(),
             expiry: Family::default(),
+            registered: Family::default(),
+            last_request: Family::default(),
             registry: Registry::default(),
         };
         registry.register(
@@ -163,6 +169,16 @@ impl Metrics {
             "When a certificate expires, in Unix time",
             metrics.expiry.clone(),
         );
+        registry.register(
+            "registered",
+            "1 if the webhook configuration exists and leads to this server",
+            metrics.registered.clone(),
+        );
+        registry.register(
+            "last_request_timestamp_seconds",
+            "When the last request arrived at a webhook, in Unix time; the start of the server before that",
+            metrics.last_request.clone(),
+        );
         // Exported as 0 from the start: `increase()` does not see the first increment of a series
         // that did not exist before.
         for what in ["configuration", "certificate"] {
@@ -170,7 +186,11 @@ impl Metrics {
                 drop(metrics.reloads.get_or_create(&[("what", what), ("result", result)]));
             }
         }
-        Metrics { registry, evaluations, ..metrics }
+        let metrics = Metrics { registry, evaluations, ..metrics };
+        for webhook in ["validate", "mutate"] {
+            metrics.requested(webhook);
+        }
+        metrics
     }
 
     /// The exposition text, of type [`CONTENT_TYPE`].
@@ -260,6 +280,18 @@ impl Metrics {
     pub(crate) fn reloaded(&self, what: &'static str, accepted: bool) {
         let result = if accepted { "ok" } else { "refused" };
         self.reloads.get_or_create(&[("what", what), ("result", result)]).inc();
+    }
+
+    /// Records whether a webhook configuration leads to this server.
+    pub(crate) fn registered(&self, configuration: &'static str, is: bool) {
+        self.registered.get_or_create(&[("configuration", configuration)]).set(i64::from(is));
+    }
+
+    /// Records that a request arrived at this moment.
+    pub(crate) fn requested(&self, webhook: &'static str) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        self.last_request.get_or_create(&[("webhook", webhook)]).set(now);
     }
 
     /// Sets when a certificate expires.

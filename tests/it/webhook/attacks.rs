@@ -196,7 +196,8 @@ impl Attackers {
             tokio::spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
                     attack.round(client.clone(), address).await;
-                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    // Handshakes take as much from the machine on this side.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             })
         });

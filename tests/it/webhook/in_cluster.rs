@@ -55,20 +55,6 @@ async fn serve(cluster: &Cluster, folder: &Folder, name: &str, balancer: &Balanc
     server
 }
 
-/// Sets the timeout of the webhooks to its maximum: after the default of three seconds the API server continues
-/// without an answer, and a busy machine may stall for longer.
-async fn patient(cluster: &Cluster) {
-    for kind in ["validating", "mutating"] {
-        let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/gpulint");
-        let patch = json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 30}]);
-        let media = "application/json-patch+json";
-        let body = patch.to_string().into_bytes();
-        let (code, answer) = cluster.send("PATCH", &path, media, body).await;
-        assert_eq!(code, 200, "{answer:#}");
-        assert_eq!(answer["webhooks"].as_array().map(Vec::len), Some(1));
-    }
-}
-
 /// Waits until the API server has read the webhook configuration.
 async fn asked(cluster: &Cluster) {
     cluster.until("the API server asks the webhook", async || is_denied(cluster, "probe").await).await;
@@ -107,7 +93,6 @@ async fn a_cluster_asks_the_webhook() {
     folder.write("gpulint.yaml", "{}\n");
     let balancer = Balancer::start().await;
     let server = serve(&cluster, &folder, "gpulint", &balancer, &[]).await;
-    patient(&cluster).await;
     asked(&cluster).await;
 
     refusals(&cluster, &folder).await;
@@ -273,7 +258,6 @@ async fn what_somebody_takes_away_comes_back() {
     let names = ["--dns-name", "gpulint.example.com"];
     let names = [&names[..], &announce].concat();
     let second = serve(&cluster, &folder, "second", &balancer, &names).await;
-    patient(&cluster).await;
     asked(&cluster).await;
     let line = r#"gpulint_reloads_total{what="certificate",result="ok"}"#;
     let reloads = async || {
@@ -324,6 +308,29 @@ async fn what_somebody_takes_away_comes_back() {
         first.until("there is another configuration", async || cluster.get(&path).await.0 == 200).await;
     }
     asked(&cluster).await;
+
+    // So is what somebody changes in them, however it takes the requests away.
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/gpulint";
+    let changes = [
+        json!({"op": "add", "path": "/webhooks/0/objectSelector", "value": {"matchLabels": {"none": "at-all"}}}),
+        json!({"op": "add", "path": "/webhooks/0/matchConditions/-",
+               "value": {"name": "never", "expression": "false"}}),
+        json!({"op": "replace", "path": "/webhooks/0/rules", "value": []}),
+        json!({"op": "remove", "path": "/webhooks/0"}),
+    ];
+    for change in changes {
+        let (_, before) = cluster.get(path).await;
+        let media = "application/json-patch+json";
+        let (code, answer) = cluster.send("PATCH", path, media, json!([change]).to_string().into()).await;
+        assert_eq!(code, 200, "{change}: {answer:#}");
+        first
+            .until("the configuration is whole again", async || {
+                cluster.get(path).await.1["webhooks"] == before["webhooks"]
+            })
+            .await;
+    }
+    let line = r#"gpulint_registered{configuration="ValidatingWebhookConfiguration"}"#;
+    assert_eq!(metric(&first.metrics().await, line), 1.0);
 }
 
 fn base64(json: &str) -> String {
@@ -356,7 +363,6 @@ async fn rotation_and_restarts_lose_no_request() {
     let start = async |name: &str| serve(&cluster, &folder, name, &balancer, &times).await;
     let mut first = start("first").await;
     let second = start("second").await;
-    patient(&cluster).await;
     asked(&cluster).await;
     let load = Load::start(&cluster, 4);
 

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::cluster::server::{Cluster, assets};
+use crate::webhook::client::{metric, plain};
 use crate::webhook::server::{Folder, Server};
 
 fn gpulint(args: &[&str], stdin: &str) -> (Option<i32>, String, String) {
@@ -136,6 +137,7 @@ async fn the_api_server_takes_them_and_their_rights_are_enough() {
     }
     let said = server.process.said();
     assert!(!said.contains("orbidden") && !said.contains("ERROR"), "{said}");
+    loss_is_noticed(&cluster, &server).await;
 
     let Some(helm) = helm() else { return };
     for object in objects(&render(&helm, &EVERYTHING)) {
@@ -144,6 +146,38 @@ async fn the_api_server_takes_them_and_their_rights_are_enough() {
             make_again(&cluster, &object).await;
         }
     }
+}
+
+/// A webhook configuration that is gone, or leads elsewhere, is said every time; readiness does not depend on it.
+async fn loss_is_noticed(cluster: &Cluster, server: &Server) {
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/gpulint";
+    let line = r#"gpulint_registered{configuration="ValidatingWebhookConfiguration"}"#;
+    let registered = async |is: f64| {
+        server
+            .until("the registration is as it is", async || metric(&server.metrics().await, line) == is)
+            .await;
+    };
+    let verbose = async || plain(server.operations, "/readyz?verbose").await.unwrap();
+    registered(1.0).await;
+    assert!(verbose().await.1.contains("[+]registration/ValidatingWebhookConfiguration ok"));
+    let (_, mut kept) = cluster.get(path).await;
+    kept["metadata"] = json!({"name": "gpulint"});
+    for times in 1..=2 {
+        assert_eq!(cluster.send("DELETE", path, "application/json", Vec::new()).await.0, 200);
+        registered(0.0).await;
+        let (code, text) = verbose().await;
+        assert!(code == 200 && text.contains("it does not exist"), "{code} {text}");
+        let said = server.process.said();
+        assert_eq!(said.matches("it does not exist").count(), times, "{said}");
+        make(cluster, &kept, "").await;
+        registered(1.0).await;
+    }
+    let elsewhere =
+        json!([{"op": "replace", "path": "/webhooks/0/clientConfig/service/name", "value": "other"}]);
+    let media = "application/json-patch+json";
+    assert_eq!(cluster.send("PATCH", path, media, elsewhere.to_string().into()).await.0, 200);
+    registered(0.0).await;
+    assert!(verbose().await.1.contains("do not lead to this server"));
 }
 
 /// Creates an object under another name, as a dry run.

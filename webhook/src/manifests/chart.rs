@@ -144,11 +144,12 @@ fn chart_files() -> Vec<(&'static str, String)> {
     for object in objects::all(&install).into_iter().chain(webhook_configurations(&install)) {
         by_kind.insert(object["kind"].as_str().unwrap().to_owned(), object);
     }
-    // The last rule of the ClusterRole is about the caBundle, which cert-manager keeps if it is enabled.
+    // The last rule of the ClusterRole is about the webhook configurations, which are read to see that they are
+    // there. cert-manager, if it is enabled, keeps the caBundle.
     let last_rule = by_kind["ClusterRole"]["rules"].as_array().unwrap().len() - 1;
-    let last_rule = format!("/rules/{last_rule}");
+    let update = format!("/rules/{last_rule}/verbs/1");
     // `After` first: an item that is inserted before another one moves it.
-    let cluster_role = [(After, last_rule.as_str(), END), (Before, last_rule.as_str(), WITHOUT_CERT_MANAGER)];
+    let cluster_role = [(After, update.as_str(), END), (Before, update.as_str(), WITHOUT_CERT_MANAGER)];
     let mut template = |kind: &str, edits: &[Edit<'_>]| edited(by_kind.remove(kind).unwrap(), edits);
     let namespace = format!(
         "{{{{- include \"gpulint.check\" . }}}}\n{{{{- if .Values.namespace.create }}}}\n{}{END}\n",

@@ -22,7 +22,6 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::ca_bundle::Registration;
 use crate::cache::{Cache, run_watches};
 use crate::certificates::Lifetimes;
 use crate::evaluate::Evaluation;
@@ -31,6 +30,7 @@ use crate::limits::Limits;
 use crate::logs::RateLimit;
 use crate::manifests::Install;
 use crate::metrics::Metrics;
+use crate::registration::{Registered, Registration, RegistrationState};
 use crate::tls::{Tls, TlsError, TlsFiles, TlsFloor};
 
 pub use live_config::ReadSettings;
@@ -55,7 +55,7 @@ pub struct Options {
     pub client_ca: Option<PathBuf>,
     /// The source of the serving certificate.
     pub certificates: Certificates,
-    /// The webhook configurations to keep up to date; `None` if somebody else does.
+    /// The webhook configurations to look at, and to keep up to date if the certificates are self-signed.
     pub registration: Option<Registration>,
     /// The parameters of the webhook configurations that are created.
     pub install: Install,
@@ -133,23 +133,43 @@ pub(crate) struct Shared {
     /// workers, which evaluate small ones, get their share of the CPU.
     pub(crate) threads: Arc<Turns>,
     pub(crate) tls: Arc<Tls>,
+    pub(crate) registration: RegistrationState,
     draining: AtomicBool,
 }
 
 impl Shared {
     /// Why the server is not ready; empty if it is.
     pub(crate) fn not_ready_reasons(&self) -> Vec<String> {
-        let mut reasons = Vec::new();
-        if self.draining.load(Ordering::Relaxed) {
-            reasons.push("draining".to_owned());
-        }
-        if self.tls.current().is_none() {
-            reasons.push("no certificate yet".to_owned());
-        }
-        let kinds = self.cache.required_for_readiness();
-        reasons.extend(kinds.iter().map(|kind| format!("{kind} not listed yet")));
-        reasons
+        self.checks().into_iter().filter(|check| check.counts).filter_map(|check| check.fails).collect()
     }
+
+    /// What readiness consists of, and the registration, which it does not depend on: a Service without
+    /// endpoints would not bring a webhook configuration back.
+    pub(crate) fn checks(&self) -> Vec<Check> {
+        let draining = self.draining.load(Ordering::Relaxed).then(|| "draining".to_owned());
+        let certificate = self.tls.current().is_none().then(|| "no certificate yet".to_owned());
+        let kinds = self.cache.required_for_readiness();
+        let waiting: Vec<String> = kinds.iter().map(|kind| format!("{kind} not listed yet")).collect();
+        let cluster = (!waiting.is_empty()).then(|| waiting.join(", "));
+        let check = |name: &str, fails| Check { name: name.to_owned(), fails, counts: true };
+        let mut checks =
+            vec![check("serving", draining), check("certificate", certificate), check("cluster", cluster)];
+        for (kind, found) in self.registration.found() {
+            let fails = (found != Registered::Yes).then(|| format!("{kind}: {found}"));
+            checks.push(Check { name: format!("registration/{kind}"), fails, counts: false });
+        }
+        checks
+    }
+}
+
+/// A check of `/readyz`.
+#[derive(Debug)]
+pub(crate) struct Check {
+    pub(crate) name: String,
+    /// What is wrong.
+    pub(crate) fails: Option<String>,
+    /// Whether readiness depends on it.
+    pub(crate) counts: bool,
 }
 
 /// A server whose listeners are bound.
@@ -177,11 +197,9 @@ impl Server {
     /// Errors that retrying cannot resolve. An API server that does not answer is not one: the server starts,
     /// and is not ready.
     pub async fn start(options: Options) -> Result<Server, ServeError> {
-        let needs_cluster =
-            options.registration.is_some() || matches!(options.certificates, Certificates::SelfSigned { .. });
+        let needs_cluster = matches!(options.certificates, Certificates::SelfSigned { .. });
         if needs_cluster && !options.cluster {
-            let message =
-                "without a cluster the certificate has to come from files, and nothing can be registered";
+            let message = "without a cluster the certificate has to come from files";
             return Err(ServeError::Options(message));
         }
         let exempt = vec![options.install.namespace.clone()];
@@ -198,6 +216,7 @@ impl Server {
             large_turns: Turns::new(cores() - 1),
             threads: Turns::new(cores()),
             tls: Arc::new(Tls::new(options.tls_floor)),
+            registration: RegistrationState::default(),
             draining: AtomicBool::new(false),
             metrics,
         });

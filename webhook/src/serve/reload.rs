@@ -1,6 +1,5 @@
 //! The tasks that poll files, the Secret and the webhook configurations, and apply changes.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,8 +9,9 @@ use tokio::task::JoinSet;
 
 use super::supervise::catch_panic;
 use super::{Certificates, Options, ServeError, Shared};
-use crate::ca_bundle::Registrar;
+use crate::cause::Cause;
 use crate::certificates::{CertificateSpec, SecretData, Store};
+use crate::registration::Registrar;
 use crate::tls::{Files, Pair, TlsError, read};
 
 /// Unix time.
@@ -51,13 +51,19 @@ pub(super) fn certificates(
             let mut files = Files::new(files.clone(), options.client_ca.clone());
             files.refresh(&shared.tls, &shared.metrics)?;
             let (shared, every) = (Arc::clone(shared), options.refresh);
+            if let Some(registrar) = registrar {
+                tasks.spawn(look_at_registration(registrar, Arc::clone(&shared), every));
+            }
             tasks.spawn(async move {
                 let mut log = LogOnce::default();
                 loop {
                     tokio::time::sleep(every).await;
                     let again = async {
                         match files.refresh(&shared.tls, &shared.metrics) {
-                            Ok(true) => tracing::info!("the certificate was read again"),
+                            Ok(true) => {
+                                log.ok();
+                                tracing::info!("the certificate was read again");
+                            }
                             Ok(false) => {}
                             Err(error) => log.error("the old certificate stays", &error),
                         }
@@ -81,6 +87,15 @@ pub(super) fn certificates(
         (Certificates::SelfSigned { .. }, None) => {}
     }
     Ok(())
+}
+
+/// Looks at webhook configurations whose caBundle somebody else keeps.
+async fn look_at_registration(registrar: Registrar, shared: Arc<Shared>, every: Duration) {
+    loop {
+        let look = registrar.keep(None, &shared.registration, &shared.metrics);
+        catch_panic("registration", &shared.metrics, look).await;
+        tokio::time::sleep(every).await;
+    }
 }
 
 /// Reconciles self-signed certificates.
@@ -115,20 +130,24 @@ impl SelfSigned {
         let time = || i64::try_from(now()).unwrap_or(i64::MAX / 2);
         let agreed = self.store.reconcile(&self.wanted, self.last_secret.as_ref(), time);
         let keys = match agreed.await {
-            Ok(keys) => keys,
+            Ok(keys) => {
+                log.ok();
+                keys
+            }
             Err(error) => return log.error("certificates stay as they are", &error),
         };
         self.last_secret = Some(keys.clone());
         // Before the certificate is installed: one of a new CA is served only after that CA was published.
         let published = match &self.registrar {
-            Some(registrar) => registrar.publish(&keys.bundle()).await,
+            Some(registrar) => {
+                let Shared { registration, metrics, .. } = &*self.shared;
+                registrar.keep(Some(&keys.bundle()), registration, metrics).await
+            }
             // Somebody else publishes the CA, and takes it from the Secret.
-            None => Ok(true),
+            None => true,
         };
-        match published {
-            Ok(true) => self.wanted.published = keys.ca(),
-            Ok(false) => {}
-            Err(error) => log.error("the caBundle is not up to date", &error),
+        if published {
+            self.wanted.published = keys.ca();
         }
         if let Some(ends) = keys.ca_expiry() {
             self.shared.metrics.expires("ca", ends);
@@ -157,18 +176,21 @@ impl SelfSigned {
     }
 }
 
-/// Logs each error once, not at every poll.
+/// Logs an error when it begins, not at every poll.
 #[derive(Default)]
-struct LogOnce(BTreeSet<String>);
+struct LogOnce(Option<String>);
 
 impl LogOnce {
-    fn error(&mut self, consequence: &'static str, error: &dyn std::error::Error) {
+    fn error(&mut self, consequence: &'static str, error: &(dyn std::error::Error + 'static)) {
         let text = error.to_string();
-        if self.0.len() > 100 {
-            self.0.clear();
+        if self.0.as_ref() != Some(&text) {
+            tracing::error!(error = %text, cause = Cause::of(error).words(), "{consequence}");
+            self.0 = Some(text);
         }
-        if self.0.insert(text.clone()) {
-            tracing::error!(error = %text, "{consequence}");
-        }
+    }
+
+    /// What failed before works now.
+    fn ok(&mut self) {
+        self.0 = None;
     }
 }

@@ -10,13 +10,14 @@
 //! - a panic is answered with an AdmissionReview that allows the request and repeats its `uid`;
 //! - a large body waits for its sender's turn at a thread, and a very large one for a share of memory.
 
+use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -60,12 +61,24 @@ pub(crate) fn operations(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+/// `?verbose` names every check, as the API server's own endpoint does.
+async fn ready(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
     let waiting = shared.not_ready_reasons();
-    if waiting.is_empty() {
-        return "ok\n".into_response();
+    let mut text = String::new();
+    let is_verbose = |parameter: &str| parameter.split('=').next() == Some("verbose");
+    if query.is_some_and(|query| query.split('&').any(is_verbose)) {
+        for check in shared.checks() {
+            let _ = match (&check.fails, check.counts) {
+                (None, _) => writeln!(text, "[+]{} ok", check.name),
+                (Some(why), true) => writeln!(text, "[-]{} failed: {why}", check.name),
+                (Some(why), false) => writeln!(text, "[!]{} failed, and does not count: {why}", check.name),
+            };
+        }
     }
-    let text = format!("not ready: {}\n", waiting.join(", "));
+    if waiting.is_empty() {
+        return (text + "ok\n").into_response();
+    }
+    let text = format!("{text}not ready: {}\n", waiting.join(", "));
     (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
@@ -103,6 +116,7 @@ fn with_evaluator<T>(shared: &Shared, work: impl FnOnce(Evaluator<'_>) -> T) -> 
 /// webhook's `failurePolicy`. What a request holds, and its time, are limited.
 async fn admit(shared: Arc<Shared>, webhook: &'static str, request: Request, review: ReviewFn) -> Response {
     let began = Instant::now();
+    shared.metrics.requested(webhook);
     let answered = match handle(&shared, webhook, request, review).await {
         Ok((outcome, mut room)) => {
             count(&shared.metrics, webhook, &outcome);
@@ -269,6 +283,7 @@ mod tests {
     use crate::evaluation_cache::EvaluationCache;
     use crate::limits::Limits;
     use crate::metrics::Metrics;
+    use crate::registration::RegistrationState;
     use crate::serve::live_config::LiveConfig;
     use crate::serve::peers::Peers;
     use crate::serve::turns::Turns;
@@ -291,6 +306,7 @@ mod tests {
             large_turns: Turns::new(1),
             threads: Turns::new(2),
             tls: Arc::new(Tls::new(TlsFloor::Tls12)),
+            registration: RegistrationState::default(),
             draining: AtomicBool::new(false),
             limits,
             metrics,

@@ -1,0 +1,259 @@
+//! The webhook configurations: whether the API server asks this server, and the caBundle by which it trusts it.
+//!
+//! If the server is registered by URL, the configurations are its own and kept whole by server-side apply. Those
+//! of a Service come from manifests or a chart: of them the caBundle is kept up to date, and what else takes
+//! effect on every request (that they exist, and whom they ask) is looked at.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::cause::Cause;
+use crate::manifests::{Install, webhook_configurations};
+use crate::metrics::Metrics;
+
+/// Who owns the fields that are applied.
+const FIELD_MANAGER: &str = "gpulint";
+const KINDS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
+
+/// The webhook configurations that the server looks at.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    /// The name of both webhook configurations.
+    pub name: String,
+    /// If set, the server makes the configurations, with this base URL instead of a Service. Example:
+    /// `https://10.0.0.7:8443`.
+    pub url: Option<String>,
+}
+
+/// Whether the API server asks this server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Registered {
+    Yes,
+    /// The configuration does not exist.
+    Missing,
+    /// Its requests go elsewhere, or nowhere.
+    Elsewhere,
+    /// It cannot be read or written, with the cause.
+    Unknown(Cause),
+}
+
+impl fmt::Display for Registered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Registered::Yes => f.write_str("ok"),
+            Registered::Missing => {
+                f.write_str("it does not exist; `gpulint webhook manifests` and the chart make it")
+            }
+            Registered::Elsewhere => f.write_str("its webhooks do not lead to this server"),
+            Registered::Unknown(cause) => f.write_str(cause.words()),
+        }
+    }
+}
+
+/// What was found last of each configuration. Changes are logged and counted.
+#[derive(Debug, Default)]
+pub(crate) struct RegistrationState {
+    found: Mutex<BTreeMap<&'static str, Registered>>,
+}
+
+impl RegistrationState {
+    fn set(&self, kind: &'static str, name: &str, now: Registered, metrics: &Metrics) {
+        metrics.registered(kind, now == Registered::Yes);
+        let mut found = self.lock();
+        if found.get(kind) == Some(&now) {
+            return;
+        }
+        match &now {
+            Registered::Yes => tracing::info!(kind, name, "registered: the API server asks this server"),
+            other => tracing::error!(kind, name, cause = %other, "not registered: objects are not judged"),
+        }
+        found.insert(kind, now);
+    }
+
+    /// The configurations with what was found of them; empty if nothing was looked at yet.
+    pub(crate) fn found(&self) -> BTreeMap<&'static str, Registered> {
+        self.lock().clone()
+    }
+
+    /// A poisoned lock is usable: every change is a single call on the map.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Registered>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks at the configurations, and keeps them up to date.
+#[derive(Clone)]
+pub(crate) struct Registrar {
+    client: Client,
+    registration: Registration,
+    install: Install,
+}
+
+impl Registrar {
+    pub(crate) fn new(client: Client, registration: Registration, install: Install) -> Registrar {
+        Registrar { client, registration, install }
+    }
+
+    /// Looks at both configurations. With a bundle they are brought up to date: the caBundle of every webhook,
+    /// and all of a configuration that is registered by URL. Returns whether all webhooks have the bundle now:
+    /// after a write conflict that is left to the next call.
+    pub(crate) async fn keep(
+        &self,
+        bundle: Option<&[u8]>,
+        state: &RegistrationState,
+        metrics: &Metrics,
+    ) -> bool {
+        let mut all = true;
+        for (kind, wanted) in KINDS.into_iter().zip(webhook_configurations(&self.install)) {
+            let api = self.api(kind);
+            let kept = match (bundle, &self.registration.url) {
+                (Some(bundle), Some(_)) => self.keep_whole(&api, with_bundle(wanted, bundle)).await,
+                (Some(bundle), None) => self.keep_bundle(&api, bundle).await,
+                (None, _) => self.look(&api).await,
+            };
+            let now = match kept {
+                Ok(now) => now,
+                // Another replica was faster.
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    all = false;
+                    continue;
+                }
+                Err(error) => Registered::Unknown(Cause::of(&error)),
+            };
+            all &= now == Registered::Yes;
+            state.set(kind, &self.registration.name, now, metrics);
+        }
+        all
+    }
+
+    fn api(&self, kind: &str) -> Api<DynamicObject> {
+        let gvk = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
+        let plural = format!("{}s", kind.to_lowercase());
+        Api::all_with(self.client.clone(), &ApiResource::from_gvk_with_plural(&gvk, &plural))
+    }
+
+    async fn look(&self, api: &Api<DynamicObject>) -> kube::Result<Registered> {
+        let found = api.get_opt(&self.registration.name).await?;
+        Ok(found.map_or(Registered::Missing, |found| self.leads_here(&found)))
+    }
+
+    /// Sets the caBundle of a configuration that somebody else made.
+    async fn keep_bundle(&self, api: &Api<DynamicObject>, bundle: &[u8]) -> kube::Result<Registered> {
+        let name = &self.registration.name;
+        let Some(mut found) = api.get_opt(name).await? else {
+            return Ok(Registered::Missing);
+        };
+        if set_bundle(&mut found.data, bundle) {
+            found = api.replace(name, &PostParams::default(), &found).await?;
+        }
+        Ok(self.leads_here(&found))
+    }
+
+    /// Applies a configuration of our own if it is not as it should be.
+    async fn keep_whole(&self, api: &Api<DynamicObject>, wanted: Value) -> kube::Result<Registered> {
+        let name = &self.registration.name;
+        let is_whole =
+            |found: &DynamicObject| without_defaults(&found.data["webhooks"]) == wanted["webhooks"];
+        if api.get_opt(name).await?.is_some_and(|found| is_whole(&found)) {
+            return Ok(Registered::Yes);
+        }
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let mut applied = api.patch(name, &params, &Patch::Apply(&wanted)).await?;
+        if !is_whole(&applied) {
+            // Apply leaves what others have added, such as a condition that no request meets.
+            applied.data["webhooks"] = wanted["webhooks"].clone();
+            api.replace(name, &PostParams::default(), &applied).await?;
+        }
+        tracing::info!(name, "the webhook configuration was written");
+        Ok(Registered::Yes)
+    }
+
+    /// Whether every webhook of a configuration leads to this server, and there is one that matches something.
+    fn leads_here(&self, found: &DynamicObject) -> Registered {
+        let webhooks = found.data["webhooks"].as_array().map_or(&[][..], Vec::as_slice);
+        let leads = |webhook: &Value| {
+            let client = &webhook["clientConfig"];
+            match &self.registration.url {
+                Some(url) => {
+                    client["url"].as_str().is_some_and(|found| found.starts_with(url.trim_end_matches('/')))
+                }
+                None => {
+                    client["service"]["name"] == *self.install.name
+                        && client["service"]["namespace"] == *self.install.namespace
+                }
+            }
+        };
+        let matches = |webhook: &Value| webhook["rules"].as_array().is_some_and(|rules| !rules.is_empty());
+        if webhooks.iter().any(matches) && webhooks.iter().all(leads) {
+            Registered::Yes
+        } else {
+            Registered::Elsewhere
+        }
+    }
+}
+
+fn webhooks(configuration: &mut Value) -> impl Iterator<Item = &mut Value> {
+    configuration.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn with_bundle(mut wanted: Value, bundle: &[u8]) -> Value {
+    set_bundle(&mut wanted, bundle);
+    wanted
+}
+
+/// Returns whether anything was changed.
+fn set_bundle(configuration: &mut Value, bundle: &[u8]) -> bool {
+    let bundle = Value::from(STANDARD.encode(bundle));
+    let mut changed = false;
+    for webhook in webhooks(configuration) {
+        if webhook["clientConfig"]["caBundle"] != bundle {
+            webhook["clientConfig"]["caBundle"] = bundle.clone();
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// The webhooks without what the API server adds to those of [`webhook_configurations`].
+fn without_defaults(webhooks: &Value) -> Value {
+    let mut webhooks = webhooks.clone();
+    for webhook in webhooks.as_array_mut().into_iter().flatten() {
+        if webhook["objectSelector"] == json!({})
+            && let Some(webhook) = webhook.as_object_mut()
+        {
+            webhook.remove("objectSelector");
+        }
+    }
+    webhooks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bundle_is_set_where_it_differs() {
+        let [mut configuration, _] = webhook_configurations(&Install::default());
+        assert!(set_bundle(&mut configuration, b"a"));
+        assert!(!set_bundle(&mut configuration, b"a"));
+        assert!(set_bundle(&mut configuration, b"b"));
+        assert_eq!(configuration["webhooks"][0]["clientConfig"]["caBundle"], "Yg==");
+    }
+
+    #[test]
+    fn what_the_api_server_adds_is_no_change_and_a_selector_is() {
+        let [wanted, _] = webhook_configurations(&Install::default());
+        let mut found = wanted["webhooks"].clone();
+        found[0]["objectSelector"] = json!({});
+        assert_eq!(without_defaults(&found), wanted["webhooks"]);
+        found[0]["objectSelector"] = json!({"matchLabels": {"none": "at-all"}});
+        assert_ne!(without_defaults(&found), wanted["webhooks"]);
+    }
+}
