@@ -1,5 +1,6 @@
 //! `gpulint webhook`: runs the admission server, and prints what installs it.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,8 +29,10 @@ pub(crate) fn run(args: WebhookArgs) -> Result<ExitCode, CliError> {
 
 fn serve(args: ServeArgs) -> Result<ExitCode, CliError> {
     let format = match args.log_format {
-        LogStyle::Json => LogFormat::Json,
-        LogStyle::Text => LogFormat::Text,
+        Some(LogStyle::Json) => LogFormat::Json,
+        Some(LogStyle::Text) => LogFormat::Text,
+        None if std::io::stderr().is_terminal() => LogFormat::Text,
+        None => LogFormat::Json,
     };
     let usage = |error: &dyn std::error::Error| CliError::Usage(error.to_string());
     logs::start(format, &args.log).map_err(|e| usage(&e))?;
@@ -94,6 +97,7 @@ fn options(args: ServeArgs) -> Options {
         },
         read: Arc::new(move || config::settings(&rules).map_err(|e| e.to_string())),
         config,
+        context: args.context,
         cluster: !args.no_cluster,
         refresh: args.refresh,
     }

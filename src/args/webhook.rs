@@ -30,7 +30,11 @@ pub(crate) enum WebhookCommand {
 #[command(after_help = "\
 Without --tls-cert the server makes its own certificates: a CA and a serving pair, kept in a \
 Secret that all replicas share, and it keeps the caBundle of its webhook configurations up to \
-date. It finds the cluster through its service account, or through KUBECONFIG.
+date. It finds the cluster through KUBECONFIG and --context, or through its service account.
+
+Outside the cluster: kubectl create namespace gpulint; gpulint webhook serve --context NAME \
+--url https://ADDRESS:8443, where ADDRESS is this machine as the API server reaches it. It says \
+which cluster and account it writes to, and makes the webhook configurations itself.
 
 Findings of webhook.deny (default: error) refuse an object, those of webhook.warn become warnings. \
 What the API server itself would refuse only warns: it has judged the object before it asks, and its \
@@ -73,6 +77,10 @@ pub(crate) struct ServeArgs {
     /// Without a Service: register under this URL, making the webhook configurations
     #[arg(long, value_name = "URL", conflicts_with = "no_cluster")]
     pub(crate) url: Option<String>,
+
+    /// The context of the kubeconfig file [default: the current one, or the cluster of this pod]
+    #[arg(long, value_name = "NAME", conflicts_with = "no_cluster")]
+    pub(crate) context: Option<String>,
 
     /// Further DNS names and addresses for certificates of our own
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -126,9 +134,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
     pub(crate) drain_timeout: Duration,
 
-    /// How log lines look
-    #[arg(long, value_enum, default_value_t = LogStyle::Json, value_name = "FORMAT")]
-    pub(crate) log_format: LogStyle,
+    /// How log lines look [default: text on a terminal, json elsewhere]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogStyle>,
 
     /// What is logged, such as `info` or `gpulint_webhook=debug`
     #[arg(long, env = "GPULINT_LOG", default_value = "info", value_name = "FILTER")]

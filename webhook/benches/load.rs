@@ -153,6 +153,7 @@ async fn gpulint(certificate: &str, key: &str) -> (SocketAddr, tokio::sync::ones
         install: Install::default(),
         read: Arc::new(|| Ok(Settings::default())),
         config: None,
+        context: None,
         cluster: false,
         refresh: Duration::from_secs(10),
     })

@@ -23,7 +23,11 @@ impl Cause {
         let mut next = Some(error);
         while let Some(error) = next {
             if let Some(kube::Error::Api(status)) = error.downcast_ref::<kube::Error>() {
-                return Cause::Answer(escaped(&status.message, MAX_STATUS_BYTES));
+                // Whoever answers instead of an API server sends no message.
+                return Cause::Answer(match status.message.as_str() {
+                    "" => format!("HTTP status {}", status.code),
+                    message => escaped(message, MAX_STATUS_BYTES),
+                });
             }
             if let Some(words) = connection(error) {
                 return Cause::Connection(words);

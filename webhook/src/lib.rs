@@ -19,6 +19,7 @@ mod registration;
 mod review;
 pub mod serve;
 mod tls;
+mod warm;
 mod wire;
 
 pub use certificates::Lifetimes;

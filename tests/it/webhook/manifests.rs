@@ -137,7 +137,19 @@ async fn the_api_server_takes_them_and_their_rights_are_enough() {
     }
     let said = server.process.said();
     assert!(!said.contains("orbidden") && !said.contains("ERROR"), "{said}");
+    assert!(said.contains("system:serviceaccount:gpulint:gpulint"), "who it is: {said}");
     loss_is_noticed(&cluster, &server).await;
+    drop(server);
+    // Somebody's own machine, and a namespace that nobody has made.
+    let args = ["--namespace", "nowhere", "--url", "https://127.0.0.1:1", "--context", "test"];
+    let server = Server::start("outside", folder.path(), Some(&cluster.kubeconfig()), &args).await;
+    server
+        .until("it says what to type", async || {
+            server.process.said().contains("kubectl create namespace nowhere")
+        })
+        .await;
+    assert!(server.process.said().contains("\"account\":\"admin\""), "{}", server.process.said());
+    drop(server);
 
     let Some(helm) = helm() else { return };
     for object in objects(&render(&helm, &EVERYTHING)) {

@@ -1,5 +1,6 @@
 //! A kind that the API server does not list: the server checks all others.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::cluster::server::{Authority, free_port};
@@ -68,7 +69,7 @@ async fn refused_lists_back_off_and_are_one_line_each() {
         assert!((3.0..=pauses + 1.0).contains(&lists), "{plural}: {lists} in {:?}", began.elapsed());
     }
     let said = server.process.said();
-    let lines = said.lines().filter(|line| line.contains("WARN") || line.contains("ERROR"));
+    let lines = said.lines().filter(|line| line.contains("cache") && !line.contains("INFO"));
     // One when it begins, one when readiness no longer waits.
     assert_eq!(lines.count(), 2 * REFUSED.len(), "{said}");
 }
@@ -89,4 +90,27 @@ async fn an_api_server_that_is_not_there_is_one_line() {
     let said = server.process.said();
     assert_eq!(said.lines().filter(|line| line.contains("WARN")).count(), 1, "{said}");
     assert!(said.contains("connection refused"), "{said}");
+}
+
+/// A context that does not exist, and no cluster at all: what to type is said.
+#[test]
+fn a_cluster_that_is_not_found_says_what_to_do() {
+    let folder = Folder::new();
+    folder.write("kubeconfig", &kubeconfig("http://127.0.0.1:1"));
+    let said = |file: &str, args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_gpulint"))
+            .args(["webhook", "serve"])
+            .args(args)
+            .current_dir(folder.path())
+            .env("KUBECONFIG", folder.path().join(file))
+            .env_remove("KUBERNETES_SERVICE_HOST")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let wrong = said("kubeconfig", &["--context", "prod"]);
+    assert!(wrong.contains("there is no context `prod`; the kubeconfig file has fake"), "{wrong}");
+    let none = said("nothing", &[]);
+    assert!(none.contains("set KUBECONFIG, or run with --no-cluster"), "{none}");
 }

@@ -10,6 +10,7 @@ use kube::{Api, Client};
 
 use super::plan::{after_deletion, plan};
 use super::{CertificateSpec, MakeError, SecretData};
+use crate::cause::Cause;
 
 /// Write conflicts before the reconciliation is left to its next run.
 const ATTEMPTS: usize = 8;
@@ -19,8 +20,12 @@ const ATTEMPTS: usize = 8;
 pub(crate) enum StoreError {
     #[error(transparent)]
     Make(#[from] MakeError),
-    #[error("the Secret `{name}`: {source}")]
+    #[error("the Secret `{name}`: {}", Cause::of(source).words())]
     Api { name: String, source: kube::Error },
+    #[error(
+        "the namespace `{0}` does not exist: `kubectl create namespace {0}` makes it, --namespace names another one"
+    )]
+    NoNamespace(String),
     #[error("the Secret `{0}` changes all the time")]
     Contended(String),
 }
@@ -29,12 +34,14 @@ pub(crate) enum StoreError {
 #[derive(Clone)]
 pub(crate) struct Store {
     api: Api<Secret>,
+    namespace: String,
     name: String,
 }
 
 impl Store {
     pub(crate) fn new(client: Client, namespace: &str, name: &str) -> Store {
-        Store { api: Api::namespaced(client, namespace), name: name.to_owned() }
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        Store { api: Api::namespaced(client, &namespace), namespace, name }
     }
 
     /// Brings the Secret up to date and returns its data. If the Secret was deleted, a new CA is created,
@@ -55,6 +62,7 @@ impl Store {
             let Some(new) = plan(&held, wanted, now())? else {
                 return Ok(held);
             };
+            let is_new = found.is_none();
             let written = match found {
                 None => self.create(&new).await,
                 Some(secret) => self.replace(secret, &new).await,
@@ -65,6 +73,9 @@ impl Store {
                     return Ok(new);
                 }
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(kube::Error::Api(status)) if is_new && status.code == 404 => {
+                    return Err(StoreError::NoNamespace(self.namespace.clone()));
+                }
                 Err(error) => return Err(self.error(error)),
             }
         }

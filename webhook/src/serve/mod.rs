@@ -4,6 +4,7 @@
 mod accept;
 mod activity;
 mod body;
+mod cluster;
 mod live_config;
 mod peers;
 mod reload;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gpulint_rules::Index;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
@@ -32,6 +34,7 @@ use crate::manifests::Install;
 use crate::metrics::Metrics;
 use crate::registration::{Registered, Registration, RegistrationState};
 use crate::tls::{Tls, TlsError, TlsFiles, TlsFloor};
+use crate::warm::warm_up;
 
 pub use live_config::ReadSettings;
 
@@ -63,6 +66,8 @@ pub struct Options {
     pub read: ReadSettings,
     /// The file of the configuration, which is polled.
     pub config: Option<PathBuf>,
+    /// The context of the kubeconfig file, if it is not the current one.
+    pub context: Option<String>,
     /// Whether to watch a cluster. Without one, rules that need to know other objects do not report.
     pub cluster: bool,
     /// Interval at which files, Secret and webhook configurations are polled.
@@ -134,6 +139,8 @@ pub(crate) struct Shared {
     pub(crate) threads: Arc<Turns>,
     pub(crate) tls: Arc<Tls>,
     pub(crate) registration: RegistrationState,
+    /// What rules build once is built.
+    warm: AtomicBool,
     draining: AtomicBool,
 }
 
@@ -148,12 +155,18 @@ impl Shared {
     pub(crate) fn checks(&self) -> Vec<Check> {
         let draining = self.draining.load(Ordering::Relaxed).then(|| "draining".to_owned());
         let certificate = self.tls.current().is_none().then(|| "no certificate yet".to_owned());
+        let warm = self.warm.load(Ordering::Relaxed);
+        let rules = (!warm).then(|| "rules not warmed up yet".to_owned());
         let kinds = self.cache.required_for_readiness();
         let waiting: Vec<String> = kinds.iter().map(|kind| format!("{kind} not listed yet")).collect();
         let cluster = (!waiting.is_empty()).then(|| waiting.join(", "));
         let check = |name: &str, fails| Check { name: name.to_owned(), fails, counts: true };
-        let mut checks =
-            vec![check("serving", draining), check("certificate", certificate), check("cluster", cluster)];
+        let mut checks = vec![
+            check("serving", draining),
+            check("rules", rules),
+            check("certificate", certificate),
+            check("cluster", cluster),
+        ];
         for (kind, found) in self.registration.found() {
             let fails = (found != Registered::Yes).then(|| format!("{kind}: {found}"));
             checks.push(Check { name: format!("registration/{kind}"), fails, counts: false });
@@ -217,16 +230,21 @@ impl Server {
             threads: Turns::new(cores()),
             tls: Arc::new(Tls::new(options.tls_floor)),
             registration: RegistrationState::default(),
+            warm: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             metrics,
         });
         let client = if options.cluster {
-            let client = kube::Client::try_default().await;
-            Some(client.map_err(|e| ServeError::Cluster(e.to_string()))?)
+            Some(cluster::connect(&options).await.map_err(ServeError::Cluster)?)
         } else {
             None
         };
         let mut tasks = JoinSet::new();
+        let warming = Arc::clone(&shared);
+        tasks.spawn_blocking(move || {
+            warm_up(&warming.live_config.engine().value, &Index::new(false));
+            warming.warm.store(true, Ordering::Relaxed);
+        });
         reload::certificates(&mut tasks, &shared, &options, client.as_ref())?;
         reload::configuration(&mut tasks, &shared, options.refresh);
         if let Some(client) = client {

@@ -9,7 +9,6 @@ use tokio::task::JoinSet;
 
 use super::supervise::catch_panic;
 use super::{Certificates, Options, ServeError, Shared};
-use crate::cause::Cause;
 use crate::certificates::{CertificateSpec, SecretData, Store};
 use crate::registration::Registrar;
 use crate::tls::{Files, Pair, TlsError, read};
@@ -181,10 +180,10 @@ impl SelfSigned {
 struct LogOnce(Option<String>);
 
 impl LogOnce {
-    fn error(&mut self, consequence: &'static str, error: &(dyn std::error::Error + 'static)) {
+    fn error(&mut self, consequence: &'static str, error: &dyn std::error::Error) {
         let text = error.to_string();
         if self.0.as_ref() != Some(&text) {
-            tracing::error!(error = %text, cause = Cause::of(error).words(), "{consequence}");
+            tracing::error!(error = %text, "{consequence}");
             self.0 = Some(text);
         }
     }

@@ -307,6 +307,7 @@ mod tests {
             threads: Turns::new(2),
             tls: Arc::new(Tls::new(TlsFloor::Tls12)),
             registration: RegistrationState::default(),
+            warm: AtomicBool::new(true),
             draining: AtomicBool::new(false),
             limits,
             metrics,

@@ -1,0 +1,88 @@
+//! The cluster that the server watches and writes to.
+
+use std::io;
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::api::PostParams;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Api, Client, Config};
+
+use super::Options;
+use crate::serve::Certificates;
+
+/// How long the start waits to hear which account it has.
+const ACCOUNT_TIME: Duration = Duration::from_secs(3);
+
+/// A client of the cluster of `context`, or of the current context, or of the cluster that this pod runs in.
+///
+/// # Errors
+/// What to do about it, for users.
+pub(super) async fn connect(options: &Options) -> Result<Client, String> {
+    let (config, context) = configuration(options.context.as_deref()).await?;
+    let server = config.cluster_url.to_string();
+    let client = Client::try_from(config).map_err(|error| error.to_string())?;
+    let account = account(&client).await;
+    let account = account.as_deref().unwrap_or("not known yet");
+    let name = &options.install.name;
+    match &options.certificates {
+        Certificates::SelfSigned { namespace, secret, .. } => tracing::info!(
+            cluster = %server,
+            context,
+            account,
+            secret = %format!("{namespace}/{secret}"),
+            webhooks = %name,
+            "this cluster is watched, its webhook configurations and the Secret are kept up to date"
+        ),
+        Certificates::Files(_) => {
+            tracing::info!(cluster = %server, context, account, "this cluster is watched; nothing is written to it");
+        }
+    }
+    Ok(client)
+}
+
+/// The configuration of a client, and the context that it comes from.
+async fn configuration(context: Option<&str>) -> Result<(Config, Option<String>), String> {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let error = match Config::from_kubeconfig(&options).await {
+        Ok(config) => {
+            let current = || Kubeconfig::read().ok().and_then(|file| file.current_context);
+            return Ok((config, context.map(str::to_owned).or_else(current)));
+        }
+        Err(error) => error,
+    };
+    if let Some(context) = context {
+        return Err(match Kubeconfig::read() {
+            Ok(file) if file.contexts.iter().all(|known| known.name != context) => {
+                let names: Vec<&str> = file.contexts.iter().map(|known| known.name.as_str()).collect();
+                format!("there is no context `{context}`; the kubeconfig file has {}", names.join(", "))
+            }
+            _ => format!("the context `{context}`: {error}"),
+        });
+    }
+    match Config::incluster() {
+        Ok(config) => Ok((config, None)),
+        Err(_) if is_absent(&error) => {
+            Err("there is neither a kubeconfig file nor the service account of a pod: set \
+             KUBECONFIG, or run with --no-cluster and --tls-cert"
+                .to_owned())
+        }
+        Err(_) => Err(format!("the kubeconfig file: {error}")),
+    }
+}
+
+fn is_absent(error: &KubeconfigError) -> bool {
+    match error {
+        KubeconfigError::FindPath => true,
+        KubeconfigError::ReadConfig(error, _) => error.kind() == io::ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+/// Who the server is to the API server; `None` if that does not answer, or does not say.
+async fn account(client: &Client) -> Option<String> {
+    let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
+    let (params, review) = (PostParams::default(), SelfSubjectReview::default());
+    let answer = tokio::time::timeout(ACCOUNT_TIME, reviews.create(&params, &review));
+    answer.await.ok()?.ok()?.status?.user_info?.username
+}

@@ -1,0 +1,59 @@
+//! The first review as fast as the hundredth: what rules build once and keep (schemas, patterns, tables of
+//! instance types) is built before the server is ready, by judging the examples of their manuals.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use gpulint_rules::source::Source;
+use gpulint_rules::{Engine, File, Index, RULES};
+
+/// Judges the examples of all manuals. What comes of it is dropped.
+pub(crate) fn warm_up(engine: &Engine, index: &Index) {
+    for rule in RULES {
+        for text in examples(&rule.markdown()) {
+            // A defect in one rule is not a reason not to serve.
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                let file = File::read(Source::from_text(rule.id, &text));
+                engine.check_file(&file, index)
+            }));
+        }
+    }
+}
+
+/// The manifests of a manual; of one with a diff the manifest before.
+fn examples(manual: &str) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    let (mut open, mut diff) = (false, false);
+    for line in manual.lines() {
+        if line.starts_with("```yaml") {
+            open = true;
+            diff = line.contains("diff");
+            out.push(String::new());
+        } else if line.starts_with("```") {
+            open = false;
+        } else if open
+            && let Some(text) = out.last_mut()
+            && let Some(line) = if diff { line.strip_prefix([' ', '-']) } else { Some(line) }
+        {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_that_runs_on_objects_has_an_example_that_can_be_read() {
+        for rule in RULES.iter().filter(|rule| rule.check.runs_on_objects()) {
+            let examples = examples(&rule.markdown());
+            assert!(!examples.is_empty(), "{}", rule.id);
+            for text in examples {
+                let file = File::read(Source::from_text(rule.id, &text));
+                assert!(!file.objects.is_empty(), "{}: {text}", rule.id);
+            }
+        }
+    }
+}
