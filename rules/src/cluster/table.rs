@@ -246,6 +246,7 @@ pub(crate) enum ViewSlot {
     ClassReferences,
     ClassUsers,
     ExtendedResources,
+    NodeStarters,
     Pdbs,
     ProtectedPools,
     RecordingRules,

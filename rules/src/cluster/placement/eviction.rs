@@ -6,6 +6,7 @@ use crate::cluster::Cluster;
 use crate::cluster::placement::feasibility::PodShape;
 use crate::cluster::placement::{has_controller, termination_grace_period};
 use crate::cluster::query::{ObjectKey, Query, QuerySlot};
+use crate::cluster::table::{View, ViewSlot};
 use crate::cluster::views::disruptions::never_allows_eviction;
 use crate::facts::duration::GoDuration;
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, is_active_value};
@@ -148,6 +149,25 @@ impl Query for Blockers {
     fn keys_of(object: &Object) -> Vec<BlockersKey> {
         let key = |durations| BlockersKey { workload: ObjectKey(object.clone()), durations };
         if starts_nodes(object) { [false, true].map(key).into() } else { Vec::new() }
+    }
+}
+
+/// The workloads for whose pods nodes are started, by their kinds.
+pub(crate) struct NodeStarters;
+
+impl View for NodeStarters {
+    const SLOT: ViewSlot = ViewSlot::NodeStarters;
+    const KINDS: &'static [Kind] = WORKLOAD_KINDS;
+    type Row = Object;
+    type Key = Kind;
+
+    fn row(object: &Object) -> Object {
+        object.clone()
+    }
+
+    fn keys(object: &Object) -> Vec<Kind> {
+        let kind = WORKLOAD_KINDS.iter().find(|kind| object.is(**kind)).filter(|_| starts_nodes(object));
+        kind.copied().into_iter().collect()
     }
 }
 

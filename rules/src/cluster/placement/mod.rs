@@ -30,8 +30,8 @@ mod pools;
 mod tests;
 
 pub(crate) use admission::Fingerprint;
-pub(crate) use eviction::{Blockers, EvictionBlocker, PdbBlock, READS, ShortestGrace};
-use eviction::{BlockersKey, starts_nodes};
+use eviction::BlockersKey;
+pub(crate) use eviction::{Blockers, EvictionBlocker, NodeStarters, PdbBlock, READS, ShortestGrace};
 use feasibility::{Evaluation, FeasibleKey, FeasiblePools, remember_admissions};
 pub(crate) use feasibility::{Feasibility, Feasible};
 use pools::PoolKey;
@@ -104,7 +104,8 @@ impl Query for Placements {
         };
         // One read for the blockers of all workloads, rather than one for each.
         record_read(|| Read::Results(Blockers::ID));
-        for object in WORKLOAD_KINDS.iter().flat_map(|kind| cluster.of(*kind)).filter(|o| starts_nodes(o)) {
+        let starters = cluster.table::<NodeStarters>();
+        for object in WORKLOAD_KINDS.iter().flat_map(|kind| starters.get(kind)) {
             let workload = BlockersKey { workload: ObjectKey(object.clone()), durations: key.durations };
             let blockers = untracked(|| cluster.query::<Blockers>(&workload));
             placement.blockers.extend(blockers.iter().filter(blocks).map(|b| (Arc::clone(b), None)));

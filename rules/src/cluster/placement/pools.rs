@@ -22,6 +22,8 @@ pub(crate) struct CandidatePool {
     eligibility: Eligibility,
     pub(super) pool: Pool,
     pub(super) requirements: Requirements,
+    /// Computed once, because rules ask it of every pool that admits a pod.
+    capacity_types: Vec<&'static str>,
     /// The scheduling spec without name and weight. Pools with equal specs admit the same pods, but for
     /// pods that select a pool by its name, and are evaluated once.
     pub(super) spec: Fingerprint,
@@ -112,10 +114,12 @@ impl CandidatePool {
             Some(pool) => (Eligibility::Candidate, pool),
         };
         let nameless = Pool { name: String::new(), weight: None, ..pool.clone() };
+        let requirements = pool_requirements(&pool);
         CandidatePool {
             object: object.clone(),
             eligibility,
-            requirements: pool_requirements(&pool),
+            capacity_types: capacity_types(object, &requirements),
+            requirements,
             spec: Fingerprint::of(&nameless),
             pool,
         }
@@ -146,22 +150,25 @@ impl CandidatePool {
         self.pool.taints.iter().any(|taint| taint.key == key)
     }
 
-    /// The capacity types, without `reserved`, that pods get here which request `wanted`
-    /// ([`requested_capacity_types`]).
-    pub(crate) fn capacity_types(&self, wanted: Option<&BTreeSet<&'static str>>) -> BTreeSet<&'static str> {
-        let own = self.requirements.get(CAPACITY_TYPE);
-        // Where `reserved` is among them, the pool's spec names none, because no type offers it.
-        let written = match own {
-            Some(_) => None,
-            None => NodePool::new(self.object()).and_then(|pool| pool.capacity_types()),
-        };
-        ["spot", "on-demand"]
-            .into_iter()
-            .filter(|t| own.is_none_or(|own| own.has(t)))
-            .filter(|t| written.as_ref().is_none_or(|written| written.contains(t)))
-            .filter(|t| wanted.is_none_or(|wanted| wanted.contains(t)))
-            .collect()
+    /// Whether its nodes may be of a capacity type other than `reserved`.
+    pub(crate) fn allows_capacity_type(&self, capacity_type: &str) -> bool {
+        self.capacity_types.contains(&capacity_type)
     }
+}
+
+/// The capacity types of a pool's nodes, without `reserved`.
+fn capacity_types(object: &Object, requirements: &Requirements) -> Vec<&'static str> {
+    let own = requirements.get(CAPACITY_TYPE);
+    // Where `reserved` is among them, the pool's spec names none, because no type offers it.
+    let written = match own {
+        Some(_) => None,
+        None => NodePool::new(object).and_then(|pool| pool.capacity_types()),
+    };
+    ["spot", "on-demand"]
+        .into_iter()
+        .filter(|t| own.is_none_or(|own| own.has(t)))
+        .filter(|t| written.as_ref().is_none_or(|written| written.contains(t)))
+        .collect()
 }
 
 /// A pool as the scheduler reads it; `None` where it cannot be read in full.

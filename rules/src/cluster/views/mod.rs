@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::placement::{
-    self, CandidatePools, EvictionBlocker, Feasibility, PlacementKey, Placements,
+    self, CandidatePools, EvictionBlocker, Feasibility, NodeStarters, PlacementKey, Placements,
 };
 use crate::cluster::table::ViewSlot;
 use crate::karpenter::nodepool::NodePool;
@@ -53,15 +53,16 @@ pub struct Views<'i> {
     cluster: &'i Cluster,
 }
 
-/// Builds each table; as many as there are slots.
-static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT] = [
+/// Builds each table but [`CandidatePools`]: that one is by far the largest, and read only where pods have to be
+/// placed.
+static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT - 1] = [
     |cluster| _ = cluster.table::<Autoscalers>(),
-    |cluster| _ = cluster.table::<CandidatePools>(),
     |cluster| _ = cluster.table::<ClassNames>(),
     |cluster| _ = cluster.table::<ClassPools>(),
     |cluster| _ = cluster.table::<ClassReferences>(),
     |cluster| _ = cluster.table::<ClassUsers>(),
     |cluster| _ = cluster.table::<ExtendedResources>(),
+    |cluster| _ = cluster.table::<NodeStarters>(),
     |cluster| _ = cluster.table::<Pdbs>(),
     |cluster| _ = cluster.table::<ProtectedPools>(),
     |cluster| _ = cluster.table::<RecordingRules>(),
@@ -76,7 +77,7 @@ impl Cluster {
         Views::new(self)
     }
 
-    /// What builds each table that rules read; callers may run these side by side.
+    /// What builds each table that nearly every run reads; callers may run these side by side.
     #[must_use]
     pub fn table_builders() -> &'static [fn(&Cluster)] {
         &TABLE_BUILDERS
@@ -88,6 +89,7 @@ impl Cluster {
         for build in TABLE_BUILDERS {
             build(self);
         }
+        let _ = self.table::<CandidatePools>();
         self.views().build_results(platform);
     }
 }

@@ -115,9 +115,12 @@ fn spot(template: &Template<'_>, ctx: &Context<'_>) -> Option<Spot> {
     }
     let places = ctx.index().views().feasibility(ctx.platform());
     let sites = places.feasible_pools_of(template)?;
-    let capacity = |site: &CandidatePool| site.capacity_types(asked.as_ref());
-    let first = sites.iter().find(|s| capacity(s).contains("spot")).cloned()?;
-    let only = sites.iter().all(|s| capacity(s).iter().eq(["spot"].iter()));
+    let first = sites.iter().find(|site| site.allows_capacity_type("spot")).cloned()?;
+    let takes_on_demand = asked.is_none_or(|asked| asked.contains("on-demand"));
+    let is_spot = |site: &Arc<CandidatePool>| {
+        site.allows_capacity_type("spot") && !(takes_on_demand && site.allows_capacity_type("on-demand"))
+    };
+    let only = sites.iter().all(is_spot);
     Some(if only && !places.has_unreadable_pools() {
         Spot::Only(first)
     } else if template.spec.get("tolerations").items().any(|t| is_for_spot(&t)) {

@@ -36,7 +36,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#capacity-type>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::cluster::placement::{CandidatePool, has_controller, requested_capacity_types};
+use crate::cluster::placement::{has_controller, requested_capacity_types};
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::rules::prelude::*;
@@ -106,10 +106,9 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     let Some(sites) = places.feasible_pools_of(template) else {
         return;
     };
-    let has = |site: &CandidatePool, capacity: &str| site.capacity_types(None).contains(capacity);
     let heaviest = sites.iter().map(|site| site.weight()).max();
     let spot = |first: bool| {
-        let mut found = sites.iter().filter(|site| has(site, "spot"));
+        let mut found = sites.iter().filter(|site| site.allows_capacity_type("spot"));
         found.find(|site| !first || Some(site.weight()) == heaviest)
     };
     let (site, surely) = match (spot(true), spot(false)) {
@@ -121,7 +120,7 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     let says_so = NodePool::new(pool)
         .and_then(|spec| views.purpose(&spec, pool.name()))
         .is_some_and(|(class, _)| class == WorkloadClass::Training);
-    let elsewhere = sites.iter().any(|site| has(site, "on-demand"));
+    let elsewhere = sites.iter().any(|site| site.allows_capacity_type("on-demand"));
     let host = pool.display_name();
     let message = format!(
         "training run `{name}` may land on Spot nodes of `{host}`, which go with two minutes' notice"
