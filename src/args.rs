@@ -91,6 +91,12 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
 
+    /// A file or folder of CustomResourceDefinitions. Objects of their kinds are checked against
+    /// their schemas and validation rules; may be given several times [default: `crds` of the
+    /// configuration]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) crds: Vec<PathBuf>,
+
     /// The input is the whole cluster: what is not in it does not exist
     #[arg(long)]
     pub(crate) complete: bool,

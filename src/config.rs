@@ -12,6 +12,7 @@ use gpulint_rules::lint::config::Config;
 use gpulint_rules::{Group, Product, RULES, Settings};
 
 use crate::args::{CheckArgs, RuleArgs};
+use crate::crds;
 use crate::error::CliError;
 use crate::files::{absolute, display_path};
 
@@ -56,6 +57,9 @@ struct Flags {
     platform: [Option<gpulint_rules::Version>; 3],
     complete: bool,
     no_suppressions: bool,
+    /// Where definitions are read from instead of the paths of the configuration. `None`: none are read, because the
+    /// command judges what an API server has validated.
+    crds: Option<Vec<PathBuf>>,
 }
 
 impl Flags {
@@ -122,12 +126,17 @@ impl Scopes {
         flags.fail_on = args.fail_on.map(crate::args::FailOn::severity);
         flags.complete = args.complete;
         flags.no_suppressions = args.no_suppressions;
+        flags.crds = Some(args.crds.clone());
         Scopes::new(&args.rules, flags)
     }
 
     fn new(args: &RuleArgs, flags: Flags) -> Result<Scopes, CliError> {
+        let mut settings = flags.merged_over(Settings::default());
+        if let Some(given) = flags.crds.as_ref().filter(|given| !given.is_empty()) {
+            settings.definitions = crds::read(given).map_err(CliError::Several)?;
+        }
         let mut scopes = Scopes {
-            list: vec![Scope { folder: None, settings: flags.merged_over(Settings::default()) }],
+            list: vec![Scope { folder: None, settings }],
             by_folder: HashMap::new(),
             explicit: None,
             errors: Vec::new(),
@@ -180,10 +189,18 @@ impl Scopes {
         };
         match Config::parse(&named, &text) {
             Ok(config) => {
-                self.list.push(Scope {
-                    folder: absolute(path).parent().map(Path::to_owned),
-                    settings: self.flags.merged_over(config.resolve()),
-                });
+                let folder = absolute(path).parent().map(Path::to_owned);
+                let mut settings = self.flags.merged_over(config.resolve());
+                // Those of the command line stand in the first scope.
+                settings.definitions = self.list[0].settings.definitions.clone();
+                if self.flags.crds.as_ref().is_some_and(Vec::is_empty) {
+                    let paths = config.crds().iter().map(|path| relative_to(folder.as_deref(), path));
+                    match crds::read(&paths.collect::<Vec<_>>()) {
+                        Ok(definitions) => settings.definitions = definitions,
+                        Err(errors) => self.errors.extend(errors),
+                    }
+                }
+                self.list.push(Scope { folder, settings });
                 self.list.len() - 1
             }
             Err(errors) => {
@@ -206,6 +223,13 @@ impl Scopes {
             Err(CliError::Several(std::mem::take(&mut self.errors)))
         }
     }
+}
+
+/// A path of a configuration, which is relative to its folder; short where it is below the current one.
+fn relative_to(folder: Option<&Path>, path: &str) -> PathBuf {
+    let whole = folder.map_or_else(|| PathBuf::from(path), |folder| folder.join(path));
+    let here = std::env::current_dir().unwrap_or_default();
+    whole.strip_prefix(&here).map(Path::to_owned).unwrap_or(whole)
 }
 
 /// A configuration's path as a person would type it, where that is short.

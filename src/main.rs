@@ -9,6 +9,7 @@ mod args;
 mod batch;
 mod check;
 mod config;
+mod crds;
 mod error;
 mod explain;
 mod files;

@@ -14,6 +14,7 @@
 //! line and the webhook are its two callers; both give the same findings for the same objects.
 
 pub mod catalog;
+mod cel;
 pub mod cluster;
 pub mod facts;
 pub mod file;
@@ -36,6 +37,7 @@ pub use cluster::Cluster as Index;
 pub use cluster::objects::Lookup;
 pub use file::File;
 pub use kind::Kind;
+pub use kind::definitions::CustomResourceDefinitions;
 pub use lint::authority::Authority;
 pub use lint::context::Context;
 pub use lint::engine::Engine;

@@ -78,6 +78,8 @@ pub(crate) enum MemoSlot {
     Purpose,
     /// What the schema and the API server's validation reject.
     Violations,
+    /// The same by the CustomResourceDefinitions that the user brings.
+    DefinedViolations,
     /// The class of a workload.
     WorkloadClass,
     /// Where the pod templates are.

@@ -347,6 +347,37 @@ fn paths_in_a_configuration_are_relative_to_it() {
 }
 
 #[test]
+fn definitions_come_from_flags_and_configurations() {
+    const DEFINITION: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
+        metadata: {name: pools.example.com}\nspec:\n  group: example.com\n  names: {kind: Pool, plural: pools}\n  versions:\n\
+        \x20   - name: v1\n      schema:\n        openAPIV3Schema:\n          type: object\n          properties:\n\
+        \x20           spec: {type: object, properties: {size: {type: integer, x-kubernetes-validations: [{rule: self < 9}]}}}\n";
+    let pool = |size: &str| {
+        format!("apiVersion: example.com/v1\nkind: Pool\nmetadata: {{name: a}}\nspec: {{size: {size}}}\n")
+    };
+    let folder = Folder::new()
+        .with("crds/all.yaml", format!("{CONFIG_MAP}---\n{DEFINITION}"))
+        .with("twice.yaml", DEFINITION)
+        .with("none/a.yaml", CONFIG_MAP)
+        .with("manifests/gpulint.yaml", "crds: [../crds]\n")
+        .with("manifests/large.yaml", pool("9"))
+        .with("manifests/text.yaml", pool("many"))
+        .with("other/large.yaml", pool("9"));
+    let concise = |args: &[&str]| folder.run(&[&["check", "--format", "concise", "-q"], args].concat());
+    let rule = "large.yaml:4:14: error[crd-validation-rule] failed rule: self < 9\n";
+    concise(&["manifests"]).exits(1).prints(rule).prints("error[invalid-value]");
+    concise(&["other", "--allow-empty"]).exits(0);
+    concise(&["other", "--crds", "crds"]).exits(1).prints(rule);
+    concise(&["other", "--crds", "none"]).exits(2).complains("none: no CustomResourceDefinition found");
+    concise(&["other", "--crds", "missing"]).exits(2).complains("missing:");
+    concise(&["other", "--crds", "crds", "--crds", "twice.yaml"])
+        .exits(2)
+        .complains("twice.yaml: Pool of `example.com` is already defined by `pools.example.com`");
+    // The configuration's definitions give way to those of the command line.
+    concise(&["manifests", "--crds", "twice.yaml"]).exits(1).prints(rule);
+}
+
+#[test]
 fn the_same_input_gives_the_same_bytes_on_any_number_of_threads() {
     let mut text = String::new();
     for number in 0..20_000 {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 pub(crate) mod api_versions;
+pub mod definitions;
 mod table;
 
 pub use table::{
@@ -86,6 +87,12 @@ impl Kind {
     /// MutatingWebhookConfiguration.
     pub const MUTATING_WEBHOOK_CONFIGURATION: Kind =
         Kind::new("admissionregistration.k8s.io", "MutatingWebhookConfiguration");
+    /// ValidatingAdmissionPolicy.
+    pub const VALIDATING_ADMISSION_POLICY: Kind =
+        Kind::new("admissionregistration.k8s.io", "ValidatingAdmissionPolicy");
+    /// MutatingAdmissionPolicy.
+    pub const MUTATING_ADMISSION_POLICY: Kind =
+        Kind::new("admissionregistration.k8s.io", "MutatingAdmissionPolicy");
     /// The Provisioner of Karpenter before v0.33.
     pub const PROVISIONER: Kind = Kind::new("karpenter.sh", "Provisioner");
     /// The AWSNodeTemplate of Karpenter before v0.33.

@@ -150,6 +150,18 @@ pub static KINDS: &[KindInfo] = &[
     cluster_scoped(
         "admissionregistration.k8s.io",
         "v1",
+        "MutatingAdmissionPolicy",
+        "mutatingadmissionpolicies",
+    ),
+    cluster_scoped(
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+    ),
+    cluster_scoped(
+        "admissionregistration.k8s.io",
+        "v1",
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
     )

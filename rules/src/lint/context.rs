@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use crate::cluster::Cluster;
+use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::authority::Authority;
 use crate::lint::finding::{Finding, Location};
 use crate::lint::message::fit_to_limit;
@@ -112,6 +113,11 @@ impl<'a> Context<'a> {
     #[must_use]
     pub fn settings(&self) -> &'a Settings {
         self.engine.settings()
+    }
+
+    /// The CustomResourceDefinitions that the user brings.
+    pub(crate) fn definitions(&self) -> &'a CustomResourceDefinitions {
+        &self.settings().definitions
     }
 
     /// Every rule of the engine, enabled or not.

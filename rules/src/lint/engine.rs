@@ -9,7 +9,7 @@ use crate::lint::context::Context;
 use crate::lint::finding::{Finding, Location};
 use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::ResolvedRules;
-use crate::lint::rule::{Rule, RuleSet};
+use crate::lint::rule::{Check, Rule, RuleSet};
 use crate::lint::settings::Settings;
 use crate::lint::suppress;
 use crate::lint::versions;
@@ -26,6 +26,8 @@ pub struct Engine {
     by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>>,
     /// Rules that run on every kind.
     kind_agnostic: Vec<usize>,
+    /// Rules over the schema, which run on every kind that the user brings a definition for.
+    catch_all: Vec<usize>,
     /// The platform with each other supported version of the products whose version is not stated.
     alternatives: Vec<(Product, Platform)>,
 }
@@ -37,12 +39,15 @@ impl Engine {
         let rules = ResolvedRules::new(settings, rules);
         let mut by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>> = BTreeMap::new();
         let mut kind_agnostic = Vec::new();
+        let mut catch_all = Vec::new();
         for (at, rule) in rules.enabled().iter().map(|resolved| resolved.rule).enumerate() {
             if !rule.check.runs_on_objects() {
                 continue;
             }
             if rule.kinds().is_empty() {
                 kind_agnostic.push(at);
+            } else if matches!(rule.check, Check::CatchAll(_)) {
+                catch_all.push(at);
             }
             for kind in rule.kinds() {
                 let groups = by_kind.entry(kind.kind).or_default();
@@ -53,7 +58,7 @@ impl Engine {
             }
         }
         let alternatives = versions::alternatives(&rules.settings().platform);
-        Engine { rules, by_kind, kind_agnostic, alternatives }
+        Engine { rules, by_kind, kind_agnostic, catch_all, alternatives }
     }
 
     /// The configuration.
@@ -84,7 +89,10 @@ impl Engine {
             .get(id.kind.as_str())
             .and_then(|groups| groups.iter().find(|(group, _)| *group == id.group))
             .map_or(&[][..], |(_, rules)| rules);
-        self.kind_agnostic.iter().chain(of_kind).copied()
+        let is_defined = self.settings().definitions.define_kind(id);
+        let over_schema: &[usize] = if is_defined { &self.catch_all } else { &[] };
+        let over_schema = over_schema.iter().filter(move |at| !of_kind.contains(at));
+        self.kind_agnostic.iter().chain(of_kind).chain(over_schema).copied()
     }
 
     /// Runs one rule; returns whether it read the findings of earlier rules.

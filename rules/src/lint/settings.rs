@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::facts::date::Date;
+use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::finding::Severity;
 use crate::lint::rule::{ParamDefault, Rule};
 use crate::object::Object;
@@ -188,6 +189,8 @@ pub struct Settings {
     pub suppressions: bool,
     /// The date that decides which suppressions have ended; `None`: none has.
     pub today: Option<Date>,
+    /// The CustomResourceDefinitions that the user brings.
+    pub definitions: CustomResourceDefinitions,
     /// The webhook's part.
     pub webhook: WebhookSettings,
 }
@@ -205,6 +208,7 @@ impl Default for Settings {
             complete: false,
             suppressions: true,
             today: None,
+            definitions: CustomResourceDefinitions::default(),
             webhook: WebhookSettings::default(),
         }
     }

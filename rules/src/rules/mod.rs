@@ -25,7 +25,9 @@ mod webhook_safety;
 /// The table that everything else is derived from.
 pub static RULES: &[&Rule] = &[
     &manifest::api_version_unknown::RULE,
+    &manifest::cel_syntax_error::RULE,
     &manifest::cluster_scoped_namespace::RULE,
+    &manifest::crd_validation_rule::RULE,
     &manifest::duplicate_object::RULE,
     &manifest::field_needs_newer_version::RULE,
     &manifest::invalid_value::RULE,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::lint::context::Context;
 use crate::lint::rule::{Aspect, Ownership, Rule};
 use crate::object::Object;
-use crate::schema::{Violation, ViolationKind};
+use crate::schema::{Violation, ViolationKind, violations};
 use crate::tree::pointer::Pointer;
 
 /// What earlier rules have reported of an object.
@@ -30,7 +30,7 @@ impl EarlierReports {
     /// Collects them; an object without violations needs none.
     pub(crate) fn of(object: &Object, ctx: &Context<'_>) -> EarlierReports {
         let mut reports = EarlierReports::default();
-        if object.violations().is_empty() {
+        if violations(object, ctx.definitions()).is_empty() {
             return reports;
         }
         reports.rejected.extend(ctx.earlier_rejections(None).cloned());
@@ -75,14 +75,9 @@ impl EarlierReports {
                 let part = if owned.aspect == Aspect::Whole { &parent } else { &violation.pointer };
                 let reported = self.reported_by.get(rule.id);
                 self.disabled.contains(rule.id)
-                    || reported.is_some_and(|all| all.iter().any(|at| is_ancestor_or_descendant(at, part)))
+                    || reported.is_some_and(|all| all.iter().any(|at| at.is_related_to(part)))
             })
     }
-}
-
-/// Whether one of two places is the other, or stands above it.
-fn is_ancestor_or_descendant(a: &Pointer, b: &Pointer) -> bool {
-    a.steps().iter().zip(b.steps()).all(|(a, b)| a == b)
 }
 
 fn matches(path: &str, steps: &[String]) -> bool {

@@ -1,49 +1,67 @@
 //! Checks an object against the schema of its kind, and converts validation errors to violations.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{JsonType, ValidationError};
+use jsonschema::{JsonType, ValidationError, Validator};
 use serde_json::Value;
 
+use crate::kind::definitions::CustomResourceDefinitions;
 use crate::object::{Memo, MemoSlot, Object, ObjectId};
 use crate::platform::{Platform, Version};
+use crate::tree::Tree;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 
-use super::instance::TreeNode;
+use super::instance::{TreeJson, TreeNode};
 use super::keywords::LIST_TYPE_KEYWORD;
 use super::table;
-use super::table::SchemaEntry;
 use super::violation::{LengthUnit, Violation, ViolationKind};
-use super::{core, metadata, validation};
+use super::{core, crd, metadata, validation};
 
 /// Maximum number of violations per object. Each one costs a walk through the tree.
 const MAX_VIOLATIONS: usize = 256;
 
 static VIOLATIONS: Memo<Vec<Violation>> = Memo::new(MemoSlot::Violations);
+/// With the definitions that they follow from.
+static DEFINED_VIOLATIONS: Memo<(CustomResourceDefinitions, Vec<Violation>)> =
+    Memo::new(MemoSlot::DefinedViolations);
 
-impl Object {
-    /// What the schema and the API server's validation reject in the object, computed at the first call.
-    pub(crate) fn violations(&self) -> &[Violation] {
-        let violations: &Vec<Violation> = self.memo(&VIOLATIONS, || check(self));
-        violations
-    }
+/// What the schema and the API server's validation reject in an object, computed at the first call. The schema is that
+/// of `definitions` if they define the object's kind and version, or else ours.
+pub(crate) fn violations<'o>(
+    object: &'o Object,
+    definitions: &CustomResourceDefinitions,
+) -> Cow<'o, [Violation]> {
+    let Some(validator) = crd::validator(object, definitions) else {
+        let remembered: &Vec<Violation> = object.memo(&VIOLATIONS, || match table::find(object.id()) {
+            None => Vec::new(),
+            Some(entry) => check(object, |tree, root| {
+                let accepted = entry.fast_accept().is_some_and(|quick| quick.accepts(tree, root));
+                if accepted { None } else { entry.validator() }
+            }),
+        });
+        return Cow::Borrowed(remembered);
+    };
+    let compute = || check(object, |_, _| validator);
+    let (known, remembered) = object.memo(&DEFINED_VIOLATIONS, || (definitions.clone(), compute()));
+    // An object may outlive a configuration.
+    if known.address() == definitions.address() { Cow::Borrowed(remembered) } else { Cow::Owned(compute()) }
 }
 
 /// Every violation of an object, at most one per field. Fragments have violations for missing fields, which
-/// the rule manifest-incomplete summarizes; patches have none.
-fn check(object: &Object) -> Vec<Violation> {
-    let Some(entry) = table::find(object.id()) else {
-        return Vec::new();
-    };
+/// the rule manifest-incomplete summarizes; patches have none. `validator` is asked for a tree and a root, and gives
+/// none if the object is valid.
+fn check<'v>(
+    object: &Object,
+    validator: impl FnOnce(&Tree, u32) -> Option<&'v Validator<TreeJson>>,
+) -> Vec<Violation> {
     let mut out = Vec::new();
     let (tree, root) = object.tree();
-    if !entry.fast_accept().is_some_and(|quick| quick.accepts(tree, root))
-        && let Some(validator) = entry.validator()
-    {
-        for error in validator.iter_errors(TreeNode::new(tree, object.tree().1)) {
+    if let Some(validator) = validator(tree, root) {
+        for error in validator.iter_errors(TreeNode::new(tree, root)) {
             translate(&error, &mut out);
         }
     }
@@ -197,12 +215,20 @@ fn type_name(of: JsonType) -> &'static str {
 }
 
 /// Whether there is a schema for this kind and version.
-pub(crate) fn has_schema(id: &ObjectId) -> bool {
-    table::find(id).is_some()
+pub(crate) fn has_schema(id: &ObjectId, definitions: &CustomResourceDefinitions) -> bool {
+    definitions.find(id).is_some() || table::find(id).is_some()
 }
 
-/// Whether the cluster is newer than the schemas, so that it may have fields and values that they do not.
-pub(crate) fn cluster_is_newer(object: &Object, platform: &Platform) -> bool {
+/// Whether the cluster is newer than the schemas, so that it may have fields and values that they do not. A definition
+/// that the user brings is the cluster's own.
+pub(crate) fn cluster_is_newer(
+    object: &Object,
+    platform: &Platform,
+    definitions: &CustomResourceDefinitions,
+) -> bool {
+    if definitions.find(object.id()).is_some() {
+        return false;
+    }
     match object.id().group.as_str() {
         "karpenter.sh" | "karpenter.k8s.aws" => platform.karpenter > Version::new(1, 14),
         "eks.amazonaws.com" => false,
@@ -213,14 +239,19 @@ pub(crate) fn cluster_is_newer(object: &Object, platform: &Platform) -> bool {
 
 /// The names of the fields that the schema has at a pointer; empty for free-form maps and kinds without a
 /// schema.
-pub(crate) fn fields_at(object: &Object, pointer: &Pointer) -> Vec<String> {
-    let Some(entry) = table::find(object.id()) else {
-        return Vec::new();
-    };
-    fields(entry, pointer)
+pub(crate) fn fields_at(
+    object: &Object,
+    pointer: &Pointer,
+    definitions: &CustomResourceDefinitions,
+) -> Vec<String> {
+    let schema = crd::structural(object, definitions);
+    match schema.or_else(|| Some(table::find(object.id())?.structural())) {
+        Some(schema) => fields(schema, pointer),
+        None => Vec::new(),
+    }
 }
 
-fn fields(entry: &'static SchemaEntry, pointer: &Pointer) -> Vec<String> {
+fn fields(schema: &Value, pointer: &Pointer) -> Vec<String> {
     let steps = pointer.steps();
     let (mut schema, steps) = match steps.split_first() {
         Some((first, rest)) if first == "metadata" => {
@@ -229,7 +260,7 @@ fn fields(entry: &'static SchemaEntry, pointer: &Pointer) -> Vec<String> {
                 None => return Vec::new(),
             }
         }
-        _ => (entry.structural(), steps),
+        _ => (schema, steps),
     };
     for step in steps {
         schema = resolve(schema);
@@ -254,6 +285,6 @@ fn fields(entry: &'static SchemaEntry, pointer: &Pointer) -> Vec<String> {
     names
 }
 
-fn resolve(schema: &'static Value) -> &'static Value {
+fn resolve(schema: &Value) -> &Value {
     schema.get("$ref").and_then(Value::as_str).and_then(core::definition).unwrap_or(schema)
 }

@@ -12,12 +12,15 @@
 //!                  validation/ (core kinds) ─────┘                unknown-field, invalid-value
 //! ```
 //!
+//! A CustomResourceDefinition that the user brings replaces the schema of its kind (crd/).
+//!
 //! A violation is a field and a reason; rules word it as a finding. The kind table (`crate::kind`) names the schema of
 //! each kind; kinds without one have no violations. Placeholders are unknown values, not violations, and nothing is
 //! missing in a patch.
 
 mod check;
 mod core;
+mod crd;
 mod fast_accept;
 mod instance;
 mod keywords;
@@ -29,6 +32,7 @@ mod tests;
 pub(crate) mod validation;
 mod violation;
 
-pub(crate) use check::{cluster_is_newer, fields_at, has_schema, is_envelope};
+pub(crate) use check::{cluster_is_newer, fields_at, has_schema, is_envelope, violations};
+pub(crate) use crd::failed_validations;
 pub(crate) use keywords::{CRD_DATE_TIME, GO_QUANTITY};
 pub(crate) use violation::{LengthUnit, Violation, ViolationKind};

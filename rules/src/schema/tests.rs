@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{ViolationKind, fields_at};
+use crate::kind::definitions::CustomResourceDefinitions;
 use crate::object::Object;
 use crate::source::{Source, read};
 use crate::tree::pointer::Pointer;
@@ -20,8 +21,10 @@ fn violations(text: &str) -> Vec<String> {
         ViolationKind::Invalid { message, .. } => message.clone(),
         other => format!("{other:?}").split([' ', '{']).next().unwrap_or("").to_owned(),
     };
-    let mut out: Vec<String> =
-        object.violations().iter().map(|v| format!("{} {}", v.pointer, short(&v.kind))).collect();
+    let mut out: Vec<String> = super::violations(&object, &CustomResourceDefinitions::default())
+        .iter()
+        .map(|v| format!("{} {}", v.pointer, short(&v.kind)))
+        .collect();
     out.sort();
     out
 }
@@ -165,7 +168,10 @@ spec:
     let source = std::sync::Arc::new(Source::from_text("a.yaml", text));
     let documents = read(&source);
     let object = Object::from_document(&source, &documents[0], true).remove(0);
-    let found: Vec<String> = object.violations().iter().map(|v| v.pointer.to_string()).collect();
+    let found: Vec<String> = super::violations(&object, &CustomResourceDefinitions::default())
+        .iter()
+        .map(|v| v.pointer.to_string())
+        .collect();
     assert_eq!(found, ["/spec/template/spec/containers/0/image"]);
 }
 
@@ -173,7 +179,8 @@ spec:
 fn fields_are_named_where_they_are_known() {
     let object = Object::from_json(&json!({"apiVersion": "apps/v1", "kind": "Deployment"}));
     let object = object.expect("an object");
-    let names = |pointer: &str| fields_at(&object, &Pointer::parse(pointer).expect("a pointer"));
+    let none = CustomResourceDefinitions::default();
+    let names = |pointer: &str| fields_at(&object, &Pointer::parse(pointer).expect("a pointer"), &none);
     assert!(names("").contains(&"spec".to_owned()));
     assert!(names("/metadata").contains(&"labels".to_owned()));
     assert!(names("/spec/template/spec/containers/0").contains(&"image".to_owned()));

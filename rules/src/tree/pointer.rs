@@ -45,6 +45,11 @@ impl Pointer {
         Pointer { steps }
     }
 
+    /// Whether one of two places is the other, or stands above it.
+    pub(crate) fn is_related_to(&self, other: &Pointer) -> bool {
+        self.steps.iter().zip(&other.steps).all(|(a, b)| a == b)
+    }
+
     /// The field path as the API server writes it in errors: `spec.limits[nvidia.com/gpu]`,
     /// `spec.budgets[0]`.
     #[must_use]

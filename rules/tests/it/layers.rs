@@ -9,7 +9,7 @@ use regex::Regex;
 /// The rooms (top-level modules), lowest layer first.
 const LAYERS: &[&[&str]] = &[
     &["tree"],
-    &["source", "catalog", "facts", "platform"],
+    &["source", "catalog", "facts", "platform", "cel"],
     &["kind", "object", "file"],
     &["workload", "keda", "karpenter"],
     &["cluster"],

@@ -196,6 +196,23 @@ impl Judge {
         Verdict::Refused(refusal(&answer, place))
     }
 
+    /// Adds a CustomResourceDefinition, and waits until its first version is served.
+    pub(crate) async fn define(&mut self, definition: &Value) {
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let body = definition.to_string().into_bytes();
+        let (code, answer) = self.cluster.post(path, "application/json", body).await;
+        assert_eq!(code, 201, "{answer}");
+        let spec = &definition["spec"];
+        let (group, version) = (text(&spec["group"]), text(&spec["versions"][0]["name"]));
+        let plural = text(&spec["names"]["plural"]);
+        let list = format!("/apis/{group}/{version}/{plural}");
+        self.cluster.until("the definition is served", async || self.cluster.get(&list).await.0 == 200).await;
+        let kind = text(&spec["names"]["kind"]).to_owned();
+        let served = (plural.to_owned(), spec["scope"] == "Namespaced");
+        self.served.insert((group.to_owned(), version.to_owned(), kind), served);
+        self.groups.insert(group.to_owned());
+    }
+
     /// Asks, and once more: what shared a connection with a request that broke off is not to blame.
     async fn post(&self, path: &str, media: &str, body: &str) -> Option<(u16, Value)> {
         for _ in 0..3 {

@@ -6,6 +6,7 @@
 mod cases;
 mod certificates;
 mod differences;
+mod expressions;
 mod judge;
 mod keda;
 mod mutants;

@@ -30,6 +30,7 @@ pub struct Config {
     rules: RuleTable,
     overrides: Vec<OverrideTable>,
     ignore: Globs,
+    crds: Vec<String>,
     webhook: WebhookSettings,
 }
 
@@ -86,6 +87,12 @@ impl Config {
         }
         errors.sort_by_key(|e| (e.line, e.column));
         Err(errors)
+    }
+
+    /// The files and folders of CustomResourceDefinitions, as written: relative to the folder of the configuration.
+    #[must_use]
+    pub fn crds(&self) -> &[String] {
+        &self.crds
     }
 
     /// What the configuration means: groups spread over their rules.

@@ -16,7 +16,7 @@ use crate::tree::node::{Node, Shape};
 use crate::tree::scalar::Scalar;
 
 /// The keys of each map; the schema is held to them by a test.
-pub(super) const ROOT: &[&str] = &["fail-on", "platform", "rules", "overrides", "ignore", "webhook"];
+pub(super) const ROOT: &[&str] = &["fail-on", "platform", "rules", "overrides", "ignore", "crds", "webhook"];
 pub(super) const PLATFORM: &[&str] = &["karpenter", "keda", "kubernetes", "eks", "region", "timezone"];
 pub(super) const OVERRIDE: &[&str] = &["paths", "namespaces", "kinds", "names", "rules"];
 pub(super) const WEBHOOK: &[&str] = &["deny", "warn", "mutate", "exempt-namespaces", "forbid-suppressions"];
@@ -63,6 +63,7 @@ impl<'s> ConfigReader<'s> {
                         self.list(&node).iter().filter_map(|item| self.override_table(item)).collect();
                 }
                 "ignore" => config.ignore = self.globs(&node),
+                "crds" => config.crds = self.strings(&node),
                 "webhook" => config.webhook = self.webhook(&node),
                 _ => {}
             }

@@ -56,6 +56,7 @@ pub fn schema(known_rules: RuleSet) -> Value {
                 }
             },
             "ignore": strings("Globs of paths that are not read"),
+            "crds": strings("Files and folders of CustomResourceDefinitions, relative to this file; `gpulint check` checks objects of their kinds against them"),
             "webhook": {
                 "type": ["object", "null"],
                 "additionalProperties": false,

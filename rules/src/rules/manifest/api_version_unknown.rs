@@ -58,6 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         || api_version.is_unknown()
         || kind.is_unknown()
         || cluster_is_newer(&id.group, ctx.platform())
+        || ctx.definitions().find(id).is_some()
     {
         return None;
     }

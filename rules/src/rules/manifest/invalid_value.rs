@@ -61,9 +61,9 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let owned = EarlierReports::of(object, ctx);
-    let newer = schema::cluster_is_newer(object, ctx.platform());
-    let incomplete = is_incomplete(object);
-    for violation in object.violations() {
+    let newer = schema::cluster_is_newer(object, ctx.platform(), ctx.definitions());
+    let incomplete = is_incomplete(object, ctx.definitions());
+    for violation in schema::violations(object, ctx.definitions()).iter() {
         let outgrown = newer && matches!(violation.kind, ViolationKind::Enum { .. });
         if outgrown
             || is_let_through(object, violation, ctx.platform())

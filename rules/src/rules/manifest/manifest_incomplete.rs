@@ -30,6 +30,7 @@
 //! - <https://kubernetes.io/docs/reference/kubernetes-api/>
 
 use crate::kind::SCHEMA_KINDS;
+use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::finding::Location;
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
@@ -50,7 +51,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_patch() {
         return None;
     }
-    let parts = parts(object, &EarlierReports::of(object, ctx));
+    let violations = schema::violations(object, ctx.definitions());
+    let parts = parts(&violations, &EarlierReports::of(object, ctx));
     let kind = super::words::with_article(&object.id().kind);
     let (place, message, refused) = match parts.as_slice() {
         [] if object.is_incomplete() && !is_judged_elsewhere(object, ctx) => {
@@ -99,8 +101,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The parts that are missing, or are no maps, in the order in which the schema names them.
-fn parts<'o>(object: &'o Object, owned: &EarlierReports) -> Vec<&'o Violation> {
-    object.violations().iter().filter(|v| is_part(v) && !owned.covers(v)).collect()
+fn parts<'v>(violations: &'v [Violation], owned: &EarlierReports) -> Vec<&'v Violation> {
+    violations.iter().filter(|v| is_part(v) && !owned.covers(v)).collect()
 }
 
 /// Whether a violation is that a part is missing, or is no map.
@@ -116,13 +118,13 @@ pub(super) fn is_part(violation: &Violation) -> bool {
 }
 
 /// Whether the object is reported as incomplete, so that nothing else in it is missed.
-pub(super) fn is_incomplete(object: &Object) -> bool {
-    object.is_incomplete() || object.violations().iter().any(is_part)
+pub(super) fn is_incomplete(object: &Object, definitions: &CustomResourceDefinitions) -> bool {
+    object.is_incomplete() || schema::violations(object, definitions).iter().any(is_part)
 }
 
 /// An old API version has rules of its own, which say more than that something is missing.
 fn is_judged_elsewhere(object: &Object, ctx: &Context<'_>) -> bool {
-    !schema::has_schema(object.id()) || ctx.earlier_rejections(None).next().is_some()
+    !schema::has_schema(object.id(), ctx.definitions()) || ctx.earlier_rejections(None).next().is_some()
 }
 
 fn parent(pointer: &Pointer) -> Pointer {

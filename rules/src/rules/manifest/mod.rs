@@ -1,7 +1,9 @@
 //! Reading and schema: YAML, kinds, fields and values, by API version.
 
 pub(crate) mod api_version_unknown;
+pub(crate) mod cel_syntax_error;
 pub(crate) mod cluster_scoped_namespace;
+pub(crate) mod crd_validation_rule;
 pub(crate) mod duplicate_object;
 pub(crate) mod field_errors;
 pub(crate) mod field_needs_newer_version;

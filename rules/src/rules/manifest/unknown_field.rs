@@ -37,6 +37,7 @@
 
 use crate::facts::suggest;
 use crate::kind::SCHEMA_KINDS;
+use crate::kind::definitions::CustomResourceDefinitions;
 use crate::migration::moved_fields::{Replacement, moved_field};
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
@@ -55,11 +56,11 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if schema::cluster_is_newer(object, ctx.platform()) {
+    if schema::cluster_is_newer(object, ctx.platform(), ctx.definitions()) {
         return None;
     }
     let owned = EarlierReports::of(object, ctx);
-    for violation in object.violations() {
+    for violation in schema::violations(object, ctx.definitions()).iter() {
         if violation.kind == ViolationKind::Unknown && !owned.covers(violation) {
             report(object, &violation.pointer, ctx);
         }
@@ -69,6 +70,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
     let id = object.id();
+    let definitions = ctx.definitions();
     let Some((name, above)) = pointer.steps().split_last() else {
         return;
     };
@@ -105,7 +107,7 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
         }
         return;
     }
-    let known = fields_at(object, &parent);
+    let known = fields_at(object, &parent, definitions);
     let written = object.root().at(&parent);
     let near = suggest::nearest(name, known.iter().map(String::as_str));
     if let Some(near) = near {
@@ -114,7 +116,7 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
         if target.is_absent() && node.is_set() {
             finding.fix(Fix::new(format!("rename it to `{near}`"), Safety::Unsafe).move_to(&node, &target));
         }
-    } else if let Some(home) = home(object, name, above) {
+    } else if let Some(home) = home(object, name, above, definitions) {
         finding.help(format!("it stands at {}", super::words::quoted_field(&home)));
     } else if !known.is_empty() {
         finding.help(super::words::list_names("known here are", &known));
@@ -122,8 +124,13 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
 }
 
 /// Where above, or just below, a field of this name stands.
-fn home(object: &Object, name: &str, above: &[String]) -> Option<Pointer> {
-    let has = |at: &Pointer| fields_at(object, at).iter().any(|field| field == name);
+fn home(
+    object: &Object,
+    name: &str,
+    above: &[String],
+    definitions: &CustomResourceDefinitions,
+) -> Option<Pointer> {
+    let has = |at: &Pointer| fields_at(object, at, definitions).iter().any(|field| field == name);
     for depth in (0..above.len()).rev() {
         let at = Pointer::from_steps(above.iter().take(depth).cloned());
         if has(&at) {
@@ -131,5 +138,9 @@ fn home(object: &Object, name: &str, above: &[String]) -> Option<Pointer> {
         }
     }
     let here = Pointer::from_steps(above.iter().cloned());
-    fields_at(object, &here).iter().map(|field| here.join(field)).find(has).map(|at| at.join(name))
+    fields_at(object, &here, definitions)
+        .iter()
+        .map(|field| here.join(field))
+        .find(has)
+        .map(|at| at.join(name))
 }

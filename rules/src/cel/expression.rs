@@ -1,0 +1,239 @@
+//! Expressions: parsed, held against the list of what is evaluated as the API server does, and evaluated.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
+use kube_cel::cel::objects::{Key, Map};
+use kube_cel::cel::{Context, Program, Value as CelValue};
+use serde_json::Value;
+
+use super::functions;
+use super::scan::Scan;
+
+/// Expressions with more operators, or deeper nesting, are parsed and evaluated on a thread with a stack of [`STACK`]. The
+/// parser takes up to 100 KiB of stack for each level.
+const MAX_INLINE_OPERATORS: usize = 48;
+const MAX_INLINE_NESTING: usize = 5;
+/// Stack for the largest expression that is parsed, in bytes. Pages that are not used cost nothing.
+const STACK: usize = 256 * 1024 * 1024;
+
+thread_local! {
+    /// The functions, which take longer to register than most expressions to evaluate.
+    static FUNCTIONS_IN_SCOPE: Context<'static> = functions::context();
+}
+
+/// What is written as an operator.
+const OPERATORS: &[&str] = &[
+    operators::CONDITIONAL,
+    operators::LOGICAL_AND,
+    operators::LOGICAL_OR,
+    operators::LOGICAL_NOT,
+    operators::SUBSTRACT,
+    operators::ADD,
+    operators::MULTIPLY,
+    operators::DIVIDE,
+    operators::MODULO,
+    operators::EQUALS,
+    operators::NOT_EQUALS,
+    operators::GREATER_EQUALS,
+    operators::LESS_EQUALS,
+    operators::GREATER,
+    operators::LESS,
+    operators::NEGATE,
+    operators::INDEX,
+    operators::IN,
+    operators::NOT_STRICTLY_FALSE,
+];
+
+/// Functions by name: how many arguments they take beside their receiver, and whether they are called on one.
+const FUNCTIONS: &[(&str, &[usize], Receiver)] = &[
+    ("size", &[0], Receiver::Either),
+    ("matches", &[1], Receiver::Method),
+    ("find", &[1], Receiver::Method),
+    ("startsWith", &[1], Receiver::Method),
+    ("endsWith", &[1], Receiver::Method),
+    ("contains", &[1], Receiver::Method),
+    ("lowerAscii", &[0], Receiver::Method),
+    ("upperAscii", &[0], Receiver::Method),
+    ("trim", &[0], Receiver::Method),
+    ("split", &[1], Receiver::Method),
+    ("join", &[0, 1], Receiver::Method),
+    ("isSorted", &[0], Receiver::Method),
+    ("sum", &[0], Receiver::Method),
+    ("min", &[0], Receiver::Method),
+    ("max", &[0], Receiver::Method),
+    ("string", &[0], Receiver::Function),
+    ("int", &[0], Receiver::Function),
+    ("quantity", &[0], Receiver::Function),
+    ("isQuantity", &[0], Receiver::Function),
+    ("isLessThan", &[1], Receiver::Method),
+    ("isGreaterThan", &[1], Receiver::Method),
+    ("compareTo", &[1], Receiver::Method),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Receiver {
+    /// `receiver.name(…)`.
+    Method,
+    /// `name(receiver, …)`.
+    Function,
+    /// Both.
+    Either,
+}
+
+/// An expression that is evaluated as the API server evaluates it.
+#[derive(Debug)]
+pub(crate) struct Expression {
+    program: Program,
+    scan: Scan,
+    depends_on_list_type: bool,
+}
+
+impl Expression {
+    /// `None` if the expression is unknown: it does not parse, is too large, or uses what is not on the list.
+    pub(crate) fn parse(text: &str) -> Option<Expression> {
+        let scan = Scan::new(text).filter(|scan| scan.is_plain)?;
+        with_stack(scan, || {
+            let program = Program::compile(text).ok()?;
+            let mut walk = Walk { depends_on_list_type: false };
+            let known = walk.is_known(program.expression());
+            let depends_on_list_type = walk.depends_on_list_type;
+            known.then_some(Expression { program, scan, depends_on_list_type })
+        })
+    }
+
+    /// Whether the expression names a variable.
+    pub(crate) fn has_variable(&self, name: &str) -> bool {
+        with_stack(self.scan, || self.program.references().has_variable(name))
+    }
+
+    /// Whether the expression compares or joins values that may be lists: those of a set or a map have no order.
+    pub(crate) fn depends_on_list_type(&self) -> bool {
+        self.depends_on_list_type
+    }
+
+    /// What the expression gives with `this` as `self`. `None` where the evaluation fails, and for results other than a
+    /// text or a truth value.
+    pub(crate) fn evaluate(&self, this: &Value) -> Option<Value> {
+        with_stack(self.scan, || {
+            FUNCTIONS_IN_SCOPE.with(|functions| {
+                let mut context = functions.new_inner_scope();
+                context.add_variable_from_value("self", to_cel(this));
+                match self.program.execute(&context).ok()? {
+                    CelValue::Bool(flag) => Some(Value::Bool(flag)),
+                    CelValue::String(text) => Some(Value::from(text.as_str())),
+                    _ => None,
+                }
+            })
+        })
+    }
+}
+
+/// The first error of an expression that the API server cannot parse either; `None` if it parses, or if that is not known.
+pub(crate) fn syntax_error(text: &str) -> Option<String> {
+    let scan = Scan::new(text).filter(|scan| scan.is_plain)?;
+    let errors = with_stack(scan, || Program::compile(text).err())?;
+    let first = errors.errors.first()?;
+    // The macros of later versions take other numbers of arguments.
+    (!first.msg.contains("macro") && !first.msg.contains("unsupported")).then(|| first.msg.clone())
+}
+
+/// Runs `work` where the stack is large enough for an expression.
+fn with_stack<T: Default + Send>(scan: Scan, work: impl FnOnce() -> T + Send) -> T {
+    if scan.operators <= MAX_INLINE_OPERATORS && scan.nesting <= MAX_INLINE_NESTING {
+        return work();
+    }
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        // Without a thread, or if the library panics, nothing is known.
+        thread.ok().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    })
+}
+
+/// Whether all of an expression is on the list.
+struct Walk {
+    depends_on_list_type: bool,
+}
+
+impl Walk {
+    fn is_known(&mut self, expression: &IdedExpr) -> bool {
+        match &expression.expr {
+            Expr::Literal(literal) => !matches!(literal, LiteralValue::Bytes(_)),
+            Expr::Ident(_) => true,
+            Expr::Select(select) => self.is_known(&select.operand),
+            Expr::List(list) => {
+                list.optional_indices.is_empty() && list.elements.iter().all(|item| self.is_known(item))
+            }
+            Expr::Map(map) => map.entries.iter().all(|entry| match &entry.expr {
+                EntryExpr::MapEntry(entry) => {
+                    !entry.optional && self.is_known(&entry.key) && self.is_known(&entry.value)
+                }
+                EntryExpr::StructField(_) => false,
+            }),
+            Expr::Comprehension(comprehension) => {
+                comprehension.iter_var2.is_none()
+                    && [
+                        &comprehension.iter_range,
+                        &comprehension.accu_init,
+                        &comprehension.loop_cond,
+                        &comprehension.loop_step,
+                        &comprehension.result,
+                    ]
+                    .into_iter()
+                    .all(|part| self.is_known(part))
+            }
+            Expr::Call(call) => {
+                let name = call.func_name.as_str();
+                let operator = call.target.is_none() && OPERATORS.contains(&name);
+                let equality = [operators::EQUALS, operators::NOT_EQUALS, operators::ADD].contains(&name);
+                // What `map` and `filter` append to is a list of the macro itself.
+                let lists = call.args.iter().all(may_be_list);
+                self.depends_on_list_type |= operator && equality && lists;
+                let function = FUNCTIONS.iter().any(|(known, counts, receiver)| {
+                    let count = match (&call.target, receiver) {
+                        (Some(_), Receiver::Method | Receiver::Either) => Some(call.args.len()),
+                        (None, Receiver::Function | Receiver::Either) => call.args.len().checked_sub(1),
+                        _ => None,
+                    };
+                    *known == name && count.is_some_and(|count| counts.contains(&count))
+                });
+                (operator || function)
+                    && call.target.iter().all(|target| self.is_known(target))
+                    && call.args.iter().all(|argument| self.is_known(argument))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether an expression may give a list of the object.
+fn may_be_list(expression: &IdedExpr) -> bool {
+    match &expression.expr {
+        Expr::Ident(name) => !name.starts_with('@'),
+        Expr::Select(select) => !select.test,
+        Expr::List(_) => true,
+        Expr::Call(call) => [operators::INDEX, operators::CONDITIONAL].contains(&call.func_name.as_str()),
+        _ => false,
+    }
+}
+
+/// A JSON value as CEL sees it.
+fn to_cel(value: &Value) -> CelValue {
+    match value {
+        Value::Null => CelValue::Null,
+        Value::Bool(flag) => CelValue::Bool(*flag),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => CelValue::Int(number),
+            None => CelValue::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::String(text) => CelValue::String(Arc::new(text.clone())),
+        Value::Array(items) => CelValue::List(Arc::new(items.iter().map(to_cel).collect())),
+        Value::Object(entries) => {
+            let entry =
+                |(name, value): (&String, &Value)| (Key::String(Arc::new(name.clone())), to_cel(value));
+            let map: HashMap<Key, CelValue> = entries.iter().map(entry).collect();
+            CelValue::Map(Map { map: Arc::new(map) })
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Functions that kube-cel and cel-go compute differently, as cel-go does.
+
+use std::sync::Arc;
+
+use kube_cel::KubeCelExt as _;
+use kube_cel::cel::extractors::This;
+use kube_cel::cel::{Context, ExecutionError, Value};
+use regex::Regex;
+
+type Outcome = Result<Value, ExecutionError>;
+
+/// The functions that an expression may call.
+pub(super) fn context() -> Context<'static> {
+    let mut context = Context::default().with_all();
+    context.add_function("size", size);
+    context.add_function("matches", matches);
+    context.add_function("find", find);
+    context.add_function("string", string);
+    context.add_function("int", int);
+    context
+}
+
+/// The number of Unicode code points of a text, of items of a list, of entries of a map.
+fn size(This(this): This<Value>) -> Outcome {
+    let count = match &this {
+        Value::String(text) => text.chars().count(),
+        Value::List(items) => items.len(),
+        Value::Map(map) => map.map.len(),
+        _ => return Err(ExecutionError::NoSuchOverload),
+    };
+    i64::try_from(count).map(Value::Int).map_err(|_| ExecutionError::NoSuchOverload)
+}
+
+fn matches(This(this): This<Arc<String>>, pattern: Arc<String>) -> Outcome {
+    Ok(Value::Bool(compile(&pattern, &this)?.is_match(&this)))
+}
+
+/// The first match, or the empty text.
+fn find(This(this): This<Arc<String>>, pattern: Arc<String>) -> Outcome {
+    let found = compile(&pattern, &this)?.find(&this).map_or("", |found| found.as_str());
+    Ok(Value::String(Arc::new(found.to_owned())))
+}
+
+/// A pattern of RE2. Its classes `\d`, `\s`, `\w` and `\b` are those of ASCII, and those of the library are Unicode's, so
+/// that the two agree on ASCII texts only.
+fn compile(pattern: &str, text: &str) -> Result<Regex, ExecutionError> {
+    if !text.is_ascii() && pattern.contains('\\') {
+        return Err(ExecutionError::function_error(
+            "matches",
+            "a class of characters and a text beyond ASCII",
+        ));
+    }
+    Regex::new(pattern).map_err(|error| ExecutionError::function_error("matches", error))
+}
+
+fn string(This(this): This<Value>) -> Outcome {
+    let text = match this {
+        Value::String(_) => return Ok(this),
+        Value::Int(number) => number.to_string(),
+        Value::UInt(number) => number.to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        _ => return Err(ExecutionError::NoSuchOverload),
+    };
+    Ok(Value::String(Arc::new(text)))
+}
+
+fn int(This(this): This<Value>) -> Outcome {
+    match this {
+        Value::Int(_) => Ok(this),
+        Value::String(text) if !text.starts_with('+') => {
+            text.parse().map(Value::Int).map_err(|error| ExecutionError::function_error("int", error))
+        }
+        _ => Err(ExecutionError::NoSuchOverload),
+    }
+}

@@ -1,0 +1,188 @@
+//! CustomResourceDefinitions that users bring, so that objects are checked with what their own cluster serves.
+//!
+//! Only what validation needs is kept: names, versions and schemas. What a schema is compiled to is kept beside it by
+//! the modules that compile it.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use crate::object::{Object, ObjectId};
+
+/// The CustomResourceDefinitions of a configuration. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct CustomResourceDefinitions(Arc<BTreeMap<(String, String), Definition>>);
+
+/// One CustomResourceDefinition.
+#[derive(Debug)]
+struct Definition {
+    name: String,
+    versions: Vec<ServedVersion>,
+}
+
+/// A version of a CustomResourceDefinition that the API server serves.
+#[derive(Debug)]
+pub(crate) struct ServedVersion {
+    version: String,
+    /// `openAPIV3Schema`; null where the version has none and accepts everything.
+    pub(crate) schema: Value,
+    compiled: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+impl CustomResourceDefinitions {
+    /// The definitions among `objects`; objects of other kinds are ignored.
+    ///
+    /// # Errors
+    /// A definition that names no group, kind and version, one of an API that Kubernetes no longer serves, or two of
+    /// the same kind: the number of the object in `objects`, and what is wrong with it, in lower case.
+    pub fn new<'o>(
+        objects: impl IntoIterator<Item = &'o Object>,
+    ) -> Result<CustomResourceDefinitions, (usize, String)> {
+        let mut definitions = BTreeMap::new();
+        for (at, object) in objects.into_iter().enumerate() {
+            let id = object.id();
+            if id.group != "apiextensions.k8s.io" || id.kind != "CustomResourceDefinition" {
+                continue;
+            }
+            let (key, definition) = Definition::read(object).map_err(|why| (at, why))?;
+            if let Some(earlier) = definitions.insert(key.clone(), definition) {
+                let why = format!("{} of `{}` is already defined by `{}`", key.1, key.0, earlier.name);
+                return Err((at, why));
+            }
+        }
+        Ok(CustomResourceDefinitions(Arc::new(definitions)))
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether there is a definition of an object's kind, in whatever version.
+    pub(crate) fn define_kind(&self, id: &ObjectId) -> bool {
+        self.definition(id).is_some()
+    }
+
+    /// The definition of an object's kind in its version.
+    pub(crate) fn find(&self, id: &ObjectId) -> Option<&ServedVersion> {
+        self.definition(id)?.versions.iter().find(|served| served.version == id.version)
+    }
+
+    /// The name of the CustomResourceDefinition of an object's kind, such as `nodepools.karpenter.sh`.
+    pub(crate) fn name_of(&self, id: &ObjectId) -> Option<&str> {
+        Some(&self.definition(id)?.name)
+    }
+
+    /// Tells these definitions from all others that exist at the same time.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    fn definition(&self, id: &ObjectId) -> Option<&Definition> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get(&(id.group.clone(), id.kind.clone()))
+    }
+}
+
+impl Definition {
+    fn read(object: &Object) -> Result<((String, String), Definition), String> {
+        if object.id().version != "v1" {
+            let version = object.id().api_version();
+            return Err(format!(
+                "a CustomResourceDefinition of `{version}`; Kubernetes serves `apiextensions.k8s.io/v1`"
+            ));
+        }
+        let text = |path: &[&str]| {
+            let found = object.path(path).text().filter(|text| !text.is_empty());
+            found.map(str::to_owned).ok_or_else(|| format!("`{}` is missing", path.join(".")))
+        };
+        let key = (text(&["spec", "group"])?, text(&["spec", "names", "kind"])?);
+        let mut versions = Vec::new();
+        for version in object.path(&["spec", "versions"]).items() {
+            let Some(name) = version.get("name").text() else {
+                return Err("a version has no `name`".to_owned());
+            };
+            if version.get("served").bool() == Some(false) {
+                continue;
+            }
+            versions.push(ServedVersion {
+                version: name.to_owned(),
+                schema: version.path(&["schema", "openAPIV3Schema"]).to_json(),
+                compiled: OnceLock::new(),
+            });
+        }
+        if versions.is_empty() {
+            return Err("`spec.versions` has no version that is served".to_owned());
+        }
+        Ok((key, Definition { name: object.name().to_owned(), versions }))
+    }
+}
+
+impl ServedVersion {
+    /// What the schema is compiled to, at the first call. Every caller compiles to the same type.
+    pub(crate) fn compiled<T: Any + Send + Sync>(&self, compile: impl FnOnce(&Value) -> T) -> Option<&T> {
+        self.compiled.get_or_init(|| Box::new(compile(&self.schema))).downcast_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::CustomResourceDefinitions;
+    use crate::object::Object;
+
+    fn definition(kind: &str, versions: Value) -> Object {
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "things.example.com"},
+            "spec": {"group": "example.com", "names": {"kind": kind}, "versions": versions},
+        });
+        Object::from_json(&crd).expect("an object")
+    }
+
+    fn object(version: &str, kind: &str) -> Object {
+        let api_version = format!("example.com/{version}");
+        let thing = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});
+        Object::from_json(&thing).expect("an object")
+    }
+
+    #[test]
+    fn versions_that_are_served_are_found() {
+        let crd = definition(
+            "Thing",
+            json!([{"name": "v1", "served": true}, {"name": "v1beta1", "served": false}, {"name": "v2"}]),
+        );
+        let crds = CustomResourceDefinitions::new([&crd]).expect("a definition");
+        for (version, kind, known, found) in [
+            ("v1", "Thing", true, true),
+            ("v2", "Thing", true, true),
+            ("v1beta1", "Thing", true, false),
+            ("v1", "Other", false, false),
+        ] {
+            let object = object(version, kind);
+            assert_eq!(crds.define_kind(object.id()), known, "{version} {kind}");
+            assert_eq!(crds.find(object.id()).is_some(), found, "{version} {kind}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let good = definition("Thing", json!([{"name": "v1"}]));
+        for (crds, why) in [
+            (vec![definition("", json!([{"name": "v1"}]))], "`spec.names.kind` is missing"),
+            (vec![definition("Thing", json!([]))], "no version that is served"),
+            (vec![definition("Thing", json!([{}]))], "has no `name`"),
+            (vec![good.clone(), good], "already defined by `things.example.com`"),
+        ] {
+            let (at, said) = CustomResourceDefinitions::new(&crds).expect_err(why);
+            assert_eq!(at, crds.len() - 1);
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}
