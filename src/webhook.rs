@@ -93,10 +93,13 @@ fn options(args: ServeArgs) -> Options {
             namespace: args.namespace,
             url: args.url,
             timeout_seconds: args.timeout,
+            events: args.events,
             ..Install::default()
         },
         read: Arc::new(move || config::settings(&rules).map_err(|e| e.to_string())),
         config,
+        log_denies: args.log_denies,
+        events: args.events,
         context: args.context,
         cluster: !args.no_cluster,
         refresh: args.refresh,
@@ -122,6 +125,10 @@ fn print_manifests(args: ManifestsArgs) -> Result<ExitCode, CliError> {
         timeout_seconds: args.timeout,
         exclude_kinds: args.exclude_kinds,
         karpenter_nodes: args.karpenter_nodes,
+        host_network: args.host_network,
+        port: args.port,
+        operations_port: args.operations_port,
+        events: args.events,
         ..Install::default()
     };
     install.exempt_namespaces.extend(args.exempt_namespaces);

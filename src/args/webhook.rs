@@ -134,6 +134,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
     pub(crate) drain_timeout: Duration,
 
+    /// Log each denial: kind, name, rules and user, nothing of the object
+    #[arg(long)]
+    pub(crate) log_denies: bool,
+
+    /// Write an Event beside what was denied, as far as one every 200 ms goes; not for dry runs
+    #[arg(long, conflicts_with = "no_cluster")]
+    pub(crate) events: bool,
+
     /// How log lines look [default: text on a terminal, json elsewhere]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogStyle>,
@@ -185,6 +193,22 @@ pub(crate) struct ManifestsArgs {
     /// The pods may run on nodes that Karpenter made
     #[arg(long)]
     pub(crate) karpenter_nodes: bool,
+
+    /// The pods are on the network of their nodes: where the API server does not reach that of pods
+    #[arg(long)]
+    pub(crate) host_network: bool,
+
+    /// The container port of /validate and /mutate
+    #[arg(long, default_value_t = 8443, value_name = "PORT")]
+    pub(crate) port: u16,
+
+    /// The container port of health and metrics
+    #[arg(long, default_value_t = 8080, value_name = "PORT")]
+    pub(crate) operations_port: u16,
+
+    /// Write an Event beside what was denied
+    #[arg(long)]
+    pub(crate) events: bool,
 
     /// The gpulint.yaml to install; checked first
     #[arg(long, value_name = "FILE")]

@@ -153,6 +153,8 @@ async fn gpulint(certificate: &str, key: &str) -> (SocketAddr, tokio::sync::ones
         install: Install::default(),
         read: Arc::new(|| Ok(Settings::default())),
         config: None,
+        log_denies: false,
+        events: false,
         context: None,
         cluster: false,
         refresh: Duration::from_secs(10),

@@ -92,7 +92,7 @@ async fn a_cluster_asks_the_webhook() {
     let folder = Folder::new();
     folder.write("gpulint.yaml", "{}\n");
     let balancer = Balancer::start().await;
-    let server = serve(&cluster, &folder, "gpulint", &balancer, &[]).await;
+    let server = serve(&cluster, &folder, "gpulint", &balancer, &["--events"]).await;
     asked(&cluster).await;
 
     refusals(&cluster, &folder).await;
@@ -138,6 +138,19 @@ async fn refusals(cluster: &Cluster, folder: &Folder) {
     let message = taints.unwrap()["message"].as_str().unwrap();
     assert!(message.starts_with("gpulint gpu-pool-untainted: "), "{message}");
 
+    cluster
+        .until("an Event tells of the denial", async || {
+            let (_, events) = cluster.get("/apis/events.k8s.io/v1/namespaces/default/events").await;
+            let is_it = |event: &Value| {
+                let note = event["note"].as_str().unwrap_or_default();
+                event["regarding"]["name"] == "bad"
+                    && event["reason"] == "Denied"
+                    && note.starts_with("CREATE by admin was denied: ")
+                    && note.contains("gpu-pool-untainted")
+            };
+            events["items"].as_array().is_some_and(|events| events.iter().any(is_it))
+        })
+        .await;
     let path = folder.write("bad.json", &bad_pool("bad").to_string());
     let Some(text) = kubectl(&cluster.kubeconfig(), &["create", "-f", path.to_str().unwrap()]) else {
         return;

@@ -241,7 +241,11 @@ fn the_chart_renders_what_the_command_prints() {
         let key = |o: &Value| (o["kind"].to_string(), o["metadata"]["name"].to_string());
         objects(text).into_iter().map(|o| (key(&o), o)).collect()
     };
-    let pairs: [(&[&str], &[&str]); 2] = [
+    let pairs: [(&[&str], &[&str]); 3] = [
+        (
+            &["--host-network", "--port", "9443", "--operations-port", "9080", "--events"],
+            &["namespace.create=true", "hostNetwork=true", "port=9443", "operationsPort=9080", "events=true"],
+        ),
         (&[], &["namespace.create=true"]),
         (
             &[
@@ -275,7 +279,71 @@ fn the_chart_renders_what_the_command_prints() {
         }
     }
     assert_clean(&render(&helm, &EVERYTHING));
-    for wrong in ["failurePolicy=Fail", "failurePolicy=No", "timeoutSeconds=0", "excludeKinds={Podd}"] {
+    for wrong in [
+        "failurePolicy=Fail",
+        "failurePolicy=No",
+        "timeoutSeconds=0",
+        "excludeKinds={Podd}",
+        "replica=3",
+        "port=0",
+        "hostNetwork=yes",
+        "probes.liveness.failures=3",
+    ] {
         assert!(!template(&helm, &[wrong]).status.success(), "{wrong}");
     }
+}
+
+/// What is added to the pods is where it belongs.
+#[test]
+fn the_values_that_add_to_the_pods_are_rendered() {
+    let Some(helm) = helm() else { return };
+    let values = [
+        "podLabels.team=ml",
+        "dnsPolicy=Default",
+        "affinity.nodeAffinity.x=1",
+        "extraEnv[0].name=HTTPS_PROXY,extraEnv[0].value=http://proxy:3128",
+        "extraVolumes[0].name=ca,extraVolumes[0].configMap.name=ca",
+        "extraVolumeMounts[0].name=ca,extraVolumeMounts[0].mountPath=/ca",
+        "extraArgs={--log-denies}",
+        "probes.readiness.timeoutSeconds=4",
+        "networkPolicy.admissionFrom[0].ipBlock.cidr=10.0.0.0/16",
+    ];
+    let objects = objects(&render(&helm, &values));
+    let of = |kind: &str| objects.iter().find(|o| o["kind"] == kind).unwrap();
+    let template = &of("Deployment")["spec"]["template"];
+    let (pod, container) = (&template["spec"], &template["spec"]["containers"][0]);
+    assert_eq!(template["metadata"]["labels"]["team"], "ml");
+    assert_eq!(template["metadata"]["labels"]["app.kubernetes.io/name"], "gpulint");
+    assert_eq!(pod["dnsPolicy"], "Default");
+    assert_eq!(pod["affinity"], json!({"nodeAffinity": {"x": 1}}));
+    assert_eq!(container["env"], json!([{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}]));
+    assert_eq!(pod["volumes"][1], json!({"name": "ca", "configMap": {"name": "ca"}}));
+    assert_eq!(container["volumeMounts"][1], json!({"name": "ca", "mountPath": "/ca"}));
+    assert_eq!(container["args"].as_array().unwrap().last().unwrap(), "--log-denies");
+    assert_eq!(container["readinessProbe"]["timeoutSeconds"], 4);
+    let ingress = &of("NetworkPolicy")["spec"]["ingress"];
+    assert_eq!(ingress[0]["from"], json!([{"ipBlock": {"cidr": "10.0.0.0/16"}}]));
+    assert_eq!(ingress[1]["from"], Value::Null);
+}
+
+/// The schema knows every value of the chart, and only those.
+#[test]
+fn the_schema_of_the_values_is_complete() {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("webhook/chart");
+    let read = |file: &str| std::fs::read_to_string(chart.join(file)).unwrap();
+    let schema: Value = serde_json::from_str(&read("values.schema.json")).unwrap();
+    let values: Value = serde_yaml::from_str(&read("values.yaml")).unwrap();
+    let faults: Vec<String> = jsonschema::validator_for(&schema)
+        .unwrap()
+        .iter_errors(&values)
+        .map(|error| error.to_string())
+        .collect();
+    assert!(faults.is_empty(), "{faults:?}");
+    let keys = |value: &Value| -> Vec<String> {
+        let mut keys: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        keys.retain(|key| key != "global");
+        keys.sort();
+        keys
+    };
+    assert_eq!(keys(&schema["properties"]), keys(&values));
 }

@@ -279,6 +279,31 @@ async fn silent_connections_are_closed() {
     assert_eq!(closed.unwrap().unwrap_or(0), 0);
 }
 
+#[tokio::test]
+async fn denials_are_logged_where_that_is_asked_for() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    for (args, lines) in [(&["--log-denies"][..], 1), (&[], 0)] {
+        let server = serve(&folder, &authority, args).await;
+        let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
+        let mut pool = bad_pool("gpu");
+        pool["metadata"]["labels"] = serde_json::json!({"password": "hunter2"});
+        let mut review: serde_json::Value = serde_json::from_str(&create(&pool)).unwrap();
+        review["request"]["userInfo"] = serde_json::json!({"username": "jane"});
+        for (pool, allowed) in [(review["request"]["object"].clone(), false), (good_pool("gpu"), true)] {
+            review["request"]["object"] = pool;
+            let answer = open.post("/validate", review.to_string()).await.unwrap();
+            assert_eq!(answer.json()["response"]["allowed"], allowed);
+        }
+        let said = server.process.said();
+        let denials: Vec<&str> = said.lines().filter(|line| line.contains("\"denied\"")).collect();
+        assert_eq!(denials.len(), lines, "{said}");
+        for word in denials.iter().flat_map(|_| ["NodePool", "gpu", "jane", "gpu-pool-untainted", "CREATE"]) {
+            assert!(denials[0].contains(word), "{word}: {}", denials[0]);
+        }
+        assert!(!said.contains("hunter2"));
+    }
+}
+
 /// What rules build once is there when the server is ready.
 #[tokio::test]
 async fn the_first_review_is_as_fast_as_later_ones() {

@@ -3,8 +3,8 @@
 //!
 //! A template is the YAML of an object with edits: a value or a block of template text at a JSON Pointer.
 //! Names are replaced by making the objects for an [`Install`] whose name is a template expression.
-//! `_helpers.tpl` and what only the chart has (monitoring, cert-manager, the NetworkPolicy) are written by
-//! hand. The chart's list of kinds, which its `excludeKinds` is checked against, comes from the rule table.
+//! `_helpers.tpl` and what only the chart has (monitoring, cert-manager, notes, the schema of the values) are
+//! written by hand. The chart's list of kinds, which its `excludeKinds` is checked against, comes from the rule table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,7 +25,8 @@ enum Place {
 }
 use Place::{After, Before, Instead};
 
-/// `{indent}` in the text stands for the indentation of what is nested in the edited place.
+/// `{indent}` in the text stands for the indentation of what is nested in the edited place, `{here}` for that of
+/// the place.
 type Edit<'a> = (Place, &'a str, &'a str);
 
 const WITHOUT_CERT_MANAGER: &str = "{{- if not .Values.certManager.enabled }}";
@@ -33,6 +34,13 @@ const END: &str = "{{- end }}";
 
 const DEPLOYMENT: &[Edit<'_>] = &[
     (Instead, "/spec/replicas", "{{ .Values.replicas }}"),
+    (Instead, "/spec/strategy/rollingUpdate/maxSurge", "{{ ternary 0 1 .Values.hostNetwork }}"),
+    (Instead, "/spec/strategy/rollingUpdate/maxUnavailable", "{{ ternary 1 0 .Values.hostNetwork }}"),
+    (
+        After,
+        "/spec/template/metadata/labels/app.kubernetes.io~1instance",
+        "{{- with .Values.podLabels }}\n{{- toYaml . | nindent {here} }}\n{{- end }}",
+    ),
     (
         After,
         "/spec/template/metadata/labels",
@@ -41,7 +49,10 @@ const DEPLOYMENT: &[Edit<'_>] = &[
     (
         After,
         "/spec/template/spec/automountServiceAccountToken",
-        "{{- with .Values.imagePullSecrets }}\nimagePullSecrets:\n  {{- toYaml . | nindent {indent} }}\n{{- end }}",
+        "{{- if .Values.hostNetwork }}\nhostNetwork: true\n{{- end }}\n\
+         {{- with .Values.dnsPolicy | default (ternary \"ClusterFirstWithHostNet\" \"\" .Values.hostNetwork) }}\n\
+         dnsPolicy: {{ . }}\n{{- end }}\n\
+         {{- with .Values.imagePullSecrets }}\nimagePullSecrets:\n  {{- toYaml . | nindent {indent} }}\n{{- end }}",
     ),
     (Before, "/spec/template/spec/priorityClassName", "{{- with .Values.priorityClassName }}"),
     (Instead, "/spec/template/spec/priorityClassName", "{{ . }}"),
@@ -52,7 +63,12 @@ const DEPLOYMENT: &[Edit<'_>] = &[
         "{{- with .Values.nodeSelector }}\nnodeSelector:\n  {{- toYaml . | nindent {indent} }}\n{{- end }}\n\
          {{- with .Values.tolerations }}\ntolerations:\n  {{- toYaml . | nindent {indent} }}\n{{- end }}",
     ),
-    (Before, "/spec/template/spec/affinity", "{{- if not .Values.karpenterNodes }}"),
+    (
+        Before,
+        "/spec/template/spec/affinity",
+        "{{- if .Values.affinity }}\naffinity:\n  {{- toYaml .Values.affinity | nindent {indent} }}\n\
+         {{- else if not .Values.karpenterNodes }}",
+    ),
     (After, "/spec/template/spec/affinity", END),
     (
         Instead,
@@ -62,18 +78,57 @@ const DEPLOYMENT: &[Edit<'_>] = &[
     (
         After,
         "/spec/template/spec/containers/0/image",
-        "{{- with .Values.image.pullPolicy }}\nimagePullPolicy: {{ . }}\n{{- end }}",
+        "{{- with .Values.image.pullPolicy }}\nimagePullPolicy: {{ . }}\n{{- end }}\n\
+         {{- with .Values.extraEnv }}\nenv:\n  {{- toYaml . | nindent {indent} }}\n{{- end }}",
     ),
+    (Instead, "/spec/template/spec/containers/0/args/2", "--listen=0.0.0.0:{{ .Values.port }}"),
+    (Instead, "/spec/template/spec/containers/0/args/3", "--operations=0.0.0.0:{{ .Values.operationsPort }}"),
+    (Instead, "/spec/template/spec/containers/0/args/7", "--timeout={{ .Values.timeoutSeconds }}"),
     (
         After,
-        "/spec/template/spec/containers/0/args/6",
-        "{{- if .Values.certManager.enabled }}\n\
+        "/spec/template/spec/containers/0/args/7",
+        "{{- if .Values.events }}\n\
+         - --events\n\
+         {{- end }}\n\
+         {{- if .Values.certManager.enabled }}\n\
          - --tls-cert=/etc/gpulint-tls/tls.crt\n\
          - --tls-key=/etc/gpulint-tls/tls.key\n\
          {{- end }}\n\
          {{- range .Values.extraArgs }}\n\
          - {{ . | quote }}\n\
          {{- end }}",
+    ),
+    (Instead, "/spec/template/spec/containers/0/ports/0/containerPort", "{{ .Values.port }}"),
+    (Instead, "/spec/template/spec/containers/0/ports/1/containerPort", "{{ .Values.operationsPort }}"),
+    (
+        Instead,
+        "/spec/template/spec/containers/0/livenessProbe/periodSeconds",
+        "{{ .Values.probes.liveness.periodSeconds }}",
+    ),
+    (
+        Instead,
+        "/spec/template/spec/containers/0/livenessProbe/timeoutSeconds",
+        "{{ .Values.probes.liveness.timeoutSeconds }}",
+    ),
+    (
+        Instead,
+        "/spec/template/spec/containers/0/livenessProbe/failureThreshold",
+        "{{ .Values.probes.liveness.failureThreshold }}",
+    ),
+    (
+        Instead,
+        "/spec/template/spec/containers/0/readinessProbe/periodSeconds",
+        "{{ .Values.probes.readiness.periodSeconds }}",
+    ),
+    (
+        Instead,
+        "/spec/template/spec/containers/0/readinessProbe/timeoutSeconds",
+        "{{ .Values.probes.readiness.timeoutSeconds }}",
+    ),
+    (
+        Instead,
+        "/spec/template/spec/containers/0/readinessProbe/failureThreshold",
+        "{{ .Values.probes.readiness.failureThreshold }}",
     ),
     (
         Instead,
@@ -85,14 +140,31 @@ const DEPLOYMENT: &[Edit<'_>] = &[
         "/spec/template/spec/containers/0/volumeMounts/0",
         "{{- if .Values.certManager.enabled }}\n\
          - name: tls\n  mountPath: /etc/gpulint-tls\n  readOnly: true\n\
-         {{- end }}",
+         {{- end }}\n\
+         {{- with .Values.extraVolumeMounts }}\n{{- toYaml . | nindent {here} }}\n{{- end }}",
     ),
     (
         After,
         "/spec/template/spec/volumes/0",
         "{{- if .Values.certManager.enabled }}\n\
          - name: tls\n  secret:\n    secretName: {{ .Release.Name }}-tls\n\
-         {{- end }}",
+         {{- end }}\n\
+         {{- with .Values.extraVolumes }}\n{{- toYaml . | nindent {here} }}\n{{- end }}",
+    ),
+];
+
+const NETWORK_POLICY: &[Edit<'_>] = &[
+    (Instead, "/spec/ingress/0/ports/0/port", "{{ .Values.port }}"),
+    (
+        After,
+        "/spec/ingress/0/ports",
+        "{{- with .Values.networkPolicy.admissionFrom }}\nfrom:\n  {{- toYaml . | nindent {indent} }}\n{{- end }}",
+    ),
+    (Instead, "/spec/ingress/1/ports/0/port", "{{ .Values.operationsPort }}"),
+    (
+        After,
+        "/spec/ingress/1/ports",
+        "{{- with .Values.networkPolicy.metricsFrom }}\nfrom:\n  {{- toYaml . | nindent {indent} }}\n{{- end }}",
     ),
 ];
 
@@ -149,7 +221,13 @@ fn chart_files() -> Vec<(&'static str, String)> {
     let last_rule = by_kind["ClusterRole"]["rules"].as_array().unwrap().len() - 1;
     let update = format!("/rules/{last_rule}/verbs/1");
     // `After` first: an item that is inserted before another one moves it.
-    let cluster_role = [(After, update.as_str(), END), (Before, update.as_str(), WITHOUT_CERT_MANAGER)];
+    let configurations = format!("/rules/{last_rule}");
+    let events = "{{- if .Values.events }}\n- apiGroups: [events.k8s.io]\n  resources: [events]\n  verbs: [create]\n{{- end }}";
+    let cluster_role = [
+        (After, update.as_str(), END),
+        (Before, update.as_str(), WITHOUT_CERT_MANAGER),
+        (After, configurations.as_str(), events),
+    ];
     let mut template = |kind: &str, edits: &[Edit<'_>]| edited(by_kind.remove(kind).unwrap(), edits);
     let namespace = format!(
         "{{{{- include \"gpulint.check\" . }}}}\n{{{{- if .Values.namespace.create }}}}\n{}{END}\n",
@@ -169,6 +247,10 @@ fn chart_files() -> Vec<(&'static str, String)> {
         template("PodDisruptionBudget", &[]),
         template("Deployment", DEPLOYMENT),
     ];
+    let network_policy = format!(
+        "{{{{- if .Values.networkPolicy.enabled }}}}\n{}{END}\n",
+        template("NetworkPolicy", NETWORK_POLICY)
+    );
     let webhooks = [
         template("ValidatingWebhookConfiguration", VALIDATING),
         template("MutatingWebhookConfiguration", MUTATING),
@@ -184,6 +266,7 @@ fn chart_files() -> Vec<(&'static str, String)> {
         ("files/kinds.yaml", kinds_file()),
         ("templates/namespace.yaml", generated(&namespace)),
         ("templates/rbac.yaml", generated(&rbac.join("---\n"))),
+        ("templates/network-policy.yaml", generated(&network_policy)),
         ("templates/workload.yaml", generated(&workload.join("---\n"))),
         ("templates/webhooks.yaml", generated(&webhooks.join("---\n"))),
     ]
@@ -227,6 +310,7 @@ fn edited(mut object: Value, edits: &[Edit<'_>]) -> String {
         used += 1;
         let indent = line.len() - line.trim_start().len();
         let text = edits[number].2.replace("{indent}", &(indent + 2).to_string());
+        let text = text.replace("{here}", &indent.to_string());
         match edits[number].0 {
             Instead if !text.starts_with("{{-") => writeln!(out, "{}{text}", &line[..at]).unwrap(),
             Instead => writeln!(out, "{}\n{:2$}{text}", line[..at].trim_end(), "", indent + 2).unwrap(),
@@ -240,11 +324,12 @@ fn edited(mut object: Value, edits: &[Edit<'_>]) -> String {
 /// Puts a marker beside or instead of a value. Panics if nothing is at the pointer.
 fn mark(object: &mut Value, place: Place, pointer: &str, marker: String) {
     let (parent, child) = pointer.rsplit_once('/').unwrap();
+    let child = &child.replace("~1", "/");
     match object.pointer_mut(parent) {
         Some(Value::Object(map)) => {
             assert!(map.contains_key(child), "{pointer}");
             for (key, value) in std::mem::take(map) {
-                let here = key == child;
+                let here = key == *child;
                 match place {
                     Before if here => {
                         map.insert(marker.clone(), Value::Null);
@@ -297,6 +382,15 @@ fn the_values_are_the_defaults_of_the_manifests() {
     assert_eq!(values["priorityClassName"], pod["priorityClassName"]);
     assert_eq!(values["resources"], pod["containers"][0]["resources"]);
     assert_eq!(values["karpenterNodes"], json!(install.karpenter_nodes));
+    assert_eq!(values["hostNetwork"], json!(install.host_network));
+    assert_eq!(values["port"], json!(install.port));
+    assert_eq!(values["operationsPort"], json!(install.operations_port));
+    assert_eq!(values["events"], json!(install.events));
+    for probe in ["liveness", "readiness"] {
+        let mut found = pod["containers"][0][format!("{probe}Probe")].clone();
+        found.as_object_mut().unwrap().remove("httpGet");
+        assert_eq!(values["probes"][probe], found);
+    }
     assert_eq!(values["config"], json!(install.config));
     assert_eq!(values["timeoutSeconds"], json!(install.timeout_seconds));
     assert_eq!(values["exemptNamespaces"], json!(install.exempt_namespaces));

@@ -36,6 +36,14 @@ pub struct Install {
     pub exclude_kinds: Vec<String>,
     /// Whether the pods may run on nodes of Karpenter.
     pub karpenter_nodes: bool,
+    /// Whether the pods are on the network of their nodes: where the API server does not reach that of pods.
+    pub host_network: bool,
+    /// Container port of `/validate` and `/mutate`.
+    pub port: u16,
+    /// Container port of health and metrics.
+    pub operations_port: u16,
+    /// Whether denials are written as Events.
+    pub events: bool,
     /// The text of `gpulint.yaml`.
     pub config: String,
     /// The URL of the webhook if there is no Service.
@@ -57,6 +65,10 @@ impl Default for Install {
                 .to_vec(),
             exclude_kinds: Vec::new(),
             karpenter_nodes: false,
+            host_network: false,
+            port: 8443,
+            operations_port: 8080,
+            events: false,
             config: text("# The defaults; `gpulint schema config` says what can be set.\n{}\n"),
             url: None,
         }

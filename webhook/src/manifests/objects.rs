@@ -7,9 +7,7 @@ use serde_json::{Map, Value, json};
 use super::Install;
 use crate::kinds;
 
-/// Container port of `/validate` and `/mutate`.
-const ADMISSION: u16 = 8443;
-/// Container port of health and metrics.
+/// Service port of health and metrics.
 const OPERATIONS: u16 = 8080;
 /// Mount path of the configuration.
 const CONFIG: &str = "/etc/gpulint";
@@ -56,8 +54,18 @@ pub(super) fn all(install: &Install) -> Vec<Value> {
         json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta(install),
                "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels(install)},
                         "unhealthyPodEvictionPolicy": "AlwaysAllow"}}),
+        network_policy(install),
         deployment(install),
     ]
+}
+
+/// Nothing but the two ports is reached. Who may reach them is left open: API servers have no pods that a policy
+/// could select, and nobody knows where metrics are scraped from.
+fn network_policy(install: &Install) -> Value {
+    let port = |port: u16| json!({"ports": [{"port": port, "protocol": "TCP"}]});
+    json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta(install),
+           "spec": {"podSelector": {"matchLabels": labels(install)}, "policyTypes": ["Ingress"],
+                    "ingress": [port(install.port), port(install.operations_port)]}})
 }
 
 fn namespace(install: &Install) -> Value {
@@ -69,7 +77,8 @@ fn namespace(install: &Install) -> Value {
            "metadata": {"name": install.namespace, "labels": labels}})
 }
 
-/// Permissions to watch the kinds that rules read, and to update the caBundle of both configurations.
+/// Permissions to watch the kinds that rules read, to update the caBundle of both configurations, and to write
+/// Events if they are asked for.
 fn cluster_rules(install: &Install) -> Vec<Value> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for kind in kinds::watched() {
@@ -90,6 +99,9 @@ fn cluster_rules(install: &Install) -> Vec<Value> {
         "resourceNames": [install.name],
         "verbs": ["get", "update"]
     }));
+    if install.events {
+        rules.push(json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}));
+    }
     rules
 }
 
@@ -108,6 +120,8 @@ fn secret(install: &Install) -> String {
 }
 
 fn deployment(install: &Install) -> Value {
+    // Two pods with ports of the node cannot be on one node.
+    let (surge, unavailable) = if install.host_network { (0, 1) } else { (1, 0) };
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -115,7 +129,7 @@ fn deployment(install: &Install) -> Value {
         "spec": {
             "replicas": install.replicas,
             "selector": {"matchLabels": labels(install)},
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
             "template": {
                 "metadata": {"labels": labels(install)},
                 "spec": pod(install)
@@ -135,6 +149,10 @@ fn pod(install: &Install) -> Value {
     let mut set = |key: &str, value: Value| spec.insert(key.to_owned(), value);
     set("serviceAccountName", install.name.clone().into());
     set("automountServiceAccountToken", true.into());
+    if install.host_network {
+        set("hostNetwork", true.into());
+        set("dnsPolicy", "ClusterFirstWithHostNet".into());
+    }
     set("priorityClassName", "system-cluster-critical".into());
     // Longer than `Limits::drain_delay` and `Limits::drain` together.
     set("terminationGracePeriodSeconds", 45.into());
@@ -163,27 +181,31 @@ fn pod(install: &Install) -> Value {
 }
 
 fn container(install: &Install) -> Value {
-    let probe = |path: &str| json!({"httpGet": {"path": path, "port": "operations"}});
-    let mut readiness = probe("/readyz");
-    readiness["periodSeconds"] = 2.into();
-    readiness["failureThreshold"] = 1.into();
+    let probe = |path: &str, period: u8, timeout: u8, failures: u8| {
+        json!({"httpGet": {"path": path, "port": "operations"}, "periodSeconds": period,
+               "timeoutSeconds": timeout, "failureThreshold": failures})
+    };
+    let mut args = vec![
+        "webhook".to_owned(),
+        "serve".to_owned(),
+        format!("--listen=0.0.0.0:{}", install.port),
+        format!("--operations=0.0.0.0:{}", install.operations_port),
+        format!("--config={CONFIG}/gpulint.yaml"),
+        format!("--name={}", install.name),
+        format!("--namespace={}", install.namespace),
+        format!("--timeout={}", install.timeout_seconds),
+    ];
+    args.extend(install.events.then(|| "--events".to_owned()));
     json!({
         "name": "gpulint",
         "image": install.image,
-        "args": [
-            "webhook", "serve",
-            format!("--listen=0.0.0.0:{ADMISSION}"),
-            format!("--operations=0.0.0.0:{OPERATIONS}"),
-            format!("--config={CONFIG}/gpulint.yaml"),
-            format!("--name={}", install.name),
-            format!("--namespace={}", install.namespace),
-        ],
+        "args": args,
         "ports": [
-            {"name": "admission", "containerPort": ADMISSION, "protocol": "TCP"},
-            {"name": "operations", "containerPort": OPERATIONS, "protocol": "TCP"}
+            {"name": "admission", "containerPort": install.port, "protocol": "TCP"},
+            {"name": "operations", "containerPort": install.operations_port, "protocol": "TCP"}
         ],
-        "livenessProbe": probe("/healthz"),
-        "readinessProbe": readiness,
+        "livenessProbe": probe("/healthz", 10, 5, 6),
+        "readinessProbe": probe("/readyz", 2, 2, 2),
         "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,

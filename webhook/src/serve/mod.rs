@@ -5,6 +5,7 @@ mod accept;
 mod activity;
 mod body;
 mod cluster;
+mod denials;
 mod live_config;
 mod peers;
 mod reload;
@@ -39,6 +40,7 @@ use crate::warm::warm_up;
 pub use live_config::ReadSettings;
 
 use accept::{Service, Stage};
+use denials::Denials;
 use live_config::LiveConfig;
 use peers::Peers;
 use turns::Turns;
@@ -66,6 +68,10 @@ pub struct Options {
     pub read: ReadSettings,
     /// The file of the configuration, which is polled.
     pub config: Option<PathBuf>,
+    /// Whether denials are logged.
+    pub log_denies: bool,
+    /// Whether denials are written as Events.
+    pub events: bool,
     /// The context of the kubeconfig file, if it is not the current one.
     pub context: Option<String>,
     /// Whether to watch a cluster. Without one, rules that need to know other objects do not report.
@@ -139,6 +145,7 @@ pub(crate) struct Shared {
     pub(crate) threads: Arc<Turns>,
     pub(crate) tls: Arc<Tls>,
     pub(crate) registration: RegistrationState,
+    pub(crate) denials: Denials,
     /// What rules build once is built.
     warm: AtomicBool,
     draining: AtomicBool,
@@ -219,6 +226,16 @@ impl Server {
         let live_config = LiveConfig::new(Arc::clone(&options.read), options.config.clone(), exempt)
             .map_err(ServeError::Config)?;
         let metrics = Arc::new(Metrics::new());
+        let client = if options.cluster {
+            Some(cluster::connect(&options).await.map_err(ServeError::Cluster)?)
+        } else {
+            None
+        };
+        let mut tasks = JoinSet::new();
+        let mut denials = Denials::new(options.log_denies);
+        if let Some(client) = client.as_ref().filter(|_| options.events) {
+            tasks.spawn(denials.writing_events(client.clone(), Arc::clone(&metrics)));
+        }
         let shared = Arc::new(Shared {
             live_config,
             cache: Arc::new(Cache::new(options.cluster, Arc::clone(&metrics))),
@@ -230,16 +247,11 @@ impl Server {
             threads: Turns::new(cores()),
             tls: Arc::new(Tls::new(options.tls_floor)),
             registration: RegistrationState::default(),
+            denials,
             warm: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             metrics,
         });
-        let client = if options.cluster {
-            Some(cluster::connect(&options).await.map_err(ServeError::Cluster)?)
-        } else {
-            None
-        };
-        let mut tasks = JoinSet::new();
         let warming = Arc::clone(&shared);
         tasks.spawn_blocking(move || {
             warm_up(&warming.live_config.engine().value, &Index::new(false));

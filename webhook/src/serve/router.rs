@@ -203,6 +203,9 @@ fn catch_review_panic(
         }
         fail_open(body)
     });
+    if let Ok(outcome) = &result {
+        shared.denials.record(body, outcome);
+    }
     result.map_err(|error| {
         if let Some(left_out) = MALFORMED.admit() {
             tracing::warn!(webhook, error = in_words(&error), left_out, "not an AdmissionReview");
@@ -284,6 +287,7 @@ mod tests {
     use crate::limits::Limits;
     use crate::metrics::Metrics;
     use crate::registration::RegistrationState;
+    use crate::serve::denials::Denials;
     use crate::serve::live_config::LiveConfig;
     use crate::serve::peers::Peers;
     use crate::serve::turns::Turns;
@@ -307,6 +311,7 @@ mod tests {
             threads: Turns::new(2),
             tls: Arc::new(Tls::new(TlsFloor::Tls12)),
             registration: RegistrationState::default(),
+            denials: Denials::new(false),
             warm: AtomicBool::new(true),
             draining: AtomicBool::new(false),
             limits,

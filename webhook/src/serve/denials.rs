@@ -1,0 +1,240 @@
+//! What a denial leaves behind on request: a log line, and an Event beside the object. Neither holds anything of
+//! the object but its name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::{Api, Client};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use tokio::sync::mpsc;
+
+use super::supervise::catch_panic;
+use crate::cause::Cause;
+use crate::logs::{RateLimit, escaped};
+use crate::metrics::Metrics;
+use crate::review::{Decision, ReviewOutcome};
+
+/// Events that wait to be written; further ones are left out.
+const WAITING_EVENTS: usize = 32;
+/// Pause after an Event, so that denials are no load on the API server.
+const EVENT_PAUSE: Duration = Duration::from_millis(200);
+/// Longest value in a line or an Event, in bytes: who reaches the port may send any.
+const MAX_VALUE_BYTES: usize = 256;
+/// Longest note of an Event, in bytes; the API server takes 1,024.
+const MAX_NOTE_BYTES: usize = 900;
+
+/// Where denials go.
+#[derive(Debug)]
+pub(crate) struct Denials {
+    log: bool,
+    events: Option<mpsc::Sender<Denial>>,
+    limit: RateLimit,
+}
+
+/// A request that was denied.
+#[derive(Debug)]
+struct Denial {
+    api_version: String,
+    kind: String,
+    namespace: String,
+    name: String,
+    operation: &'static str,
+    user: String,
+    rules: String,
+    dry_run: bool,
+}
+
+/// What is read of a request. Nothing of the object is, besides its name.
+#[derive(Deserialize)]
+struct Body {
+    request: Request,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Request {
+    kind: GroupVersionKindIn,
+    name: Option<String>,
+    namespace: Option<String>,
+    user_info: User,
+    dry_run: Option<bool>,
+    object: Option<Named>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct GroupVersionKindIn {
+    group: String,
+    version: String,
+    kind: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct User {
+    username: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    metadata: Names,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Names {
+    name: String,
+    generate_name: String,
+}
+
+impl Denials {
+    /// Nothing is recorded unless `log` is set or [`writing_events`](Self::writing_events) is called.
+    pub(crate) fn new(log: bool) -> Denials {
+        Denials { log, events: None, limit: RateLimit::new(100, Duration::from_secs(10)) }
+    }
+
+    /// Has Events written as well, by the returned task.
+    pub(crate) fn writing_events(
+        &mut self,
+        client: Client,
+        metrics: Arc<Metrics>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
+        self.events = Some(sender);
+        write_events(receiver, client, metrics)
+    }
+
+    /// Records the outcome of a request if it was denied.
+    pub(crate) fn record(&self, body: &[u8], outcome: &ReviewOutcome) {
+        if outcome.decision != Decision::Denied || !(self.log || self.events.is_some()) {
+            return;
+        }
+        let Some(denial) = Denial::of(body, outcome) else { return };
+        if self.log
+            && let Some(left_out) = self.limit.admit()
+        {
+            let Denial { api_version, kind, namespace, name, operation, user, rules, dry_run } = &denial;
+            let object = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
+            tracing::info!(operation, api_version, kind, object, rules, user, dry_run, left_out, "denied");
+        }
+        if let Some(events) = &self.events
+            && !denial.dry_run
+        {
+            let _ = events.try_send(denial);
+        }
+    }
+}
+
+impl Denial {
+    fn of(body: &[u8], outcome: &ReviewOutcome) -> Option<Denial> {
+        let Body { request } = serde_json::from_slice(body).ok()?;
+        let answer: Value = serde_json::from_slice(&outcome.body).ok()?;
+        let rules = answer["response"]["auditAnnotations"]["denied"].as_str().unwrap_or_default();
+        let names = request.object.unwrap_or_default().metadata;
+        let names = [request.name.unwrap_or_default(), names.name, names.generate_name];
+        let name = names.into_iter().find(|name| !name.is_empty());
+        let short = |text: &str| escaped(text, MAX_VALUE_BYTES);
+        let GroupVersionKindIn { group, version, kind } = request.kind;
+        let api_version = if group.is_empty() { version } else { format!("{group}/{version}") };
+        Some(Denial {
+            api_version: short(&api_version),
+            kind: short(&kind),
+            namespace: short(&request.namespace.unwrap_or_default()),
+            name: short(&name.unwrap_or_default()),
+            operation: outcome.operation,
+            user: short(&request.user_info.username),
+            rules: escaped(rules, MAX_NOTE_BYTES / 2),
+            dry_run: request.dry_run.unwrap_or_default(),
+        })
+    }
+
+    /// The Event of `events.k8s.io/v1`. Those of objects without a namespace are in `default`.
+    fn event(&self, now: OffsetDateTime) -> Value {
+        let namespace = if self.namespace.is_empty() { "default" } else { &self.namespace };
+        let note =
+            format!("{} by {} was denied: {}", self.operation, self.user, self.rules.replace(',', ", "));
+        let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "gpulint".to_owned());
+        let mut regarding = json!({"apiVersion": self.api_version, "kind": self.kind, "name": self.name});
+        if !self.namespace.is_empty() {
+            regarding["namespace"] = self.namespace.clone().into();
+        }
+        json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"generateName": "gpulint-", "namespace": namespace},
+            "eventTime": micro_time(now),
+            "reportingController": "gpulint.dev/webhook",
+            "reportingInstance": escaped(&instance, 100),
+            "action": "Deny",
+            "reason": "Denied",
+            "type": "Warning",
+            "regarding": regarding,
+            "note": escaped(&note, MAX_NOTE_BYTES)
+        })
+    }
+}
+
+/// A time as Kubernetes writes it, with microseconds.
+fn micro_time(now: OffsetDateTime) -> String {
+    let (year, month, day) = (now.year(), u8::from(now.month()), now.day());
+    let (hour, minute, second, micros) = (now.hour(), now.minute(), now.second(), now.microsecond());
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+}
+
+async fn write_events(mut denials: mpsc::Receiver<Denial>, client: Client, metrics: Arc<Metrics>) {
+    static FAILED: RateLimit = RateLimit::new(1, Duration::from_secs(300));
+    let gvk = GroupVersionKind::gvk("events.k8s.io", "v1", "Event");
+    let resource = ApiResource::from_gvk_with_plural(&gvk, "events");
+    while let Some(denial) = denials.recv().await {
+        let event = denial.event(OffsetDateTime::now_utc());
+        let namespace = event["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
+        let write = async {
+            let written = match serde_json::from_value(event) {
+                Ok(event) => api.create(&PostParams::default(), &event).await.map(|_| ()),
+                Err(error) => Err(kube::Error::SerdeError(error)),
+            };
+            if let Err(error) = written
+                && let Some(left_out) = FAILED.admit()
+            {
+                tracing::warn!(cause = Cause::of(&error).words(), left_out, "an Event cannot be written");
+            }
+        };
+        catch_panic("events", &metrics, write).await;
+        tokio::time::sleep(EVENT_PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_names_the_object_and_nothing_of_it() {
+        let body = json!({"request": {
+            "kind": {"group": "karpenter.sh", "version": "v1", "kind": "NodePool"},
+            "operation": "CREATE", "userInfo": {"username": "jane\u{1b}"}, "dryRun": false,
+            "object": {"metadata": {"name": "gpu", "labels": {"password": "hunter2"}}}}});
+        let answer = json!({"response": {"auditAnnotations": {"denied": "a,b"}}});
+        let outcome = ReviewOutcome {
+            body: answer.to_string().into_bytes(),
+            operation: "CREATE",
+            kind: None,
+            decision: Decision::Denied,
+            rules: vec!["a", "b", "c"],
+            unsynced: false,
+        };
+        let denial = Denial::of(body.to_string().as_bytes(), &outcome).unwrap();
+        let event = denial.event(OffsetDateTime::UNIX_EPOCH + Duration::from_micros(1_500_000));
+        assert_eq!(event["metadata"]["namespace"], "default");
+        assert_eq!(event["eventTime"], "1970-01-01T00:00:01.500000Z");
+        let regarding = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "gpu"});
+        assert_eq!(event["regarding"], regarding);
+        assert_eq!(event["note"], "CREATE by jane\\u{1b} was denied: a, b");
+        assert!(!event.to_string().contains("hunter2"));
+    }
+}
