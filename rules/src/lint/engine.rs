@@ -113,13 +113,12 @@ impl Engine {
         let rule = resolved.rule;
         run(rule, &self.settings().platform, findings);
         // Nearly every rule finds nothing on an object: only what it found is looked at again.
-        let products = if findings.len() > from { versions::products_of(rule.id) } else { &[] };
+        let products = if findings.len() > from { rule.depends_on } else { &[] };
         if !products.is_empty() && !self.alternatives.is_empty() {
-            let alternates = versions::alternates_of(rule.id);
             let alternatives = self.alternatives.iter().filter(|(product, _)| products.contains(product));
             versions::lower_where_versions_differ(findings, from, alternatives, |platform, findings| {
                 run(rule, platform, findings);
-                for alternate in alternates.iter().filter_map(|id| self.rules.find(id)) {
+                for alternate in rule.alternates.iter().filter_map(|id| self.rules.find(id)) {
                     run(alternate, platform, findings);
                 }
             });

@@ -12,6 +12,7 @@ use crate::lint::context::Context;
 use crate::lint::finding::Severity;
 use crate::lint::fix::Safety;
 use crate::object::Object;
+use crate::platform::Product;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
 /// What a rule is about; the order of the manual.
@@ -243,6 +244,12 @@ pub struct Rule {
     pub rejected_by: &'static [Authority],
     /// The fields of which it knows more than the schema.
     pub owns: &'static [Ownership],
+    /// The products on whose version its findings depend. A finding that another supported version does not share is
+    /// at most a warning while the version is not stated. Rules that follow the assumed version as a whole, because
+    /// nothing rejects what they find, are not marked.
+    pub depends_on: &'static [Product],
+    /// The rules that report the same field in its place under other versions.
+    pub alternates: &'static [&'static str],
     /// The safety of the fix it may offer.
     pub fix: Option<Safety>,
     /// The manual: the head of the rule's own file.
@@ -287,6 +294,8 @@ impl Rule {
             params: &[],
             rejected_by: &[],
             owns: &[],
+            depends_on: &[],
+            alternates: &[],
             fix: None,
             docs: "",
             check: Check::Builtin,

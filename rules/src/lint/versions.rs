@@ -1,61 +1,13 @@
 //! Findings on which the supported versions of a product differ.
 //!
-//! A rule judges by one version of each product: the stated one, or the newest that gpulint knows. While
-//! the version is not stated, what it finds is compared with what it finds under every other supported
-//! version. A finding that one of them does not share is at most a warning, and its help names the setting;
+//! A rule checks for one version of each product: the stated one, or the newest that gpulint knows. While
+//! the version is not stated, what a rule with `depends_on` finds is compared with what it finds under every
+//! other supported version. A finding that one of them does not share is at most a warning, and its help names the setting;
 //! what all of them share stays as it is.
 
 use crate::lint::finding::{Finding, Severity};
 use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::platform::{Platform, Product};
-
-use Product::{Karpenter, Keda, Kubernetes};
-
-/// The rules whose verdict depends on versions. Rules on what protects a pod from disruption are not here:
-/// nobody refuses what they find, and they follow the assumed version as a whole.
-static VERSION_DEPENDENT: &[(&str, &[Product])] = &[
-    ("ami-alias-invalid", &[Karpenter]),
-    ("ami-unsupported-by-eks", &[Kubernetes]),
-    ("capacity-type-invalid", &[Karpenter]),
-    ("crashes-karpenter", &[Karpenter]),
-    ("do-not-disrupt-invalid-value", &[Karpenter]),
-    ("dra-api-version", &[Kubernetes]),
-    ("dra-request-shape", &[Kubernetes]),
-    ("duration-undecodable", &[Karpenter]),
-    ("field-needs-newer-version", &[Karpenter, Keda, Kubernetes]),
-    ("invalid-value", &[Karpenter]),
-    ("karpenter-legacy-api", &[Karpenter]),
-    ("karpenter-legacy-taint", &[Karpenter]),
-    ("karpenter-metric-renamed", &[Karpenter]),
-    ("keda-idle-replicas-invalid", &[Keda]),
-    ("keda-name-too-long", &[Keda]),
-    ("keda-pod-identity-removed", &[Keda]),
-    ("keda-removed-field", &[Keda]),
-    ("keda-replica-bounds", &[Keda]),
-    ("keda-rollout-strategy-removed", &[Keda]),
-    ("keda-trigger-key-ignored", &[Keda]),
-    ("keda-trigger-type-unknown", &[Keda]),
-    ("kubelet-field-unsupported", &[Karpenter]),
-    ("node-class-kubelet", &[Karpenter]),
-    ("node-class-ref-incomplete", &[Karpenter]),
-    ("removed-api-version", &[Kubernetes]),
-    ("requirement-key-restricted", &[Karpenter]),
-    ("requirement-value-unknown", &[Karpenter]),
-];
-
-/// The rules that report in the place of another one under some versions: what Karpenter's CRDs take, though
-/// its controllers cannot read it, stops Karpenter.
-#[must_use]
-pub(crate) fn alternates_of(rule: &str) -> &'static [&'static str] {
-    if rule == "invalid-value" { &["crashes-karpenter", "duration-undecodable"] } else { &[] }
-}
-
-/// The products on whose version the verdict of a rule depends.
-#[must_use]
-pub fn products_of(rule: &str) -> &'static [Product] {
-    let row = VERSION_DEPENDENT.iter().find(|(id, _)| *id == rule);
-    row.map_or(&[], |(_, products)| products)
-}
 
 /// The platform once for every other supported version of each product whose version is not stated.
 pub(crate) fn alternatives(platform: &Platform) -> Vec<(Product, Platform)> {

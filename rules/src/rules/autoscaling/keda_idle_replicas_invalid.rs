@@ -34,6 +34,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "keda-idle-replicas-invalid",
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_idle_replicas_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)

@@ -39,6 +39,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "keda-name-too-long",
     kinds: &[Kind::SCALED_OBJECT],
     rejected_by: &[Authority::KedaAdmission],
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_name_too_long.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)

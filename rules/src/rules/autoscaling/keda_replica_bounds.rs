@@ -38,6 +38,7 @@ pub(crate) static RULE: Rule = Rule {
         Ownership { path: "spec/minReplicaCount", aspect: Aspect::Value },
         Ownership { path: "spec/maxReplicaCount", aspect: Aspect::Value },
     ],
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_replica_bounds.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)

@@ -38,6 +38,7 @@ use crate::tree::placeholder::is_placeholder;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-trigger-key-ignored",
     fix: Some(Safety::Unsafe),
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_trigger_key_ignored.rs")),
     check: Check::KedaTrigger(check),
     ..Rule::warning(Group::Autoscaling)

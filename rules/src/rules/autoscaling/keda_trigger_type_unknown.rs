@@ -32,6 +32,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-trigger-type-unknown",
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_trigger_type_unknown.rs")),
     check: Check::KedaTrigger(check),
     ..Rule::warning(Group::Autoscaling)

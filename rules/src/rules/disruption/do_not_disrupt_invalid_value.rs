@@ -54,6 +54,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS,
     fix: Some(Safety::Safe),
     owns: &[Ownership { path: "**/annotations/karpenter.sh~1do-not-disrupt", aspect: Aspect::Value }],
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("do_not_disrupt_invalid_value.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Disruption)

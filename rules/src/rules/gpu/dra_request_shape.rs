@@ -40,6 +40,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
+    depends_on: &[Product::Kubernetes],
     docs: docs(include_str!("dra_request_shape.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)

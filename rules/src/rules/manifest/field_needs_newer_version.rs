@@ -50,6 +50,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::HPA,
     ],
     rejected_by: &[Authority::ApiServer],
+    depends_on: &[Product::Karpenter, Product::Keda, Product::Kubernetes],
     docs: docs(include_str!("field_needs_newer_version.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Manifest)

@@ -54,6 +54,9 @@ pub(crate) static RULE: Rule = Rule {
     // A number that no Go integer holds passes a CRD, and then nobody behind it can read it.
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: Some(Safety::Safe),
+    depends_on: &[Product::Karpenter],
+    // What Karpenter's CRDs accept although its controllers cannot read it stops Karpenter.
+    alternates: &["crashes-karpenter", "duration-undecodable"],
     docs: docs(include_str!("invalid_value.rs")),
     check: Check::CatchAll(check),
     ..Rule::error(Group::Manifest)

@@ -44,6 +44,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
+    depends_on: &[Product::Kubernetes],
     docs: docs(include_str!("dra_api_version.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Migration)

@@ -77,6 +77,7 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::PROVISIONER, Kind::AWS_NODE_TEMPLATE],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("karpenter_legacy_api.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Migration)

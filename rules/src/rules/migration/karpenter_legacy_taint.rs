@@ -46,6 +46,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-taint",
     kinds: WORKLOAD_KINDS,
     fix: Some(Safety::Safe),
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("karpenter_legacy_taint.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Migration)

@@ -47,6 +47,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     reads: &PROMETHEUS_RULE_KINDS,
     fix: Some(Safety::Safe),
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("karpenter_metric_renamed.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Migration)

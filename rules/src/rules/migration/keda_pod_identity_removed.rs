@@ -29,6 +29,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "keda-pod-identity-removed",
     kinds: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
     rejected_by: &[Authority::ApiServer],
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_pod_identity_removed.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Migration)

@@ -38,6 +38,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-removed-field",
     fix: Some(Safety::Safe),
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_removed_field.rs")),
     check: Check::KedaTrigger(check),
     ..Rule::error(Group::Migration)

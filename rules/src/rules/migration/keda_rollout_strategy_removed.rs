@@ -38,6 +38,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_JOB],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_rollout_strategy_removed.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Migration)

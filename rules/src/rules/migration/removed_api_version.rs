@@ -50,6 +50,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
+    depends_on: &[Product::Kubernetes],
     docs: docs(include_str!("removed_api_version.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Migration)

@@ -33,6 +33,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "ami-alias-invalid",
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("ami_alias_invalid.rs")),
     check: Check::NodeClass(check),
     ..Rule::error(Group::NodeClass)

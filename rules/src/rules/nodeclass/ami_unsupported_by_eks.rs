@@ -31,6 +31,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "ami-unsupported-by-eks",
     rejected_by: &[Authority::Karpenter],
+    depends_on: &[Product::Kubernetes],
     docs: docs(include_str!("ami_unsupported_by_eks.rs")),
     check: Check::NodeClass(check),
     ..Rule::error(Group::NodeClass)

@@ -34,6 +34,7 @@ use crate::tree::placeholder::is_placeholder;
 pub(crate) static RULE: Rule = Rule {
     id: "kubelet-field-unsupported",
     rejected_by: &[Authority::Karpenter],
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("kubelet_field_unsupported.rs")),
     check: Check::NodeClass(check),
     ..Rule::error(Group::NodeClass)

@@ -38,6 +38,7 @@ use crate::tree::placeholder::is_placeholder;
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-kubelet",
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("node_class_kubelet.rs")),
     check: Check::NodeClass(check),
     ..Rule::error(Group::NodeClass)

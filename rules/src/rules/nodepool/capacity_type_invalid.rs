@@ -44,6 +44,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS_AND_WORKLOADS,
     rejected_by: &[Authority::Karpenter],
     fix: Some(Safety::Safe),
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("capacity_type_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::NodePool)

@@ -38,6 +38,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "crashes-karpenter",
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NODE_OVERLAY, Kind::EC2_NODE_CLASS],
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("crashes_karpenter.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::NodePool)

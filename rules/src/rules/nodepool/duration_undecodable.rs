@@ -40,6 +40,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "duration-undecodable",
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS],
     fix: Some(Safety::Safe),
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("duration_undecodable.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::NodePool)

@@ -40,6 +40,7 @@ pub(crate) static RULE: Rule = Rule {
         Ownership { path: "**/nodeClassRef/**", aspect: Aspect::Whole },
         Ownership { path: "**/nodeClassRef/apiVersion", aspect: Aspect::Unknown },
     ],
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("node_class_ref_incomplete.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::NodePool)

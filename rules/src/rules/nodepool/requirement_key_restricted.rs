@@ -41,6 +41,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS_AND_WORKLOADS,
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Unsafe),
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("requirement_key_restricted.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::NodePool)

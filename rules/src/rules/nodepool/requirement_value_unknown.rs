@@ -44,6 +44,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &KINDS_AND_WORKLOADS,
     rejected_by: &[Authority::Karpenter],
     fix: Some(Safety::Safe),
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("requirement_value_unknown.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::NodePool)
