@@ -1,18 +1,15 @@
-//! The files of a run: read, indexed, and judged, whole or in part.
+//! The files of a run: read, and checked, whole or in part.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpulint_rules::source::Source;
-use gpulint_rules::{CheckReport, Engine, Index};
+use gpulint_rules::{CheckReport, Engine, RunInput, check_run};
 use rayon::prelude::*;
 
 use crate::files;
 use crate::files::{Folders, Input, ReadOutcome};
 use crate::progress::Progress;
-
-/// From so many objects on, views are made before anybody asks for them.
-const PREBUILD_VIEWS_FROM: usize = 256;
 
 /// An input, the number of its configuration, and its path as that one sees it.
 pub(crate) struct ScopedInput {
@@ -21,7 +18,7 @@ pub(crate) struct ScopedInput {
     pub(crate) path: String,
 }
 
-/// What was read, and under which rules it is judged.
+/// What was read, and the rules that it is checked with.
 pub(crate) struct Batch<'e> {
     pub(crate) inputs: Vec<ScopedInput>,
     /// One for each input.
@@ -71,47 +68,12 @@ impl<'e> Batch<'e> {
         std::mem::replace(&mut self.reads[at], read)
     }
 
-    /// Everything that is known.
-    pub(crate) fn index(&self) -> Index {
-        let complete = self.engines.iter().any(|e| e.settings().complete);
-        let mut index = Index::new(complete);
-        for file in self.reads.iter().filter_map(|read| read.file.as_ref()) {
-            for object in &file.objects {
-                index.apply(object.clone());
-            }
-        }
-        if index.objects().len() > PREBUILD_VIEWS_FROM {
-            // The first rule to read a table would keep all others waiting.
-            Index::table_builders().par_iter().for_each(|build| build(&index));
-        }
-        index
-    }
-
-    /// Judges the inputs, or only some of them; one answer for each input.
-    pub(crate) fn check(&self, index: &Index, only: Option<&BTreeSet<usize>>) -> Vec<Option<CheckReport>> {
-        self.reads
-            .par_iter()
-            .enumerate()
-            .map(|(at, read)| {
-                let file = read.file.as_ref()?;
-                if only.is_some_and(|only| !only.contains(&at)) {
-                    return None;
-                }
-                let engine = self.engine(at);
-                // One file can hold most of the objects: they are judged side by side as well.
-                let findings = file
-                    .objects
-                    .par_iter()
-                    .with_min_len(64)
-                    .flat_map_iter(|object| engine.check_object(object, index))
-                    .collect();
-                let judged = engine.assemble_report(file, findings);
-                if !judged.findings.is_empty() {
-                    // Reports ask for them, one file after the other.
-                    let _ = file.source.lines();
-                }
-                Some(judged)
-            })
-            .collect()
+    /// Checks the inputs, or only some of them; one report for each input.
+    pub(crate) fn check(&self, only: Option<&BTreeSet<usize>>) -> Vec<Option<CheckReport>> {
+        let reads = self.reads.iter().enumerate();
+        let inputs: Vec<Option<RunInput<'_>>> = reads
+            .map(|(at, read)| Some(RunInput { engine: self.engine(at), file: read.file.as_ref()? }))
+            .collect();
+        check_run(&inputs, only)
     }
 }

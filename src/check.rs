@@ -30,7 +30,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     let engines: Vec<Engine> =
         scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
     let mut set = Batch::read(inputs, &engines, !args.quiet);
-    let judged = check_all(&set);
+    let judged = set.check(None);
     let checked = match requested_safety(args) {
         None => {
             let checked = CheckOutcome::new(&set, judged, found);
@@ -78,14 +78,6 @@ fn requested_safety(args: &CheckArgs) -> Option<Safety> {
     if args.unsafe_fixes { Some(Safety::Unsafe) } else { (args.fix || args.diff).then_some(Safety::Safe) }
 }
 
-fn check_all(set: &Batch<'_>) -> Vec<Option<CheckReport>> {
-    let index = set.index();
-    let judged = set.check(&index, None);
-    // The program ends soon; giving back millions of nodes one by one would take a while.
-    std::mem::forget(index);
-    judged
-}
-
 /// Fixes the files, and says what is left in the whole set.
 fn apply_fixes(
     set: &mut Batch<'_>,
@@ -97,7 +89,7 @@ fn apply_fixes(
     let mut fixed = fix::run(set, plans, most);
     let errors = fixed.write(set);
     let count = fixed.count();
-    let judged = if count > 0 { check_all(set) } else { judged };
+    let judged = if count > 0 { set.check(None) } else { judged };
     let mut checked = CheckOutcome::new(set, judged, found);
     checked.report.summary.fixed = Some(count);
     checked.report.unfixed = fix::unfixed_reasons(&checked.report.findings, most);

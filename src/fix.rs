@@ -49,8 +49,7 @@ impl FixTarget for FilesToFix<'_, '_> {
     type Edit = FileEdit;
 
     fn plan(&mut self, only: Option<&BTreeSet<usize>>) -> Round {
-        let index = self.batch.index();
-        plan_round(&self.batch.check(&index, only), self.max_safety)
+        plan_round(&self.batch.check(only), self.max_safety)
     }
 
     fn content(&self, unit: usize) -> Option<Cow<'_, str>> {

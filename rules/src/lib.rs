@@ -45,6 +45,7 @@ pub use lint::finding::{Finding, Location, Related, Severity};
 pub use lint::fix::{Fix, FixError, Operation, Safety};
 pub use lint::report::CheckReport;
 pub use lint::rule::{Check, Group, Param, ParamDefault, Rule, docs};
+pub use lint::run::{RunInput, check_run};
 pub use lint::settings::Settings;
 pub use object::{Object, ObjectId, Origin};
 pub use platform::{Platform, Product, Version};

@@ -10,6 +10,7 @@ pub mod message;
 pub mod report;
 pub(crate) mod resolved;
 pub mod rule;
+pub mod run;
 pub mod settings;
 pub mod suppress;
-pub mod versions;
+pub(crate) mod versions;

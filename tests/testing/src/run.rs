@@ -1,7 +1,7 @@
 //! From text to findings: the sequence that the program runs, without files.
 
 use gpulint_rules::source::Source;
-use gpulint_rules::{CheckReport, Engine, File, Finding, Index, Object};
+use gpulint_rules::{CheckReport, Engine, File, Finding, Index, Object, RunInput, check_run};
 use serde_json::Value;
 
 /// Reads every source as a file of manifests, puts all objects into one index, and checks file by file.
@@ -14,10 +14,9 @@ pub fn check(engine: &Engine, sources: impl IntoIterator<Item = Source>) -> Chec
 /// [`check`], for files that were read already.
 #[must_use]
 pub fn check_files(engine: &Engine, files: &[File]) -> CheckReport {
-    let index = index(engine, files.iter().flat_map(|file| &file.objects));
+    let inputs: Vec<_> = files.iter().map(|file| Some(RunInput { engine, file })).collect();
     let mut all = CheckReport::default();
-    for file in files {
-        let report = engine.check_file(file, &index);
+    for report in check_run(&inputs, None).into_iter().flatten() {
         all.findings.extend(report.findings);
         all.suppressed += report.suppressed;
     }
