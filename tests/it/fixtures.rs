@@ -146,7 +146,8 @@ fn a_review_gives_what_a_file_gives() {
                 let response = &answer["response"];
                 let strings = |v: &serde_json::Value| v.as_str().unwrap().to_owned();
                 let causes = response["status"]["details"]["causes"].as_array();
-                let denied = causes.into_iter().flatten().map(|c| {
+                let causes = causes.into_iter().flatten().filter(|c| c["reason"] == "FieldValueInvalid");
+                let denied = causes.map(|c| {
                     let message = strings(&c["message"]);
                     (true, message)
                 });

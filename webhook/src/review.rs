@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gpulint_rules::{Authority, Engine, Index, Kind};
+use gpulint_rules::lint::suppress::ANNOTATION;
+use gpulint_rules::{Authority, Engine, Index, Kind, Settings, find_rule};
 
 use crate::evaluate::{Evaluation, Evaluator, FindingSummary, Identity, Verdict};
 use crate::kinds;
+use crate::logs::cut;
 use crate::wire::{Cause, Details, Request, Response, ReviewIn, ReviewOut, Status};
 
 /// Longest warning, in characters. The API server may truncate longer ones:
@@ -14,6 +16,11 @@ use crate::wire::{Cause, Details, Request, Response, ReviewIn, ReviewOut, Status
 const MAX_WARNING_CHARS: usize = 120;
 /// All warnings together, in bytes; the API server drops what exceeds it.
 const MAX_WARNINGS_BYTES: usize = 4096;
+
+/// Most causes of a denial; what else there is is counted.
+const MAX_CAUSES: usize = 100;
+/// Longest field and message of a cause, in characters: names and values of an object have no such limit.
+const MAX_CAUSE_CHARS: usize = 1024;
 
 /// The body is not an AdmissionReview with a request.
 #[derive(Debug, thiserror::Error)]
@@ -312,7 +319,7 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         (true, true) => Decision::Allowed,
     };
     if decision == Decision::Denied {
-        response.status = Some(denial_status(&evaluation, request, &denied));
+        response.status = Some(denial_status(engine.settings(), &evaluation, request, &denied));
     }
     Decided { response, decision, rules: denied.iter().chain(&warned).map(|f| f.rule).collect(), unsynced }
 }
@@ -336,16 +343,27 @@ fn count_by_identity(findings: &[FindingSummary]) -> BTreeMap<Identity<'_>, usiz
     counts
 }
 
-/// The status of a denial, in the form of the API server's own validation errors.
-fn denial_status(evaluation: &Evaluation, request: &Request<'_>, denied: &[&FindingSummary]) -> Status {
-    let causes: Vec<Cause> = denied
+/// The status of a denial, in the form of the API server's own validation errors. It is bounded: an object may have
+/// ten thousand findings.
+fn denial_status(
+    settings: &Settings,
+    evaluation: &Evaluation,
+    request: &Request<'_>,
+    denied: &[&FindingSummary],
+) -> Status {
+    let mut causes: Vec<Cause> = denied
         .iter()
+        .take(MAX_CAUSES)
         .map(|finding| Cause {
             reason: "FieldValueInvalid",
-            field: finding.field.clone(),
-            message: cause_message(finding),
+            field: cut(&finding.field, MAX_CAUSE_CHARS),
+            message: cut(&cause_message(finding), MAX_CAUSE_CHARS),
         })
         .collect();
+    let more = denied.len() - causes.len();
+    let more = (more > 0).then(|| format!("gpulint: {more} more findings"));
+    let help = more.into_iter().chain(what_to_do(settings, denied));
+    causes.extend(help.map(|message| Cause { reason: "Help", field: String::new(), message }));
     let lines: Vec<String> = causes
         .iter()
         .map(|cause| {
@@ -367,6 +385,20 @@ fn denial_status(evaluation: &Evaluation, request: &Request<'_>, denied: &[&Find
             causes,
         },
     }
+}
+
+/// Where the reasons are written down, and how one object passes all the same.
+fn what_to_do(settings: &Settings, denied: &[&FindingSummary]) -> Option<String> {
+    let rule = denied.first()?.rule;
+    let mut text = format!("`gpulint explain {rule}` says why, and what to do");
+    let group = find_rule(rule).map(|rule| rule.group.name());
+    let forbidden = &settings.webhook.forbid_suppressions;
+    if !forbidden.iter().any(|f| f == rule || f == "all" || Some(f.as_str()) == group) {
+        text.push_str(&format!(
+            "; to let this object pass, annotate it: {ANNOTATION}: \"{rule}: the reason\""
+        ));
+    }
+    Some(text)
 }
 
 fn cause_message(finding: &FindingSummary) -> String {

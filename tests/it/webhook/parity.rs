@@ -178,7 +178,9 @@ async fn ask(connection: &mut Connection, value: &Value) -> (Said, Said, bool) {
         out.sort();
         out
     };
-    let denied = strings(&response["status"]["details"]["causes"], &|cause| {
+    let causes = response["status"]["details"]["causes"].as_array().cloned().unwrap_or_default();
+    let findings = causes.into_iter().filter(|cause| cause["reason"] == "FieldValueInvalid");
+    let denied = strings(&findings.collect(), &|cause| {
         format!("{}: {}", cause["field"].as_str().unwrap(), cause["message"].as_str().unwrap())
     });
     let warned = strings(&response["warnings"], &|w| cut(w.as_str().unwrap()));

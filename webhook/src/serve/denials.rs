@@ -113,7 +113,7 @@ impl Denials {
         if outcome.decision != Decision::Denied || !(self.log || self.events.is_some()) {
             return;
         }
-        let Some(denial) = Denial::of(body, outcome) else { return };
+        let Some(denial) = Denial::of(body, &outcome.body, outcome.operation) else { return };
         if self.log
             && let Some(left_out) = self.limit.admit()
         {
@@ -130,9 +130,9 @@ impl Denials {
 }
 
 impl Denial {
-    fn of(body: &[u8], outcome: &ReviewOutcome) -> Option<Denial> {
+    fn of(body: &[u8], answer: &[u8], operation: &'static str) -> Option<Denial> {
         let Body { request } = serde_json::from_slice(body).ok()?;
-        let answer: Value = serde_json::from_slice(&outcome.body).ok()?;
+        let answer: Value = serde_json::from_slice(answer).ok()?;
         let rules = answer["response"]["auditAnnotations"]["denied"].as_str().unwrap_or_default();
         let names = request.object.unwrap_or_default().metadata;
         let names = [request.name.unwrap_or_default(), names.name, names.generate_name];
@@ -145,7 +145,7 @@ impl Denial {
             kind: short(&kind),
             namespace: short(&request.namespace.unwrap_or_default()),
             name: short(&name.unwrap_or_default()),
-            operation: outcome.operation,
+            operation,
             user: short(&request.user_info.username),
             rules: escaped(rules, MAX_NOTE_BYTES / 2),
             dry_run: request.dry_run.unwrap_or_default(),
@@ -220,15 +220,8 @@ mod tests {
             "operation": "CREATE", "userInfo": {"username": "jane\u{1b}"}, "dryRun": false,
             "object": {"metadata": {"name": "gpu", "labels": {"password": "hunter2"}}}}});
         let answer = json!({"response": {"auditAnnotations": {"denied": "a,b"}}});
-        let outcome = ReviewOutcome {
-            body: answer.to_string().into_bytes(),
-            operation: "CREATE",
-            kind: None,
-            decision: Decision::Denied,
-            rules: vec!["a", "b", "c"],
-            unsynced: false,
-        };
-        let denial = Denial::of(body.to_string().as_bytes(), &outcome).unwrap();
+        let (body, answer) = (body.to_string(), answer.to_string());
+        let denial = Denial::of(body.as_bytes(), answer.as_bytes(), "CREATE").unwrap();
         let event = denial.event(OffsetDateTime::UNIX_EPOCH + Duration::from_micros(1_500_000));
         assert_eq!(event["metadata"]["namespace"], "default");
         assert_eq!(event["eventTime"], "1970-01-01T00:00:01.500000Z");
