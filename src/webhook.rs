@@ -124,6 +124,7 @@ fn print_manifests(args: ManifestsArgs) -> Result<ExitCode, CliError> {
         fail: args.fail,
         timeout_seconds: args.timeout,
         exclude_kinds: args.exclude_kinds,
+        include_kinds: args.include_kinds,
         karpenter_nodes: args.karpenter_nodes,
         host_network: args.host_network,
         port: args.port,

@@ -174,11 +174,12 @@ pub(crate) struct ManifestsArgs {
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub(crate) replicas: u32,
 
-    /// A request is refused where the webhook does not answer; without it, allowed
+    /// A request is refused where the webhook does not answer; without it, allowed. It is about NodePools, node
+    /// classes, NodeOverlays, scalers and devices: all else, Pods and workloads included, is always allowed
     #[arg(long)]
     pub(crate) fail: bool,
 
-    /// How long the API server waits, in seconds
+    /// How long the API server waits for those, in seconds; for all else it is one
     #[arg(long, default_value_t = 3, value_name = "SECONDS")]
     pub(crate) timeout: u32,
 
@@ -189,6 +190,10 @@ pub(crate) struct ManifestsArgs {
     /// Kinds that are not matched, such as Pod,NodeClaim
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub(crate) exclude_kinds: Vec<String>,
+
+    /// Kinds that are matched on request: ConfigMap,Namespace,Node
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub(crate) include_kinds: Vec<String>,
 
     /// The pods may run on nodes that Karpenter made
     #[arg(long)]

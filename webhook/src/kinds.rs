@@ -34,6 +34,38 @@ pub fn is_mutated(kind: Kind) -> bool {
     RULES.iter().any(|rule| rule.fix.is_some() && rule.kinds().contains(&kind))
 }
 
+/// How a webhook asks about a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Importance {
+    /// What decides how nodes, scaling and devices behave. It is written rarely and by people, and nothing that
+    /// brings nodes back depends on it: the failure policy may be chosen.
+    Guarded,
+    /// All else, Pods included: a server that hangs must not hold it up, so it is asked about for a second at
+    /// most, and admitted where nobody answers.
+    Usual,
+    /// What clusters write all the time and rules hardly look at: it is asked about where somebody wants that.
+    OnRequest,
+}
+
+/// How the webhooks ask about a kind.
+#[must_use]
+pub fn importance(kind: Kind) -> Importance {
+    const GUARDED: &[(&str, &[&str])] = &[
+        ("karpenter.sh", &["NodePool", "NodeOverlay"]),
+        ("karpenter.k8s.aws", &["EC2NodeClass"]),
+        ("keda.sh", &["ScaledObject", "ScaledJob", "TriggerAuthentication", "ClusterTriggerAuthentication"]),
+        ("resource.k8s.io", &["DeviceClass", "ResourceClaim", "ResourceClaimTemplate"]),
+    ];
+    const ON_REQUEST: &[&str] = &["ConfigMap", "Namespace", "Node"];
+    if GUARDED.iter().any(|(group, kinds)| *group == kind.group && kinds.contains(&kind.kind)) {
+        Importance::Guarded
+    } else if kind.group.is_empty() && ON_REQUEST.contains(&kind.kind) {
+        Importance::OnRequest
+    } else {
+        Importance::Usual
+    }
+}
+
 /// Whether the index is complete for every kind that the rules for this kind read.
 #[must_use]
 pub(crate) fn is_synced_for(index: &Index, group: &str, kind: &str) -> bool {
@@ -53,6 +85,17 @@ fn collect_kinds(of: impl Fn(&Rule) -> &'static [Kind]) -> Vec<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nodes_need_is_never_guarded() {
+        let of = |importance| checked().iter().filter(move |kind| super::importance(**kind) == importance);
+        let names = |importance| of(importance).map(|kind| kind.kind).collect::<Vec<_>>();
+        assert_eq!(of(Importance::Guarded).count(), 10, "{:?}", names(Importance::Guarded));
+        assert_eq!(names(Importance::OnRequest), ["ConfigMap", "Namespace", "Node"]);
+        for needed in ["Pod", "NodeClaim", "Deployment", "DaemonSet", "PodDisruptionBudget"] {
+            assert!(names(Importance::Usual).contains(&needed), "{needed}");
+        }
+    }
 
     #[test]
     fn every_kind_of_a_rule_is_in_the_kind_table() {

@@ -48,7 +48,12 @@ impl Process {
 
     /// Asks it to end: SIGTERM.
     pub(crate) fn terminate(&self) {
-        let sent = Command::new("kill").args(["-TERM", &self.id().to_string()]).status();
+        self.signal("TERM");
+    }
+
+    /// Sends it a signal, such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()));
     }
 

@@ -100,6 +100,8 @@ async fn a_cluster_asks_the_webhook() {
     mutation(&cluster, &folder).await;
     context(&cluster).await;
 
+    hung(&cluster, &server).await;
+
     // Watches and reviews recover from a restart of the API server.
     cluster.restart().await;
     asked(&cluster).await;
@@ -237,6 +239,20 @@ async fn mutation(cluster: &Cluster, folder: &Folder) {
     assert_eq!(taints[0]["effect"], "NoSchedule", "{made:#}");
     folder.write("gpulint.yaml", "{}\n");
     cluster.until("the configuration is read again", async || is_denied(cluster, "tainted").await).await;
+}
+
+/// A server that hangs costs a request about a workload two seconds at most, one for each webhook, and admits it.
+async fn hung(cluster: &Cluster, server: &Server) {
+    let path = "/apis/apps/v1/namespaces/ml/deployments?dryRun=All";
+    server.process.signal("STOP");
+    let began = Instant::now();
+    let (code, answer) = post(cluster, path, &deployment("patient")).await;
+    let took = began.elapsed();
+    server.process.signal("CONT");
+    assert_eq!(code, 201, "{answer:#}");
+    println!("a Deployment took {took:?} while the server hung");
+    assert!(took >= Duration::from_millis(900), "it was not asked: {took:?}");
+    assert!(took < Duration::from_millis(2600), "{took:?}");
 }
 
 /// Rules that read other objects.

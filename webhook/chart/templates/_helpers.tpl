@@ -10,14 +10,16 @@ labels:
   {{- include "gpulint.labels" . | nindent 2 }}
 {{- end }}
 
-{{/* The rules of a webhook configuration, one per API group; with `mutated` only resources that have fixes. */}}
+{{/* The rules of a webhook, one per API group: for what is guarded or for all else; with `mutated` only resources that have fixes. */}}
 {{- define "gpulint.rules" -}}
-{{- $excluded := .root.Values.excludeKinds -}}
+{{- $values := .root.Values -}}
 {{- $mutated := .mutated -}}
+{{- $guarded := .guarded -}}
 {{- range (.root.Files.Get "files/kinds.yaml" | fromYaml).groups }}
 {{- $resources := list }}
 {{- range .judged }}
-{{- if and (not (has .kind $excluded)) (or (not $mutated) .mutated) }}
+{{- $asked := and (not (has .kind $values.excludeKinds)) (or (not .onRequest) (has .kind $values.includeKinds)) }}
+{{- if and $asked (eq .guarded $guarded) (or (not $mutated) .mutated) }}
 {{- $resources = append $resources .resource }}
 {{- end }}
 {{- end }}
@@ -31,7 +33,7 @@ labels:
 {{- end }}
 {{- end }}
 
-{{/* Fails for values that could block the creation of nodes, or that no webhook configuration can have. */}}
+{{/* Fails for values that no webhook configuration can have. */}}
 {{- define "gpulint.check" -}}
 {{- if not (has .Values.failurePolicy (list "Ignore" "Fail")) }}
 {{- fail "failurePolicy is Ignore or Fail" }}
@@ -39,19 +41,22 @@ labels:
 {{- if or (lt (int .Values.timeoutSeconds) 1) (gt (int .Values.timeoutSeconds) 10) }}
 {{- fail "timeoutSeconds is 1 to 10" }}
 {{- end }}
-{{- $kinds := .Files.Get "files/kinds.yaml" | fromYaml }}
 {{- $known := list }}
-{{- range $kinds.groups }}{{ range .judged }}{{ $known = append $known .kind }}{{ end }}{{ end }}
+{{- $onRequest := list }}
+{{- range (.Files.Get "files/kinds.yaml" | fromYaml).groups }}
+{{- range .judged }}
+{{- $known = append $known .kind }}
+{{- if .onRequest }}{{ $onRequest = append $onRequest .kind }}{{ end }}
+{{- end }}
+{{- end }}
 {{- range .Values.excludeKinds }}
 {{- if not (has . $known) }}
 {{- fail (printf "excludeKinds: no rule is asked about the kind %s" .) }}
 {{- end }}
 {{- end }}
-{{- $blocking := list }}
-{{- range $kinds.nodeBlocking }}
-{{- if not (has . $.Values.excludeKinds) }}{{ $blocking = append $blocking . }}{{ end }}
+{{- range .Values.includeKinds }}
+{{- if not (has . $onRequest) }}
+{{- fail (printf "includeKinds: %s is not one of %s" . (join ", " $onRequest)) }}
 {{- end }}
-{{- if and (eq .Values.failurePolicy "Fail") $blocking }}
-{{- fail (printf "failurePolicy Fail could keep nodes from being made: add %s to excludeKinds, or stay with Ignore" (join ", " $blocking)) }}
 {{- end }}
 {{- end }}

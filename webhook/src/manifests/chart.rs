@@ -12,8 +12,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Install, NODE_BLOCKING, objects, webhook_configurations};
+use super::{Install, objects, webhook_configurations};
 use crate::kinds;
+use crate::kinds::{Importance, importance};
 
 /// Where the text of an edit goes, relative to the field or item of its JSON Pointer.
 #[derive(Clone, Copy)]
@@ -175,7 +176,10 @@ const INJECT_CA: Edit<'_> = (
      annotations:\n  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ .Release.Name }}\n\
      {{- end }}",
 );
+/// The timeout of the first webhook; that of the second is fixed.
 const TIMEOUT: Edit<'_> = (Instead, "/webhooks/0/timeoutSeconds", "{{ .Values.timeoutSeconds }}");
+const SIDE_EFFECTS: Edit<'_> =
+    (Instead, "/webhooks/0/sideEffects", "{{ ternary \"NoneOnDryRun\" \"None\" .Values.events }}");
 const EXEMPT: Edit<'_> = (
     Instead,
     "/webhooks/0/namespaceSelector/matchExpressions/0/values",
@@ -186,24 +190,37 @@ const VALIDATING: &[Edit<'_>] = &[
     INJECT_CA,
     (Instead, "/webhooks/0/failurePolicy", "{{ .Values.failurePolicy }}"),
     TIMEOUT,
+    SIDE_EFFECTS,
     EXEMPT,
     (
         Instead,
         "/webhooks/0/rules",
-        "{{- include \"gpulint.rules\" (dict \"root\" . \"mutated\" false) | nindent {indent} }}",
+        "{{- include \"gpulint.rules\" (dict \"root\" . \"mutated\" false \"guarded\" true) | nindent {indent} }}",
     ),
 ];
 
 const MUTATING: &[Edit<'_>] = &[
     INJECT_CA,
     TIMEOUT,
+    SIDE_EFFECTS,
     EXEMPT,
     (
         Instead,
         "/webhooks/0/rules",
-        "{{- include \"gpulint.rules\" (dict \"root\" . \"mutated\" true) | nindent {indent} }}",
+        "{{- include \"gpulint.rules\" (dict \"root\" . \"mutated\" true \"guarded\" true) | nindent {indent} }}",
     ),
 ];
+
+/// The edits of the first webhook for the second one, but for what is fixed there.
+fn of_second(edits: &[Edit<'_>]) -> Vec<(Place, String, String)> {
+    let is_fixed = |field: &str| matches!(field, "failurePolicy" | "timeoutSeconds");
+    let of_first = edits.iter().filter_map(|(place, pointer, text)| {
+        let field = pointer.strip_prefix("/webhooks/0/").filter(|field| !is_fixed(field))?;
+        let text = text.replace("\"guarded\" true", "\"guarded\" false");
+        Some((*place, format!("/webhooks/1/{field}"), text))
+    });
+    of_first.collect()
+}
 
 /// The generated files of the chart: path and text.
 fn chart_files() -> Vec<(&'static str, String)> {
@@ -251,10 +268,14 @@ fn chart_files() -> Vec<(&'static str, String)> {
         "{{{{- if .Values.networkPolicy.enabled }}}}\n{}{END}\n",
         template("NetworkPolicy", NETWORK_POLICY)
     );
-    let webhooks = [
-        template("ValidatingWebhookConfiguration", VALIDATING),
-        template("MutatingWebhookConfiguration", MUTATING),
-    ];
+    let webhooks =
+        [("ValidatingWebhookConfiguration", VALIDATING), ("MutatingWebhookConfiguration", MUTATING)];
+    let webhooks = webhooks.map(|(kind, edits)| {
+        let second = of_second(edits);
+        let second = second.iter().map(|(place, pointer, text)| (*place, pointer.as_str(), text.as_str()));
+        let edits: Vec<Edit<'_>> = edits.iter().copied().chain(second).collect();
+        template(kind, &edits)
+    });
     assert!(by_kind.is_empty(), "no template for {:?}", by_kind.keys());
 
     let generated = |text: &str| {
@@ -278,14 +299,14 @@ fn kinds_file() -> String {
     for kind in kinds::checked() {
         let resource = kind.info().unwrap();
         groups.entry(kind.group).or_default().push(json!({
-            "kind": kind.kind, "resource": resource.plural, "mutated": kinds::is_mutated(*kind)
+            "kind": kind.kind, "resource": resource.plural, "mutated": kinds::is_mutated(*kind),
+            "guarded": importance(*kind) == Importance::Guarded,
+            "onRequest": importance(*kind) == Importance::OnRequest
         }));
     }
     let groups: Vec<Value> =
         groups.into_iter().map(|(group, judged)| json!({"group": group, "judged": judged})).collect();
-    let is_checked = |name: &&str| kinds::checked().iter().any(|k| k.kind == *name);
-    let blocking: Vec<&str> = NODE_BLOCKING.iter().copied().filter(is_checked).collect();
-    let table = json!({"nodeBlocking": blocking, "groups": groups});
+    let table = json!({"groups": groups});
     format!(
         "# Generated from the rule table: `UPDATE=1 cargo test -p gpulint-webhook chart` writes it.\n{}",
         serde_saphyr::to_string(&table).unwrap()
@@ -395,6 +416,7 @@ fn the_values_are_the_defaults_of_the_manifests() {
     assert_eq!(values["timeoutSeconds"], json!(install.timeout_seconds));
     assert_eq!(values["exemptNamespaces"], json!(install.exempt_namespaces));
     assert_eq!(values["excludeKinds"], json!(install.exclude_kinds));
+    assert_eq!(values["includeKinds"], json!(install.include_kinds));
     assert_eq!(values["failurePolicy"], json!("Ignore"));
     let image = format!("{}:{}", values["image"]["repository"].as_str().unwrap(), env!("CARGO_PKG_VERSION"));
     assert_eq!(install.image, image);

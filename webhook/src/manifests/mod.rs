@@ -12,6 +12,7 @@ use gpulint_rules::Kind;
 use serde_json::Value;
 
 use crate::kinds;
+use crate::kinds::{Importance, importance};
 
 pub use webhooks::webhook_configurations;
 
@@ -26,14 +27,17 @@ pub struct Install {
     pub image: String,
     /// The number of replicas.
     pub replicas: u32,
-    /// Whether the validating webhook's `failurePolicy` is Fail instead of Ignore.
+    /// Whether the validating webhook's `failurePolicy` is Fail instead of Ignore, for kinds that are
+    /// [`Importance::Guarded`].
     pub fail: bool,
-    /// The `timeoutSeconds` of both webhooks.
+    /// The `timeoutSeconds` of the webhooks for those kinds.
     pub timeout_seconds: u32,
     /// Namespaces that the webhooks do not match, besides their own.
     pub exempt_namespaces: Vec<String>,
     /// Names of kinds that the webhooks do not match.
     pub exclude_kinds: Vec<String>,
+    /// Names of kinds that the webhooks match on request only ([`Importance::OnRequest`]).
+    pub include_kinds: Vec<String>,
     /// Whether the pods may run on nodes of Karpenter.
     pub karpenter_nodes: bool,
     /// Whether the pods are on the network of their nodes: where the API server does not reach that of pods.
@@ -64,6 +68,7 @@ impl Default for Install {
                 .map(text)
                 .to_vec(),
             exclude_kinds: Vec::new(),
+            include_kinds: Vec::new(),
             karpenter_nodes: false,
             host_network: false,
             port: 8443,
@@ -75,22 +80,15 @@ impl Default for Install {
     }
 }
 
-/// Kinds that are created between a pending pod and the node that runs it. With `failurePolicy: Fail` an
-/// unavailable webhook would block them, and with them its own pods.
-pub const NODE_BLOCKING: &[&str] = &["Node", "NodeClaim", "Pod"];
-
 /// The parameters are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstallError {
-    /// `failurePolicy: Fail` with [`NODE_BLOCKING`] kinds.
-    #[error(
-        "failure policy Fail could keep nodes from being made: exclude {0} (--exclude-kinds {1}), \
-         or stay with Ignore"
-    )]
-    BlocksNodes(String, String),
     /// An excluded kind that no rule checks.
     #[error("no rule is asked about the kind `{0}`")]
     UnknownKind(String),
+    /// An included kind that need not be included.
+    #[error("`{0}` is not one of the kinds that are asked about on request: {1}")]
+    NotOnRequest(String, String),
     /// A timeout outside of 1 to 10 seconds.
     #[error("a timeout of {0} seconds: 1 to 10 are possible")]
     Timeout(u32),
@@ -107,21 +105,25 @@ impl Install {
                 return Err(InstallError::UnknownKind(kind.clone()));
             }
         }
+        let on_request = |kind: &&Kind| importance(**kind) == Importance::OnRequest;
+        let on_request: Vec<&str> = kinds::checked().iter().filter(on_request).map(|k| k.kind).collect();
+        if let Some(wrong) = self.include_kinds.iter().find(|kind| !on_request.contains(&kind.as_str())) {
+            return Err(InstallError::NotOnRequest(wrong.clone(), on_request.join(", ")));
+        }
         if !(1..=10).contains(&self.timeout_seconds) {
             return Err(InstallError::Timeout(self.timeout_seconds));
-        }
-        let blocking: Vec<&str> =
-            self.matched().map(|kind| kind.kind).filter(|kind| NODE_BLOCKING.contains(kind)).collect();
-        if self.fail && !blocking.is_empty() {
-            return Err(InstallError::BlocksNodes(blocking.join(", "), blocking.join(",")));
         }
         Ok(())
     }
 
-    /// The kinds that the validating webhook matches.
-    fn matched(&self) -> impl Iterator<Item = Kind> {
-        let excluded = |kind: &Kind| self.exclude_kinds.iter().any(|e| e == kind.kind);
-        kinds::checked().iter().copied().filter(move |k| !excluded(k))
+    /// The kinds that the validating webhooks match: those of the first, or those of the second.
+    fn matched(&self, guarded: bool) -> impl Iterator<Item = Kind> {
+        let names = |names: &[String], kind: &Kind| names.iter().any(|name| name == kind.kind);
+        kinds::checked().iter().copied().filter(move |kind| {
+            let sort = importance(*kind);
+            let is_asked = sort != Importance::OnRequest || names(&self.include_kinds, kind);
+            is_asked && !names(&self.exclude_kinds, kind) && (sort == Importance::Guarded) == guarded
+        })
     }
 }
 

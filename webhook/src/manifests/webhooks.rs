@@ -9,28 +9,49 @@ use super::Install;
 use super::objects::labels;
 use crate::kinds;
 
-/// The validating and the mutating configuration.
+/// The `timeoutSeconds` of the webhooks for kinds that are not [`Importance::Guarded`](crate::kinds::Importance):
+/// a request passes two of them, so that a server that hangs costs it two seconds at most.
+const USUAL_TIMEOUT: u32 = 1;
+
+/// The validating and the mutating configuration, each with a webhook for what is guarded and one for all else.
 #[must_use]
 pub fn webhook_configurations(install: &Install) -> [Value; 2] {
-    let matched: Vec<Kind> = install.matched().collect();
-    let fixed: Vec<Kind> = matched.iter().copied().filter(|kind| kinds::is_mutated(*kind)).collect();
     let policy = if install.fail { "Fail" } else { "Ignore" };
-    let validating = webhook(install, "validate", policy, &matched);
-    let mut mutating = webhook(install, "mutate", "Ignore", &fixed);
-    mutating["reinvocationPolicy"] = "IfNeeded".into();
+    let pair = |path: &str, policy: &str, mutated: bool| {
+        [true, false].map(|guarded| {
+            let kinds = install.matched(guarded).filter(|kind| !mutated || kinds::is_mutated(*kind));
+            let kinds: Vec<Kind> = kinds.collect();
+            match guarded {
+                true => webhook(install, path, "", policy, install.timeout_seconds, &kinds),
+                false => webhook(install, path, "-workloads", "Ignore", USUAL_TIMEOUT, &kinds),
+            }
+        })
+    };
+    let validating = pair("validate", policy, false);
+    let mut mutating = pair("mutate", "Ignore", true);
+    for webhook in &mut mutating {
+        webhook["reinvocationPolicy"] = "IfNeeded".into();
+    }
     [("ValidatingWebhookConfiguration", validating), ("MutatingWebhookConfiguration", mutating)].map(
-        |(kind, webhook)| {
+        |(kind, webhooks)| {
             json!({
                 "apiVersion": "admissionregistration.k8s.io/v1",
                 "kind": kind,
                 "metadata": {"name": install.name, "labels": labels(install)},
-                "webhooks": [webhook]
+                "webhooks": webhooks
             })
         },
     )
 }
 
-fn webhook(install: &Install, path: &str, policy: &str, matched: &[Kind]) -> Value {
+fn webhook(
+    install: &Install,
+    path: &str,
+    sort: &str,
+    policy: &str,
+    timeout_seconds: u32,
+    matched: &[Kind],
+) -> Value {
     let client = match &install.url {
         Some(url) => json!({"url": format!("{}/{path}", url.trim_end_matches('/'))}),
         None => json!({"service": {
@@ -42,11 +63,11 @@ fn webhook(install: &Install, path: &str, policy: &str, matched: &[Kind]) -> Val
     exempt.sort();
     exempt.dedup();
     json!({
-        "name": format!("{path}.gpulint.dev"),
+        "name": format!("{path}{sort}.gpulint.dev"),
         "clientConfig": client,
         "failurePolicy": policy,
-        "sideEffects": "None",
-        "timeoutSeconds": install.timeout_seconds,
+        "sideEffects": if install.events { "NoneOnDryRun" } else { "None" },
+        "timeoutSeconds": timeout_seconds,
         "admissionReviewVersions": ["v1"],
         "matchPolicy": "Equivalent",
         "namespaceSelector": {"matchExpressions": [
