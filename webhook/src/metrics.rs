@@ -316,3 +316,43 @@ impl Drop for InFlight {
         self.0.dec();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names that begin with `gpulint_` in a text.
+    fn names(text: &str) -> impl Iterator<Item = &str> {
+        let ends = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+        text.match_indices("gpulint_").map(move |(at, _)| text[at..].split(ends).next().unwrap())
+    }
+
+    #[test]
+    fn alerts_and_dashboard_ask_for_metrics_that_exist() {
+        let metrics = Metrics::new();
+        // A family without a series is not exported.
+        metrics.answered("validate", "CREATE", None, "allowed");
+        metrics.failed("validate", Failure::Shed);
+        metrics.observe_duration("validate", 0.1);
+        metrics.finding_sent("pdb-missing");
+        metrics.cached(Kind::POD, 1, true);
+        metrics.panicked("watch");
+        metrics.expires("ca", 0);
+        metrics.registered("ValidatingWebhookConfiguration", true);
+        let text = metrics.text();
+        let exported: Vec<&str> = names(&text).collect();
+        let files = [
+            include_str!("../chart/templates/monitoring.yaml"),
+            include_str!("../chart/files/dashboard.json"),
+        ];
+        let mut asked = 0;
+        for name in files.into_iter().flat_map(names) {
+            asked += 1;
+            let family =
+                ["_total", "_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+            let known = exported.iter().any(|known| *known == name || Some(*known) == family);
+            assert!(known, "{name}");
+        }
+        assert!(asked > 10, "{asked}");
+    }
+}

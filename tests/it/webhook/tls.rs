@@ -68,6 +68,9 @@ async fn it_answers_over_both_versions_of_http_and_counts() {
     assert!(metrics.contains(r#"le="10.0""#));
     let expiry = r#"gpulint_certificate_expiry_timestamp_seconds{certificate="serving"}"#;
     assert!(metric(&metrics, expiry) > 1.8e9, "{metrics}");
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    let asked = r#"gpulint_last_request_timestamp_seconds{webhook="validate"}"#;
+    assert!((now - 60.0..=now).contains(&metric(&metrics, asked)), "{metrics}");
     assert_eq!(plain(server.operations, "/healthz").await.unwrap().0, 200);
     assert_eq!(plain(server.operations, "/nothing").await.unwrap().0, 404);
 }
