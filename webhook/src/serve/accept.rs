@@ -65,6 +65,9 @@ pub(crate) enum Stage {
 /// on its way.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
+/// How long a connection may be idle while there is hardly room for another one.
+const CROWDED_IDLE: Duration = Duration::from_secs(5);
+
 /// How long a client may take for an answer. Work on one ends before [`Limits::timeout`].
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
@@ -173,13 +176,17 @@ where
             }
         })
     };
+    let idle_limits = || match service.peers.are_crowded() {
+        true => (limits.head.min(CROWDED_IDLE), limits.idle.min(CROWDED_IDLE)),
+        false => (limits.head, limits.idle),
+    };
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), counted_router));
     let done = tokio::select! {
         // A request that has arrived is read before the connection is closed.
         biased;
         done = connection.as_mut() => Some(done),
         () = shutdown_requested(stage, &activity) => None,
-        () = activity.idle_timeout(limits.head, limits.idle) => None,
+        () = activity.idle_timeout(idle_limits) => None,
         () = activity.stuck(limits.timeout + ANSWER_TIME) => {
             return tracing::debug!("a client does not take its answers");
         }
@@ -315,6 +322,29 @@ mod tests {
         assert!(early.is_err(), "the second connection was served");
         drop(first);
         assert!(read_all(&mut second).await.contains("200 OK"));
+    }
+
+    /// Only Linux has all of 127.0.0.0/8.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn idle_connections_make_room_when_there_are_many() {
+        let (address, _stop) = start(Limits { connections: 8, ..Limits::default() }).await;
+        // An address may have two of eight.
+        let connect = async |last: u8| {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind((std::net::Ipv4Addr::new(127, 0, 0, last), 0).into()).unwrap();
+            socket.connect(address).await.unwrap()
+        };
+        let mut idle = Vec::new();
+        for last in [2, 2, 3, 3, 4, 4, 5, 5] {
+            let mut stream = connect(last).await;
+            stream.write_all(KEEP).await.unwrap();
+            assert!(read_response(&mut stream).await.contains("200 OK"));
+            idle.push(stream);
+        }
+        let mut honest = connect(6).await;
+        honest.write_all(REQUEST).await.unwrap();
+        assert!(read_all(&mut honest).await.contains("200 OK"));
     }
 
     const KEEP: &[u8] = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";

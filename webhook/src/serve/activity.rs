@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+/// Longest pause until the limits of an idle connection are looked at again.
+const IDLE_CHECK: Duration = Duration::from_secs(1);
+
 /// The requests of a connection.
 #[derive(Debug)]
 pub(super) struct ConnectionActivity {
@@ -77,9 +80,11 @@ impl ConnectionActivity {
         }
     }
 
-    /// Waits until there was no first request for `first`, or no further one for `later`.
-    pub(super) async fn idle_timeout(&self, first: Duration, later: Duration) {
+    /// Waits until there was no first request for the first of two times, or no further one for the second. They
+    /// are asked for again and again, because they are shorter while there are many connections.
+    pub(super) async fn idle_timeout(&self, limits: impl Fn() -> (Duration, Duration)) {
         loop {
+            let (first, later) = limits();
             let left = {
                 let now = self.lock();
                 let limit = if now.had_request { later } else { first };
@@ -91,8 +96,8 @@ impl ConnectionActivity {
             if left.is_zero() {
                 return;
             }
-            // Sleeps no longer than the shorter limit, because a request in the meantime selects the other.
-            tokio::time::sleep(left.min(later)).await;
+            // No longer than the shorter limit, because a request in the meantime selects the other.
+            tokio::time::sleep(left.min(later).min(IDLE_CHECK)).await;
         }
     }
 

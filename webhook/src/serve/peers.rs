@@ -19,6 +19,7 @@ pub(crate) struct Peers {
 
 #[derive(Debug, Default)]
 struct State {
+    connections: usize,
     bytes: usize,
     reviews: usize,
     /// Addresses that are connected.
@@ -57,7 +58,13 @@ impl Peers {
             return None;
         }
         used.connections += 1;
+        state.connections += 1;
         Some(Arc::new(Peer { peers: Arc::clone(self), address, bytes: Mutex::new(0) }))
+    }
+
+    /// Whether there is soon no room for another connection.
+    pub(crate) fn are_crowded(&self) -> bool {
+        4 * self.lock().connections >= 3 * self.limits.connections
     }
 
     /// A poisoned lock is usable: numbers are changed by single additions.
@@ -94,6 +101,7 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         let mut state = self.peers.lock();
+        state.connections = state.connections.saturating_sub(1);
         if let Some(used) = state.addresses.get_mut(&self.address) {
             used.connections = used.connections.saturating_sub(1);
             // Rooms and reviews keep their `Peer`, so nothing else is used when its last connection ends.
