@@ -1,9 +1,9 @@
 //! Whether an edit of a live NodePool or EC2NodeClass replaces nodes (docs/facts.md, "Drift").
 //!
-//! Karpenter keeps a hash of what it made a node from, in which the order of lists and empty values
-//! do not count; a node whose hash differs has drifted and is replaced within the budgets. Requirements
-//! are not hashed: a node drifts where its labels no longer meet them. What the API server fills in is
-//! compared as it is stored.
+//! Karpenter stores a hash of the fields that a node was created from. The order of lists and empty values do
+//! not change the hash. A node whose hash differs has drifted and is replaced within the disruption budgets.
+//! Requirements are not hashed: a node drifts if its labels no longer meet them. Values are compared as the
+//! API server stores them, with its defaults.
 
 use serde_json::{Map, Value};
 
@@ -16,7 +16,7 @@ use crate::object::Object;
 use crate::tree::pointer::Pointer;
 
 const TEMPLATE: &[&str] = &["spec", "template"];
-/// Fields of it that are hashed.
+/// Fields of the node template of a NodePool that are part of the hash.
 const HASHED_FIELDS: [&[&str]; 7] = [
     &["metadata", "labels"],
     &["metadata", "annotations"],
@@ -27,7 +27,7 @@ const HASHED_FIELDS: [&[&str]; 7] = [
     &["spec", "terminationGracePeriod"],
 ];
 
-/// Fields of an EC2NodeClass that are not hashed: what they select is compared instead.
+/// Fields of an EC2NodeClass that are not part of the hash: Karpenter compares what they select instead.
 const UNHASHED_FIELDS: [&str; 6] = [
     "amiFamily",
     "amiSelectorTerms",
@@ -37,8 +37,9 @@ const UNHASHED_FIELDS: [&str; 6] = [
     "ipPrefixCount",
 ];
 
-/// Whether nodes that were made from `before` are replaced once it is `after`: `true` where that is
-/// another kind or version of object, `false` for kinds that no node is made from. What a change selects (AMIs, subnets, security groups, reservations) is not known here.
+/// Whether nodes created from `before` are replaced when the object becomes `after`. `true` if `after` is
+/// another kind or version of object, `false` for kinds from which no node is created. What a change selects
+/// (AMIs, subnets, security groups, reservations) is not known here.
 #[must_use]
 pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
     let text = |name: &str| before.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -50,7 +51,7 @@ pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
     }
     match (group, text("kind")) {
         ("karpenter.sh", "NodePool") => pool_drifts(&value_at(before, TEMPLATE), &value_at(after, TEMPLATE)),
-        // Before version 1 a pool had no template around them.
+        // Before v1 these fields were directly below `spec`, not in a template.
         ("karpenter.sh", "Provisioner") => {
             let spec = |object: &Value| value_at(object, &["spec"]);
             let (old, new) = (spec(before), spec(after));
@@ -64,7 +65,7 @@ pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
     }
 }
 
-/// Whether a field is part of the hash of a NodePool or EC2NodeClass, so that a change of it replaces nodes.
+/// Whether a field is part of the hash of a NodePool or EC2NodeClass, so that changing it replaces nodes.
 #[must_use]
 pub fn is_hashed(object: &Object, field: &Pointer) -> bool {
     let steps: Vec<&str> = field.steps().iter().map(String::as_str).collect();
@@ -95,7 +96,8 @@ fn pool_drifts(old: &Value, new: &Value) -> bool {
     let Some(wants) = template_requirements(new, auto_mode) else {
         return true;
     };
-    // What a type decides is asked of the types: a value that none of them has may go.
+    // Keys that the instance type decides are compared by the admitted types: a value that no type has can be
+    // removed.
     !nodes.is_subset(&admitted_types(&wants)) || !old_implies_new(&had, &wants)
 }
 
@@ -135,7 +137,7 @@ fn node_class_hash_input(object: &Value) -> Value {
     normalized(&Value::Object(spec))
 }
 
-/// Without empty values, and with lists and maps in one order.
+/// The value without empty values, with the items of lists in sorted order.
 fn normalized(value: &Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -160,7 +162,7 @@ fn normalized(value: &Value) -> Value {
 
 fn is_empty(value: &Value) -> bool {
     match value {
-        // Numbers and booleans are pointers in Go: what is written counts.
+        // Numbers and booleans are pointers in Go: a written zero value counts.
         Value::Bool(_) | Value::Number(_) => false,
         Value::Null => true,
         Value::String(text) => text.is_empty(),
@@ -169,7 +171,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Requirements and labels of a template; `None` where no node can meet them.
+/// The requirements and labels of a node template. `None` if no node can meet them.
 fn template_requirements(template: &Value, auto_mode: bool) -> Option<Requirements> {
     let mut all = Requirements::new();
     let mut add = |key: &str, requirement: Requirement| match key.strip_prefix("eks.amazonaws.com/instance-")
@@ -177,7 +179,7 @@ fn template_requirements(template: &Value, auto_mode: bool) -> Option<Requiremen
         Some(rest) if auto_mode => {
             all.add(&format!("karpenter.k8s.aws/instance-{rest}"), requirement);
         }
-        // The label of another provider: a custom one, of any value.
+        // A label of another provider is treated as a custom label that may have any value.
         None if auto_mode && key.starts_with("karpenter.k8s.aws/") => {}
         _ => all.add(key, requirement),
     };
@@ -193,7 +195,7 @@ fn template_requirements(template: &Value, auto_mode: bool) -> Option<Requiremen
             .into_iter()
             .flatten()
             .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
-            // No node has a label of a value that there is not.
+            // No node has a label value that does not exist.
             .filter(|v| operator != Operator::In || is_possible_value(key, v))
             .collect();
         if operator == Operator::In && values.is_empty() {
@@ -212,18 +214,18 @@ fn template_requirements(template: &Value, auto_mode: bool) -> Option<Requiremen
     Some(all)
 }
 
-/// Whether a node may have the value: the catalogue knows it, or does not know the key.
+/// Whether a node can have the value: the catalogue contains it, or does not contain the key.
 fn is_possible_value(key: &str, value: &str) -> bool {
     catalog::values(normalise(key)).is_none_or(|values| values.contains(value))
 }
 
-/// The types that requirements leave; requirements that are not about types leave all.
+/// The instance types that meet the requirements. Requirements on other keys do not reduce them.
 fn admitted_types(requirements: &Requirements) -> TypeSet {
     scheduling::admitted_without_class(requirements).types
 }
 
-/// Whether every node of the old requirements meets the new ones on the keys that no type
-/// decides: each asks no more than before.
+/// Whether every node that meets the old requirements also meets the new ones, on the keys that the instance
+/// type does not decide: no new requirement is stricter than the old one.
 fn old_implies_new(old: &Requirements, new: &Requirements) -> bool {
     new.iter().filter(|(key, _)| catalog::index(key).is_none()).all(|(key, wanted)| match old.get(key) {
         None => wanted.allows_absence(),
@@ -278,7 +280,7 @@ mod tests {
         assert!(replaces_nodes(&two, &one));
         assert!(!replaces_nodes(&one, &two));
         assert!(replaces_nodes(&requiring(json!([])), &one));
-        // Nobody has a node of a family that there is not.
+        // No node has an instance family that does not exist.
         let misspelt = requiring(json!([family(json!(["g5", "g6x"]))]));
         assert!(!replaces_nodes(&misspelt, &one));
         assert!(!replaces_nodes(&requiring(json!([family(json!(["g6x"]))])), &two));

@@ -1,9 +1,10 @@
-//! Ranges without a number: what leaves Karpenter no value to draw for a label of one's own.
+//! Requirements on a custom label whose numeric range is empty, so that Karpenter cannot choose a value for
+//! it.
 
 use crate::karpenter::requirement::{Operator, Requirement, is_restricted, is_well_known, normalise};
 use crate::tree::node::Node;
 
-/// A line of requirements or of an affinity term; `None` where it is not known, or refused.
+/// A requirement or an expression of an affinity term. `None` if it contains a placeholder or is invalid.
 fn parse_requirement<'a>(node: &Node<'a>) -> Option<(&'a str, Requirement)> {
     if node.has_unknown() {
         return None;
@@ -19,7 +20,7 @@ fn parse_requirement<'a>(node: &Node<'a>) -> Option<(&'a str, Requirement)> {
     Some((normalise(key), Requirement::new(op, &values, None)))
 }
 
-/// Whether the key is a label of one's own, under any provider.
+/// Whether the key is a custom label for every provider.
 fn is_custom(key: &str) -> bool {
     !is_well_known(key)
         && !is_restricted(key)
@@ -27,10 +28,10 @@ fn is_custom(key: &str) -> bool {
         && !key.starts_with("karpenter.")
 }
 
-/// The lines that leave a custom key an empty range: where, and the key.
+/// The requirements that leave a custom key with an empty range: the node of the value, and the key.
 pub(crate) fn empty_ranges<'a>(lines: &[Node<'a>], fixed: &[&str]) -> Vec<(Node<'a>, &'a str)> {
     let mut out: Vec<(Node<'a>, &'a str)> = Vec::new();
-    // A line whose key is a placeholder may be one more on any key.
+    // A requirement whose key is a placeholder may apply to any key.
     if lines.iter().any(|l| l.is_unknown() || l.get("key").is_unknown()) {
         return out;
     }

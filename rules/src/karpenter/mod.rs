@@ -1,4 +1,4 @@
-//! What Karpenter makes of its objects: NodePools, node classes, requirements, budgets, scheduling.
+//! Karpenter's objects and behaviour: NodePools, node classes, requirements, budgets, scheduling.
 
 pub mod budget;
 pub(crate) mod do_not_disrupt;

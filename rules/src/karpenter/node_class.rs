@@ -1,4 +1,4 @@
-//! Typed questions over an EC2NodeClass of `karpenter.k8s.aws/v1`.
+//! Typed access to an EC2NodeClass of `karpenter.k8s.aws/v1`.
 
 use crate::karpenter::scheduling::AmiFamily;
 use crate::kind::Kind;
@@ -32,7 +32,8 @@ pub(crate) const EVICTION_SIGNALS: [&str; 6] = [
 /// The resources that `spec.kubelet.kubeReserved` and `systemReserved` can name.
 pub(crate) const RESERVABLE_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
 
-/// From this version of Karpenter on the CRD accepts any map as `spec.kubelet`, and the controller validates it.
+/// First version of Karpenter whose CRD accepts any map as `spec.kubelet`; the controller validates it
+/// instead.
 pub(crate) const OPEN_KUBELET_SINCE: Version = Version::new(1, 15);
 
 /// An EC2NodeClass.
@@ -42,7 +43,7 @@ pub struct Ec2NodeClass<'a> {
 }
 
 impl<'a> Ec2NodeClass<'a> {
-    /// The view of an object; `None` where it is no EC2NodeClass of v1.
+    /// Returns a view of the object, or `None` if it is not a v1 EC2NodeClass.
     pub(crate) fn new(object: &'a Object) -> Option<Ec2NodeClass<'a>> {
         let fits = object.is(Kind::EC2_NODE_CLASS) && object.id().version == "v1";
         fits.then_some(Ec2NodeClass { object })
@@ -63,8 +64,8 @@ impl<'a> Ec2NodeClass<'a> {
         self.spec().get(name)
     }
 
-    /// The AMI family that decides about devices and user data: `amiFamily`, else the alias;
-    /// `None` where a placeholder or an absent field decides.
+    /// The AMI family that decides about devices and user data: `amiFamily`, otherwise the family of the
+    /// alias. `None` if a placeholder decides or neither is set.
     pub(crate) fn family(&self) -> Option<AmiFamily> {
         let family = self.get("amiFamily");
         if family.is_set() {
@@ -83,21 +84,20 @@ impl<'a> Ec2NodeClass<'a> {
         Some(AmiFamily::Custom)
     }
 
-    /// The alias of an AMI term, where one is written and known.
+    /// The alias of an AMI term, if there is one and it is not a placeholder.
     pub(crate) fn alias(&self) -> Option<Node<'a>> {
         let terms = self.get("amiSelectorTerms");
         let alias = terms.items().map(|t| t.get("alias"));
         alias.into_iter().find(|a| a.text().is_some())
     }
 
-    /// Whether local disks become one volume that holds images and pods; `None` where that is not
-    /// known.
+    /// Whether local disks are combined into one volume for images and pods. `None` if this is not known.
     pub(crate) fn raid0(&self) -> Option<bool> {
         let policy = self.get("instanceStorePolicy");
         if policy.is_set() { policy.text().map(|policy| policy == "RAID0") } else { Some(false) }
     }
 
-    /// The volume that holds images and pods where no local disk does.
+    /// The volume for images and pods of a node that has no local disks in use for them.
     pub(crate) fn pod_volume(&self) -> PodVolume<'a> {
         let list = self.get("blockDeviceMappings");
         let Some(family) = self.family().filter(|_| !list.has_unknown()) else {
@@ -123,7 +123,7 @@ impl<'a> Ec2NodeClass<'a> {
         }
     }
 
-    /// The user data as it is written: what looks like a placeholder is the shell's business there.
+    /// The user data as written: text that looks like a placeholder is shell syntax there.
     pub(crate) fn user_data(&self) -> Option<&'a str> {
         match self.get("userData").scalar() {
             Some(Scalar::Str(text)) => Some(text),
@@ -131,24 +131,24 @@ impl<'a> Ec2NodeClass<'a> {
         }
     }
 
-    /// The block device mappings that are mappings.
+    /// The entries of `blockDeviceMappings` that are mappings.
     pub(crate) fn block_devices(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         self.get("blockDeviceMappings").items().filter(Node::is_mapping)
     }
 }
 
-/// Where a node keeps images and pods.
+/// The volume that a node stores images and pods on.
 #[derive(Clone, Debug)]
 pub(crate) enum PodVolume<'a> {
-    /// Karpenter's own mapping, with so many GiB.
+    /// The mapping that Karpenter adds, with this size in GiB.
     Default(u64),
-    /// The `ebs` of a mapping.
+    /// The `ebs` field of a mapping.
     Mapped(Node<'a>),
-    /// The AMI decides, or a placeholder.
+    /// The AMI or a placeholder decides.
     Unknown,
 }
 
-/// The device that holds images and pods.
+/// The name of the device that stores images and pods.
 pub(crate) fn pod_device(family: AmiFamily) -> &'static str {
     match family {
         AmiFamily::Bottlerocket => "/dev/xvdb",
@@ -157,15 +157,15 @@ pub(crate) fn pod_device(family: AmiFamily) -> &'static str {
     }
 }
 
-/// The size of a volume as the CRD takes it: a whole number with `Gi`, `G`, `Ti` or `T`, within
-/// the bounds of EBS. `None` where the API server refuses it. In GiB, rounded down.
+/// Parses the size of a volume as the CRD accepts it: an integer with the unit `Gi`, `G`, `Ti` or `T`, within
+/// the limits of EBS. In GiB, rounded down. `None` if the API server rejects the text.
 pub(crate) fn volume_gib(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     if number.starts_with('0') {
         return None;
     }
-    // The CRD's pattern has an empty alternative, so the bare unit passes, and means nothing.
+    // The pattern of the CRD also matches a unit without a number; the size is then 0.
     if number.is_empty() {
         return matches!(unit, "Ti" | "T").then_some(0);
     }
@@ -174,14 +174,15 @@ pub(crate) fn volume_gib(text: &str) -> Option<u64> {
     match unit {
         "Gi" if n <= 59_000 => Some(n),
         "G" if n <= 64_000 => Some(decimal(9)),
-        // Another slip in the pattern: of the tens only 0 to 7 pass as the second digit.
+        // A mistake in the pattern of the CRD: a two-digit number of tebibytes matches only if its second
+        // digit is 0 to 7.
         "Ti" if n <= 9 || n == 58 || (n <= 57 && n % 10 <= 7) => Some(n * 1024),
         "T" if n <= 64 => Some(decimal(12)),
         _ => None,
     }
 }
 
-/// The size that a refused text can only mean, in a spelling that the CRD takes.
+/// The intended size of a rejected text, in a form that the CRD accepts. `None` if it is ambiguous.
 pub(crate) fn suggest_volume(text: &str) -> Option<String> {
     if volume_gib(text).is_some() {
         return None;
@@ -190,7 +191,7 @@ pub(crate) fn suggest_volume(text: &str) -> Option<String> {
     let end = compact.find(|c: char| !c.is_ascii_digit() && c != '.').filter(|end| *end > 0)?;
     let (number, unit) = compact.split_at(end);
     let (number, unit): (f64, _) = (number.parse().ok()?, unit.to_ascii_lowercase());
-    // In MiB, of which every float in question is exact.
+    // In MiB, where every possible value is exact as a float.
     let mib = match unit.as_str() {
         "mi" | "mib" => number,
         "gi" | "gib" => number * 1024.0,

@@ -1,4 +1,4 @@
-//! Typed questions over a NodePool: what it requires, admits, limits, taints, and what it is for.
+//! Typed access to a NodePool: requirements, admitted instance types, limits, taints and purpose.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::tree::node::Node;
 use crate::workload::class::{WorkloadClass, purpose};
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
-/// The label of the capacity type.
+/// Label of the capacity type.
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 
 /// A NodePool of `karpenter.sh/v1`.
@@ -26,21 +26,21 @@ pub struct NodePool<'a> {
     object: &'a Object,
 }
 
-/// What the instance types of a pool are.
+/// Whether the instance types of a pool have accelerators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hardware {
-    /// Every type is accelerated.
+    /// All types have accelerators.
     Accelerated,
-    /// Some are.
+    /// Some types have accelerators.
     Mixed,
-    /// None is.
+    /// No type has accelerators.
     NoAccelerator,
-    /// No type at all, or something unknown decides.
+    /// No type is admitted, or the types are not known.
     Unknown,
 }
 
 impl<'a> NodePool<'a> {
-    /// The view of an object; `None` where it is no `karpenter.sh/v1` NodePool.
+    /// Returns a view of the object, or `None` if it is not a `karpenter.sh/v1` NodePool.
     #[must_use]
     pub fn new(object: &'a Object) -> Option<NodePool<'a>> {
         (object.is(Kind::NODE_POOL) && object.id().version == "v1").then_some(NodePool { object })
@@ -82,19 +82,20 @@ impl<'a> NodePool<'a> {
         self.object.path(&["spec", "limits"])
     }
 
-    /// Whether `spec.replicas` makes it a static pool.
+    /// Whether the pool is static, that is, `spec.replicas` is set.
     #[must_use]
     pub fn is_static(&self) -> bool {
         self.object.path(&["spec", "replicas"]).is_set()
     }
 
-    /// Whether the pool's class is EKS Auto Mode's.
+    /// Whether the pool's node class is one of EKS Auto Mode.
     #[must_use]
     pub fn is_auto_mode(&self) -> bool {
         self.template_spec().path(&["nodeClassRef", "group"]).text() == Some("eks.amazonaws.com")
     }
 
-    /// Whether the pool's class belongs to another provider than AWS: its labels are not ours.
+    /// Whether the pool's node class belongs to a provider other than AWS. Its labels are not in the
+    /// catalogue.
     #[must_use]
     pub fn is_other_provider(&self) -> bool {
         match self.template_spec().path(&["nodeClassRef", "group"]).text() {
@@ -106,13 +107,13 @@ impl<'a> NodePool<'a> {
         }
     }
 
-    /// Whether a requirement or a label that decides about types holds a placeholder.
+    /// Whether a requirement or label that decides about instance types contains a placeholder.
     #[must_use]
     pub fn has_unknown_types(&self) -> bool {
         self.requirements().has_unknown() || self.labels().has_unknown()
     }
 
-    /// The pool as the scheduler reads it; what cannot be read is left out.
+    /// The pool as input of the scheduler. Values that cannot be read are omitted.
     #[must_use]
     pub fn to_pool(&self) -> Pool {
         let spec = self.template_spec();
@@ -159,14 +160,14 @@ impl<'a> NodePool<'a> {
         }
     }
 
-    /// Requirements and template labels together, in Karpenter's algebra.
+    /// Requirements and template labels together, combined as Karpenter does.
     #[must_use]
     pub fn requirement_set(&self) -> Requirements {
         scheduling::pool_requirements(&self.to_pool())
     }
 
-    /// The instance types that the pool's own requirements admit; `None` where a placeholder or a
-    /// foreign provider decides. EKS Auto Mode's labels are read as Karpenter's of the same name.
+    /// The instance types that the pool's requirements admit. `None` if a placeholder or a provider other
+    /// than AWS decides. The labels of EKS Auto Mode are treated as those of Karpenter with the same name.
     #[must_use]
     pub fn types(&self) -> Option<TypeSet> {
         static TYPES: Memo<Option<TypeSet>> = Memo::new(MemoSlot::InstanceTypes);
@@ -179,8 +180,9 @@ impl<'a> NodePool<'a> {
         })
     }
 
-    /// The pool as the catalogue can judge it without the class: EKS Auto Mode's labels read as
-    /// Karpenter's, and a wish for reserved capacity, which says nothing about types, left out.
+    /// The pool in a form that can be compared with the catalogue without the node class: labels of EKS Auto
+    /// Mode are renamed to those of Karpenter, and a requirement that allows reserved capacity is removed,
+    /// because it does not restrict the types.
     #[must_use]
     pub fn normalized_pool(&self) -> Pool {
         let mut pool = self.to_pool();
@@ -203,8 +205,8 @@ impl<'a> NodePool<'a> {
         pool
     }
 
-    /// Each value that an `In` or a label of [`NodePool::catalogue_pool`] names, with its key; without
-    /// those of the capacity type.
+    /// Each value named by an `In` requirement or a label, with its key as in [`NodePool::normalized_pool`].
+    /// The capacity type is not included.
     pub(crate) fn named_values(&self) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> {
         let auto_mode = self.is_auto_mode();
         let requirements = self.requirements().items().filter_map(move |node| {
@@ -225,8 +227,7 @@ impl<'a> NodePool<'a> {
         values.chain(labels).filter(|(key, _)| key != CAPACITY_TYPE)
     }
 
-    /// The requirements of [`NodePool::catalogue_pool`] alone: what decides about types, without
-    /// the labels that Karpenter adds.
+    /// The requirements of [`NodePool::normalized_pool`] without the labels that Karpenter adds.
     fn normalized_requirements(&self) -> Requirements {
         let auto_mode = self.is_auto_mode();
         let mut all = Requirements::new();
@@ -253,7 +254,7 @@ impl<'a> NodePool<'a> {
         all
     }
 
-    /// What the admitted types are.
+    /// Whether the admitted types have accelerators.
     #[must_use]
     pub fn hardware(&self) -> Hardware {
         match self.types() {
@@ -262,7 +263,7 @@ impl<'a> NodePool<'a> {
         }
     }
 
-    /// Whether all its nodes have accelerators, or a taint says that they are meant to.
+    /// Whether all nodes have accelerators, or a taint names an accelerator resource.
     #[must_use]
     pub fn is_gpu_intended(&self) -> bool {
         self.hardware() == Hardware::Accelerated || self.has_accelerator_taint()
@@ -278,8 +279,8 @@ impl<'a> NodePool<'a> {
             .any(|k| KARPENTER_ACCELERATORS.contains(&k))
     }
 
-    /// What the pool is for by its name, template labels and taints; `None` where they say
-    /// nothing, or two things.
+    /// The class of workload that the pool is intended for, from its name, template labels and taints. `None`
+    /// if they indicate no class, or more than one.
     #[must_use]
     pub fn purpose(&self) -> Option<WorkloadClass> {
         static PURPOSE: Memo<Option<WorkloadClass>> = Memo::new(MemoSlot::Purpose);
@@ -309,14 +310,14 @@ impl<'a> NodePool<'a> {
         found
     }
 
-    /// The capacity types that the pool allows, as far as it says: `None` where it says nothing.
+    /// The capacity types that the pool allows. `None` if neither a requirement nor a label is about them.
     #[must_use]
     pub fn capacity_types(&self) -> Option<Vec<&'static str>> {
         const ALL: [&str; 3] = ["reserved", "spot", "on-demand"];
         static ALLOWED: Memo<Option<[bool; 3]>> = Memo::new(MemoSlot::CapacityTypes);
         let allowed = (*self.object.memo(&ALLOWED, || {
-            // Only this key: several rules ask, and the whole algebra is much more work. What all
-            // requirements together allow, each allows.
+            // Only this key is evaluated: several rules need it, and combining all requirements is much
+            // slower. A capacity type is allowed if every requirement on the key allows it.
             let requirements = self.requirements().items().filter_map(|node| {
                 let ours = node.get("key").text() == Some(CAPACITY_TYPE);
                 let spec = ours.then(|| requirement_spec(&node))??;
@@ -332,13 +333,14 @@ impl<'a> NodePool<'a> {
         Some(named.filter_map(|(name, yes)| yes.then_some(name)).collect())
     }
 
-    /// Whether some node of the pool may be Spot: Karpenter prefers it where nothing is said.
+    /// Whether the pool may start Spot nodes. Karpenter prefers Spot if the pool does not restrict the
+    /// capacity type.
     #[must_use]
     pub fn allows_spot(&self) -> bool {
         self.capacity_types().is_none_or(|c| c.contains(&"spot"))
     }
 
-    /// The node of the requirement on a key, normalised.
+    /// The node of the requirement on a key. The key must be normalised.
     #[must_use]
     pub fn requirement(&self, key: &str) -> Option<Node<'a>> {
         self.requirements()
@@ -346,14 +348,14 @@ impl<'a> NodePool<'a> {
             .find(|r| r.get("key").text().is_some_and(|k| crate::karpenter::requirement::normalise(k) == key))
     }
 
-    /// `consolidationPolicy`, with its default.
+    /// `consolidationPolicy` or its default.
     #[must_use]
     pub fn consolidation_policy(&self) -> Option<&'a str> {
         let node = self.disruption().get("consolidationPolicy");
         if node.is_set() { node.text() } else { Some("WhenEmptyOrUnderutilized") }
     }
 
-    /// `expireAfter`, with its default of 720h; `None` where it cannot be read.
+    /// `expireAfter` or its default of 720h. `None` if it cannot be read.
     #[must_use]
     pub fn expire_after(&self) -> Option<NillableDuration> {
         let node = self.template_spec().get("expireAfter");
@@ -363,15 +365,15 @@ impl<'a> NodePool<'a> {
         duration::parse(DurationField::ExpireAfter, node.text()?).ok()
     }
 
-    /// The budgets that are written, with their list; `None` where none can be read, or where
-    /// nothing heeds them.
+    /// The budgets of the manifest and their list. `None` if they cannot be read, or if Karpenter ignores
+    /// them (static pools).
     pub(crate) fn written_budgets(&self) -> Option<(Node<'a>, Vec<Budget>)> {
         let list = self.disruption().get("budgets");
         let heeded = list.is_sequence() && !self.is_static();
         Some((list, self.budgets().filter(|_| heeded)?))
     }
 
-    /// The written budgets, or the default list; `None` where one cannot be read.
+    /// The budgets of the manifest, or the default list. `None` if one cannot be read.
     #[must_use]
     pub fn budgets(&self) -> Option<Vec<Budget>> {
         let list = self.disruption().get("budgets");
@@ -385,7 +387,7 @@ impl<'a> NodePool<'a> {
     }
 }
 
-/// What a set of instance types is.
+/// Whether the instance types of a set have accelerators.
 #[must_use]
 pub fn hardware(types: &TypeSet) -> Hardware {
     if types.is_empty() {
@@ -410,7 +412,7 @@ fn requirement_specs(list: &Node<'_>) -> Vec<RequirementSpec> {
     list.items().filter_map(|r| requirement_spec(&r)).collect()
 }
 
-/// One requirement; `None` where key or operator cannot be read.
+/// One requirement. `None` if the key or operator cannot be read.
 fn requirement_spec(node: &Node<'_>) -> Option<RequirementSpec> {
     Some(RequirementSpec {
         key: node.get("key").text()?.to_owned(),
@@ -424,7 +426,7 @@ fn requirement_spec(node: &Node<'_>) -> Option<RequirementSpec> {
     })
 }
 
-/// One entry of `budgets`; `None` where something in it cannot be read.
+/// One entry of `budgets`. `None` if a field of it cannot be read.
 fn budget(node: &Node<'_>) -> Option<Budget> {
     let nodes = node.get("nodes");
     let nodes = if nodes.is_set() { Nodes::parse(&nodes.string_or_number()?)? } else { Nodes::Percent(10) };
@@ -450,8 +452,8 @@ fn budget(node: &Node<'_>) -> Option<Budget> {
     Some(Budget { nodes, schedule, duration: length, reasons })
 }
 
-/// The accelerator resource that most of the types have: `nvidia.com/gpu`, `aws.amazon.com/neuron`
-/// or another; `None` where no type has one.
+/// The accelerator resource that most of the types have: `nvidia.com/gpu`, `aws.amazon.com/neuron` or
+/// another. `None` if no type has one.
 #[must_use]
 pub fn accelerator_resource(types: &TypeSet) -> Option<&'static str> {
     ["nvidia.com/gpu", "aws.amazon.com/neuron", "amd.com/gpu", "habana.ai/gaudi"]
@@ -461,7 +463,7 @@ pub fn accelerator_resource(types: &TypeSet) -> Option<&'static str> {
             (count, resource)
         })
         .filter(|(count, _)| *count > 0)
-        // The first of equals: `max_by_key` would take the last.
+        // Among equal counts the first one is chosen; `max_by_key` alone would choose the last.
         .rev()
         .max_by_key(|(count, _)| *count)
         .map(|(_, resource)| resource)

@@ -1,7 +1,7 @@
-//! A pod template as the scheduler reads it.
+//! Converts a pod template to the input of the scheduler.
 //!
-//! What controllers and webhooks add to pods later is not known here; what EKS adds to
-//! tolerations, the scheduler adds itself.
+//! Changes that controllers and webhooks make to pods later are not known here. The tolerations that EKS adds
+//! are added by the scheduler.
 
 use crate::facts::quantity::Quantity;
 use crate::karpenter::requirement::Operator;
@@ -11,14 +11,14 @@ use crate::karpenter::scheduling::{
 use crate::tree::node::Node;
 use crate::workload::template::Template;
 
-/// The topology keys of which every cluster knows the domains.
+/// Topology keys whose domains are known in every cluster.
 const KNOWN_TOPOLOGY_KEYS: [&str; 3] =
     ["topology.kubernetes.io/zone", "kubernetes.io/hostname", "karpenter.sh/capacity-type"];
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// The pods of a template; `None` where a placeholder, or what cannot be read, decides.
+/// The pod of a template. `None` if a placeholder or an unreadable value decides.
 #[must_use]
 pub fn to_scheduling_pod(template: &Template<'_>) -> Option<Pod> {
     let spec = &template.spec;
@@ -62,7 +62,7 @@ fn has_items(node: &Node<'_>, list: &str) -> bool {
     node.items_at(&[list]).next().is_some()
 }
 
-/// What only the cluster knows and what may keep the pods away.
+/// Constraints that can only be evaluated in the cluster and may prevent the pod from being scheduled.
 fn uncertainties(spec: &Node<'_>, around: &Node<'_>) -> Vec<Uncertainty> {
     let mut out = Vec::new();
     let claims = |v: Node<'_>| v.get("persistentVolumeClaim").is_set();
@@ -103,7 +103,7 @@ fn term(node: &Node<'_>) -> Option<Term> {
     Some(term)
 }
 
-/// A toleration; empty strings for what is left out.
+/// A toleration. Absent fields are empty strings.
 pub(crate) fn toleration(node: &Node<'_>) -> Toleration {
     let text = |name: &str| node.get(name).text().unwrap_or_default().to_owned();
     Toleration { key: text("key"), operator: text("operator"), value: text("value"), effect: text("effect") }
@@ -129,7 +129,7 @@ fn host_port(node: &Node<'_>) -> Option<HostPort> {
     })
 }
 
-/// Named quantities in thousandths.
+/// Quantities by resource name, in thousandths.
 fn amounts(node: &Node<'_>) -> Option<ResourceList> {
     if node.is_unknown() {
         return None;

@@ -1,4 +1,5 @@
-//! The requirements of a NodePool, NodeClaim or NodeOverlay: where the list is, and whose labels count.
+//! The requirements of a NodePool, NodeClaim or NodeOverlay: location of the list, and provider of the
+//! labels.
 
 use std::borrow::Cow;
 
@@ -10,25 +11,25 @@ use crate::platform::{Platform, Version};
 use crate::tree::node::Node;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
-/// The kinds that carry requirements.
+/// The kinds that have requirements.
 pub(crate) const KINDS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NODE_OVERLAY];
 
-/// The kinds that carry requirements, and those whose pods have expressions of the same shape.
+/// The kinds that have requirements, and those whose pods have expressions of the same form.
 pub(crate) const KINDS_AND_WORKLOADS: [Kind; KINDS.len() + WORKLOAD_KINDS.len()] = with_workloads(&KINDS);
 
-/// Who makes the nodes.
+/// The provider that creates the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provider {
     /// Karpenter with the AWS provider.
     Aws,
     /// EKS Auto Mode.
     AutoMode,
-    /// Another cloud.
+    /// Another cloud provider.
     Other,
 }
 
 impl Provider {
-    /// The provider of a NodePool's or a NodeClaim's nodes.
+    /// The provider of the nodes of a NodePool or NodeClaim.
     pub(crate) fn of_object(object: &Object) -> Provider {
         let spec = object.get("spec");
         let template = spec.path(&["template", "spec"]);
@@ -36,9 +37,9 @@ impl Provider {
         Provider::of_group(&spec.path(&["nodeClassRef", "group"]))
     }
 
-    /// The provider that a group of node classes belongs to; AWS where nothing is written.
+    /// The provider that an API group of node classes belongs to; AWS if the group is absent.
     pub(crate) fn of_group(group: &Node<'_>) -> Provider {
-        // A version in the group is reported elsewhere, and hides nothing.
+        // A version in the group is reported by another rule and is ignored here.
         match group.text().and_then(|g| g.split('/').next()) {
             None | Some("" | "karpenter.k8s.aws") => Provider::Aws,
             Some("eks.amazonaws.com") => Provider::AutoMode,
@@ -46,8 +47,8 @@ impl Provider {
         }
     }
 
-    /// The key under which the catalogue knows a label: old spellings made new, and EKS Auto
-    /// Mode's instance labels as Karpenter's of the same name.
+    /// The name of a label in the catalogue: deprecated names are replaced, and instance labels of EKS Auto
+    /// Mode are renamed to those of Karpenter.
     pub(crate) fn catalogue_key(self, key: &str) -> Cow<'_, str> {
         match key.strip_prefix("eks.amazonaws.com/instance-") {
             Some(rest) if self == Provider::AutoMode => {
@@ -57,7 +58,7 @@ impl Provider {
         }
     }
 
-    /// The key that a person writes for one of Karpenter's instance labels.
+    /// The name under which this provider has one of Karpenter's instance labels.
     pub(crate) fn provider_key(self, key: &str) -> Cow<'_, str> {
         match key.strip_prefix("karpenter.k8s.aws/instance-") {
             Some(rest) if self == Provider::AutoMode => {
@@ -69,8 +70,9 @@ impl Provider {
 }
 
 impl Provider {
-    /// The version of Karpenter whose rules hold: the platform's is that of AWS' own provider.
-    /// EKS Auto Mode and other clouds count by themselves, so the newest is taken for theirs.
+    /// The version of Karpenter whose rules apply. The configured version is that of the AWS provider. EKS
+    /// Auto Mode and other providers have their own version numbers, so the newest version is assumed for
+    /// them.
     pub(crate) fn karpenter_version(self, platform: &Platform) -> Version {
         match self {
             Provider::Aws => platform.karpenter,
@@ -82,16 +84,16 @@ impl Provider {
 /// A list of requirements.
 #[derive(Clone, Debug)]
 pub struct RequirementList<'a> {
-    /// Where it stands.
+    /// Location of the list.
     pub(crate) location: KeyLocation,
     /// The list itself.
     pub(crate) list: Node<'a>,
-    /// Whose labels count.
+    /// Provider of the labels.
     pub(crate) provider: Provider,
 }
 
 impl<'a> RequirementList<'a> {
-    /// The list of an object of the current versions; `None` for everything else.
+    /// The list of an object of a current API version. `None` for any other object.
     pub(crate) fn of(object: &'a Object) -> Option<RequirementList<'a>> {
         let version = object.id().version.as_str();
         let spec = object.get("spec");
@@ -111,7 +113,7 @@ impl<'a> RequirementList<'a> {
         })
     }
 
-    /// The items that are mappings.
+    /// The entries that are mappings.
     pub(crate) fn items(&self) -> impl Iterator<Item = RequirementItem<'a>> + use<'a> {
         self.list.items().filter(Node::is_mapping).map(RequirementItem)
     }
@@ -127,7 +129,7 @@ impl<'a> RequirementItem<'a> {
         self.0.get("key").text()
     }
 
-    /// `operator`, where it is one.
+    /// `operator`, if it is a valid one.
     pub(crate) fn operator(&self) -> Option<Operator> {
         self.0.get("operator").text()?.parse().ok()
     }
@@ -137,8 +139,8 @@ impl<'a> RequirementItem<'a> {
         self.0.get("values")
     }
 
-    /// How many values are written; `None` where a placeholder decides, or where the API server
-    /// finds them to be of the wrong type.
+    /// The number of values. `None` if a placeholder decides, or if the values have the wrong type, which the
+    /// API server rejects.
     pub(crate) fn count(&self) -> Option<usize> {
         let values = self.values();
         if !values.is_set() {
@@ -150,7 +152,7 @@ impl<'a> RequirementItem<'a> {
         values.items().try_fold(0, |count, v| v.text().map(|_| count + 1))
     }
 
-    /// The values; `None` where one is no known text.
+    /// The values. `None` if one of them is not known text.
     pub(crate) fn texts(&self) -> Option<Vec<&'a str>> {
         let values = self.values();
         if !values.is_set() {

@@ -1,9 +1,9 @@
-//! What the API server stores of Karpenter's kinds although Karpenter cannot read it.
+//! Values that the API server stores in Karpenter's objects although Karpenter cannot decode them.
 //!
-//! A CRD's patterns and formats are wider than Go's types: an `int32` format is no bound, the
-//! published pattern of a quantity takes exponents that Go does not, a `date-time` may be written in
-//! lower case, and a price may have more digits than a float. Each row here was stored by kube-apiserver 1.34 and then failed in
-//! Karpenter 1.14's own types and functions. Durations are `facts::duration`'s.
+//! The patterns and formats of a CRD are wider than Go's types: the format `int32` does not limit a number,
+//! the published pattern of a quantity accepts exponents that Go does not, a `date-time` may be in lower
+//! case, and a price may have more digits than a float. Each value listed here was stored by kube-apiserver
+//! 1.34 and then failed in the types and functions of Karpenter 1.14. For durations see `facts::duration`.
 
 use crate::facts::date::{is_crd_date_time, is_go_rfc3339};
 use crate::facts::quantity::Quantity;
@@ -12,40 +12,40 @@ use crate::object::Object;
 use crate::platform::Version;
 use crate::tree::node::Node;
 
-/// Why Karpenter fails over a value.
+/// How Karpenter fails on a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DecodeError {
-    /// The number does not fit into 32 bits, so no list with the object decodes.
+    /// The number does not fit into 32 bits, so a list that contains the object cannot be decoded.
     Int32Overflow,
-    /// Go reads no quantity here, so no list with the object decodes.
+    /// Go does not accept the quantity, so a list that contains the object cannot be decoded.
     InvalidQuantity,
-    /// Go reads no moment here, so no list with the object decodes.
+    /// Go does not accept the time, so a list that contains the object cannot be decoded.
     InvalidTime,
-    /// Go reads no quantity here, and Karpenter panics where it works with it.
+    /// Go does not accept the quantity, and Karpenter panics when it uses it.
     Panics,
-    /// The exponent is so large that arithmetic with it does not end in useful time.
+    /// The exponent is so large that arithmetic with it does not finish in reasonable time.
     NonTerminating,
-    /// The number is larger than a float, and Karpenter panics over it.
+    /// The number is larger than the largest float, and Karpenter panics.
     Infinite,
 }
 
-/// A value that Karpenter fails over.
+/// A value that Karpenter cannot decode or use.
 #[derive(Clone, Debug)]
 pub(crate) struct Undecodable<'a> {
-    /// Where it stands.
+    /// The value.
     pub node: Node<'a>,
-    /// Why.
+    /// How Karpenter fails.
     pub error: DecodeError,
 }
 
-/// From this exponent on one comparison takes a tenth of a second, and Karpenter makes one for
-/// each instance type and pod; with the largest ones a single one does not end.
+/// From this exponent on, one comparison takes a tenth of a second, and Karpenter makes one for each instance
+/// type and pod. With the largest exponents a single comparison does not finish.
 const SLOW_POSITIVE_EXPONENT: u32 = 1_000_000;
 
-/// Below this one the text itself takes seconds to read.
+/// Below this negative exponent, parsing the text alone takes seconds.
 const SLOW_NEGATIVE_EXPONENT: u32 = 10_000_000;
 
-/// What Karpenter of a version cannot read in an object of one of its kinds.
+/// The values that this version of Karpenter cannot decode in an object of one of its kinds.
 pub(crate) fn undecodable(object: &Object, karpenter: Version) -> Vec<Undecodable<'_>> {
     let mut out = Vec::new();
     let spec = object.get("spec");
@@ -68,7 +68,7 @@ pub(crate) fn undecodable(object: &Object, karpenter: Version) -> Vec<Undecodabl
 }
 
 fn node_class<'a>(spec: &Node<'a>, karpenter: Version, out: &mut Vec<Undecodable<'a>>) {
-    // What a version does not know yet is dropped before it is stored.
+    // The API server removes fields that a version does not have yet.
     if karpenter >= Version::new(1, 8) {
         int32(spec.get("ipPrefixCount"), out);
     }
@@ -78,7 +78,7 @@ fn node_class<'a>(spec: &Node<'a>, karpenter: Version, out: &mut Vec<Undecodable
             int32(interface.get("deviceIndex"), out);
         }
     }
-    // From 1.15 on the kubelet's fields are no longer typed.
+    // Since 1.15 the fields of the kubelet are not typed in the CRD.
     if karpenter >= Version::new(1, 15) {
         return;
     }
@@ -91,7 +91,7 @@ fn node_class<'a>(spec: &Node<'a>, karpenter: Version, out: &mut Vec<Undecodable
             quantity(node, DecodeError::Panics, out);
         }
     }
-    // Only these two thresholds count against what a node has.
+    // Only these two thresholds are subtracted from the capacity of a node.
     for signal in ["memory.available", "nodefs.available"] {
         let node = kubelet.path(&["evictionHard", signal]);
         if node.text() == Some("") {
@@ -114,7 +114,7 @@ fn quantities<'a>(map: &Node<'a>, out: &mut Vec<Undecodable<'a>>) {
     }
 }
 
-/// The times of taints.
+/// Times in taints.
 fn taint_times<'a>(spec: &Node<'a>, out: &mut Vec<Undecodable<'a>>) {
     for list in ["taints", "startupTaints"] {
         for taint in spec.get(list).items() {
@@ -126,7 +126,7 @@ fn taint_times<'a>(spec: &Node<'a>, out: &mut Vec<Undecodable<'a>>) {
     }
 }
 
-/// A quantity that the CRD's pattern takes. What the pattern refuses is the API server's to say.
+/// Checks a quantity that matches the pattern of the CRD. Other values are rejected by the API server.
 fn quantity<'a>(node: Node<'a>, unread: DecodeError, out: &mut Vec<Undecodable<'a>>) {
     let Some(exponent) = node.text().and_then(exponent) else {
         return;
@@ -147,12 +147,12 @@ fn quantity<'a>(node: Node<'a>, unread: DecodeError, out: &mut Vec<Undecodable<'
     out.push(Undecodable { node, error: fault });
 }
 
-/// Whether the published pattern takes a quantity that Go does not read.
+/// Whether a quantity matches the published pattern but is not accepted by Go.
 pub(crate) fn is_undecodable_quantity(text: &str) -> bool {
     exponent(text).is_some_and(|exponent| exponent.parse::<i64>().is_err())
 }
 
-/// The exponent of a quantity that the pattern takes: `1e3`, but `1e1.5` as well.
+/// The exponent of a quantity that matches the pattern: `1e3`, but also `1e1.5`.
 fn exponent(text: &str) -> Option<&str> {
     let at = text.find(['e', 'E'])?;
     let (number, rest) = text.split_at(at);
@@ -160,7 +160,7 @@ fn exponent(text: &str) -> Option<&str> {
     (is_number(number) && is_number(exponent)).then_some(exponent)
 }
 
-/// A sign or none, and digits with at most one dot among them.
+/// An optional sign, and digits with at most one dot.
 fn is_number(text: &str) -> bool {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -173,7 +173,7 @@ fn price<'a>(node: Node<'a>, out: &mut Vec<Undecodable<'a>>) {
         return;
     };
     let number = text.strip_suffix('%').unwrap_or(text);
-    // A word such as `inf` is refused by the pattern.
+    // Words such as `inf` do not match the pattern.
     if is_number(number) && number.parse::<f64>().is_ok_and(f64::is_infinite) {
         out.push(Undecodable { node, error: DecodeError::Infinite });
     }
@@ -201,7 +201,7 @@ mod tests {
         found.into_iter().map(|(_, fault)| fault).next()
     }
 
-    /// Each value was sent to kube-apiserver and decoded by Karpenter's types.
+    /// Each value was sent to kube-apiserver and decoded with Karpenter's types.
     #[test]
     fn quantities_that_are_stored_and_not_read() {
         for (text, fault) in [
@@ -227,7 +227,7 @@ mod tests {
             ("5E", None),
             ("9999999999Ei", None),
             ("100", None),
-            // The pattern refuses these.
+            // These do not match the pattern.
             ("5e", None),
             ("e5", None),
             ("1e1.5.5", None),

@@ -1,36 +1,36 @@
-//! The budgets of one pool laid out over a reference span of minutes, swept once.
+//! The budgets of one pool, evaluated for every minute of a reference span.
 //!
-//! Only the time arithmetic; what a single budget is and when it is active is in the parent.
+//! Only the time arithmetic: what a budget is and when it is active is defined in the parent module.
 
 use super::{Budget, DisruptionReason, Nodes};
 use crate::facts::cron::Schedule;
 use crate::facts::date::REFERENCE_MONDAY;
 
-/// Minutes of one week.
+/// Minutes in a week.
 pub const WEEK: i64 = 7 * DAY;
-/// A calendar looks at this many budgets; the CRD allows 50.
+/// Number of budgets that a calendar evaluates; the CRD allows 50.
 pub const MAX_BUDGETS: usize = 128;
 
 const DAY: i64 = 1440;
 const SPAN_WEEKS: i64 = 116;
-/// No schedule that fires leaves a longer gap, so a longer window never closes.
+/// No schedule has a longer gap between two times, so a longer window never closes.
 const LONGEST_GAP: i64 = 9 * 366 * DAY;
-/// Windows that a calendar keeps before it shortens its span.
+/// Number of windows above which a calendar shortens its span.
 const MAX_WINDOWS: i64 = 400_000;
 
-/// What a reason is allowed at one moment.
+/// The number of nodes that may be disrupted for a reason at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Allowance {
-    /// At most so many nodes.
+    /// At most this many nodes.
     Nodes(u32),
     /// No budget applies.
     Unlimited,
 }
 
-/// The kind of a stretch of time.
+/// The state of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AllowanceState {
-    /// Nothing may be disrupted.
+    /// No node may be disrupted.
     Zero,
     /// A budget above zero applies.
     Limited,
@@ -38,27 +38,27 @@ pub enum AllowanceState {
     Unlimited,
 }
 
-/// A stretch of one state.
+/// A period with one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
     /// First minute, counted from the calendar's start (always a Monday 00:00 UTC).
     pub start: i64,
     /// Length in minutes.
     pub minutes: i64,
-    /// What holds during it.
+    /// State during the interval.
     pub state: AllowanceState,
 }
 
-/// The answers for one reason; in a calendar of many weeks each number is that of its own worst
-/// calendar week (Monday to Monday, UTC).
+/// The results for one reason. In a calendar of several weeks each number is that of its worst calendar week
+/// (Monday to Monday, UTC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coverage {
-    /// Most minutes with allowance zero in a week.
+    /// Largest number of minutes with allowance zero in a week.
     pub zero_minutes: i64,
-    /// Most minutes without any budget in a week.
+    /// Largest number of minutes without any budget in a week.
     pub unlimited_minutes: i64,
-    /// The longest run of minutes above zero, in the week where it is shortest. A weekly calendar
-    /// joins Sunday night and Monday morning; a longer one cuts at the week's ends.
+    /// The longest run of minutes above zero, in the week where it is shortest. In a weekly calendar a run
+    /// can continue from Sunday night to Monday morning; in a longer one it ends with the week.
     pub longest_open: i64,
     /// The allowance is zero at every minute of the whole span.
     pub permanently_zero: bool,
@@ -71,24 +71,24 @@ pub struct Coverage {
 pub enum Cell {
     /// Zero during the whole hour, in every week.
     Closed,
-    /// Zero in a part of the hour or in some weeks only.
+    /// Zero for part of the hour, or in some weeks only.
     PartlyClosed,
-    /// Never zero, a budget above zero throughout.
+    /// Never zero, and a budget above zero applies throughout.
     Limited,
-    /// Never zero, without any budget at times.
+    /// Never zero, but for part of the time no budget applies.
     PartlyUnlimited,
-    /// No budget at all.
+    /// No budget applies.
     Unlimited,
 }
 
-/// Why a budget could be dropped.
+/// Why a budget is redundant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShadowKind {
-    /// It is never active or names no reason.
+    /// It is never active, or its list of reasons is empty.
     NeverApplies,
-    /// It equals an earlier budget, whose index this is.
+    /// It equals an earlier budget with this index.
     Duplicate(usize),
-    /// Whenever it applies, others are at least as strict.
+    /// Whenever it applies, other budgets are at least as strict.
     Shadowed,
 }
 
@@ -100,19 +100,19 @@ pub struct Calendar<'a> {
     length: i64,
     exact: bool,
     never_allows: bool,
-    /// Start minute and the set of active budgets from there on; sorted, first at 0.
+    /// Start minute of each segment and the set of budgets active from there; sorted, the first starts at 0.
     segments: Vec<(i64, u128)>,
 }
 
 impl<'a> Calendar<'a> {
-    /// Lays the budgets out around [`REFERENCE_MONDAY`]. Without schedules this costs nothing.
+    /// Evaluates the budgets around [`REFERENCE_MONDAY`]. Cheap if no budget has a schedule.
     #[must_use]
     pub fn new(budgets: &'a [Budget]) -> Self {
         Self::around(budgets, REFERENCE_MONDAY)
     }
 
-    /// The same around another Monday 00:00 UTC (minutes since 1970; moved back to a Monday).
-    /// Budgets past [`MAX_BUDGETS`] are left out.
+    /// Like [`Calendar::new`], around another Monday 00:00 UTC (minutes since 1970; rounded down to a
+    /// Monday). Budgets after the first [`MAX_BUDGETS`] are ignored.
     #[must_use]
     pub fn around(budgets: &'a [Budget], monday: i64) -> Self {
         let budgets = &budgets[..budgets.len().min(MAX_BUDGETS)];
@@ -200,28 +200,28 @@ impl<'a> Calendar<'a> {
         out
     }
 
-    /// Whether some schedule cannot be parsed, so that every reason gets zero at all times.
+    /// Whether a schedule cannot be parsed, so that the allowance of every reason is always zero.
     #[must_use]
     pub fn never_allows(&self) -> bool {
         self.never_allows
     }
 
-    /// Whether the span has its full length. Very dense schedules with day-of-month or month
-    /// fields shorten it, and answers about rare weeks may then be missing.
+    /// Whether the span has its full length. Very frequent schedules with day-of-month or month fields
+    /// shorten it, and results about rare weeks may then be missing.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.exact
     }
 
-    /// First minute (since 1970 UTC, a Monday 00:00) and length in minutes of the span. A length
-    /// of [`WEEK`] means that everything repeats weekly.
+    /// First minute (since 1970 UTC, a Monday 00:00) and length in minutes of the span. If the length is
+    /// [`WEEK`], everything repeats weekly.
     #[must_use]
     pub fn span(&self) -> (i64, i64) {
         (self.start, self.length)
     }
 
-    /// What Karpenter allows a reason at any minute (since 1970 UTC) in a pool of `n` nodes, by
-    /// its own rule and not limited to the span.
+    /// The allowance of a reason at any minute (since 1970 UTC) in a pool of `n` nodes, computed with
+    /// Karpenter's own rule and not limited to the span.
     #[must_use]
     pub fn allowance_at(&self, reason: DisruptionReason, minute: i64, n: u32) -> Allowance {
         if self.never_allows {
@@ -233,7 +233,7 @@ impl<'a> Calendar<'a> {
         least.map_or(Allowance::Unlimited, Allowance::Nodes)
     }
 
-    /// The stretches of a reason over the span, neighbours always different in state.
+    /// The intervals of a reason over the span. Adjacent intervals have different states.
     #[must_use]
     pub fn intervals(&self, reason: DisruptionReason) -> Vec<Interval> {
         let (applies, zero) = self.masks(reason);
@@ -254,13 +254,13 @@ impl<'a> Calendar<'a> {
         out
     }
 
-    /// The weekly answers for a reason.
+    /// The weekly results for a reason.
     #[must_use]
     pub fn coverage(&self, reason: DisruptionReason) -> Coverage {
         let stretches = self.intervals(reason);
         let weeks = usize::try_from(self.length / WEEK).unwrap_or(1);
         let (mut zero, mut unlimited) = (vec![0; weeks], vec![0; weeks]);
-        // Longest and current open run of each week.
+        // The longest and the current open run of each week.
         let mut open = vec![(0, 0); weeks];
         for stretch in &stretches {
             for (week, _, minutes) in split_at_multiples(*stretch, WEEK) {
@@ -291,25 +291,25 @@ impl<'a> Calendar<'a> {
         }
     }
 
-    /// Whether the budget at `index` has a schedule and is active all the same at every minute
-    /// (duration at least the largest gap between hits, or a schedule that never fires). `false`
-    /// for budgets without schedule and in a frozen pool.
+    /// Whether the budget at `index` has a schedule but is active at every minute: its duration is at least
+    /// the largest gap between two times, or the schedule has no times. `false` for a budget without
+    /// schedule, and in a pool where a schedule cannot be parsed.
     #[must_use]
     pub fn always_active(&self, index: usize) -> bool {
         let scheduled = self.budgets.get(index).is_some_and(|b| b.schedule.is_some());
         scheduled && !self.never_allows && self.segments.iter().all(|s| s.1 >> index & 1 == 1)
     }
 
-    /// Whether dropping just this budget would change no allowance at any minute for any reason
-    /// and any pool of 1 to 1000 nodes. `false` in a frozen pool and for the only budget.
+    /// Whether removing only this budget would change no allowance at any minute, for any reason and any pool
+    /// of 1 to 1000 nodes. `false` for the only budget, and in a pool where a schedule cannot be parsed.
     #[must_use]
     pub fn is_removable(&self, index: usize) -> bool {
         let usable = !self.never_allows && self.budgets.len() > 1 && index < self.budgets.len();
         usable && self.is_redundant(index, u128::MAX, &self.distinct())
     }
 
-    /// The budgets that can be dropped **together** without any change (see
-    /// [`Calendar::is_removable`]); of several that cover each other the earlier stays.
+    /// The budgets that can be removed **together** without any change (see [`Calendar::is_removable`]). If
+    /// several make each other redundant, the earlier one is kept.
     #[must_use]
     pub fn shadowed(&self) -> Vec<(usize, ShadowKind)> {
         let mut out = Vec::new();
@@ -337,10 +337,10 @@ impl<'a> Calendar<'a> {
         out
     }
 
-    /// The week as rows Monday to Sunday and columns 00 to 23 UTC.
+    /// The week as a grid: rows are Monday to Sunday, columns are hours 00 to 23 UTC.
     #[must_use]
     pub fn grid(&self, reason: DisruptionReason) -> [[Cell; 24]; 7] {
-        // Minutes of zero, limited, unlimited per hour of the week, over all weeks.
+        // Minutes in the states zero, limited and unlimited per hour of the week, over all weeks.
         let mut sums = [[0_i64; 3]; 168];
         for stretch in self.intervals(reason) {
             for (hour, _, minutes) in split_at_multiples(stretch, 60) {
@@ -357,7 +357,7 @@ impl<'a> Calendar<'a> {
         std::array::from_fn(|day| std::array::from_fn(|hour| cell(sums[day * 24 + hour])))
     }
 
-    /// The budgets that apply to a reason, and those of them that allow nothing.
+    /// The budgets that apply to a reason, and those of them that allow no node, as bit masks.
     fn masks(&self, reason: DisruptionReason) -> (u128, u128) {
         let (mut applies, mut zero) = (0, 0);
         for (index, budget) in self.budgets.iter().enumerate() {
@@ -376,7 +376,7 @@ impl<'a> Calendar<'a> {
         masks
     }
 
-    /// Whether, wherever `index` is active, the others in `kept` are as strict.
+    /// Whether the other budgets in `kept` are at least as strict wherever `index` is active.
     fn is_redundant(&self, index: usize, kept: u128, distinct: &[u128]) -> bool {
         let own = &self.budgets[index];
         let concerned = DisruptionReason::ALL.into_iter().filter(|r| own.applies_to(*r));
@@ -392,8 +392,9 @@ impl<'a> Calendar<'a> {
     }
 }
 
-/// Whether the least of `others` is at most `own` for every pool of 1 to 1000 nodes. Among
-/// percentages and among counts only the smallest matters, and both only grow with the pool.
+/// Whether the smallest value of `others` is at most `own` for every pool of 1 to 1000 nodes. Of the
+/// percentages and of the counts only the smallest matters, and percentages do not decrease with the pool's
+/// size.
 pub(super) fn is_covered(own: Nodes, others: impl Iterator<Item = Nodes>) -> bool {
     let (mut percent, mut count) = (None::<u32>, u32::MAX);
     for other in others {
@@ -407,7 +408,7 @@ pub(super) fn is_covered(own: Nodes, others: impl Iterator<Item = Nodes>) -> boo
         (Nodes::Count(_), Some(p)) => Nodes::Percent(p).value(1000) <= own.value(1),
         (Nodes::Count(_), None) => false,
         (Nodes::Percent(own), Some(p)) if p <= own => true,
-        // From the first size where the larger percentage exceeds the own one, the count decides.
+        // From the first size at which the larger percentage exceeds `own`, the count decides.
         (Nodes::Percent(_), Some(p)) => (1..=1000)
             .find(|n| Nodes::Percent(p).value(*n) > own.value(*n))
             .is_none_or(|n| count <= own.value(n)),
@@ -415,7 +416,7 @@ pub(super) fn is_covered(own: Nodes, others: impl Iterator<Item = Nodes>) -> boo
     }
 }
 
-/// The windows that hits on one day open, relative to that day's start, merged.
+/// The windows opened by the times of one day, in minutes from the start of that day, merged.
 fn day_pattern(schedule: &Schedule, duration: i64) -> Vec<(i64, i64)> {
     let mut out: Vec<(i64, i64)> = Vec::new();
     if duration == 0 {
@@ -430,7 +431,7 @@ fn day_pattern(schedule: &Schedule, duration: i64) -> Vec<(i64, i64)> {
     out
 }
 
-/// Cuts a stretch at multiples of `size`: (index of the slot, start, minutes).
+/// Splits an interval at multiples of `size`: (index of the slot, start, minutes).
 fn split_at_multiples(stretch: Interval, size: i64) -> impl Iterator<Item = (usize, i64, i64)> {
     let end = stretch.start + stretch.minutes;
     let mut at = stretch.start;

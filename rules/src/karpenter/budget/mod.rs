@@ -1,9 +1,9 @@
-//! Disruption budgets of a NodePool: what they allow, when, and for which reason.
+//! Disruption budgets of a NodePool: how many nodes they allow, when, and for which reason.
 //!
-//! A [`Calendar`] answers for a reference span (one week when every schedule repeats weekly, else
-//! 58 weeks either side of a Monday) as docs/facts.md, "Budgets", has it. All times are
-//! UTC. It reads no YAML, knows nothing of real node counts, and does not cover what budgets never
-//! gate (expiration, spot interruption, node repair, manual deletion).
+//! A [`Calendar`] evaluates budgets over a reference span: one week if every schedule repeats weekly,
+//! otherwise 58 weeks before and after a Monday (docs/facts.md, "Budgets"). All times are UTC. This module
+//! reads no YAML, does not know real node counts, and does not cover disruption that budgets never limit
+//! (expiration, spot interruption, node repair, manual deletion).
 
 use crate::facts::cron::{CronError, Schedule};
 use std::fmt;
@@ -18,7 +18,7 @@ pub use calendar::{
 };
 pub use week::{DAYS, Week};
 
-/// A disruption reason that budgets gate.
+/// A disruption reason that budgets limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DisruptionReason {
     /// Consolidation of nodes that are not empty.
@@ -33,13 +33,13 @@ impl DisruptionReason {
     /// All three reasons.
     pub const ALL: [Self; 3] = [Self::Underutilized, Self::Empty, Self::Drifted];
 
-    /// Reads the exact CRD spelling; `None` for anything else.
+    /// Parses the exact name used in the CRD; `None` for anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|r| r.name() == text)
     }
 
-    /// The CRD spelling.
+    /// The name used in the CRD.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,18 +56,18 @@ impl fmt::Display for DisruptionReason {
     }
 }
 
-/// How many nodes a budget lets go at once.
+/// How many nodes a budget allows to be disrupted at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Nodes {
-    /// A share of the pool's nodes, 0 to 100, rounded up.
+    /// A percentage of the pool's nodes, 0 to 100, rounded up.
     Percent(u32),
-    /// A plain number as written. Go keeps its low 32 bits only: 4294967296 is 0.
+    /// A number as written. Go keeps only its low 32 bits: 4294967296 is 0.
     Count(i64),
 }
 
 impl Nodes {
-    /// Reads the CRD's `0%`..`100%` or a non-negative integer of at most 63 bits; `None` for
-    /// anything else.
+    /// Parses a percentage `0%` to `100%` or a non-negative integer of at most 63 bits, as the CRD accepts
+    /// them; `None` for anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_suffix('%').unwrap_or(text);
@@ -94,7 +94,7 @@ impl Nodes {
         }
     }
 
-    /// Whether it allows nothing, whatever the pool's size.
+    /// Whether it allows no node, whatever the size of the pool.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.value(1) == 0
@@ -113,39 +113,39 @@ impl fmt::Display for Nodes {
 /// One entry of `spec.disruption.budgets`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
-    /// How many nodes; the CRD's default for an entry without it is 10%.
+    /// Number of nodes; the default of the CRD for an entry without it is 10%.
     pub nodes: Nodes,
-    /// `None`: no schedule written. `Err`: Karpenter cannot parse it, which freezes the pool.
+    /// `None` if absent. `Err` if Karpenter cannot parse it; no node of the pool is then disrupted.
     pub schedule: Option<Result<Schedule, CronError>>,
-    /// Length of each window in seconds (the CRD asks for it together with `schedule`).
+    /// Length of each window in seconds (the CRD requires it together with `schedule`).
     pub duration: Option<u64>,
-    /// `None`: every reason. An empty list: no reason, the budget never applies.
+    /// `None`: every reason. An empty list: no reason, so the budget never applies.
     pub reasons: Option<Vec<DisruptionReason>>,
 }
 
 impl Budget {
-    /// A budget without schedule for every reason.
+    /// A budget without schedule that applies to every reason.
     #[must_use]
     pub fn unconditional(nodes: Nodes) -> Self {
         Self { nodes, schedule: None, duration: None, reasons: None }
     }
 
-    /// The list that an **absent** `budgets` field defaults to, one entry of 10%. A written `[]`
-    /// stays empty and means no limit.
+    /// The default of an **absent** `budgets` field, one entry of 10%. An explicit `[]` stays empty and means
+    /// no limit.
     #[must_use]
     pub fn default_list() -> Vec<Self> {
         vec![Self::unconditional(Nodes::Percent(10))]
     }
 
-    /// Whether the budget concerns the reason.
+    /// Whether the budget applies to the reason.
     #[must_use]
     pub fn applies_to(&self, reason: DisruptionReason) -> bool {
         self.reasons.as_ref().is_none_or(|r| r.contains(&reason))
     }
 
-    /// Whether the budget is active at a minute (since 1970 UTC): some hit h with
-    /// `h <= at < h + duration`, or no schedule, or one that never fires. `None` when the schedule
-    /// (or a duration without schedule) cannot be used.
+    /// Whether the budget is active at a minute (since 1970 UTC): there is a time t of its schedule with `t
+    /// <= at < t + duration`, or it has no schedule, or a schedule without times. `None` if the schedule, or
+    /// a duration without schedule, cannot be used.
     #[must_use]
     pub fn active_at(&self, at: i64) -> Option<bool> {
         match (&self.schedule, self.duration) {
@@ -158,7 +158,7 @@ impl Budget {
         }
     }
 
-    /// The window's length in minutes, at most what Go can hold.
+    /// Length of the window in minutes, at most what Go can represent.
     fn minutes(&self) -> i64 {
         let minutes = self.duration.unwrap_or(0).div_ceil(60);
         i64::try_from(minutes).unwrap_or(i64::MAX).min(160_000_000)

@@ -20,7 +20,7 @@ fn timed(nodes: &str, schedule: &str, hours: f64) -> Budget {
     budget(nodes, Some(schedule), hours, None)
 }
 
-/// Segments against Karpenter's own rule, minute by minute where states may change.
+/// Compares the segments with Karpenter's own rule, minute by minute where states can change.
 #[track_caller]
 fn check_against_direct_rule(budgets: &[Budget]) {
     let calendar = Calendar::new(budgets);

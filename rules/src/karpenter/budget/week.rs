@@ -1,24 +1,24 @@
-//! A week of budgets as people look at it: days down, hours across.
+//! The allowance of budgets as a weekly grid: one row for each day, one column for each hour.
 
 use super::{Calendar, Cell, DisruptionReason};
 use crate::facts::timezone::Zone;
 
-/// The days as rows are named, Monday first, as in [`Calendar::grid`].
+/// Names of the rows, Monday first, as in [`Calendar::grid`].
 pub const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// What budgets allow in each hour of a week.
+/// The allowance of budgets in each hour of a week.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Week {
-    /// The reasons for which it holds.
+    /// The disruption reasons that the grid applies to.
     pub reasons: Vec<DisruptionReason>,
-    /// By day, Monday first, and by hour, in UTC.
+    /// Cells by day, Monday first, and by hour, in UTC.
     pub hours: [[Cell; 24]; 7],
-    /// The zone that people think in.
+    /// The local time zone of the readers.
     pub zone: Option<Zone>,
 }
 
 impl Cell {
-    /// The character that stands for it.
+    /// The character that represents the cell.
     #[must_use]
     pub fn letter(self) -> char {
         match self {
@@ -30,7 +30,7 @@ impl Cell {
         }
     }
 
-    /// What the character means.
+    /// Meaning of the character.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
@@ -42,13 +42,13 @@ impl Cell {
         }
     }
 
-    /// All, from the strictest on.
+    /// All cells, the strictest first.
     pub const ALL: [Cell; 5] =
         [Cell::Closed, Cell::PartlyClosed, Cell::Limited, Cell::PartlyUnlimited, Cell::Unlimited];
 }
 
 impl Week {
-    /// The week of a reason, and of those others for which it is the same.
+    /// The grid of a reason, and the other reasons that have the same grid.
     #[must_use]
     pub fn of(calendar: &Calendar<'_>, reason: DisruptionReason, zone: Option<Zone>) -> Week {
         let hours = calendar.grid(reason);
@@ -60,7 +60,7 @@ impl Week {
         }
     }
 
-    /// For whom it holds: `all reasons`, or their names.
+    /// The reasons as text: `all reasons`, or their names.
     #[must_use]
     pub fn reason_names(&self) -> String {
         if self.reasons.len() == DisruptionReason::ALL.len() {
@@ -70,7 +70,7 @@ impl Week {
         names.join(", ")
     }
 
-    /// What the characters mean: those that are there.
+    /// Explains the characters that occur in the grid.
     #[must_use]
     pub fn legend(&self) -> String {
         let is_there = |cell: &Cell| self.hours.iter().flatten().any(|c| c == cell);
@@ -82,8 +82,8 @@ impl Week {
         parts.join("   ")
     }
 
-    /// The hours over the columns, one line for each clock: the text and what the clock is called.
-    /// A `+` or a `-` behind an hour says that it is the next day there, or still the day before.
+    /// The header of the columns: one line for each clock, with the text and the name of the clock. A `+` or
+    /// `-` after an hour means that it is on the next or the previous day there.
     #[must_use]
     pub fn clocks(&self) -> Vec<(String, String)> {
         let mut out = vec![(hours(0), "UTC".to_owned())];
@@ -101,7 +101,7 @@ impl Week {
         out
     }
 
-    /// The cells of a day, a blank between them.
+    /// The cells of a day, separated by spaces.
     #[must_use]
     pub fn row(&self, day: usize) -> String {
         let cells = self.hours.get(day).into_iter().flatten();
@@ -109,7 +109,7 @@ impl Week {
         letters.join(" ")
     }
 
-    /// Whether every hour is alike, so that there is nothing to draw.
+    /// Whether all hours are equal, so that a grid is not needed.
     #[must_use]
     pub fn is_uniform(&self) -> bool {
         let mut hours = self.hours.iter().flatten();
@@ -117,8 +117,8 @@ impl Week {
         hours.all(|hour| Some(hour) == first)
     }
 
-    /// The whole drawing in plain text: a line on what it shows, the clocks, the days. At most 72
-    /// columns wide. Where every hour is alike, one line.
+    /// The complete grid in plain text: a title, the clocks, the days. At most 72 columns wide. A single line
+    /// if all hours are equal.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         if self.is_uniform() {
@@ -136,7 +136,7 @@ impl Week {
     }
 }
 
-/// Every third hour of UTC as a clock shows it that is so many minutes ahead.
+/// Every third hour of UTC on a clock with an offset in minutes.
 fn hours(offset: i64) -> String {
     let mut out = String::new();
     for hour in (0..24_i64).step_by(3) {

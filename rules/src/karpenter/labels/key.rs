@@ -49,7 +49,7 @@ pub(crate) enum KeyRejectionReason {
 pub(crate) enum RejectedBy {
     /// The CEL rules of the CRD: the object is not stored.
     Crd,
-    /// Karpenter's controller: the object is stored and not acted upon.
+    /// Karpenter's controller: the object is stored but not used.
     Controller,
 }
 

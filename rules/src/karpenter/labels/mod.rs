@@ -1,4 +1,4 @@
-//! Labels in requirements: which keys and values Karpenter knows, and which one was meant.
+//! Labels in requirements: the keys and values that Karpenter knows, and suggestions for unknown ones.
 
 pub(crate) mod key;
 pub(crate) mod typo;

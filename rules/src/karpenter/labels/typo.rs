@@ -1,21 +1,21 @@
-//! Label keys that look like labels of instance types and are none: a wrong domain, a slip in the
-//! name. Karpenter takes them for labels of the user's own, which narrow nothing.
+//! Label keys that resemble labels of instance types but are not: a wrong domain, or a typing error in the
+//! name. Karpenter treats them as custom labels, which do not restrict the instance types.
 
 use crate::catalog;
 use crate::facts::suggest::is_within;
 use crate::karpenter::requirement::{Operator, WELL_KNOWN_AWS};
 use crate::karpenter::requirement_list::{Provider, RequirementItem, is_comparison};
 
-/// How sure it is that an instance label was meant.
+/// How certain it is that an instance label was intended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TypoConfidence {
-    /// The domain is somebody's own, but the values are those of the instance label.
+    /// The domain may be the user's own, but the values are those of the instance label.
     Likely,
-    /// Nobody has labels of that name under that domain.
+    /// No other label has this name under this domain.
     Certain,
 }
 
-/// The labels that are not under `karpenter.k8s.aws`.
+/// The known labels that are not under `karpenter.k8s.aws`.
 const GENERAL: [(&str, &str); 8] = [
     ("karpenter.sh", "capacity-type"),
     ("kubernetes.io", "arch"),
@@ -27,7 +27,7 @@ const GENERAL: [(&str, &str); 8] = [
     ("topology.kubernetes.io", "zone"),
 ];
 
-/// The key that is meant by one that no node has, and how sure that is.
+/// The known key that was intended by a key that no node has, with the confidence.
 pub(crate) fn intended_key(
     item: &RequirementItem<'_>,
     provider: Provider,
@@ -43,7 +43,7 @@ pub(crate) fn intended_key(
         let sure = compare(domain, name, known_domain, known)?;
         (key != target).then_some((target, sure))
     })?;
-    // Under a domain of one's own, or none, the name alone says little.
+    // With a user's own domain, or without domain, the name alone is weak evidence.
     let weak = sure == TypoConfidence::Likely;
     if weak && !matches_instance_label(item, &provider.catalogue_key(&target)) {
         return None;
@@ -51,14 +51,14 @@ pub(crate) fn intended_key(
     Some((target, if domain.is_empty() { TypoConfidence::Certain } else { sure }))
 }
 
-/// Whether a key may stand for a known one.
+/// Whether a key may be a mistake for a known key.
 fn compare(domain: &str, name: &str, known_domain: &str, known: &str) -> Option<TypoConfidence> {
     let same = normalized_letters(name) == normalized_letters(known);
     let slip = is_within(domain, known_domain, 3) && domain.len() >= 8;
     if same && (slip || is_official(domain)) {
         return Some(TypoConfidence::Certain);
     }
-    // A zone or an architecture may be anything of one's own.
+    // A single word such as `zone` or `arch` may well be a custom label.
     if same && known.contains('-') {
         return Some(TypoConfidence::Likely);
     }
@@ -70,20 +70,20 @@ fn compare(domain: &str, name: &str, known_domain: &str, known: &str) -> Option<
     (near && domain == known_domain).then_some(TypoConfidence::Certain)
 }
 
-/// A name without what people write in different ways.
+/// The name in lower case without separators.
 fn normalized_letters(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_' | '.')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// Whether the domain is Kubernetes' or AWS's, where nobody puts labels of their own.
+/// Whether the domain belongs to Kubernetes or AWS, where users do not define labels.
 fn is_official(domain: &str) -> bool {
     ["kubernetes.io", "k8s.io", "k8s.aws", "amazonaws.com", "amazon.com", "karpenter.sh"]
         .iter()
         .any(|end| domain.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('.')))
 }
 
-/// Whether a requirement has the values of an instance label, or compares numbers as only such a
-/// label allows.
+/// Whether the values of a requirement are those of an instance label, or its operator compares numbers,
+/// which only makes sense for such a label.
 fn matches_instance_label(item: &RequirementItem<'_>, label: &str) -> bool {
     match item.operator() {
         Some(operator) if is_comparison(operator) => true,
@@ -150,7 +150,7 @@ mod tests {
                 &["p5.48xlarge"],
                 Some(("node.kubernetes.io/instance-type".to_owned(), TypoConfidence::Likely)),
             ),
-            // Labels of one's own.
+            // Custom labels.
             ("instance-type", "In", &["gpu"], None),
             ("example.com/instance-type", "In", &["gpu"], None),
             ("example.com/zone", "In", &["us-east-1a"], None),
@@ -162,7 +162,7 @@ mod tests {
             ("node-role.kubernetes.io/gpu", "Exists", &[], None),
             ("eks.amazonaws.com/nodegroup", "In", &["a"], None),
             ("nvidia.com/gpu.memory", "Gt", &["1"], None),
-            // What is one.
+            // Instance labels.
             ("karpenter.k8s.aws/instance-family", "In", &["g5"], None),
             ("node.kubernetes.io/instance-type", "In", &["g5.xlarge"], None),
         ] {

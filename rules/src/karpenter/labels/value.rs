@@ -1,14 +1,14 @@
-//! Values of instance labels: which keys have values that the catalogue knows, and what a value
-//! that it does not know was meant to be.
+//! Values of instance labels: the keys whose values are in the catalogue, and suggestions for values that are
+//! not.
 
 use std::collections::BTreeSet;
 
 use crate::facts::suggest::{is_within, nearest};
 
-/// The label of the tenancy, the one of which Karpenter refuses values.
+/// Label of the tenancy, the only one of whose values Karpenter rejects some.
 pub(crate) const TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
 
-/// Labels of which new values come every year.
+/// Labels that get new values every year.
 const OPEN_VALUE_KEYS: [&str; 4] = [
     "karpenter.k8s.aws/instance-family",
     "karpenter.k8s.aws/instance-generation",
@@ -16,7 +16,7 @@ const OPEN_VALUE_KEYS: [&str; 4] = [
     "node.kubernetes.io/instance-type",
 ];
 
-/// Labels whose values are words that seldom grow.
+/// Labels whose set of values seldom changes.
 const CLOSED_VALUE_KEYS: [&str; 10] = [
     "karpenter.k8s.aws/instance-accelerator-manufacturer",
     "karpenter.k8s.aws/instance-accelerator-name",
@@ -30,30 +30,30 @@ const CLOSED_VALUE_KEYS: [&str; 10] = [
     TENANCY,
 ];
 
-/// Whether the catalogue has every value of a label, or every value of its day.
+/// Whether the catalogue contains all values of a label that existed when it was made.
 pub(crate) fn has_known_values(key: &str) -> bool {
     has_open_values(key) || CLOSED_VALUE_KEYS.contains(&key)
 }
 
-/// Whether new values of a label come every year.
+/// Whether a label gets new values every year.
 pub(crate) fn has_open_values(key: &str) -> bool {
     OPEN_VALUE_KEYS.contains(&key)
 }
 
-/// What an unknown value was meant to be.
+/// The intended value of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suggestion {
-    /// It can only be this: another case, or a processor's other name.
+    /// The only possibility: a different case, or another name of a processor.
     Certain(&'static str),
-    /// It differs from this by a slip of the hand.
+    /// The value with a typing error corrected.
     Typo(&'static str),
-    /// This is probably meant.
+    /// The most probable value.
     Likely(&'static str),
-    /// Nothing is near.
+    /// No known value is similar.
     None,
 }
 
-/// What a value that is none of the known ones was meant to be.
+/// Suggests a known value for one that is not known.
 pub(crate) fn suggest(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Suggestion {
     if let Some(word) = exact(text, key, known) {
         return Suggestion::Certain(word);
@@ -85,16 +85,17 @@ fn guess(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Option<&'stat
         }
     }
     if key.ends_with("instance-category") {
-        // A family or a type names its category by the letters that it starts with.
+        // The letters at the start of a family or type name its category.
         let end = lower.find(|c: char| !c.is_ascii_lowercase())?;
         return known.get(&lower[..end]).copied();
     }
     nearest(&lower, known.iter().copied())
 }
 
-/// Whether one text is at most two letters from the other, so that it is no newer name but a slip.
+/// Whether the texts differ by at most two letters in a way that indicates a typing error and not a newer
+/// name.
 fn is_typo(text: &str, near: &str, key: &str) -> bool {
-    // New families are a letter from old ones; sizes have no news.
+    // New families can differ by a letter from existing ones; new sizes do not.
     let family = |name: &str| name.split_once('.').map(|(family, _)| family.to_owned());
     if key == crate::catalog::INSTANCE_TYPE && family(text) != family(near) {
         return false;

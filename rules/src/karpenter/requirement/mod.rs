@@ -1,24 +1,25 @@
-//! Karpenter's requirement algebra: what one key allows, how two sides meet, which keys everybody knows.
+//! Karpenter's requirements: which values a key allows, how two requirements are combined, which keys are
+//! well known.
 //!
-//! This is the arithmetic of Karpenter 1.14's scheduler and nothing more: a contradiction is not an error here but
-//! "the label does not exist", two exclusions always meet, and `Exists` with an exclusion becomes an exclusion.
-//! Rules that call such things mistakes do so on their own account.
+//! This is the arithmetic of the scheduler of Karpenter 1.14 and nothing more: a contradiction is not an
+//! error but means "the label does not exist", two exclusions always overlap, and `Exists` combined with an
+//! exclusion becomes an exclusion. Reporting these as mistakes is left to the rules.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a requirement or expression compares.
+/// The operator of a requirement or expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator {
     /// One of the values.
     In,
-    /// None of the values; also met without the label.
+    /// None of the values; also met if the label is absent.
     NotIn,
-    /// The label is there.
+    /// The label is present.
     Exists,
-    /// The label is not there.
+    /// The label is absent.
     DoesNotExist,
     /// An integer greater than the value.
     Gt,
@@ -30,7 +31,7 @@ pub enum Operator {
     Lte,
 }
 
-/// A word that is no operator.
+/// The text is not the name of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownOperator;
 
@@ -66,25 +67,25 @@ impl fmt::Display for UnknownOperator {
 
 impl std::error::Error for UnknownOperator {}
 
-/// What is allowed for one key.
+/// The values allowed for one key.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requirement {
-    /// Whether `values` are the forbidden ones.
+    /// Whether `values` are excluded instead of allowed.
     pub complement: bool,
-    /// The allowed or the forbidden values.
+    /// The allowed or the excluded values.
     pub values: BTreeSet<String>,
-    /// The least integer allowed.
+    /// Smallest integer allowed.
     pub gte: Option<i64>,
-    /// The greatest integer allowed.
+    /// Largest integer allowed.
     pub lte: Option<i64>,
-    /// How many distinct values the surviving types must have.
+    /// Number of distinct values that the remaining types must have.
     pub min_values: Option<u32>,
 }
 
 impl Requirement {
-    /// The requirement that an operator with values stands for.
+    /// Builds the requirement of an operator with values.
     ///
-    /// Karpenter's validation refuses bounds that are no integers before it gets here; they read as 0.
+    /// Bounds that are not integers are read as 0; Karpenter's validation rejects them earlier.
     pub fn new<S: AsRef<str>>(op: Operator, values: &[S], min_values: Option<u32>) -> Self {
         let bound = || values.first().and_then(|value| value.as_ref().parse::<i64>().ok()).unwrap_or(0);
         let all = || values.iter().map(|value| value.as_ref().to_owned()).collect();
@@ -107,12 +108,12 @@ impl Requirement {
         }
     }
 
-    /// `In` with one value, as a label or node selector says it.
+    /// `In` with one value, as for a label or node selector.
     pub fn is(value: &str) -> Self {
         Self { values: BTreeSet::from([value.to_owned()]), ..Self::default() }
     }
 
-    /// Whether a value lies within the bounds. Without bounds everything does, with bounds only integers.
+    /// Whether a value is within the bounds. Without bounds every value is; with bounds only integers can be.
     pub fn within(&self, value: &str) -> bool {
         within(value, self.gte, self.lte)
     }
@@ -127,7 +128,7 @@ impl Requirement {
         self.gte.is_some() || self.lte.is_some()
     }
 
-    /// The operator that the requirement amounts to: one of the first four. Bounds do not count.
+    /// The operator that the requirement is equivalent to, one of the first four. Bounds are ignored.
     pub fn operator(&self) -> Operator {
         match (self.complement, self.values.is_empty()) {
             (true, true) => Operator::Exists,
@@ -142,7 +143,7 @@ impl Requirement {
         matches!(self.operator(), Operator::NotIn | Operator::DoesNotExist)
     }
 
-    /// Both requirements as one. A contradiction yields `DoesNotExist`.
+    /// Combines both requirements. A contradiction yields `DoesNotExist`.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
         let (gte, lte) = self.common_bounds(other);
@@ -162,7 +163,7 @@ impl Requirement {
         Self { complement, values, gte, lte, min_values }
     }
 
-    /// Whether some value is allowed by both. Two exclusions count as overlapping whatever they exclude.
+    /// Whether a value is allowed by both. Two exclusions always overlap, whatever they exclude.
     pub fn overlaps(&self, other: &Self) -> bool {
         let (gte, lte) = self.common_bounds(other);
         if is_empty(gte, lte) {
@@ -176,14 +177,15 @@ impl Requirement {
         }
     }
 
-    /// Whether the two sides can meet on a key that both mention: they overlap, or both do without the label.
+    /// Whether two requirements on the same key are compatible: they overlap, or both allow the label to be
+    /// absent.
     pub fn meets(&self, other: &Self) -> bool {
         self.overlaps(other) || (self.allows_absence() && other.allows_absence())
     }
 
-    /// Whether Karpenter panics when it has to invent a value for a *custom* label under this requirement: it draws
-    /// a random integer from the range, which must not be empty (`Lt 0`, `Gt 9223372036854775806`, and, because
-    /// the end of the range overflows, `Lte 9223372036854775807`).
+    /// Whether Karpenter panics when it has to choose a value for a *custom* label under this requirement: it
+    /// draws a random integer from the range, which must not be empty (`Lt 0`, `Gt 9223372036854775806`, and,
+    /// because the end of the range overflows, `Lte 9223372036854775807`).
     pub fn is_empty_range(&self) -> bool {
         let start = self.gte.unwrap_or(0);
         let end = self.lte.map_or(i64::MAX, |most| most.wrapping_add(1));
@@ -231,31 +233,31 @@ fn within(value: &str, gte: Option<i64>, lte: Option<i64>) -> bool {
         .is_ok_and(|number| gte.is_none_or(|b| b <= number) && lte.is_none_or(|b| number <= b))
 }
 
-/// Why two sets of requirements do not go together.
+/// Why two sets of requirements are not compatible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clash {
-    /// The key, normalised.
+    /// The normalised key.
     pub key: String,
-    /// What the first side (the pool) says; [`None`]: nothing, and the key is not well known, so that no node of
-    /// the pool has the label.
+    /// The requirement of the first set (the pool). [`None`] if it has none and the key is not well known, so
+    /// that no node of the pool has the label.
     pub ours: Option<Requirement>,
-    /// What the second side (the pod) says.
+    /// The requirement of the second set (the pod).
     pub theirs: Requirement,
 }
 
-/// Requirements by key. Keys are normalised, and the same key twice is intersected.
+/// Requirements by key. Keys are normalised; requirements on the same key are combined.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requirements {
     map: BTreeMap<String, Requirement>,
 }
 
 impl Requirements {
-    /// No requirement at all.
+    /// An empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a requirement; with one on the same key there, both must hold.
+    /// Adds a requirement. It is combined with an existing one on the same key.
     pub fn add(&mut self, key: &str, requirement: Requirement) {
         let key = normalise(key);
         match self.map.get_mut(key) {
@@ -276,17 +278,17 @@ impl Requirements {
         self.map.get(normalise(key))
     }
 
-    /// Forgets the requirement on a key.
+    /// Removes the requirement on a key.
     pub fn remove(&mut self, key: &str) {
         self.map.remove(normalise(key));
     }
 
-    /// Whether there is no requirement.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
 
-    /// How many keys have a requirement.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.map.len()
     }
@@ -296,19 +298,17 @@ impl Requirements {
         self.map.iter().map(|(key, requirement)| (key.as_str(), requirement))
     }
 
-    /// Whether the sets can meet on every key that both mention.
+    /// Whether the sets are compatible on every key that both contain.
     ///
-    /// # Errors
-    /// The first key, in order, on which they cannot.
+    /// # Errors The first key, in order, on which they are not.
     pub fn intersects(&self, other: &Self) -> Result<(), Box<Clash>> {
         self.clashes(other).find(|clash| clash.ours.is_some()).map_or(Ok(()), |clash| Err(Box::new(clash)))
     }
 
-    /// Whether a pod that asks for `other` can go to nodes of these requirements: every key is ours, or well known,
-    /// or is one that the pod wants to be absent; and the sets intersect.
+    /// Whether a pod with the requirements `other` can be scheduled to nodes with these requirements: each
+    /// key of the pod is in this set, is well known, or is required to be absent; and the sets intersect.
     ///
-    /// # Errors
-    /// The first key, in order, that stands in the way.
+    /// # Errors The first key, in order, that is not compatible.
     pub fn compatible(&self, other: &Self) -> Result<(), Box<Clash>> {
         self.clashes(other).next().map_or(Ok(()), |clash| Err(Box::new(clash)))
     }
@@ -365,7 +365,7 @@ pub(crate) const WELL_KNOWN_AWS: [&str; 27] = [
     "placement-group-partition",
 ];
 
-/// Whether a key (normalised) is one that instance types or Karpenter itself define.
+/// Whether a normalised key is defined by instance types or by Karpenter.
 pub fn is_well_known(key: &str) -> bool {
     match key.split_once('/') {
         Some(("karpenter.sh", name)) => matches!(name, "nodepool" | "capacity-type"),
@@ -378,7 +378,7 @@ pub fn is_well_known(key: &str) -> bool {
     }
 }
 
-/// Whether Karpenter ignores a pod that requires the key (in any term), and refuses it in NodePools.
+/// Whether Karpenter ignores pods that require the key (in any term) and rejects NodePools with it.
 pub fn is_restricted(key: &str) -> bool {
     let key = normalise(key);
     let ours = |domain: &str| {
@@ -390,7 +390,7 @@ pub fn is_restricted(key: &str) -> bool {
         && (key == "kubernetes.io/hostname" || key.split_once('/').is_some_and(|(domain, _)| ours(domain)))
 }
 
-/// The key that Karpenter reads for an old spelling.
+/// The current name of a deprecated key; other keys are returned unchanged.
 pub fn normalise(key: &str) -> &str {
     match key {
         "beta.kubernetes.io/arch" => "kubernetes.io/arch",

@@ -1,4 +1,4 @@
-//! The traps of the algebra, one by one, and its laws over generated pairs.
+//! Special cases of combined requirements, and laws checked over generated pairs.
 
 use super::Operator::{DoesNotExist, Exists, Gt, Gte, In, Lt, Lte, NotIn};
 use super::*;
@@ -26,7 +26,7 @@ fn operators_after_intersection() {
     assert_eq!(r(Gt, &["6"]).intersect(&r(Lt, &["3"])).operator(), DoesNotExist);
     assert_eq!(r(Exists, &[]).intersect(&r(NotIn, &["8"])).operator(), NotIn);
     assert_eq!(r(Gt, &["0"]).intersect(&r(NotIn, &["4"])).operator(), NotIn);
-    // The excluded value lies outside of the bounds and is forgotten.
+    // The excluded value is outside the bounds and is dropped.
     assert_eq!(r(Gt, &["4"]).intersect(&r(NotIn, &["1"])).operator(), Exists);
     let concrete = r(In, &["2", "8"]).intersect(&r(Gt, &["4"]));
     assert_eq!((concrete.gte, concrete.values.len(), concrete.operator()), (None, 1, In));
@@ -116,8 +116,8 @@ fn requirements_read_well() {
     assert_eq!("in".parse::<Operator>(), Err(UnknownOperator));
 }
 
-/// Every pair of a pool of requirements: order does not matter, and membership in the intersection is membership in
-/// both, except where a contradiction or a lost exclusion is what Karpenter makes of it.
+/// Every pair of a set of requirements: the order does not matter, and a value is in the intersection if it
+/// is in both, except for contradictions and lost exclusions, where Karpenter differs.
 #[test]
 fn laws_over_all_pairs() {
     let mut all = vec![r(Exists, &[]), r(DoesNotExist, &[])];

@@ -1,4 +1,5 @@
-//! The decision itself: states of relaxation outside, pools inside, the first admission wins.
+//! The scheduling decision: for each relaxation of the pod, pools are tried in order; the first that admits
+//! it wins.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -28,28 +29,28 @@ pub fn decide(pod: &Pod, pools: &[Pool], daemonsets: &[DaemonSet], settings: &Sc
     Scheduler::new(pools, daemonsets, settings).decide(pod)
 }
 
-/// Pools and DaemonSets made ready to be asked for many pods.
+/// Pools and DaemonSets, prepared for scheduling many pods.
 pub struct Scheduler<'a> {
     pools: &'a [Pool],
     daemonsets: Vec<&'a DaemonSet>,
     settings: SchedulerOptions,
-    /// In the order in which Karpenter asks them.
+    /// In the order in which Karpenter tries them.
     candidates: Vec<Candidate<'a>>,
     excluded: Vec<(usize, RejectionStage)>,
     crash: Vec<Uncertainty>,
-    /// The same without DaemonSets that have several terms.
+    /// The same without DaemonSets that have several node selector terms.
     without_multi_term_daemonsets: OnceLock<Box<Scheduler<'a>>>,
     /// The same with nodes that have all the memory that EC2 states.
     without_memory_overhead: OnceLock<Box<Scheduler<'a>>>,
 }
 
-/// A pool that takes part.
+/// A pool that can start nodes for pods.
 struct Candidate<'a> {
     position: usize,
     pool: &'a Pool,
     requirements: Requirements,
     types: TypeSet,
-    /// Of `types`, those within the pool's limits.
+    /// The subset of `types` within the limits of the pool.
     within_limits: TypeSet,
     daemons: Vec<DaemonPod<'a>>,
     uncertainties: Vec<Uncertainty>,
@@ -69,7 +70,8 @@ enum AdmitResult {
 }
 
 impl<'a> Scheduler<'a> {
-    /// Prepares pools: leaves out those that never take a pod, orders the rest, applies their own requirements.
+    /// Prepares the pools: excludes those that never admit a pod, sorts the others, applies their
+    /// requirements.
     pub fn new(pools: &'a [Pool], daemonsets: &'a [DaemonSet], settings: &SchedulerOptions) -> Self {
         Self::with(pools, daemonsets.iter().collect(), settings.clone())
     }
@@ -122,7 +124,7 @@ impl<'a> Scheduler<'a> {
         self.note_memory_estimate(pod, verdict)
     }
 
-    /// Marks misfits that only the estimate of the memory overhead causes.
+    /// Marks a rejection that is caused only by the estimate of the memory overhead.
     fn note_memory_estimate(&self, pod: &Pod, verdict: Verdict) -> Verdict {
         let Verdict::DoesNotFit(mut misfit) = verdict else {
             return verdict;
@@ -172,7 +174,8 @@ impl<'a> Scheduler<'a> {
         Verdict::DoesNotFit(Box::new(Unschedulable { pools, ..Unschedulable::default() }))
     }
 
-    /// The states in the order in which Karpenter tries them. What is dropped never comes back.
+    /// The relaxations in the order in which Karpenter tries them. A constraint that is dropped is not added
+    /// again.
     fn relaxations<'p>(&self, pod: &'p Pod) -> Vec<Relaxation<'p>> {
         let preferences = preferences(pod, &self.settings);
         let heaviest = preferences.first().copied();
@@ -334,7 +337,8 @@ impl<'a> Candidate<'a> {
         if doubts.is_empty() { AdmitResult::Admitted(types) } else { AdmitResult::Undecided(doubts) }
     }
 
-    /// The types left by limits, requirements, host ports and room, or the first of these that leaves none.
+    /// The types that remain after limits, requirements, host ports and resources, or the first stage that
+    /// leaves none.
     fn remaining_types(
         &self,
         pod: &Pod,
@@ -395,7 +399,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// A class that leaves pods as much room as any can, for pools whose class is not known.
+/// A class that leaves pods the most resources, for pools whose class is not known.
 fn most_permissive_class() -> &'static NodeClass {
     static CLASS: LazyLock<NodeClass> = LazyLock::new(|| {
         let none = ["cpu", "memory", "ephemeral-storage"].map(|name| (name.to_owned(), 0)).to_vec();
@@ -419,7 +423,7 @@ fn most_permissive_class() -> &'static NodeClass {
     &CLASS
 }
 
-/// What an admission takes for granted, though it is known only in the cluster.
+/// Assumptions of an admission that can only be confirmed in the cluster.
 fn cluster_uncertainties(
     pool: &Pool,
     both: &Requirements,
@@ -472,7 +476,7 @@ fn cluster_uncertainties(
 }
 
 impl<'a> DaemonPod<'a> {
-    /// The DaemonSet on nodes of a pool; [`None`] if it does not run there.
+    /// The DaemonSet on nodes of a pool. [`None`] if it does not run there.
     fn new(
         set: &'a DaemonSet,
         pool: &Pool,

@@ -1,17 +1,17 @@
-//! What the scheduler reads of pods, NodePools and node classes, as plain data.
+//! The input of the scheduler: pods, NodePools and node classes as plain data.
 //!
-//! Quantities are in thousandths (`1` cpu is 1000, `1Ki` of memory 1,024,000), so that every border is exact.
-//! Reading manifests, with the API server's defaults, is the business of whoever fills these in.
+//! Quantities are in thousandths (`1` cpu is 1000, `1Ki` of memory 1,024,000), so that comparisons are exact.
+//! The caller reads the manifests and applies the defaults of the API server.
 
 use super::super::requirement::Operator;
 use super::verdict::Uncertainty;
 
-/// One line of requirements or of a node affinity term.
+/// One requirement or expression of node affinity.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequirementSpec {
     /// The label key as written.
     pub key: String,
-    /// How it compares.
+    /// Operator.
     pub op: Operator,
     /// The values as written.
     pub values: Vec<String>,
@@ -24,18 +24,18 @@ pub struct RequirementSpec {
 pub struct Taint {
     /// The key.
     pub key: String,
-    /// The value; empty if there is none.
+    /// The value; empty if absent.
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }
 
-/// A toleration of a pod; empty strings for what is left out.
+/// A toleration of a pod. Absent fields are empty strings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Toleration {
     /// Empty: every key.
     pub key: String,
-    /// `Exists`, `Equal`, `Gt`, `Lt`; empty reads as `Equal`.
+    /// `Exists`, `Equal`, `Gt`, `Lt`; empty means `Equal`.
     pub operator: String,
     /// The value to compare with.
     pub value: String,
@@ -61,7 +61,7 @@ pub struct Pool {
     pub name: String,
     /// `spec.weight`; absent counts as 0.
     pub weight: Option<i64>,
-    /// Whether `spec.replicas` is set: a static pool, never asked for pending pods.
+    /// Whether `spec.replicas` is set: a static pool, which Karpenter does not use for pending pods.
     pub replicas: bool,
     /// `spec.template.spec.requirements`.
     pub requirements: Vec<RequirementSpec>,
@@ -69,17 +69,17 @@ pub struct Pool {
     pub labels: Vec<(String, String)>,
     /// `spec.template.spec.taints`.
     pub taints: Vec<Taint>,
-    /// `spec.template.spec.startupTaints`. They decide nothing but duplicates.
+    /// `spec.template.spec.startupTaints`. Only used to find duplicate taints.
     pub startup_taints: Vec<Taint>,
     /// `spec.limits` in thousandths.
     pub limits: Vec<(String, i128)>,
     /// Which node class the pool uses.
     pub node_class: NodeClassRef,
-    /// That node class, if it is known. Without it, defaults of AL2023 are assumed.
+    /// That node class, if it is known. Otherwise the defaults of AL2023 are assumed.
     pub class: Option<NodeClass>,
 }
 
-/// The AMI family: `spec.amiFamily`, else the alias up to `@`, else custom.
+/// The AMI family: `spec.amiFamily`, otherwise the alias up to `@`, otherwise custom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum AmiFamily {
     /// Amazon Linux 2.
@@ -91,12 +91,12 @@ pub enum AmiFamily {
     Bottlerocket,
     /// Any release of Windows.
     Windows,
-    /// Everything else.
+    /// Any other family.
     Custom,
 }
 
 impl AmiFamily {
-    /// Reads a family or an alias, in any case, with or without `@version`.
+    /// Parses a family or an alias, case-insensitively, with or without `@version`.
     pub fn parse(text: &str) -> Self {
         let name = text.split('@').next().unwrap_or_default().to_ascii_lowercase();
         match name.as_str() {
@@ -120,15 +120,15 @@ pub struct NodeClass {
     pub block_devices: Vec<BlockDevice>,
     /// Whether `spec.instanceStorePolicy` is RAID0.
     pub instance_store_raid0: bool,
-    /// With `spec.networkInterfaces`: how many of them are efa-only.
+    /// The number of efa-only interfaces, if `spec.networkInterfaces` is set.
     pub network_interfaces_efa: Option<u32>,
     /// Whether `spec.capacityReservationSelectorTerms` has an entry.
     pub capacity_reservations: bool,
     /// Whether `spec.placementGroupSelector` is set.
     pub placement_group: bool,
-    /// Whether `spec.connectionTracking` is set: only types with the nitro hypervisor.
+    /// Whether `spec.connectionTracking` is set: only types with the nitro hypervisor are used.
     pub connection_tracking: bool,
-    /// Whether `spec.cpuOptions` narrows the types by data that the catalogue lacks.
+    /// Whether `spec.cpuOptions` restricts the types by properties that are not in the catalogue.
     pub cpu_options: bool,
 }
 
@@ -152,7 +152,7 @@ pub struct Kubelet {
 pub enum EvictionThreshold {
     /// A quantity in thousandths.
     Quantity(i128),
-    /// A share of the capacity in thousandths of a percent: `5%` is 5000.
+    /// A percentage of the capacity, in thousandths of a percent: `5%` is 5000.
     Percent(u32),
 }
 
@@ -163,7 +163,7 @@ pub struct BlockDevice {
     pub device_name: Option<String>,
     /// `rootVolume`.
     pub root_volume: bool,
-    /// Whether it has `ebs` at all.
+    /// Whether `ebs` is set.
     pub ebs: bool,
     /// `ebs.volumeSize` in thousandths of a byte.
     pub volume_size: Option<i128>,
@@ -177,7 +177,7 @@ pub type ResourceList = std::collections::BTreeMap<String, i128>;
 pub struct Pod {
     /// `spec.nodeSelector`.
     pub node_selector: Vec<(String, String)>,
-    /// Required node affinity: one of these must hold. Empty: no such requirement.
+    /// Required node affinity: one of the terms must be met. Empty: no requirement.
     pub terms: Vec<Term>,
     /// Preferred node affinity in the order of the manifest.
     pub preferences: Vec<Preference>,
@@ -195,18 +195,19 @@ pub struct Pod {
     pub resource_claims: bool,
     /// Whether there is preferred pod affinity that an empty cluster does not satisfy.
     pub preferred_pod_affinity: bool,
-    /// What else only the cluster knows and may keep the pod away (volumes, pod affinity, spread over custom keys).
+    /// Other constraints that can only be evaluated in the cluster and may prevent scheduling (volumes, pod
+    /// affinity, spread over custom keys).
     pub uncertainties: Vec<Uncertainty>,
 }
 
 /// A term of required node affinity, or the term of a preference.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Term {
-    /// `matchExpressions`; all must hold.
+    /// `matchExpressions`; all must be met.
     pub expressions: Vec<RequirementSpec>,
     /// Whether the term uses `matchFields`.
     pub match_fields: bool,
-    /// Whether an expression could not be read (an operator that is none): Karpenter ignores the pod.
+    /// Whether an expression could not be read (unknown operator); Karpenter then ignores the pod.
     pub unreadable: bool,
 }
 
@@ -215,7 +216,7 @@ pub struct Term {
 pub struct Preference {
     /// 1 to 100.
     pub weight: i64,
-    /// What is preferred.
+    /// The preferred term.
     pub term: Term,
 }
 
@@ -224,7 +225,7 @@ pub struct Preference {
 pub struct Container {
     /// `resources.requests`.
     pub requests: ResourceList,
-    /// `resources.limits`, which stand in for missing requests.
+    /// `resources.limits`, used for resources without a request.
     pub limits: ResourceList,
     /// `ports` that have a `hostPort`.
     pub host_ports: Vec<HostPort>,
@@ -232,27 +233,27 @@ pub struct Container {
     pub sidecar: bool,
 }
 
-/// A port of the node that a container takes.
+/// A port of the node that a container uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct HostPort {
     /// `hostPort`.
     pub port: u32,
-    /// `protocol`; empty reads as `TCP`.
+    /// `protocol`; empty means `TCP`.
     pub protocol: String,
-    /// `hostIP`; empty means every address.
+    /// `hostIP`; empty means all addresses.
     pub ip: String,
 }
 
-/// A DaemonSet, whose pods take room on every node that they may run on.
+/// A DaemonSet, whose pods use resources on every node that they can run on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct DaemonSet {
     /// `metadata.name`.
     pub name: String,
-    /// The template.
+    /// Pod template.
     pub pod: Pod,
 }
 
-/// Settings of the Karpenter installation that change verdicts.
+/// Settings of the Karpenter installation that affect the result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SchedulerOptions {
     /// `VM_MEMORY_OVERHEAD_PERCENT` in millionths: 0.075 is 75,000.

@@ -1,4 +1,4 @@
-//! From requirements to instance types.
+//! Evaluates requirements to sets of instance types.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -17,30 +17,30 @@ use crate::karpenter::scheduling::input::{
     AmiFamily, Kubelet, NodeClass, Pool, RequirementSpec, SchedulerOptions, Taint,
 };
 
-/// What is left of the catalogue for a pool by its own requirements.
+/// The part of the catalogue that a pool's own requirements admit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admitted {
-    /// The types. With a conflict other than `minValues`, none.
+    /// The types. Empty if there is a conflict other than `minValues`.
     pub types: TypeSet,
-    /// What emptied the pool, if it is empty. Karpenter then leaves the pool out, though it stays Ready.
+    /// What excluded the last type, if none is left. Karpenter then skips the pool, although it stays Ready.
     pub conflict: Option<Conflict>,
-    /// What the answer hangs on besides.
+    /// Other things that the result depends on.
     pub uncertainties: Vec<Uncertainty>,
 }
 
-/// The types that a pool admits by its own requirements, labels and class, with default settings.
+/// The types that a pool admits by its requirements, labels and class, with default settings.
 pub fn admitted_types(pool: &Pool) -> Admitted {
     admitted(pool, &pool_requirements(pool), &DEFAULT)
 }
 
 static DEFAULT: LazyLock<SchedulerOptions> = LazyLock::new(SchedulerOptions::default);
 
-/// The types that requirements admit where nothing is known of the class, with default settings.
+/// The types that requirements admit if the class is not known, with default settings.
 pub fn admitted_without_class(requirements: &Requirements) -> Admitted {
     admitted_for_class(requirements, None, &DEFAULT)
 }
 
-/// [`admitted_types`] with requirements that are already built, and settings.
+/// [`admitted_types`] with requirements that are already built, and with settings.
 pub fn admitted(pool: &Pool, requirements: &Requirements, settings: &SchedulerOptions) -> Admitted {
     admitted_for_class(requirements, pool.class.as_ref(), settings)
 }
@@ -92,7 +92,8 @@ fn admitted_for_class(
     Admitted { types, conflict, uncertainties: doubts }
 }
 
-/// The smallest set of the pool's keys that together leave no type, in the order of the keys; empty if types are left.
+/// The smallest set of the pool's keys that together leave no type, in the order of the keys. Empty if types
+/// are left.
 pub fn smallest_conflict(pool: &Pool, settings: &SchedulerOptions) -> Vec<String> {
     let class = pool.class.as_ref();
     let requirements = pool_requirements(pool);
@@ -125,7 +126,7 @@ pub fn smallest_conflict(pool: &Pool, settings: &SchedulerOptions) -> Vec<String
             }
         }
     }
-    // Four or more: leave out what is not needed, one key after the other.
+    // Four or more keys: remove those that are not needed, one after the other.
     let mut keys = everything;
     for at in (0..keys.len()).rev() {
         let mut fewer = keys.clone();
@@ -137,7 +138,8 @@ pub fn smallest_conflict(pool: &Pool, settings: &SchedulerOptions) -> Vec<String
     name(&keys)
 }
 
-/// All that a pool's nodes will say: requirements, labels, and the labels that Karpenter adds.
+/// Everything that is known about the labels of a pool's nodes: requirements, labels, and labels that
+/// Karpenter adds.
 pub fn pool_requirements(pool: &Pool) -> Requirements {
     let mut set = Requirements::new();
     for spec in &pool.requirements {
@@ -154,8 +156,8 @@ pub fn pool_requirements(pool: &Pool) -> Requirements {
     set
 }
 
-/// The types that can meet a requirement, in the most generous reading of what is not known (zones, reservations).
-/// [`None`] if the key says nothing about types.
+/// The types that can meet a requirement. Unknown properties (zones, reservations) are assumed to match.
+/// [`None`] if the key does not restrict types.
 pub fn matching(
     key: &str,
     requirement: &Requirement,
@@ -165,7 +167,7 @@ pub fn matching(
     let when = |holds: bool| Some(if holds { TypeSet::full() } else { TypeSet::EMPTY });
     let windows = class.is_some_and(|class| class.ami_family == AmiFamily::Windows);
     let reservations = class.is_some_and(|class| class.capacity_reservations);
-    // Some string that is not known: not absent, and no integer.
+    // Whether an unknown string could match: the label must not be required to be absent or to be an integer.
     let unknown = requirement.operator() != Operator::DoesNotExist && !requirement.is_bounded();
     match key {
         OS if windows => {
@@ -213,7 +215,8 @@ fn capacity_types(reservations: bool) -> impl Iterator<Item = &'static str> {
     ["on-demand", "spot", "reserved"].into_iter().take(if reservations { 3 } else { 2 })
 }
 
-/// The types that requirements leave of a set. Offerings included: on-demand and spot are assumed everywhere.
+/// The types of a set that meet the requirements. On-demand and spot capacity are assumed to be available
+/// everywhere.
 pub(super) fn filter_types(
     types: TypeSet,
     requirements: &Requirements,
@@ -226,7 +229,7 @@ pub(super) fn filter_types(
         .fold(types, |types, matching| types.and(&matching))
 }
 
-/// The types that nodes of a class can be, before any requirement.
+/// The types that nodes of a class can have, before any requirement is applied.
 fn usable_by_class(class: Option<&NodeClass>) -> TypeSet {
     static A1: LazyLock<TypeSet> = LazyLock::new(|| TypeSet::matching(|instance| instance.family() == "a1"));
     static AMD64: LazyLock<TypeSet> =
@@ -253,7 +256,7 @@ fn without_class(
     filter_types(TypeSet::full(), requirements, class, settings)
 }
 
-/// The types of a set on which more is reserved than there is.
+/// The types of a set whose reservations exceed their capacity.
 fn overcommitted(types: &TypeSet, class: Option<&NodeClass>, settings: &SchedulerOptions) -> TypeSet {
     static PLAIN: LazyLock<TypeSet> =
         LazyLock::new(|| of(&TypeSet::full(), None, &SchedulerOptions::default()));
@@ -272,8 +275,8 @@ fn overcommitted(types: &TypeSet, class: Option<&NodeClass>, settings: &Schedule
     of(types, class, settings)
 }
 
-/// The first key of which the types have fewer distinct values than `minValues` asks: key, wanted, found. All values
-/// of the types count, not only those that the requirements still allow.
+/// The first key for which the types have fewer distinct values than `minValues` requires: key, required
+/// number, actual number. All values of the types count, not only those that the requirements still allow.
 pub(super) fn unmet_min_values<'a>(
     requirements: &'a Requirements,
     types: &TypeSet,
@@ -282,7 +285,7 @@ pub(super) fn unmet_min_values<'a>(
     requirements.iter().find_map(|(key, requirement)| {
         let wanted = requirement.min_values?;
         let found = match key {
-            // Not known: no reason to refuse.
+            // The number of values is not known, so the types are not rejected.
             ZONE | ZONE_ID | REGION => return None,
             _ if types.is_empty() => 0,
             CAPACITY_TYPE => capacity_types(class.is_some_and(|class| class.capacity_reservations)).count(),
@@ -294,7 +297,7 @@ pub(super) fn unmet_min_values<'a>(
     })
 }
 
-/// Type or family names of which the catalogue knows none, if the requirements allow nothing else.
+/// The names of types or families, if the requirements allow only names that are not in the catalogue.
 pub(super) fn uncatalogued_types(requirements: &Requirements) -> Option<Uncertainty> {
     [INSTANCE_TYPE, INSTANCE_FAMILY].iter().find_map(|key| {
         let requirement =
@@ -308,12 +311,12 @@ pub(super) fn uncatalogued_types(requirements: &Requirements) -> Option<Uncertai
     })
 }
 
-/// Whether all of the types have left EC2's lists.
+/// Whether all of the types are no longer listed by EC2.
 pub(super) fn all_retired(types: &TypeSet) -> bool {
     types.is_subset(retired())
 }
 
-/// Why Karpenter's own validation turns a pool down, so that it never becomes Ready.
+/// Why Karpenter's own validation rejects a pool, so that it never becomes Ready.
 pub fn validation_error(pool: &Pool) -> Option<String> {
     let keys = pool.requirements.iter().map(|spec| &spec.key).chain(pool.labels.iter().map(|(key, _)| key));
     for key in keys {
@@ -357,7 +360,7 @@ fn requirement_error(spec: &RequirementSpec) -> Option<String> {
     }
 }
 
-/// The only values that Karpenter lets through for a key.
+/// The only values that Karpenter accepts for a key.
 pub(super) fn valid_values(key: &str) -> Option<&'static [&'static str]> {
     match normalise(key) {
         CAPACITY_TYPE => Some(&["on-demand", "spot", "reserved"]),
@@ -366,12 +369,13 @@ pub(super) fn valid_values(key: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Whether values are what `Gt` and `Lt` take: one integer that is not negative.
+/// Whether the values are valid for `Gt` and `Lt`: one non-negative integer.
 pub(super) fn is_bound(values: &[String]) -> bool {
     matches!(values, [value] if value.parse::<i64>().is_ok_and(|number| number >= 0))
 }
 
-/// The custom keys of which Karpenter would have to draw a value from an empty range, which makes it panic.
+/// The custom keys for which Karpenter would have to choose a value from an empty range, which makes it
+/// panic.
 pub fn crashing_keys(requirements: &Requirements) -> BTreeSet<&str> {
     let crash = |(key, r): &(&str, &Requirement)| !is_well_known(key) && r.is_empty_range();
     requirements.iter().filter(crash).map(|(key, _)| key).collect()

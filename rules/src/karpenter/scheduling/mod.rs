@@ -1,8 +1,8 @@
 //! Whether Karpenter starts a node for a pending pod, from which NodePool and of which instance types.
 //!
-//! The decision of Karpenter 1.14.1 for one pod on a new node, without a cluster: everything that only the cluster
-//! knows (zones, prices, capacity, usage) is taken in the most generous way, so that "does not fit" is certain. The
-//! inputs are plain data; reading manifests is not done here, and neither is telling people what to change.
+//! This is the decision of Karpenter 1.14.1 for one pod on a new node, without a cluster. What can only be
+//! known in the cluster (zones, prices, capacity, usage) is assumed to allow the pod, so that "does not fit"
+//! is certain. The inputs are plain data; reading manifests and writing messages is done elsewhere.
 
 mod decide;
 mod input;

@@ -1,4 +1,5 @@
-//! The pod's side: what it asks for in a state of relaxation, what it tolerates, and why it may not be looked at.
+//! The constraints of a pod: requirements at a level of relaxation, tolerations, and why Karpenter may ignore
+//! it.
 
 use super::super::requirement::{Operator, Requirement, Requirements, is_restricted};
 use super::resources::effective_requests;
@@ -7,7 +8,8 @@ use crate::facts::names::{is_label_value, is_qualified_name};
 use crate::karpenter::scheduling::input::{HostPort, Pod, SchedulerOptions, Taint, Term, Toleration};
 use crate::karpenter::scheduling::instance_types::{is_bound, valid_values};
 
-/// How far the pod's wishes are relaxed: the term, the heaviest remaining preference, and whether soft taints count.
+/// How far the constraints of a pod are relaxed: the required term, the remaining preference with the highest
+/// weight, and whether `PreferNoSchedule` taints are tolerated.
 pub(super) struct Relaxation<'p> {
     pub(super) term: Option<&'p Term>,
     pub(super) last_term: bool,
@@ -15,7 +17,8 @@ pub(super) struct Relaxation<'p> {
     pub(super) tolerate_prefer_no_schedule: bool,
 }
 
-/// What a pod asks of nodes in a state: selector, the heaviest remaining preference, the term.
+/// What a pod requires of nodes at a level of relaxation: selector, remaining preference with the highest
+/// weight, term.
 pub(super) fn pod_requirements(pod: &Pod, state: &Relaxation) -> Requirements {
     let mut set = Requirements::new();
     for (key, value) in &pod.node_selector {
@@ -38,7 +41,7 @@ pub(super) fn preferences<'p>(pod: &'p Pod, settings: &SchedulerOptions) -> Vec<
     preferences.into_iter().map(|preference| &preference.term).collect()
 }
 
-/// Why Karpenter does not look at a pod, if it does not. Preferences are not validated.
+/// Why Karpenter ignores a pod, if it does. Preferences are not validated.
 pub(super) fn ignore_reason(pod: &Pod, settings: &SchedulerOptions) -> Option<IgnoreReason> {
     let selected =
         pod.node_selector.iter().map(|(key, value)| (key, Operator::In, std::slice::from_ref(value)));
@@ -87,7 +90,7 @@ pub(super) fn ignore_reason(pod: &Pod, settings: &SchedulerOptions) -> Option<Ig
     (pod.resource_claims && settings.ignore_dra_requests).then_some(IgnoreReason::ResourceClaims)
 }
 
-/// The pod's tolerations with those that EKS adds for extended resources that its containers name.
+/// The tolerations of the pod, with those that EKS adds for extended resources of its containers.
 pub(super) fn tolerations(pod: &Pod, settings: &SchedulerOptions) -> Vec<Toleration> {
     let mut all = pod.tolerations.clone();
     if !settings.eks {
@@ -107,12 +110,12 @@ pub(super) fn tolerations(pod: &Pod, settings: &SchedulerOptions) -> Vec<Tolerat
     all
 }
 
-/// Whether a resource is one that a device plugin brings, not Kubernetes.
+/// Whether a resource is provided by a device plugin and not by Kubernetes.
 fn is_extended(resource: &str) -> bool {
     resource.contains('/') && !resource.contains("kubernetes.io/") && !resource.starts_with("requests.")
 }
 
-/// Whether a toleration covers a taint.
+/// Whether a toleration matches a taint.
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     if !toleration.effect.is_empty() && toleration.effect != taint.effect {
         return false;

@@ -1,11 +1,12 @@
-//! What a node of a type has, what is left of it for pods, and what a pod needs. Integers in thousandths only.
+//! The capacity of a node of an instance type, the part available to pods, and the requests of a pod.
+//! Integers in thousandths only.
 
 use crate::catalog::InstanceType;
 use crate::karpenter::scheduling::input::{
     AmiFamily, BlockDevice, Container, EvictionThreshold, NodeClass, Pod, ResourceList, SchedulerOptions,
 };
 
-/// Branch interfaces, of which the catalogue does not know how many a type has.
+/// Branch interfaces. Their number per type is not in the catalogue.
 pub(super) const POD_ENI: &str = "vpc.amazonaws.com/pod-eni";
 const MIB: i128 = (1 << 20) * 1000;
 const GIB: i128 = (1 << 30) * 1000;
@@ -13,22 +14,22 @@ const GIB: i128 = (1 << 30) * 1000;
 /// The resources of a node, in thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeResources {
-    /// The type.
+    /// Instance type.
     pub instance: &'static InstanceType,
-    /// Processors.
+    /// CPU.
     pub cpu: i128,
     /// Memory in thousandths of a byte.
     pub memory: i128,
-    /// Pods.
+    /// Number of pods.
     pub pods: i128,
-    /// Disk for pods, in thousandths of a byte.
+    /// Disk space for pods, in thousandths of a byte.
     pub ephemeral_storage: i128,
     /// EFA interfaces.
     pub efa: i128,
 }
 
 impl NodeResources {
-    /// The amount of a resource; 0 of what the node does not have.
+    /// The amount of a resource; 0 if the node does not have it.
     pub fn get(&self, resource: &str) -> i128 {
         match resource {
             "cpu" => self.cpu,
@@ -40,12 +41,13 @@ impl NodeResources {
         }
     }
 
-    /// Whether a resource is below zero: such a type takes no pod at all.
+    /// Whether an amount is below zero: such a type admits no pod.
     pub fn is_negative(&self) -> bool {
         self.cpu < 0 || self.memory < 0 || self.pods < 0 || self.ephemeral_storage < 0
     }
 
-    /// The resources of which there is less than needed. What the catalogue does not know is never lacking.
+    /// The resources of which the node has less than `need`. Resources that are not in the catalogue are
+    /// never reported.
     pub fn insufficient<'a>(&self, need: &'a ResourceList) -> impl Iterator<Item = &'a str> {
         let node = *self;
         let unknown = move |name: &str| name == POD_ENI && node.instance.pod_eni.is_none();
@@ -55,7 +57,7 @@ impl NodeResources {
     }
 }
 
-/// What Karpenter expects a new node to have, and what NodePool limits count.
+/// What Karpenter expects a new node to have, which is also what the limits of a NodePool count.
 pub fn capacity(
     instance: &'static InstanceType,
     class: Option<&NodeClass>,
@@ -71,7 +73,7 @@ pub fn capacity(
     }
 }
 
-/// What is left of the capacity for pods, DaemonSets included. May be negative.
+/// The part of the capacity that is available to pods, including DaemonSets. Can be negative.
 pub fn allocatable(
     instance: &'static InstanceType,
     class: Option<&NodeClass>,
@@ -104,7 +106,8 @@ pub fn allocatable(
     node
 }
 
-/// 6 % of the first core, 1 % of the second, 0.5 % of two more, 0.25 % of the rest, each cut to whole millicores.
+/// 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the others, each rounded down
+/// to millicores.
 fn reserved_cpu(cores: u32) -> i128 {
     let share = |from: u32, to: u32, millionths: i128| {
         i128::from(cores.min(to).saturating_sub(from)) * millionths / 1000
@@ -112,7 +115,7 @@ fn reserved_cpu(cores: u32) -> i128 {
     share(0, 1, 60_000) + share(1, 2, 10_000) + share(2, 4, 5_000) + share(4, u32::MAX, 2_500)
 }
 
-/// A threshold in thousandths of a byte; percentages are rounded up to a byte, and 100 % switches the signal off.
+/// A threshold in thousandths of a byte. Percentages are rounded up to a byte; 100 % disables the signal.
 fn threshold(threshold: EvictionThreshold, capacity: i128) -> i128 {
     match threshold {
         EvictionThreshold::Quantity(amount) => amount,
@@ -139,7 +142,7 @@ fn pods(instance: &InstanceType, class: Option<&NodeClass>, settings: &Scheduler
     }
 }
 
-/// The device that pods live on, in the images of a family.
+/// The device for pods in the images of a family.
 fn family_device(family: AmiFamily) -> &'static str {
     match family {
         AmiFamily::Bottlerocket => "/dev/xvdb",
@@ -169,8 +172,8 @@ fn family_mapping(class: &NodeClass) -> Option<&BlockDevice> {
     class.block_devices.iter().find(|device| device.device_name.as_deref() == name)
 }
 
-/// Whether computing the disk of this class makes Karpenter panic: the mapping that it looks at has no `ebs`, or one
-/// without `deviceName` stands before the family's device.
+/// Whether computing the disk size of this class makes Karpenter panic: the mapping that it uses has no
+/// `ebs`, or a mapping without `deviceName` precedes the device of the family.
 pub fn crashes(class: &NodeClass) -> bool {
     if class.block_devices.iter().find(|device| device.root_volume).is_some_and(|device| !device.ebs) {
         return true;
@@ -188,7 +191,7 @@ pub fn crashes(class: &NodeClass) -> bool {
     (nameless && !custom) || family_mapping(class).is_some_and(|device| !device.ebs)
 }
 
-/// What one pod needs on a node, itself counted as one of `pods`.
+/// The resources that one pod needs on a node, including one of `pods`.
 pub fn pod_requests(pod: &Pod) -> ResourceList {
     let mut sidecars = ResourceList::new();
     let mut peak = ResourceList::new();
@@ -215,14 +218,14 @@ pub fn pod_requests(pod: &Pod) -> ResourceList {
     total
 }
 
-/// The requests of a container, limits standing in for those that are missing.
+/// The requests of a container; limits are used for resources without a request.
 pub(super) fn effective_requests(container: &Container) -> ResourceList {
     let mut amounts = container.limits.clone();
     amounts.extend(container.requests.iter().map(|(name, amount)| (name.clone(), *amount)));
     amounts
 }
 
-/// Adds amounts.
+/// Adds amounts to a total.
 pub(super) fn add(total: &mut ResourceList, more: &ResourceList) {
     for (name, amount) in more {
         *total.entry(name.clone()).or_default() += amount;

@@ -1,4 +1,4 @@
-//! The test table of the scheduling facts, row by row, and speed.
+//! The cases of the scheduling facts, and speed.
 
 use super::super::requirement::Operator;
 use super::super::requirement::Operator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
@@ -454,8 +454,8 @@ fn the_smallest_conflict_is_found() {
     assert_eq!(smallest_conflict(&three, &settings).len(), 3);
 }
 
-/// Nothing of a pool is remembered by its name: one of the same requirements admits the same types. How long that takes is measured by
-/// `benches/engine.rs`.
+/// Results do not depend on the name of a pool: pools with the same requirements admit the same types. The
+/// time is measured by `benches/engine.rs`.
 #[test]
 fn a_thousand_pools_of_the_same_requirements_admit_the_same_types() {
     let pools: Vec<Pool> = (0..1000)

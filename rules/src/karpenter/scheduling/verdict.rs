@@ -1,4 +1,4 @@
-//! What the scheduler answers.
+//! The result of the scheduler.
 
 use super::super::requirement::{Clash, Requirement};
 use crate::catalog::TypeSet;
@@ -9,35 +9,35 @@ use crate::karpenter::scheduling::input::Taint;
 pub enum Verdict {
     /// Some pool admits the pod.
     Fits {
-        /// The first pool that does, as a position in the pools given.
+        /// The first pool that admits it, as an index into the given pools.
         pool: usize,
         /// The types that remain for the pod.
         types: TypeSet,
-        /// Why another pool could come first, or what was assumed. Empty: `pool` is certain.
+        /// Why another pool could be first, or what was assumed. Empty if `pool` is certain.
         uncertainties: Vec<Uncertainty>,
     },
-    /// No pool admits the pod under the most generous assumptions.
+    /// No pool admits the pod, even if everything unknown is assumed to allow it.
     DoesNotFit(Box<Unschedulable>),
-    /// It depends on something that is not in the manifests.
+    /// The result depends on something that is not in the manifests.
     Unknown {
-        /// On what.
+        /// What it depends on.
         uncertainties: Vec<Uncertainty>,
     },
 }
 
-/// Why a pod fits nowhere.
+/// Why a pod fits on no pool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unschedulable {
-    /// Set if Karpenter does not even ask a pool.
+    /// Set if Karpenter ignores the pod and tries no pool.
     pub ignored: Option<IgnoreReason>,
-    /// For each pool, in the order asked, the step that the pod got to at best.
+    /// For each pool, in the order tried, the latest stage that the pod reached.
     pub pools: Vec<(usize, RejectionStage)>,
-    /// The pod would fit if nodes had all the memory that EC2 states; Karpenter learns the real size from the first
-    /// node of a type, so this misfit holds for the first launch only.
+    /// The pod would fit if nodes had all the memory that EC2 states. Karpenter learns the real size from the
+    /// first node of a type, so this rejection applies to the first launch only.
     pub within_memory_estimate: bool,
 }
 
-/// Why Karpenter does not look at a pod.
+/// Why Karpenter ignores a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IgnoreReason {
     /// A node selector or required term names a key that only Karpenter may set.
@@ -46,36 +46,37 @@ pub enum IgnoreReason {
     MatchFields,
     /// A key, value or operator is malformed.
     Malformed(String),
-    /// Only values that the key cannot have.
+    /// None of the values is one that the key can have.
     NoValidValue(String),
-    /// The pod wants a node without NodePool.
+    /// The pod requires a node that does not belong to a NodePool.
     NoNodePool,
     /// The pod has resource claims, and dynamic resource allocation is off.
     ResourceClaims,
 }
 
-/// The first step at which a pool turns a pod down.
+/// The stage at which a pool rejects a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RejectionStage {
-    /// A static pool.
+    /// The pool is static.
     Static,
-    /// Karpenter refuses the pool itself.
+    /// Karpenter rejects the pool itself.
     Invalid(String),
-    /// The pool's own requirements leave no type.
+    /// The pool's own requirements admit no type.
     NoTypes(Option<Conflict>),
     /// A taint that the pod does not tolerate.
     Taint(Taint),
-    /// A label that the pool's nodes do not have, or not with this value.
+    /// A label that the pool's nodes do not have, or have with another value.
     Label(Box<Clash>),
     /// `limits.nodes` is zero.
     NodesLimit,
-    /// The limits exclude every type that would do; the keys that exclude some.
+    /// The limits exclude every suitable type; contains the keys of the limits that exclude some.
     Limits(Vec<String>),
-    /// The pod's requirements leave none of the pool's types.
+    /// The pod's requirements exclude all types of the pool.
     Requirements,
-    /// A DaemonSet takes a host port of the pod on every type.
+    /// A DaemonSet uses a host port of the pod on every type.
     HostPort,
-    /// No type has room: the resources that every type lacks; empty if only their combination is lacking.
+    /// No type has enough resources: those that are insufficient on every type; empty if only their
+    /// combination is.
     Resources(Vec<String>),
     /// Too few distinct values of a key remain.
     MinValues {
@@ -83,13 +84,13 @@ pub enum RejectionStage {
         key: String,
         /// `minValues`.
         wanted: u32,
-        /// How many there are.
+        /// Actual number.
         found: usize,
     },
 }
 
 impl RejectionStage {
-    /// How far the pod got; for choosing among the states of one pool.
+    /// How far the pod got; used to choose among the relaxations for one pool.
     pub(super) fn depth(&self) -> u8 {
         match self {
             Self::Static | Self::Invalid(_) | Self::NoTypes(_) => 0,
@@ -105,38 +106,38 @@ impl RejectionStage {
     }
 }
 
-/// What empties a pool.
+/// Why a pool admits no type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// The key at which the last type went.
+    /// The key whose requirement excludes the last type.
     pub key: String,
-    /// What the pool asks of the key.
+    /// The requirement of the pool on the key.
     pub requirement: Requirement,
-    /// How.
+    /// Cause of the conflict.
     pub cause: Cause,
 }
 
-/// How a pool lost its last type.
+/// How the last type of a pool was excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// No type meets the requirement on this key alone.
     Alone,
-    /// Each requirement is met by some type, all of them by none.
+    /// Each requirement is met by some type, but no type meets all of them.
     Together,
-    /// Types remain, but none that the AMI family, the class or its reservations can use.
+    /// Types remain, but none that can be used with the AMI family, the class or its reservations.
     Class,
-    /// Types remain, but what is reserved on them exceeds what they have.
+    /// Types remain, but the reserved resources exceed their capacity.
     Negative,
     /// Types remain, but with too few distinct values.
     MinValues {
         /// `minValues`.
         wanted: u32,
-        /// How many there are.
+        /// Actual number.
         found: usize,
     },
 }
 
-/// What a verdict depends on, beyond the manifests and the catalogue.
+/// What a result depends on besides the manifests and the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Uncertainty {
     /// Instance types or families that are not in the catalogue.
@@ -151,29 +152,29 @@ pub enum Uncertainty {
     Region,
     /// Whether a zone and a zone id belong together.
     ZonePair,
-    /// How many zones or regions there are, for `minValues` on this key.
+    /// The number of zones or regions, for `minValues` on this key.
     MinValuesOf(String),
     /// `minValues` over more than 600 types, of which Karpenter keeps the cheapest.
     MinValuesCut,
-    /// A DaemonSet with several node selector terms, of which Karpenter may forget some.
+    /// A DaemonSet with several node selector terms, some of which Karpenter may ignore.
     DaemonSetTerms(String),
-    /// A node class that was not given.
+    /// A node class that is not among the given objects.
     NoClass(String),
     /// A node class of another provider.
     OtherProvider(String),
     /// Windows nodes.
     Windows,
-    /// A node class that narrows types by network cards or processor features.
+    /// A node class that restricts the types by network cards or processor features.
     ClassNarrows(String),
     /// The named object makes Karpenter panic.
     Crash(String),
-    /// How many branch interfaces for pods some of the types have.
+    /// The number of branch interfaces for pods that some of the types have.
     BranchInterfaces,
-    /// Preferred pod affinity beside several node affinity terms.
+    /// Preferred pod affinity together with several node affinity terms.
     PreferredPodAffinity,
     /// Zones of the pod's volumes.
     Volumes,
-    /// Other pods that required pod affinity looks for.
+    /// Other pods that required pod affinity selects.
     PodAffinity,
     /// Spread over a key whose domains are not known.
     TopologySpread,
