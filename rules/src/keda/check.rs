@@ -1,6 +1,6 @@
-//! Whether a scaler could be built from a trigger: what is missing, what it cannot read, what
-//! does not go together. Whatever comes from an environment variable, a TriggerAuthentication or
-//! a placeholder is unknown, and nothing is said about it.
+//! Checks whether KEDA can build a scaler from a trigger: missing keys, values that cannot be parsed, keys
+//! that exclude each other. Values from an environment variable, a TriggerAuthentication or a placeholder are
+//! unknown and are never reported.
 
 use super::scalers::{KeyConstraint, KeySource, Scaler, ScalerKey};
 use super::value::{KeyType, boolean, number, plain_number};
@@ -8,18 +8,18 @@ use super::{Trigger, ellipsize, with_article};
 use crate::facts::cron;
 use crate::tree::node::Node;
 
-/// Something that a scaler does not take.
+/// A problem that prevents KEDA from building the scaler.
 #[derive(Debug)]
 pub struct TriggerProblem<'a> {
-    /// Where.
+    /// The location.
     pub node: Node<'a>,
     /// What is wrong.
     pub message: String,
-    /// What to do.
+    /// How to repair it.
     pub help: String,
 }
 
-/// What is known of a key.
+/// The value of a key, as far as it is known.
 enum KeyValue<'a> {
     Absent,
     Unknown,
@@ -28,16 +28,16 @@ enum KeyValue<'a> {
 
 struct TriggerContext<'a> {
     metadata: Node<'a>,
-    /// Whether it names a TriggerAuthentication, or may.
+    /// Whether the trigger names a TriggerAuthentication. A placeholder counts as one.
     authenticated: bool,
     /// Whether any key takes its value from an environment variable.
     from_env: bool,
     scaler: &'static Scaler,
-    /// Whether a formula replaces the metrics; `None` where it is not known.
+    /// Whether a formula replaces the metrics. `None` if this is not known.
     modifiers: Option<bool>,
 }
 
-/// Everything that the scaler would refuse of a trigger's metadata. `modifiers` says whether the
+/// All problems that the scaler would report for the metadata of a trigger. `modifiers` is true if the
 /// ScaledObject replaces its metrics by a formula.
 #[must_use]
 pub fn problems<'a>(
@@ -84,7 +84,7 @@ impl<'a> TriggerContext<'a> {
                         match node.text() {
                             Some(text) if text.trim().is_empty() => {}
                             Some(text) => return KeyValue::Text(node, text.trim()),
-                            // No text: said elsewhere, and nothing follows from it here.
+                            // Not text: reported by another check, and unknown here.
                             None => return KeyValue::Unknown,
                         }
                     }
@@ -102,7 +102,7 @@ impl<'a> TriggerContext<'a> {
         self.find_key(name).map_or(KeyValue::Unknown, |key| self.resolve(key))
     }
 
-    /// The value, the default where nothing is written; `None` where it is not known or absent.
+    /// The value, or the default if the key is absent. `None` if it is not known, or absent without default.
     fn effective(&self, name: &str) -> Option<&'a str> {
         match self.resolve_by_name(name) {
             KeyValue::Text(_, text) => Some(text),
@@ -119,7 +119,7 @@ impl<'a> TriggerContext<'a> {
                     self.report_missing(key.name, out);
                 }
             }
-            // A key that a version refuses is said to be so, whatever its value.
+            // A key that a version rejects is reported as such, whatever its value.
             KeyValue::Text(..) if key.rejected_since.is_some() => {}
             KeyValue::Text(node, text) => {
                 if let Some(wanted) = key.kind.rejects(text, key.separator, key.ranges) {
@@ -209,7 +209,7 @@ impl<'a> TriggerContext<'a> {
         out.push(TriggerProblem { node: place, message, help });
     }
 
-    /// Whether a condition holds; `None` where it is not known.
+    /// Whether a condition is true. `None` if this is not known.
     fn evaluate(&self, atom: &str) -> Option<bool> {
         if let Some(inner) = atom.strip_prefix('!') {
             return self.evaluate(inner).map(|b| !b);
@@ -218,7 +218,8 @@ impl<'a> TriggerContext<'a> {
             return self.modifiers;
         }
         if let Some(provider) = atom.strip_prefix("identity=") {
-            // Without an authentication there is no identity; with one it stands there.
+            // Without an authentication there is no identity provider; with one, the authentication defines
+            // it.
             return (!self.authenticated).then_some(provider == "none");
         }
         if let Some((key, values)) = atom.split_once('=') {
@@ -411,7 +412,7 @@ impl<'a> TriggerContext<'a> {
             }
             ("cron", [key]) => {
                 if let Some((node, text)) = written(key) {
-                    // A zone of its own before the fields is legal here.
+                    // A time zone before the fields is valid here.
                     let zoned = text.starts_with("TZ=") || text.starts_with("CRON_TZ=");
                     let fields = text.split_whitespace().count();
                     let bad = fields != 5 || cron::Schedule::parse(text).is_err();
@@ -425,7 +426,7 @@ impl<'a> TriggerContext<'a> {
                 }
             }
             ("aws_credentials", _) => {
-                // The owner is the pod unless another word is written.
+                // The pod is the owner unless another value is set.
                 let owner = match self.resolve_by_name("identityOwner") {
                     KeyValue::Unknown => return,
                     KeyValue::Absent => true,

@@ -1,4 +1,4 @@
-//! What a ScaledObject falls back from.
+//! The `fallback` of a ScaledObject.
 
 use super::{Trigger, triggers, uses_modifiers};
 use crate::object::Object;
@@ -11,12 +11,12 @@ pub struct Fallback<'a> {
     pub node: Node<'a>,
     /// Whether a formula replaces the metrics.
     pub modifiers: bool,
-    /// The triggers, where the type of each is known.
+    /// The triggers. `None` if the type of one is not known.
     pub triggers: Option<Vec<Trigger<'a>>>,
 }
 
 impl<'a> Fallback<'a> {
-    /// The fallback, unless a placeholder hides whether there are scaling modifiers.
+    /// The fallback. `None` if there is none, or if a placeholder hides whether there are scaling modifiers.
     #[must_use]
     pub fn of(object: &'a Object) -> Option<Fallback<'a>> {
         let node = object.path(&["spec", "fallback"]);
@@ -30,7 +30,8 @@ impl<'a> Fallback<'a> {
         Some(Fallback { node, modifiers, triggers: known.then_some(all) })
     }
 
-    /// Whether there are `cpu` and `memory` triggers alone: KEDA's admission rejects a fallback then.
+    /// Whether all triggers are `cpu` and `memory` triggers. KEDA's admission webhook then rejects a
+    /// fallback.
     #[must_use]
     pub fn has_resource_triggers_only(&self) -> bool {
         let all = self.triggers.as_deref().unwrap_or_default();

@@ -1,29 +1,29 @@
-//! The formula of scaling modifiers, as far as KEDA's admission certainly refuses it.
+//! Checks the formula of scaling modifiers for errors that KEDA's admission webhook certainly rejects.
 //!
-//! KEDA compiles the formula (the expression language `expr`) with one number for each trigger
-//! that has a name, resource triggers left out, and turns the result into a number. A name that no
-//! such trigger has, a result that is a boolean, and text that does not parse are refused. The
-//! language is larger than what is read here: on anything else there is no opinion.
+//! KEDA compiles the formula (in the expression language `expr`) with one number for each named trigger that
+//! is not a resource trigger, and converts the result to a number. It rejects names that no such trigger has,
+//! boolean results, and text that does not parse. The language is larger than the part that is parsed here;
+//! anything else is accepted.
 
 use std::collections::BTreeSet;
 
-/// Why a formula is refused.
+/// Why a formula is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormulaError {
-    /// A name that is neither a trigger's nor the language's.
+    /// A name that is neither that of a trigger nor a built-in.
     UnknownName(String),
     /// The result is a boolean.
     Boolean,
-    /// The result is a text that is no number.
+    /// The result is a string that is not a number.
     Text,
     /// The condition of `? :` is a number.
     Condition,
-    /// It does not parse.
+    /// A syntax error.
     Syntax,
 }
 
-/// Why KEDA refuses `formula`, `names` being the named triggers that are no resource metrics;
-/// `None` where it takes it, or where that is not known.
+/// Why KEDA rejects `formula`; `names` are the named triggers that are not resource triggers. `None` if KEDA
+/// accepts it, or if this is not known.
 #[must_use]
 pub fn formula_error(formula: &str, names: &BTreeSet<&str>) -> Option<FormulaError> {
     let tokens = tokenize(formula)?;
@@ -51,15 +51,15 @@ pub fn formula_error(formula: &str, names: &BTreeSet<&str>) -> Option<FormulaErr
 enum ExprType {
     Number,
     Bool,
-    /// A text that Go reads as no number.
+    /// A string that Go does not parse as a number.
     Text,
     Other,
 }
 
 enum ParseFailure {
-    /// It cannot be right.
+    /// A certain syntax error.
     Syntax,
-    /// It is more of the language than is read here.
+    /// A part of the language that is not parsed here.
     Unsupported,
 }
 
@@ -76,7 +76,7 @@ const PUNCTUATION: &[&str] = &[
     "(", ")", ",", ";", "=",
 ];
 
-/// The words; `None` where there is something that is not read here.
+/// The tokens. `None` if the text contains something that is not parsed here.
 fn tokenize(text: &str) -> Option<Vec<Token<'_>>> {
     let mut out = Vec::new();
     let mut rest = text.trim_start();
@@ -84,7 +84,7 @@ fn tokenize(text: &str) -> Option<Vec<Token<'_>>> {
         let length = if first.is_ascii_digit() {
             let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_'));
             let mut end = end.unwrap_or(rest.len());
-            // An exponent may carry a sign.
+            // An exponent may have a sign.
             if rest[..end].ends_with(['e', 'E']) && !rest.starts_with("0x") {
                 let tail = rest[end..].trim_start_matches(['+', '-']);
                 let digits = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
@@ -98,7 +98,7 @@ fn tokenize(text: &str) -> Option<Vec<Token<'_>>> {
             out.push(Token::Name(&rest[..end]));
             end
         } else if first == '"' || first == '\'' {
-            // Escapes are not read: text with one is beyond.
+            // Escape sequences are not supported.
             let end = rest[1..].find(first)?;
             if rest[1..=end].contains('\\') {
                 return None;
@@ -160,7 +160,7 @@ impl<'a> Parser<'_, 'a> {
         }
         let kind = self.ternary()?;
         if self.position < self.tokens.len() {
-            // Two values side by side, or a bracket too many.
+            // Two adjacent values, or an unmatched bracket.
             return Err(match self.peek() {
                 Some(Token::Number | Token::Text(_) | Token::Punctuation(")" | ",")) => ParseFailure::Syntax,
                 _ => ParseFailure::Unsupported,
@@ -188,7 +188,8 @@ impl<'a> Parser<'_, 'a> {
         Ok(kind)
     }
 
-    /// Operators from the loosest; each level is left-associative, which is enough for kinds.
+    /// Binary operators, those with the lowest precedence first. All levels are treated as left-associative,
+    /// which is enough to determine types.
     fn binary(&mut self, level: usize) -> Result<ExprType, ParseFailure> {
         const LEVELS: &[&[&str]] = &[
             &["||", "or"],
@@ -249,7 +250,7 @@ impl<'a> Parser<'_, 'a> {
         self.position += 1;
         match token {
             Token::Number => Ok(ExprType::Number),
-            // What may be a number in another spelling is not judged.
+            // Strings that may be a number in another notation are not checked.
             Token::Text(text) if text.starts_with(|c: char| c.is_alphabetic()) => {
                 let word = text.to_ascii_lowercase();
                 let number = ["inf", "infinity", "nan"].contains(&word.as_str());
@@ -283,7 +284,7 @@ impl<'a> Parser<'_, 'a> {
             }
             Token::Name("true" | "false") => Ok(ExprType::Bool),
             Token::Name("nil") => Ok(ExprType::Other),
-            // `$env` holds every value.
+            // `$env` contains all values.
             Token::Name(name) if name.starts_with('$') => Err(ParseFailure::Unsupported),
             Token::Name(name) => {
                 if self.bound.contains(&name) {

@@ -1,8 +1,8 @@
-//! KEDA's triggers as typed questions: what a ScaledObject or ScaledJob writes, what each trigger
-//! type reads (`scalers.txt`), and whether the two agree.
+//! Typed access to KEDA's triggers: those of a ScaledObject or ScaledJob, the keys that each trigger type
+//! reads (`scalers.txt`), and whether the two match.
 //!
-//! What KEDA's own admission refuses is decided by the rules; here stands what its scalers do with
-//! a trigger when they are built.
+//! Conditions that KEDA's own admission webhook checks are implemented in the rules; this module covers what
+//! the scalers check when they are built.
 
 pub mod check;
 pub mod fallback;
@@ -20,8 +20,8 @@ pub fn triggers(object: &Object) -> impl Iterator<Item = Trigger<'_>> {
     object.path(&["spec", "triggers"]).items().map(|node| Trigger { node })
 }
 
-/// Whether the ScaledObject replaces its external metrics by a formula: any field of the block
-/// counts. `None` where a placeholder hides it.
+/// Whether the ScaledObject replaces its external metrics by a formula: any field of the block counts. `None`
+/// if a placeholder hides it.
 #[must_use]
 pub fn uses_modifiers(object: &Object) -> Option<bool> {
     let block = object.path(&["spec", "advanced", "scalingModifiers"]);
@@ -39,7 +39,7 @@ pub fn uses_modifiers(object: &Object) -> Option<bool> {
     (!unknown).then_some(false)
 }
 
-/// The name of the HPA that KEDA makes for a ScaledObject; `None` where it is not known.
+/// The name of the HPA that KEDA creates for a ScaledObject. `None` if it is not known.
 #[must_use]
 pub fn hpa_name(object: &Object) -> Option<String> {
     let name = object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "name"]);
@@ -61,19 +61,19 @@ pub struct Trigger<'a> {
 }
 
 impl<'a> Trigger<'a> {
-    /// Its type, where it is text.
+    /// Its type, if it is text.
     #[must_use]
     pub fn kind(&self) -> Option<&'a str> {
         self.node.get("type").text()
     }
 
-    /// Whether it is one of the two that become resource metrics of the HPA.
+    /// Whether it is a `cpu` or `memory` trigger, which becomes a resource metric of the HPA.
     #[must_use]
     pub fn is_resource(&self) -> bool {
         matches!(self.kind(), Some("cpu" | "memory"))
     }
 
-    /// What its type reads; `None` where the type is unknown, to KEDA or to us.
+    /// The definition of its type. `None` if the table has no such type.
     #[must_use]
     pub fn scaler(&self) -> Option<&'static scalers::Scaler> {
         self.kind().and_then(scalers::scaler)
@@ -85,7 +85,7 @@ impl<'a> Trigger<'a> {
         self.node.get("metadata")
     }
 
-    /// Whether it names a TriggerAuthentication, or may.
+    /// Whether it names a TriggerAuthentication. A placeholder counts as one.
     #[must_use]
     pub fn has_authentication(&self) -> bool {
         let reference = self.node.get("authenticationRef");
@@ -99,7 +99,7 @@ pub(crate) fn with_article(kind: &str) -> String {
     format!("{} `{}`", if vowel { "an" } else { "a" }, ellipsize(kind))
 }
 
-/// Text short enough to stand in a message.
+/// The text, shortened for a message.
 pub(crate) fn ellipsize(text: &str) -> String {
     const LONGEST: usize = 32;
     let line = text.split(['\n', '\r']).next().unwrap_or_default();

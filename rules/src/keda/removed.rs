@@ -1,24 +1,24 @@
-//! What KEDA once read in a trigger and no longer does, with the version and what to write now.
+//! Metadata keys and trigger types that KEDA no longer reads, with the version and the replacement.
 
 use crate::platform::Version;
 
-/// A metadata key of the past.
+/// A metadata key that was removed.
 #[derive(Debug)]
 pub struct RemovedKey {
     /// The key.
     pub key: &'static str,
-    /// The trigger types that read it once; empty where all did.
+    /// The trigger types that read it before; empty if all did.
     pub trigger_types: &'static [&'static str],
-    /// Since when it is ignored, or will be.
+    /// First version that ignores it, which may be a future one.
     pub since: Version,
-    /// The versions that refuse the trigger over it: from, and before.
+    /// The versions that reject the trigger because of it: first, and first that no longer does.
     pub rejected_between: Option<(Version, Version)>,
-    /// What to write instead.
+    /// What to use instead.
     pub replacement: &'static str,
 }
 
-/// Keys that scalers ignore or will ignore. Those that a scaler refuses for good stand in its own
-/// table, and a key that a scaler still reads is not one of these for it.
+/// Keys that scalers ignore or will ignore. Keys that a scaler rejects permanently are in its own table. A
+/// key that a scaler still reads is not reported for that scaler.
 pub const REMOVED_KEYS: &[RemovedKey] = &[
     RemovedKey {
         key: "metricName",
@@ -71,10 +71,10 @@ pub const REMOVED_KEYS: &[RemovedKey] = &[
     },
 ];
 
-/// Trigger types of the past: name, the version without it, what to use.
+/// Trigger types that were removed: name, first version without it, replacement.
 pub const REMOVED_TYPES: &[(&str, Version, &str)] = &[("stan", Version::new(2, 19), "nats-jetstream")];
 
-/// The entry of a key that a trigger of this type may still carry.
+/// The entry of a key that is obsolete for this trigger type.
 #[must_use]
 pub fn removed_key(kind: &str, key: &str) -> Option<&'static RemovedKey> {
     REMOVED_KEYS

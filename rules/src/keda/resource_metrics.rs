@@ -1,30 +1,30 @@
-//! The resource metrics of an autoscaler: use of CPU and memory, counted against what containers request.
+//! The resource metrics of an autoscaler: CPU and memory utilization relative to the requests of containers.
 
 use super::{Trigger, triggers};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-/// A metric whose value is a share of a request, or that KEDA's admission treats as one.
+/// A metric whose value is a percentage of a request, or that KEDA's admission webhook treats as one.
 #[derive(Clone, Debug)]
 pub struct ResourceMetric<'a> {
-    /// Where the resource is named.
+    /// The node that names the resource.
     pub node: Node<'a>,
     /// `cpu` or `memory`.
     pub resource: &'a str,
-    /// The container that is measured; all of the pod where there is none.
+    /// The container that is measured. `None`: the whole pod.
     pub container: Option<&'a str>,
 }
 
 impl ResourceMetric<'_> {
-    /// Whether it measures a container of the target.
+    /// Whether it measures this container of the target.
     #[must_use]
     pub fn measures(&self, container: &Node<'_>) -> bool {
         self.container.is_none_or(|name| container.get("name").text() == Some(name))
     }
 }
 
-/// The metrics of a ScaledObject or an HPA that can be read.
+/// The metrics of a ScaledObject or HPA that can be read.
 #[must_use]
 pub fn resource_metrics(object: &Object) -> Vec<ResourceMetric<'_>> {
     if object.is(Kind::HPA) {

@@ -1,4 +1,4 @@
-//! The table of trigger types: which keys each reads, from where, as what, and which go together.
+//! The table of trigger types: the keys of each, their sources, types, and the constraints between them.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -6,28 +6,28 @@ use std::sync::LazyLock;
 use super::value::KeyType;
 use crate::platform::Version;
 
-/// The version of KEDA that the table was taken from.
+/// The version of KEDA that the table describes.
 pub const TABLE_VERSION: Version = Version::new(2, 20);
 
-/// Trigger types that a later version of KEDA brings, with that version.
+/// Trigger types that a later version of KEDA adds, with that version.
 pub const LATER_TYPES: &[(&str, Version)] =
     &[("clickhouse", Version::new(2, 21)), ("gcp-spanner", Version::new(2, 21))];
 
 /// A trigger type.
 #[derive(Debug)]
 pub struct Scaler {
-    /// What `type` says.
+    /// The value of `type`.
     pub name: &'static str,
     /// The keys that it reads.
     pub keys: Vec<ScalerKey>,
-    /// What it asks of several keys together.
+    /// Constraints over several keys.
     pub constraints: Vec<KeyConstraint>,
-    /// Whether any other key is legal too.
+    /// Whether any other key is valid as well.
     pub open: bool,
 }
 
 impl Scaler {
-    /// What becomes of a key that stands in the metadata.
+    /// How the scaler treats a key of the metadata.
     #[must_use]
     pub fn key_status(&self, written: &str) -> KeyStatus<'_> {
         let named = |name: &str| self.keys.iter().find(|k| k.names().any(|n| n == name));
@@ -56,7 +56,7 @@ impl Scaler {
     }
 }
 
-/// What becomes of a key that is written in the metadata of a trigger.
+/// How the scaler treats a key that is present in the metadata of a trigger.
 #[derive(Debug)]
 pub enum KeyStatus<'a> {
     /// It is read.
@@ -65,9 +65,9 @@ pub enum KeyStatus<'a> {
     NotInMetadata(&'a ScalerKey),
     /// It is `<key>FromEnv` of a key that is not read from the environment.
     NotInEnvironment(&'a ScalerKey),
-    /// A version refuses it.
+    /// A version rejects it.
     Rejected(Version, &'static str),
-    /// Nobody reads it.
+    /// It is not read.
     Unknown,
 }
 
@@ -76,42 +76,42 @@ pub enum KeyStatus<'a> {
 pub struct ScalerKey {
     /// Its name.
     pub name: &'static str,
-    /// Whether it is always needed.
+    /// Whether it is always required.
     pub required: bool,
-    /// What it is read as.
+    /// Type of the value.
     pub kind: KeyType,
-    /// Where it is looked for, in order.
+    /// The sources in which the scaler looks for it, in order.
     pub sources: Vec<KeySource>,
-    /// Another spelling.
+    /// An alternative name.
     pub alias: Option<&'static str>,
-    /// What an absent key counts as.
+    /// The default of an absent key.
     pub default: Option<&'static str>,
-    /// The only values there are, for a list those of its items.
+    /// The only valid values; for a list, those of its items.
     pub values: Vec<&'static str>,
-    /// Values of a list of which there may be one.
+    /// Values of a list that exclude each other.
     pub exclusive_values: Vec<&'static str>,
-    /// What stands between items.
+    /// The separator between items.
     pub separator: char,
     /// Whether an item may be a range.
     pub ranges: bool,
-    /// The version that refuses the key in metadata, and what to write instead.
+    /// The version that rejects the key in the metadata, and the replacement.
     pub rejected_since: Option<(Version, &'static str)>,
 }
 
 impl ScalerKey {
-    /// Whether the key is looked for there.
+    /// Whether the scaler looks for the key in this source.
     #[must_use]
     pub fn reads(&self, from: KeySource) -> bool {
         self.sources.contains(&from)
     }
 
-    /// The name, then the other spelling.
+    /// The name, then the alternative name.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.alias)
     }
 }
 
-/// Where a key is looked for.
+/// A source of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySource {
     /// The metadata itself.
@@ -122,14 +122,14 @@ pub enum KeySource {
     Authentication,
 }
 
-/// A rule over several keys.
+/// A constraint over several keys.
 #[derive(Debug)]
 pub struct KeyConstraint {
-    /// What it says.
+    /// Its kind.
     pub name: &'static str,
-    /// About what.
+    /// Its arguments.
     pub args: Vec<&'static str>,
-    /// When; all of them.
+    /// Its conditions, all of which must be true.
     pub when: Vec<&'static str>,
 }
 
@@ -147,7 +147,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SCALERS.keys().copied()
 }
 
-/// The table, and how many of its lines make no sense.
+/// The table, and the number of its lines that are not valid.
 fn parse_table(text: &'static str) -> (BTreeMap<&'static str, Scaler>, usize) {
     let mut scalers: BTreeMap<&'static str, Scaler> = BTreeMap::new();
     let mut name = "";

@@ -1,4 +1,4 @@
-//! What scalers take and refuse, case by case.
+//! Values that scalers accept and reject, case by case.
 
 use std::collections::BTreeSet;
 
@@ -192,7 +192,7 @@ fn formulas_are_refused_where_that_is_certain() {
     ] {
         assert_eq!(formula_error(formula, &names), why, "{formula}");
     }
-    // Depth is bounded.
+    // The nesting depth is limited.
     assert_eq!(formula_error(&"(".repeat(100_000), &names), None);
     assert_eq!(formula_error(&"-".repeat(100_000), &names), None);
 }

@@ -1,15 +1,15 @@
-//! How KEDA reads the text of a metadata value: JSON numbers, Go's booleans and durations.
+//! Parses metadata values as KEDA does: JSON numbers, Go's booleans and durations.
 
 use crate::facts::duration::GoDuration;
 
-/// What a key's text is read as.
+/// The type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyType {
     /// Any text.
     String,
-    /// A whole number.
+    /// An integer.
     Int,
-    /// A whole number that is not negative.
+    /// A non-negative integer.
     Uint,
     /// A number.
     Float,
@@ -17,18 +17,18 @@ pub enum KeyType {
     Bool,
     /// A duration.
     Duration,
-    /// Texts between separators.
+    /// Strings between separators.
     List,
-    /// Whole numbers, or ranges of them, between separators.
+    /// Integers, or ranges of them, between separators.
     Ints,
     /// `key=value` between separators.
     Map,
-    /// URL parameters: read leniently, so nothing is said about them.
+    /// URL parameters: parsed leniently, so they are never reported.
     Params,
 }
 
 impl KeyType {
-    /// The type of a name in the table.
+    /// The type with this name in the table.
     #[must_use]
     pub fn named(name: &str) -> Option<KeyType> {
         Some(match name {
@@ -46,12 +46,12 @@ impl KeyType {
         })
     }
 
-    /// What a value should have been, where `text` cannot be read; `None` where it can.
+    /// A description of the expected value if `text` cannot be parsed. `None` if it can.
     #[must_use]
     pub fn rejects(self, text: &str, separator: char, ranges: bool) -> Option<&'static str> {
         let fine = match self {
             KeyType::String | KeyType::List | KeyType::Params => true,
-            // JSON's null leaves the number as it was.
+            // JSON's null leaves the number unchanged.
             KeyType::Int | KeyType::Uint | KeyType::Float if text == "null" => true,
             KeyType::Int => whole(text).is_some(),
             KeyType::Uint => whole(text).is_some_and(|n| n >= 0),
@@ -81,7 +81,7 @@ impl KeyType {
     }
 }
 
-/// A number in JSON's grammar: no leading `+`, zero or dot, no per cent.
+/// Parses a number in JSON's grammar: no leading `+`, zero or dot, no percent sign.
 #[must_use]
 pub fn number(text: &str) -> Option<f64> {
     let rest = text.strip_prefix('-').unwrap_or(text);
@@ -105,14 +105,14 @@ pub fn number(text: &str) -> Option<f64> {
     text.parse::<f64>().ok().filter(|n| n.is_finite())
 }
 
-/// A whole number in JSON's grammar that fits 64 bits: `5.0` and `1e1` are none.
+/// Parses an integer in JSON's grammar that fits into 64 bits: `5.0` and `1e1` are not integers.
 #[must_use]
 pub fn whole(text: &str) -> Option<i64> {
     number(text)?;
     text.parse().ok()
 }
 
-/// A boolean as Go's `strconv.ParseBool` reads it.
+/// Parses a boolean like Go's `strconv.ParseBool`.
 #[must_use]
 pub fn boolean(text: &str) -> Option<bool> {
     match text {
@@ -122,7 +122,7 @@ pub fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// What a number written in another spelling was meant to be: `70%`, `+70`, `070`, `.5`.
+/// The intended number of a text in another notation: `70%`, `+70`, `070`, `.5`.
 #[must_use]
 pub fn plain_number(text: &str) -> Option<String> {
     let body = text.trim().trim_end_matches('%').trim_start_matches('+');
@@ -140,24 +140,24 @@ pub fn plain_number(text: &str) -> Option<String> {
     number(&plain).map(|_| plain)
 }
 
-/// A number as Go's `strconv.ParseFloat` reads it.
+/// The result of Go's `strconv.ParseFloat`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GoFloat {
-    /// It reads it so.
+    /// A number.
     Value(f64),
-    /// A hexadecimal spelling, of which only Go knows whether it is one.
+    /// A hexadecimal notation, which is not evaluated here.
     Unsure,
-    /// It rejects it.
+    /// Not a number.
     Invalid,
 }
 
 impl GoFloat {
-    /// Reads a text.
+    /// Parses a text.
     #[must_use]
     pub fn parse(text: &str) -> GoFloat {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         match text.parse::<f64>() {
-            // Go rejects a number that 64 bits do not hold, but accepts the words for infinity.
+            // Go rejects a number that does not fit into 64 bits, but accepts the words for infinity.
             Ok(n) if n.is_infinite() && text.bytes().any(|b| b.is_ascii_digit()) => GoFloat::Invalid,
             Ok(n) => GoFloat::Value(n),
             Err(_) if digits.starts_with("0x") || digits.starts_with("0X") => GoFloat::Unsure,
