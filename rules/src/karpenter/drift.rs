@@ -51,7 +51,7 @@ pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
     }
     match (group, text("kind")) {
         ("karpenter.sh", "NodePool") => pool_drifts(&value_at(before, TEMPLATE), &value_at(after, TEMPLATE)),
-        // Before v1 these fields were directly below `spec`, not in a template.
+        // A Provisioner has these fields directly below `spec`, not in a template.
         ("karpenter.sh", "Provisioner") => {
             let spec = |object: &Value| value_at(object, &["spec"]);
             let (old, new) = (spec(before), spec(after));

@@ -1,4 +1,4 @@
-//! AWSNodeTemplate v1alpha1 and EC2NodeClass v1beta1 as EC2NodeClass v1.
+//! Converts AWSNodeTemplate v1alpha1 and EC2NodeClass v1beta1 to EC2NodeClass v1.
 
 use serde_json::{Map, Value, json};
 
@@ -11,12 +11,12 @@ use crate::kind::Kind;
 use crate::lint::fix::Fix;
 use crate::object::Object;
 
-/// The annotation by which Karpenter 1.0 kept an alias's version in a v1beta1 object.
+/// The annotation in which Karpenter 1.0 stored the version of an alias in a v1beta1 object.
 const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
 
 const UBUNTU: &str = "Ubuntu is no AMI family any more: choose `amiSelectorTerms` and a block device by hand";
 
-/// An AWSNodeTemplate.
+/// Converts an AWSNodeTemplate.
 pub(super) fn node_template(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     name_is_free(object, Kind::EC2_NODE_CLASS, cluster)?;
     let mut draft = PatchBuilder::new(object)?;
@@ -27,7 +27,7 @@ pub(super) fn node_template(object: &Object, cluster: &Cluster) -> Result<Fix, C
     Ok(draft.into_fix("convert it to an EC2NodeClass; check its role, AMI and metadata options"))
 }
 
-/// An EC2NodeClass of v1beta1.
+/// Converts an EC2NodeClass of v1beta1.
 pub(super) fn node_class(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.k8s.aws/v1"))?;
@@ -44,7 +44,7 @@ pub(super) fn node_class(object: &Object, cluster: &Cluster) -> Result<Fix, Conv
             rewrite(&mut draft, "amiFamily", "amiSelectorTerms", json!([{ "alias": alias }]))?;
         }
     }
-    // The API server filled each option in by itself: two hops then, one now.
+    // The API server set a default for each option: two hops in v1beta1, one in v1.
     let hops = &["spec", "metadataOptions", "httpPutResponseHopLimit"];
     if draft.get(hops).is_none() {
         draft.set(hops, json!(2))?;
@@ -53,7 +53,7 @@ pub(super) fn node_class(object: &Object, cluster: &Cluster) -> Result<Fix, Conv
     Ok(draft.into_fix("convert it to v1; check its AMI and metadata options"))
 }
 
-/// The class of what a Provisioner wrote inline under `spec.provider`.
+/// The node class for the fields that a Provisioner has inline under `spec.provider`.
 pub(super) fn inline(
     name: &str,
     provider: &Value,
@@ -79,7 +79,7 @@ pub(super) fn inline(
     Ok(draft.into_value())
 }
 
-/// What AWSNodeTemplate and `spec.provider` have in common.
+/// The fields that AWSNodeTemplate and `spec.provider` have in common.
 fn settings(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     for field in ["launchTemplate", "launchTemplateName"] {
         if draft.get(&["spec", field]).is_some() {
@@ -98,8 +98,8 @@ fn settings(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
         }
         draft.remove(&["spec", old]);
     }
-    // Karpenter's own default was two hops where no option was written at all; with any option
-    // written, what was absent was EC2's to decide, which says one hop as v1 does.
+    // Karpenter's own default was two hops if no option was set. If any option was set, EC2 decided the
+    // absent ones; its default is one hop, as in v1.
     if draft.get(&["spec", "metadataOptions"]).is_none() {
         draft.set(&["spec", "metadataOptions", "httpPutResponseHopLimit"], json!(2))?;
     }
@@ -115,7 +115,7 @@ fn amis(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     if let Some(selector) = draft.get(&["spec", "amiSelector"]) {
         let terms = terms("amiSelector", selector, true)?;
         rewrite(draft, "amiSelector", "amiSelectorTerms", Value::Array(terms))?;
-        // Without an alias the family says how a node is started.
+        // Without an alias the family determines how a node is started.
         return draft.set(&["spec", "amiFamily"], json!(family));
     }
     draft.remove(&["spec", "amiSelector"]);
@@ -130,8 +130,8 @@ fn amis(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     }
 }
 
-/// Gives a field of the `spec` another name and value. As a move it keeps its place in the file,
-/// and the comment above it.
+/// Changes the name and value of a field of `spec`. As a move it keeps its position in the file and the
+/// comment above it.
 fn rewrite(draft: &mut PatchBuilder, old: &str, new: &str, value: Value) -> Result<(), ConversionError> {
     let (from, to) = (&["spec", old], &["spec", new]);
     if draft.get(to).is_some() {
@@ -141,13 +141,13 @@ fn rewrite(draft: &mut PatchBuilder, old: &str, new: &str, value: Value) -> Resu
     draft.set(to, value)
 }
 
-/// The alias of a family; `None` where it has none.
+/// The alias of a family. `None` if it has none.
 fn alias(family: &str, version: &str) -> Option<String> {
     let known = ["AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022"];
     known.contains(&family).then(|| format!("{}@{version}", family.to_ascii_lowercase()))
 }
 
-/// Takes in the kubelet settings that all pools of the class agree on.
+/// Adds the kubelet settings that all pools of the class agree on.
 fn adopt_kubelet(
     draft: &mut PatchBuilder,
     object: &Object,

@@ -1,7 +1,7 @@
-//! A conversion while it is written: the operations so far and the value they lead to.
+//! A conversion in progress: the operations so far and the value they produce.
 //!
-//! Operations apply in order, and a later one sees what the earlier ones did; so each is made
-//! from the value as it is by then.
+//! Operations apply in order, and each one sees the result of those before it, so each is built from the
+//! value as it is at that point.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::lint::fix::{Fix, Operation, Safety};
 use crate::object::Object;
 use crate::tree::pointer::Pointer;
 
-/// A path from the object's root.
+/// A path from the root of the object.
 pub(super) type FieldPath<'a> = &'a [&'a str];
 
 /// The conversion of one object.
@@ -24,7 +24,7 @@ fn pointer(path: FieldPath<'_>) -> String {
 }
 
 impl PatchBuilder {
-    /// Opens a draft. Everything that conversions read is guarded: the type and the `spec`.
+    /// Starts a conversion. Adds guards for everything that conversions read: the type and the `spec`.
     pub(super) fn new(object: &Object) -> Result<PatchBuilder, ConversionError> {
         let value = object.root().to_json();
         if !value.get("spec").is_some_and(Value::is_object) {
@@ -34,17 +34,17 @@ impl PatchBuilder {
         Ok(PatchBuilder { operations: vec![guard("apiVersion"), guard("kind"), guard("spec")], value })
     }
 
-    /// What stands at a path now; null counts as nothing.
+    /// The current value at a path; null counts as absent.
     pub(super) fn get(&self, path: FieldPath<'_>) -> Option<&Value> {
         path.iter().try_fold(&self.value, |at, step| at.get(step)).filter(|v| !v.is_null())
     }
 
-    /// The text that stands at a path now.
+    /// The current text at a path.
     pub(super) fn text(&self, path: FieldPath<'_>) -> Option<&str> {
         self.get(path).and_then(Value::as_str)
     }
 
-    /// Writes a value, whatever was there.
+    /// Sets a value, replacing any existing one.
     pub(super) fn set(&mut self, path: FieldPath<'_>, value: Value) -> Result<(), ConversionError> {
         let step = self.ensure_parent(path)?;
         let Some(map) = self.map_mut(&path[..path.len() - 1]) else {
@@ -62,7 +62,7 @@ impl PatchBuilder {
         Ok(())
     }
 
-    /// Takes away what stands at a path, null as well.
+    /// Removes the value at a path, including null.
     pub(super) fn remove(&mut self, path: FieldPath<'_>) {
         let Some((step, parent)) = path.split_last() else {
             return;
@@ -72,8 +72,8 @@ impl PatchBuilder {
         }
     }
 
-    /// Moves what stands at a path. Nothing there: nothing happens. Something at the target: the
-    /// object was converted by halves, and a person has to say which value is meant.
+    /// Moves the value at a path. Does nothing if there is none. Fails if the target has a value: the object
+    /// was converted in part, and the user must decide which value is right.
     pub(super) fn move_to(&mut self, from: FieldPath<'_>, to: FieldPath<'_>) -> Result<(), ConversionError> {
         if self.get(from).is_none() {
             self.remove(from);
@@ -99,7 +99,7 @@ impl PatchBuilder {
         Ok(())
     }
 
-    /// Appends an item to a list that is there.
+    /// Appends an item to an existing list.
     pub(super) fn push(&mut self, list: FieldPath<'_>, item: Value) {
         let items = self.value.pointer_mut(&pointer(list)).and_then(Value::as_array_mut);
         if let Some(items) = items {
@@ -108,7 +108,7 @@ impl PatchBuilder {
         }
     }
 
-    /// Makes the maps above a path that are missing, with one operation, and gives the last step.
+    /// Creates the missing maps above a path with one operation, and returns the last step.
     fn ensure_parent<'p>(&mut self, path: FieldPath<'p>) -> Result<&'p str, ConversionError> {
         let Some((last, parents)) = path.split_last() else {
             return Err(not_a_map(path));
@@ -140,12 +140,12 @@ impl PatchBuilder {
         path.iter().try_fold(&mut self.value, |at, step| at.get_mut(step)).and_then(Value::as_object_mut)
     }
 
-    /// The value that the operations lead to.
+    /// The value that the operations produce.
     pub(super) fn into_value(self) -> Value {
         self.value
     }
 
-    /// The fix: what moves between APIs is never applied unseen.
+    /// The fix. It is unsafe: a conversion between APIs is never applied without review.
     pub(super) fn into_fix(self, title: impl Into<String>) -> Fix {
         let mut fix = Fix::new(title, Safety::Unsafe);
         fix.operations = self.operations;

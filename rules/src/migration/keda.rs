@@ -1,4 +1,4 @@
-//! KEDA 1's ScaledObject and TriggerAuthentication as KEDA 2 reads them.
+//! Converts the ScaledObject and TriggerAuthentication of KEDA 1 to KEDA 2.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::object::Object;
 
 const API_VERSION: &str = "keda.sh/v1alpha1";
 
-/// The fix that makes a KEDA 2 object. One with `scaleType: job` becomes a ScaledJob.
+/// The fix that converts an object to KEDA 2. A ScaledObject with `scaleType: job` becomes a ScaledJob.
 pub(crate) fn convert(object: &Object) -> Result<Fix, ConversionError> {
     if object.is_partial() {
         return Err("convert the base first, then write the patch against its new paths".into());
@@ -26,7 +26,7 @@ pub(crate) fn convert(object: &Object) -> Result<Fix, ConversionError> {
                 return Err("a job without `spec.jobTargetRef` says nothing to run".into());
             }
             draft.set(&["kind"], json!("ScaledJob"))?;
-            // KEDA 1 read neither for jobs, and a ScaledJob has no cool-down.
+            // KEDA 1 ignored the last two for jobs, and a ScaledJob has no cool-down period.
             for field in ["scaleType", "cooldownPeriod", "minReplicaCount"] {
                 draft.remove(&["spec", field]);
             }

@@ -1,7 +1,7 @@
-//! Kubelet settings stood in the pool and stand in the class today: who takes them over.
+//! Kubelet settings, which were part of the pool and are part of the node class since v1.
 //!
-//! A conversion writes to its own object alone. So the class goes first and takes in what all of
-//! its pools agree on; a pool lets go of its settings once its class carries the same.
+//! A conversion changes only its own object. So the node class is converted first and receives the settings
+//! that all its pools agree on; a pool drops its settings once its class has the same ones.
 
 use super::ConversionError;
 use super::draft::{FieldPath, PatchBuilder};
@@ -10,7 +10,7 @@ use crate::cluster::views::kubelet_settings;
 use crate::kind::Kind;
 use crate::object::Object;
 
-/// Takes the kubelet settings out of a pool, where its class has them already.
+/// Removes the kubelet settings from a pool if its class already has them.
 pub(super) fn drop_from_pool(
     draft: &mut PatchBuilder,
     path: FieldPath<'_>,
@@ -33,7 +33,7 @@ pub(super) fn drop_from_pool(
         return Err("its kubelet settings belong into its EC2NodeClass, and it names none".into());
     };
     let classes = cluster.all(Kind::EC2_NODE_CLASS.group, Kind::EC2_NODE_CLASS.kind, "default", class);
-    // Files of several clusters may hold a class of this name each: whichever is meant carries them.
+    // Files of several clusters may each contain a class with this name: all of them must have the settings.
     let carries = |c: &Object| {
         c.id().version == "v1" && kubelet_settings(&c.path(&["spec", "kubelet"]).to_json()) == wish
     };

@@ -1,17 +1,17 @@
-//! Metrics of Karpenter that were renamed or dropped.
+//! Metrics of Karpenter that were renamed or removed.
 //!
 //! Sources: Karpenter's v1 migration guide and its list of metrics; the release notes of 1.7.
 
 use crate::platform::Version;
 
-/// What became of a metric.
+/// How a metric changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetricChange {
-    /// Another name, the same labels.
+    /// A new name, the same labels.
     Renamed(&'static str),
-    /// Another name, and other labels.
+    /// A new name, and different labels.
     Replaced(&'static str),
-    /// Gone; the text says what comes near.
+    /// Removed; the text names the closest alternative.
     Removed(&'static str),
 }
 
@@ -20,7 +20,7 @@ const NOTHING: &str = "nothing stands in for it";
 
 const V1: Version = Version::new(1, 0);
 
-/// By name, for the binary search: name, first version without it, what became of it.
+/// Sorted by name, for binary search: name, first version without it, change.
 const METRICS: &[(&str, Version, MetricChange)] = &[
     (
         "karpenter_cloudprovider_instance_type_price_estimate",
@@ -125,16 +125,16 @@ const METRICS: &[(&str, Version, MetricChange)] = &[
     ),
 ];
 
-/// A stale name in a text.
+/// An obsolete name in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ObsoleteMetric<'a> {
-    /// The name without a histogram's suffix.
+    /// The name without the suffix of a histogram.
     pub name: &'a str,
-    /// What became of it.
+    /// How it changed.
     pub change: MetricChange,
 }
 
-/// The stale names in a text, each once, in the order of the text. Whole identifiers alone count.
+/// The obsolete names in a text, each once, in the order of the text. Only whole identifiers count.
 pub(crate) fn obsolete_metrics(text: &str, karpenter: Version) -> Vec<ObsoleteMetric<'_>> {
     let mut out: Vec<ObsoleteMetric<'_>> = Vec::new();
     for (_, word) in metric_identifiers(text) {
@@ -148,7 +148,7 @@ pub(crate) fn obsolete_metrics(text: &str, karpenter: Version) -> Vec<ObsoleteMe
     out
 }
 
-/// The text with one name written as another, suffixes kept.
+/// The text with one name replaced by another; suffixes are kept.
 pub(crate) fn rename(text: &str, old: &str, new: &str) -> String {
     let mut out = String::with_capacity(text.len() + new.len());
     let mut done = 0;
@@ -173,7 +173,7 @@ fn without_histogram_suffix(word: &str) -> &str {
     ["_bucket", "_sum", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix)).unwrap_or(word)
 }
 
-/// The identifiers of Karpenter's metrics, with their places.
+/// The identifiers of Karpenter's metrics, with their positions.
 fn metric_identifiers(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let part = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b':';
     text.match_indices("karpenter_")

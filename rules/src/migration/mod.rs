@@ -1,9 +1,9 @@
-//! What the old APIs of Karpenter and KEDA called things, and how their objects are written today.
+//! Converts objects of old APIs of Karpenter and KEDA to the current ones.
 //!
-//! [`convert`] turns an old object into its successor by operations on that object alone, so that
-//! the text around them stays. What no operation can decide is left: either the successor is
-//! incomplete and other rules say so, or, where something would be lost, there is no conversion
-//! and the reason is given.
+//! [`convert`] returns a fix that changes the object to its successor by operations on that object alone, so
+//! that the surrounding text is kept. What no operation can decide is left out: either the successor is
+//! incomplete, which other rules report, or, if information would be lost, there is no conversion and the
+//! reason is returned.
 
 mod class;
 mod draft;
@@ -22,14 +22,14 @@ use crate::kind::Kind;
 use crate::lint::fix::Fix;
 use crate::object::Object;
 
-/// Why an object cannot be converted without a person, as a line of help.
+/// Why an object cannot be converted automatically, as a line of help.
 type ConversionError = String;
 
-/// The fix that makes the current object of an old Karpenter object.
+/// The fix that converts an old Karpenter object to the current API.
 pub(crate) fn convert(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     let id = object.id();
     if object.is_partial() {
-        // What a patch leaves out stands in its base: no default may be written out here.
+        // Fields that a patch omits are set in its base, so defaults must not be added here.
         return Err("convert the base first, then write the patch against its new paths".into());
     }
     let fix = match (id.kind.as_str(), id.version.as_str()) {
@@ -41,11 +41,11 @@ pub(crate) fn convert(object: &Object, cluster: &Cluster) -> Result<Fix, Convers
         ("Machine", _) => Err("remove it: Karpenter makes its NodeClaims itself".into()),
         _ => Err("write it anew: the API is too old for a field by field conversion".into()),
     }?;
-    // Nodes of a live pool do not outlive its conversion.
+    // The nodes of a live pool are replaced when it is converted.
     Ok(fix.replaces_nodes())
 }
 
-/// Whether the successor's name is still free, so that a conversion makes no duplicate.
+/// Checks that no object has the name of the successor, so that a conversion creates no duplicate.
 fn name_is_free(object: &Object, successor: Kind, cluster: &Cluster) -> Result<(), ConversionError> {
     let name = object.name();
     if cluster.all(successor.group, successor.kind, "default", name).is_empty() {

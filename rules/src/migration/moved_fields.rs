@@ -1,39 +1,39 @@
-//! Fields that an older API version had and the current one does not: where they went.
+//! Fields of older API versions that the current one does not have, with their replacements.
 //!
-//! The API server drops such a field without a word unless its client asks for strict decoding,
-//! so an object that says `karpenter.sh/v1` and still writes an old path loses the setting.
+//! The API server drops such a field silently unless the client requests strict validation, so an object of
+//! `karpenter.sh/v1` with an old path loses the setting.
 //!
-//! Sources: Karpenter's v1 and v1beta1 migration guides, the CRDs of v0.31, v0.37 and v1.0, KEDA's
-//! migration guide.
+//! Sources: Karpenter's v1 and v1beta1 migration guides, the CRDs of v0.31, v0.37 and v1.0, KEDA's migration
+//! guide.
 
 use crate::kind::Kind;
 
-/// Where a field went.
+/// The replacement of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
     /// Another path of the same object, with the same value.
     SameValue(&'static [&'static str]),
-    /// Another path of the same object, with another value; the text says which.
+    /// Another path of the same object, with another value, described by the text.
     NewValue(&'static [&'static str], &'static str),
-    /// A path of the EC2NodeClass that the pool names, with the same value.
+    /// A path of the EC2NodeClass that the pool references, with the same value.
     InNodeClass(&'static [&'static str]),
-    /// Nowhere; the text says why, or what to do instead.
+    /// No replacement; the text gives the reason, or an alternative.
     Removed(&'static str),
 }
 
-/// One field that moved.
+/// A field that moved.
 #[derive(Clone, Copy, Debug)]
 pub struct MovedField {
-    /// The kind as it is called today.
+    /// The current name of the kind.
     pub kind: Kind,
     /// The old path.
     pub from: &'static [&'static str],
-    /// Where it went.
+    /// The replacement.
     pub now: Replacement,
 }
 
-/// Looks an old path up; list indices are `*` in the table and any number in `path`. A path below
-/// an entry of the table is not found: ask for the first field that the schema does not know.
+/// Looks up an old path; list indices are `*` in the table and any number in `path`. A path below an entry of
+/// the table is not found: look up the first field that the schema does not know.
 #[must_use]
 pub fn moved_field(kind: (&str, &str), path: &[&str]) -> Option<&'static MovedField> {
     MOVED_FIELDS.iter().find(|m| {

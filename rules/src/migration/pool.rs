@@ -1,4 +1,4 @@
-//! Provisioner v1alpha5, NodePool v1beta1 and NodeClaim v1beta1 as their v1 successors.
+//! Converts Provisioner v1alpha5, NodePool v1beta1 and NodeClaim v1beta1 to v1.
 
 use serde_json::{Value, json};
 
@@ -18,10 +18,10 @@ const EXPIRE_AFTER: FieldPath<'_> = &["spec", "template", "spec", "expireAfter"]
 const CONSOLIDATE_AFTER: FieldPath<'_> = &["spec", "disruption", "consolidateAfter"];
 const POLICY: FieldPath<'_> = &["spec", "disruption", "consolidationPolicy"];
 
-/// More seconds than this are more than Go's durations hold, and stop Karpenter.
+/// Go's durations cannot represent more seconds than this, and Karpenter stops on them.
 const MAX_SECONDS: u64 = 2_562_047 * 3600;
 
-/// A Provisioner.
+/// Converts a Provisioner.
 pub(super) fn provisioner(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     name_is_free(object, Kind::NODE_POOL, cluster)?;
     let mut draft = PatchBuilder::new(object)?;
@@ -38,7 +38,7 @@ pub(super) fn provisioner(object: &Object, cluster: &Cluster) -> Result<Fix, Con
     ] {
         draft.move_to(&["spec", old], new)?;
     }
-    // Absent meant never; absent means 720h now.
+    // An absent field meant never; in v1 it means 720h.
     match seconds(&draft, "ttlSecondsUntilExpired")? {
         Some(text) => {
             draft.move_to(&["spec", "ttlSecondsUntilExpired"], EXPIRE_AFTER)?;
@@ -57,7 +57,7 @@ pub(super) fn provisioner(object: &Object, cluster: &Cluster) -> Result<Fix, Con
     Ok(fix)
 }
 
-/// A NodePool of v1beta1.
+/// Converts a NodePool of v1beta1.
 pub(super) fn node_pool(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;
@@ -75,7 +75,7 @@ pub(super) fn node_pool(object: &Object, cluster: &Cluster) -> Result<Fix, Conve
             }
             _ => {}
         }
-        // v1beta1 had no consolidateAfter beside WhenUnderutilized, its default, other than Never.
+        // In v1beta1 the only valid consolidateAfter with WhenUnderutilized, its default policy, was Never.
         if policy.as_deref() != Some("WhenEmpty") && draft.get(CONSOLIDATE_AFTER).is_none() {
             draft.set(CONSOLIDATE_AFTER, json!("0s"))?;
         }
@@ -84,7 +84,7 @@ pub(super) fn node_pool(object: &Object, cluster: &Cluster) -> Result<Fix, Conve
     Ok(draft.into_fix("convert it to v1; expiry no longer waits for budgets: check `expireAfter`"))
 }
 
-/// A NodeClaim of v1beta1 that somebody wrote by hand: nothing expired it.
+/// Converts a NodeClaim of v1beta1 that was created by a user: it never expired.
 pub(super) fn node_claim(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;
@@ -98,7 +98,7 @@ pub(super) fn node_claim(object: &Object, cluster: &Cluster) -> Result<Fix, Conv
     Ok(draft.into_fix("convert it to v1; Karpenter makes its own NodeClaims, so ask who needs it"))
 }
 
-/// The class of a Provisioner: the one it names, or a new one of what it wrote inline.
+/// The node class of a Provisioner: the one it references, or a new one from its inline fields.
 fn node_class(
     draft: &mut PatchBuilder,
     object: &Object,
@@ -147,7 +147,7 @@ fn node_class(
     }
 }
 
-/// `apiVersion` of a class reference becomes `group`; the kind must be said.
+/// Changes `apiVersion` of a class reference to `group`; the kind becomes required.
 fn reference(draft: &mut PatchBuilder, path: FieldPath<'_>) -> Result<(), ConversionError> {
     if draft.get(path).is_none_or(|r| !r.is_object()) {
         return Ok(());
@@ -156,7 +156,7 @@ fn reference(draft: &mut PatchBuilder, path: FieldPath<'_>) -> Result<(), Conver
     let group = [path, &["group"]].concat();
     let kind = [path, &["kind"]].concat();
     let named = draft.text(&kind).map(str::to_owned);
-    // v1beta1 never read the version, and many wrote Karpenter's own group there.
+    // v1beta1 never read the version, and many manifests have Karpenter's own group there.
     let value = match (named.as_deref(), draft.text(&api_version)) {
         (Some("EC2NodeClass") | None, _) | (_, None) => CLASS_GROUP,
         (_, Some(text)) => text.split('/').next().unwrap_or(text),
@@ -177,7 +177,7 @@ fn reference(draft: &mut PatchBuilder, path: FieldPath<'_>) -> Result<(), Conver
     Ok(())
 }
 
-/// The requirements, with those that the old webhook added by itself written out.
+/// The requirements, including those that the old webhook added by default.
 fn requirements(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     draft.move_to(&["spec", "requirements"], REQUIREMENTS)?;
     let written = match draft.get(REQUIREMENTS) {
@@ -192,7 +192,7 @@ fn requirements(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
         };
         keys.push(normalise(key));
     }
-    // A label says the same as a requirement with its one value.
+    // A label is equivalent to a requirement with its value.
     let labels = draft.get(&["spec", "labels"]).and_then(Value::as_object);
     keys.extend(labels.into_iter().flatten().map(|(key, _)| normalise(key)));
     let has = |key: &str| keys.contains(&key);
@@ -224,7 +224,7 @@ fn requirements(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     Ok(())
 }
 
-/// `spec.limits.resources.X` becomes `spec.limits.X`.
+/// Moves `spec.limits.resources.X` to `spec.limits.X`.
 fn limits(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     let old = &["spec", "limits", "resources"];
     let names: Vec<String> = match draft.get(old) {
@@ -243,7 +243,7 @@ fn limits(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     Ok(())
 }
 
-/// When nodes go: empty ones, underused ones, or none, as the old fields said.
+/// Converts the old fields about empty and underutilized nodes to the consolidation policy.
 fn consolidation(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     let enabled = match draft.get(&["spec", "consolidation", "enabled"]) {
         None => false,
@@ -263,7 +263,7 @@ fn consolidation(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
             draft.set(POLICY, json!("WhenEmptyOrUnderutilized"))?;
             draft.set(CONSOLIDATE_AFTER, json!("0s"))?;
         }
-        // Neither was written: no node was ever removed for being idle.
+        // Neither field was set: no node was removed for being idle.
         (None, false) => {
             draft.set(POLICY, json!("WhenEmpty"))?;
             draft.set(CONSOLIDATE_AFTER, json!("Never"))?;
@@ -274,7 +274,7 @@ fn consolidation(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     Ok(())
 }
 
-/// A number of seconds as a duration in its largest whole unit.
+/// A number of seconds as a duration in the largest unit that divides it.
 fn seconds(draft: &PatchBuilder, field: &str) -> Result<Option<String>, ConversionError> {
     let Some(value) = draft.get(&["spec", field]) else {
         return Ok(None);

@@ -1,23 +1,23 @@
-//! The selectors of AWSNodeTemplate, one map each, as the terms of EC2NodeClass.
+//! Converts the selectors of AWSNodeTemplate, one map each, to the terms of EC2NodeClass.
 //!
-//! A map meant "all of these"; a comma inside a value meant "any of these". Terms are alternatives,
-//! so a comma becomes several terms.
+//! In a map all entries had to match; a comma in a value separated alternatives. Terms are alternatives, so a
+//! comma becomes several terms.
 
 use serde_json::{Map, Value, json};
 
 use super::ConversionError;
 use crate::tree::placeholder::is_placeholder;
 
-/// No list of terms holds more.
+/// Maximum number of terms in a list.
 const MAX_TERMS: usize = 30;
 
-/// The terms of a selector. `amis` allows for names and owners.
+/// The terms of a selector. `amis` accepts names and owners as well.
 pub(super) fn terms(field: &str, selector: &Value, amis: bool) -> Result<Vec<Value>, ConversionError> {
     let Some(entries) = selector.as_object().filter(|e| !e.is_empty()) else {
         return Err(format!("`spec.{field}` selects nothing that can be read"));
     };
     let mut ids: Vec<&str> = Vec::new();
-    // Each term so far; every further key with several values multiplies them.
+    // The terms so far; each further key with several values multiplies them.
     let mut out: Vec<Map<String, Value>> = vec![Map::new()];
     let mut others = false;
     for (key, value) in entries {
@@ -76,7 +76,7 @@ pub(super) fn terms(field: &str, selector: &Value, amis: bool) -> Result<Vec<Val
     }
 }
 
-/// The values between commas. A placeholder stays whole: it may hold a comma of its own.
+/// The values between commas. A placeholder is not split: it may contain commas.
 fn alternatives(text: &str) -> Vec<&str> {
     if is_placeholder(text) {
         return vec![text];

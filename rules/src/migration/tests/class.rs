@@ -5,7 +5,7 @@ use super::{becomes, is_left};
 const TEMPLATE: &str = "apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate";
 const CLASS: &str = "apiVersion: karpenter.k8s.aws/v1beta1\nkind: EC2NodeClass";
 
-/// What every conversion of a template without further settings writes out.
+/// The fields that the conversion of a template without further settings adds.
 const DEFAULTS: &str =
     "  amiSelectorTerms: [{alias: al2@latest}]\n  metadataOptions: {httpPutResponseHopLimit: 2}\n";
 
@@ -73,7 +73,7 @@ fn ami_names_and_owners_cross() {
         "  amiFamily: Custom\n  amiSelector: {'aws::name': 'x-*,y-*', 'aws::owners': 'self,amazon'}\n",
         "  amiFamily: Custom\n  amiSelectorTerms: [{name: x-*, owner: self}, {name: x-*, owner: amazon}, {name: y-*, owner: self}, {name: y-*, owner: amazon}]\n  metadataOptions: {httpPutResponseHopLimit: 2}\n",
     );
-    // The family of a template that chose an AMI and no family was AL2.
+    // The family of a template that selected an AMI but no family was AL2.
     becomes(
         TEMPLATE,
         "  amiSelector: {aws-ids: ami-1}\n",

@@ -1,4 +1,4 @@
-//! Kubelet settings move from pools to their class: the class first.
+//! Kubelet settings move from pools to their node class; the class is converted first.
 
 use super::converted;
 

@@ -1,4 +1,4 @@
-//! Each row of the migration tables, old form against new form.
+//! Every conversion, old form and new form.
 
 mod class;
 mod keda;
@@ -19,7 +19,8 @@ fn objects(text: &str) -> Vec<Object> {
     read(&source).iter().flat_map(|d| Object::from_document(&source, d, false)).collect()
 }
 
-/// What the first object of the text becomes beside the others, with what is created, or why not.
+/// The result of converting the first object of the text: the object and those created, or the reason why it
+/// cannot be converted.
 #[track_caller]
 fn converted(text: &str) -> Result<Vec<Value>, String> {
     let objects = objects(text);
@@ -39,7 +40,7 @@ fn converted(text: &str) -> Result<Vec<Value>, String> {
     Ok(std::iter::once(value).chain(fix.creates).collect())
 }
 
-/// Asserts what a `spec` becomes; both are written as YAML.
+/// Asserts the result of converting a `spec`; both are given as YAML.
 #[track_caller]
 fn becomes(head: &str, spec: &str, expected: &str) {
     let text = format!("{head}\nmetadata: {{name: a}}\nspec:\n{spec}");
@@ -49,7 +50,7 @@ fn becomes(head: &str, spec: &str, expected: &str) {
     assert_eq!(got[0]["spec"], expected, "\n{:#}\n{text}", got[0]["spec"]);
 }
 
-/// Asserts that a `spec` is left to a person, and why.
+/// Asserts that a `spec` is not converted, and the reason.
 #[track_caller]
 fn is_left(head: &str, spec: &str, why: &str) {
     let text = format!("{head}\nmetadata: {{name: a}}\nspec:\n{spec}");

@@ -5,7 +5,7 @@ use super::{becomes, converted, is_left};
 const PROVISIONER: &str = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner";
 const POOL: &str = "apiVersion: karpenter.sh/v1beta1\nkind: NodePool";
 
-/// Requirements that leave the old webhook nothing to add, in the old and in the new place.
+/// Requirements to which the old webhook adds nothing, in the old and in the new location.
 const FULL: &str = "requirements:
     - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
     - {key: kubernetes.io/os, operator: In, values: [linux]}
@@ -13,8 +13,8 @@ const FULL: &str = "requirements:
     - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5g]}
 ";
 
-/// A Provisioner with `rest` beside reference and requirements, against the new `spec` with `new`
-/// inside `template.spec` and `beside` beside the template.
+/// Converts a Provisioner that has `rest` in addition to reference and requirements. `new` is expected in
+/// `template.spec`, `beside` next to the template.
 #[track_caller]
 fn provisioner(rest: &str, new: &str, beside: &str) {
     let requirements = FULL.replace("\n    - ", "\n        - ");
@@ -190,12 +190,12 @@ fn the_old_webhooks_requirements_are_written_out() {
     ];
     assert_eq!(keys(""), all);
     assert_eq!(keys("  requirements: []\n"), all);
-    // A beta key counts as its stable one, and any word on types keeps the types open.
+    // A beta key counts as its stable one, and any requirement on types keeps the types unrestricted.
     let some = keys(
         "  requirements: [{key: beta.kubernetes.io/arch, operator: In, values: [arm64]}, {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ['5']}]\n",
     );
     assert_eq!(some[2..], all[..2]);
-    // A label fixes the value as a requirement does.
+    // A label sets the value like a requirement.
     let labelled = keys("  labels: {karpenter.sh/capacity-type: spot}\n");
     assert_eq!(labelled, all[1..]);
     is_left(PROVISIONER, "  requirements: [{key: \"${KEY}\", values: [x]}, {}]\n", "readable key");
