@@ -18,22 +18,23 @@ use crate::platform::{Platform, Product};
 use crate::source::{Document, ParseDiagnosticKind, Source};
 use crate::tree::Span;
 
-/// The rules, ready to run under one configuration.
+/// A set of rules with one configuration.
 #[derive(Debug)]
 pub struct Engine {
     rules: ResolvedRules,
-    /// Indices into the enabled rules by kind, then by group, so that an object meets only its rules.
+    /// Indices into the enabled rules by kind, then by group, so that only the rules of its kind run for an
+    /// object.
     by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>>,
     /// Rules that run on every kind.
     kind_agnostic: Vec<usize>,
-    /// Rules over the schema, which run on every kind that the user brings a definition for.
+    /// Rules over the schema, which run on every kind for which the user provides a definition.
     catch_all: Vec<usize>,
-    /// The platform with each other supported version of the products whose version is not stated.
+    /// The platform with each other supported version, for products whose version is not configured.
     alternatives: Vec<(Product, Platform)>,
 }
 
 impl Engine {
-    /// An engine for a table of rules under a configuration.
+    /// Creates an engine for a table of rules with a configuration.
     #[must_use]
     pub fn with_rules(settings: Settings, rules: RuleSet) -> Engine {
         let rules = ResolvedRules::new(settings, rules);
@@ -67,7 +68,7 @@ impl Engine {
         self.rules.settings()
     }
 
-    /// What the rules report about one object, its annotations' suppressions not yet applied.
+    /// The findings of the rules for one object. Suppressions by its annotation are not applied.
     #[must_use]
     pub fn check_object(&self, object: &Object, cluster: &Cluster) -> Vec<Finding> {
         let mut findings = Vec::new();
@@ -81,7 +82,7 @@ impl Engine {
         findings
     }
 
-    /// The rules that are asked about an object, in their order.
+    /// The rules that run for an object, in their order.
     fn rules_for(&self, object: &Object) -> impl Iterator<Item = usize> {
         let id = object.id();
         let of_kind = self
@@ -112,7 +113,7 @@ impl Engine {
         };
         let rule = resolved.rule;
         run(rule, &self.settings().platform, findings);
-        // Nearly every rule finds nothing on an object: only what it found is looked at again.
+        // Most rules report nothing for an object: other versions are only checked if there is a finding.
         let products = if findings.len() > from { rule.depends_on } else { &[] };
         if !products.is_empty() && !self.alternatives.is_empty() {
             let alternatives = self.alternatives.iter().filter(|(product, _)| products.contains(product));
@@ -131,8 +132,8 @@ impl Engine {
         reads_earlier_findings
     }
 
-    /// Runs one rule; returns whether it read the findings of earlier rules, and what it read from the
-    /// cluster. A rule that declares no reads makes none, and runs without recording.
+    /// Runs one rule. Returns whether it read the findings of earlier rules, and what it read from the
+    /// cluster. A rule that declares no reads runs without recording.
     fn run_recorded(
         &self,
         at: usize,
@@ -156,8 +157,8 @@ impl Engine {
         (reads_earlier_findings, reads)
     }
 
-    /// What each rule reports about an object, with what that depends on; without rules that report
-    /// nothing and depend on nothing but the object.
+    /// The results of the rules for an object, with their dependencies. Rules that report nothing and depend
+    /// only on the object are omitted.
     pub(crate) fn check_rules(&self, object: &Object, cluster: &Cluster) -> Vec<RuleResult> {
         let mut findings = Vec::new();
         let mut marks = Vec::new();
@@ -180,7 +181,7 @@ impl Engine {
             .collect()
     }
 
-    /// Runs one rule again, after those that have found `earlier`.
+    /// Runs one rule again; `earlier` are the findings of the rules before it.
     pub(crate) fn check_rule(
         &self,
         rule: usize,
@@ -207,7 +208,7 @@ impl Engine {
         out
     }
 
-    /// What the reader has to say of a document.
+    /// The findings of the parser for a document.
     #[must_use]
     pub fn check_document(&self, source: &std::sync::Arc<Source>, document: &Document) -> Vec<Finding> {
         document
@@ -256,23 +257,23 @@ impl Engine {
             .collect()
     }
 
-    /// Judges one object and lets its own annotation suppress: what the webhook asks.
+    /// Checks one object, as the webhook does, and applies the suppressions of its annotation.
     #[must_use]
     pub fn review_object(&self, object: &Object, cluster: &Cluster) -> CheckReport {
         let findings = self.check_object(object, cluster);
         suppress::apply(&self.rules, findings, &[], std::slice::from_ref(object))
     }
 
-    /// Judges a file: its documents' problems, its objects, and its suppressions.
+    /// Checks a file: its syntax, its objects, and its suppressions.
     #[must_use]
     pub fn check_file(&self, file: &File, cluster: &Cluster) -> CheckReport {
         let findings = file.objects.iter().flat_map(|object| self.check_object(object, cluster)).collect();
         self.assemble_report(file, findings)
     }
 
-    /// The second half of [`Engine::check_file`], for callers that judge the objects of a large
-    /// file side by side: adds what the reader says and applies the suppressions. `findings` are
-    /// those of [`Engine::check_object`] for every object of the file.
+    /// The second half of [`Engine::check_file`], for callers that check the objects of a large file in
+    /// parallel: adds the findings of the parser and applies the suppressions. `findings` are those of
+    /// [`Engine::check_object`] for every object of the file.
     #[must_use]
     pub fn assemble_report(&self, file: &File, findings: Vec<Finding>) -> CheckReport {
         let mut all: Vec<Finding> =
@@ -284,7 +285,7 @@ impl Engine {
     }
 }
 
-/// A read that a rule made and does not declare.
+/// A read of a rule that it does not declare.
 fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read> {
     let id = object.id();
     let own = KindId::of(&id.group, &id.kind);
@@ -292,12 +293,12 @@ fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read>
     reads.iter().copied().find(|read| !read.is_within(rule.reads) && !is_own(read))
 }
 
-/// What one rule says of one object.
+/// The result of one rule for one object.
 #[derive(Debug)]
 pub(crate) struct RuleResult {
-    /// The rule's number in its engine.
+    /// Index of the rule in its engine.
     pub(crate) rule: usize,
-    /// Whether it looked at what other rules have found.
+    /// Whether it read the findings of other rules.
     pub(crate) reads_earlier_findings: bool,
     /// What it read from the cluster, in order.
     pub(crate) reads: Vec<Read>,

@@ -1,7 +1,7 @@
-//! What would repair a finding: RFC 6902 operations on the object, with guards.
+//! Fixes of findings: RFC 6902 operations on the object, with guards.
 //!
-//! How operations are applied is decided below: [`value`] for an admission webhook, [`text`] for
-//! files. Their one law: parsing the edited text gives exactly the patched value.
+//! The submodules apply them: [`value`] for an admission webhook, [`text`] for files. Both give the same
+//! result: parsing the edited text yields exactly the patched value.
 
 pub mod rounds;
 pub mod text;
@@ -13,41 +13,41 @@ use serde_json::Value;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 
-/// Whether a fix may be applied without a person looking.
+/// Whether a fix may be applied without review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Safety {
-    /// Means what the author meant, and changes nothing for other objects.
+    /// Preserves what the author intended, and does not affect other objects.
     Safe,
-    /// May change what runs where: somebody has to look.
+    /// May change where or how workloads run: a person must review it.
     Unsafe,
 }
 
-/// Why a fix is not applied.
+/// Why a fix cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FixError {
-    /// The object is one of a cluster, or of a review.
+    /// The object has no text: it comes from a cluster or a review.
     #[error("the object did not come from a file")]
     NoText,
-    /// Edits are made in UTF-8.
+    /// The file is not in UTF-8.
     #[error("the file is not UTF-8")]
     Encoding,
-    /// A guard or an operation fails.
+    /// A guard or operation fails.
     #[error("it does not apply: {0}")]
     Patch(String),
-    /// The place is read through an alias.
+    /// The target is reached through an alias.
     #[error("`{0}` is written through an alias")]
     Alias(String),
-    /// The place comes by a merge key.
+    /// The target is inherited through a merge key.
     #[error("`{0}` comes by a merge key")]
     Merge(String),
-    /// The place has an anchor that is used elsewhere.
+    /// The target has an anchor that is used elsewhere.
     #[error("`{0}` has an anchor that is used elsewhere")]
     Anchor(String),
-    /// The place is written in a way that the editor leaves alone, such as an explicit key.
+    /// The target is written in a form that the editor does not support, such as an explicit key.
     #[error("the way `{0}` is written cannot be edited")]
     Layout(String),
-    /// The law does not hold.
+    /// The edited text does not parse to the patched value.
     #[error("the edited text would not read as intended")]
     VerificationFailed,
 }
@@ -56,62 +56,62 @@ pub enum FixError {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum Operation {
-    /// The value must be this, or nothing is done.
+    /// Checks that the value is as expected; otherwise nothing is done.
     Test {
-        /// Where.
+        /// Target.
         path: String,
         /// The expected value.
         value: Value,
     },
     /// Sets a member or inserts an item.
     Add {
-        /// Where.
+        /// Target.
         path: String,
         /// The new value.
         value: Value,
     },
-    /// Replaces what is there.
+    /// Replaces the existing value.
     Replace {
-        /// Where.
+        /// Target.
         path: String,
         /// The new value.
         value: Value,
     },
-    /// Removes what is there.
+    /// Removes the existing value.
     Remove {
-        /// Where.
+        /// Target.
         path: String,
     },
     /// Moves a value.
     Move {
-        /// From where.
+        /// Source.
         from: String,
-        /// To where.
+        /// Target.
         path: String,
     },
 }
 
-/// What reports say of a fix that drifts.
+/// Text in reports for a fix that causes drift.
 pub const REPLACES_NODES_NOTE: &str = "replaces live nodes";
 
-/// A repair.
+/// A fix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fix {
     /// What it does, in a few words: "add a taint".
     pub title: String,
-    /// Whether it may be applied unseen.
+    /// Whether it may be applied without review.
     pub safety: Safety,
     /// The operations, in order, relative to the object.
     pub operations: Vec<Operation>,
     /// Whether applying it to a live NodePool or EC2NodeClass would replace nodes.
     pub replaces_nodes: bool,
-    /// Whole objects to write beside this one, each as a document of its own after it. An
-    /// admission webhook cannot make them, so it never applies such a fix.
+    /// Objects to create, each as a separate document after this one. An admission webhook cannot create
+    /// them, so it never applies such a fix.
     pub creates: Vec<Value>,
 }
 
 impl Fix {
-    /// A fix without operations yet.
+    /// A fix without operations.
     #[must_use]
     pub fn new(title: impl Into<String>, safety: Safety) -> Fix {
         Fix {
@@ -123,19 +123,19 @@ impl Fix {
         }
     }
 
-    /// A safe fix without operations yet.
+    /// A safe fix without operations.
     #[must_use]
     pub fn safe(title: impl Into<String>) -> Fix {
         Fix::new(title, Safety::Safe)
     }
 
-    /// A fix that somebody has to look at, without operations yet.
+    /// A fix without operations that a person must review.
     #[must_use]
     pub fn unsafe_(title: impl Into<String>) -> Fix {
         Fix::new(title, Safety::Unsafe)
     }
 
-    /// The title, and what the fix does to the nodes of a live object.
+    /// The title, and the effect of the fix on the nodes of a live object.
     #[must_use]
     pub fn title_with_effect(&self) -> String {
         if self.replaces_nodes {
@@ -145,14 +145,14 @@ impl Fix {
         }
     }
 
-    /// Marks the fix as one that replaces nodes of a live pool.
+    /// Marks the fix as one that replaces the nodes of a live pool.
     #[must_use]
     pub fn replaces_nodes(mut self) -> Fix {
         self.replaces_nodes = true;
         self
     }
 
-    /// Sets `node` to `value`, whether or not it is written; missing parents are made.
+    /// Sets `node` to `value`, whether or not it exists. Missing parents are created.
     #[must_use]
     pub fn set(mut self, node: &Node<'_>, value: Value) -> Fix {
         if node.is_absent() {
@@ -165,7 +165,7 @@ impl Fix {
         self
     }
 
-    /// Appends an item to a list; an absent list is made.
+    /// Appends an item to a list. An absent list is created.
     #[must_use]
     pub fn append(mut self, list: &Node<'_>, value: Value) -> Fix {
         if list.is_sequence() {
@@ -177,7 +177,7 @@ impl Fix {
         }
     }
 
-    /// Removes a written node.
+    /// Removes an existing node.
     #[must_use]
     pub fn remove(mut self, node: &Node<'_>) -> Fix {
         let path = node.pointer().to_string();
@@ -186,8 +186,8 @@ impl Fix {
         self
     }
 
-    /// Moves a written node to an absent place; missing parents are made. In a file its text and
-    /// comments go along.
+    /// Moves an existing node to a path that is absent. Missing parents are created. In a file the text and
+    /// comments of the node are moved as well.
     #[must_use]
     pub fn move_to(mut self, from: &Node<'_>, to: &Node<'_>) -> Fix {
         let source = from.pointer().to_string();
@@ -204,14 +204,14 @@ impl Fix {
         self
     }
 
-    /// One `add` at the highest missing parent, so that the patch applies as it stands.
+    /// Emits one `add` at the highest missing parent, so that the patch can be applied.
     fn add_missing(&mut self, node: &Node<'_>, value: Value) {
         let pointer = node.pointer();
         let written = node.existing_prefix_len(pointer.steps().len());
         self.add_with_parents(pointer.steps(), written, value);
     }
 
-    /// Adds a value at a path of which the first `written` steps are there.
+    /// Adds a value at a path of which the first `written` steps exist.
     fn add_with_parents(&mut self, steps: &[String], written: usize, mut value: Value) {
         let first = (written + 1).min(steps.len());
         for step in steps[first..].iter().rev() {

@@ -1,4 +1,4 @@
-//! The one fix loop: fixes are applied, what changed is checked again, until no fix is left.
+//! The fix loop: fixes are applied, what changed is checked again, until no fix is left.
 //!
 //! Two fixes that were computed from one state of an object would overwrite each other, so a round applies at
 //! most one fix to each object. The command line fixes files of text, the webhook one JSON value: both are a
@@ -13,21 +13,21 @@ use crate::lint::finding::Finding;
 use crate::lint::fix::text::{Repair, apply_edits, repair};
 use crate::lint::fix::{FixError, Safety};
 
-/// Fixes that follow each other after this many rounds are left for the next run.
+/// Fixes that would be applied after this many rounds are left for the next run.
 const MAX_ROUNDS: usize = 100;
 
 /// What fixes are applied to: units (files, or one object) that are edited and checked again.
 pub trait FixTarget {
-    /// What one round changes in one unit.
+    /// The changes of one round in one unit.
     type Edit;
 
     /// The edits of the next round, at most one for a unit. `only` names the units to check; `None` checks all.
     fn plan(&mut self, only: Option<&BTreeSet<usize>>) -> Vec<(usize, Self::Edit)>;
 
-    /// The content of a unit; `None` where it cannot be edited.
+    /// The content of a unit. `None` if it cannot be edited.
     fn content(&self, unit: usize) -> Option<Cow<'_, str>>;
 
-    /// The content that an edit gives.
+    /// The content after an edit.
     fn edited(edit: &Self::Edit) -> Cow<'_, str>;
 
     /// Replaces the content of a unit.
@@ -44,10 +44,10 @@ pub enum FixOutcome {
 }
 
 impl Engine {
-    /// Applies the fixes of a target until none is left. `first` holds the edits of the first round, where the
-    /// caller has checked the target already.
+    /// Applies the fixes of a target until none is left. `first` contains the edits of the first round, if
+    /// the caller has already checked the target.
     pub fn fix<T: FixTarget>(target: &mut T, first: Vec<(usize, T::Edit)>) -> FixOutcome {
-        // Contents that a unit had: one that comes again means that two fixes undo each other.
+        // Contents that a unit had: if one occurs again, two fixes undo each other.
         let mut seen: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
         let mut outcome = FixOutcome::Stable;
         let mut edits = first;
@@ -74,7 +74,8 @@ impl Engine {
                 if complete || !has_changed {
                     return outcome;
                 }
-                // Fixes of other units may need these first, as a NodePool's fix needs its node class's.
+                // Fixes of other units may depend on these, as the fix of a NodePool depends on that of its
+                // node class.
                 complete = true;
                 edits = target.plan(None);
             } else {
@@ -97,13 +98,13 @@ fn hash(content: &str) -> u64 {
 pub struct FileEdit {
     /// The text.
     pub text: String,
-    /// How many fixes it has.
+    /// Number of fixes applied.
     pub fixes: usize,
 }
 
 impl FileEdit {
-    /// The first fix of each object of a file that is at most `max_safety` and can be applied; `None` where there
-    /// is none. `findings` are those of the file.
+    /// For each object of a file, the first fix that is at most `max_safety` and can be applied. `None` if
+    /// there is none. `findings` are those of the file.
     #[must_use]
     pub fn of(findings: &[Finding], max_safety: Safety) -> Option<FileEdit> {
         let mut source = None;
@@ -135,7 +136,7 @@ impl FileEdit {
     }
 }
 
-/// What the fix of a finding changes in its file; `None` where the finding has no fix of this safety.
+/// The changes that the fix of a finding makes to its file. `None` if the finding has no fix of this safety.
 #[must_use]
 pub fn applicable_repair(finding: &Finding, max_safety: Safety) -> Option<Result<Repair, FixError>> {
     let fix = finding.fix.as_ref().filter(|fix| fix.safety <= max_safety)?;

@@ -1,26 +1,24 @@
-//! Applies a fix to a value: what an admission webhook's JSON Patch does to an object.
+//! Applies a fix to a value, as the JSON Patch of an admission webhook does to an object.
 
 use serde_json::Value;
 
 use super::{Fix, FixError};
 
-/// The value after the fix's operations, its guards included. Objects that the fix creates are
-/// no part of it.
+/// The value after the operations and guards of the fix. Objects that the fix creates are not part of it.
 ///
-/// # Errors
-/// [`Refused::Patch`] where a guard or an operation fails.
+/// # Errors [`FixError::Patch`] if a guard or operation fails.
 pub fn apply(value: &Value, fix: &Fix) -> Result<Value, FixError> {
     let patch: json_patch::Patch = serde_json::to_value(&fix.operations)
         .and_then(serde_json::from_value)
         .map_err(|error| FixError::Patch(error.to_string()))?;
     let mut out = value.clone();
-    // On a failure the copy is dropped, so nothing has to be undone in it.
+    // If an operation fails the copy is dropped, so no rollback is needed.
     json_patch::patch_unsafe(&mut out, &patch).map_err(|error| FixError::Patch(error.to_string()))?;
     Ok(out)
 }
 
-/// Whether two values are the same to Kubernetes: the order of members means nothing, and a
-/// number is what it counts, however it is written.
+/// Whether two values are equal for Kubernetes: the order of members does not matter, and numbers are
+/// compared by value, not by notation.
 #[must_use]
 pub fn semantic_eq(a: &Value, b: &Value) -> bool {
     match (a, b) {

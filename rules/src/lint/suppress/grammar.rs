@@ -1,29 +1,29 @@
-//! How suppressions are written. Which rules there are is not known here.
+//! The syntax of suppressions. It does not depend on which rules exist.
 
 use std::ops::Range;
 
 use crate::facts::date::Date;
 
-/// What a comment or an annotation says; ranges are bytes of its text.
+/// A parsed comment or annotation; ranges are bytes of its text.
 #[derive(Debug, Default)]
 pub(super) struct Directive {
-    /// What is to be suppressed.
+    /// The rules to suppress.
     pub(super) entries: Vec<AllowEntry>,
-    /// What cannot be understood.
+    /// Syntax errors.
     pub(super) errors: Vec<SyntaxError>,
 }
 
-/// One rule that is to be suppressed.
+/// A rule to suppress.
 #[derive(Debug)]
 pub(super) struct AllowEntry {
     pub(super) id: Range<usize>,
-    /// The last day, and where it is written.
+    /// The last day of the suppression, and its range in the text.
     pub(super) until: Option<(Date, Range<usize>)>,
-    /// Whether a reason stands beside it.
+    /// Whether a reason is given.
     pub(super) has_reason: bool,
 }
 
-/// Something that cannot be understood.
+/// A syntax error.
 #[derive(Debug)]
 pub(super) struct SyntaxError {
     pub(super) at: Range<usize>,
@@ -51,7 +51,7 @@ pub(super) fn ellipsize(word: &str) -> String {
     out
 }
 
-/// Reads a comment, `#` included; `None` where it does not begin with `gpulint:`.
+/// Parses a comment, including the `#`. `None` if it does not begin with `gpulint:`.
 pub(super) fn parse_comment(text: &str) -> Option<Directive> {
     let body = text.trim_start_matches('#').trim_start();
     let rest = body.strip_prefix("gpulint:")?;
@@ -93,12 +93,12 @@ pub(super) fn parse_comment(text: &str) -> Option<Directive> {
     Some(said)
 }
 
-/// Whether something says more than punctuation does.
+/// Whether the text contains more than punctuation.
 fn is_word(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }
 
-/// The date is the first word after the list; a later one would be overlooked by a reader.
+/// Parses the date, which is the first word after the list; readers would miss one in a later position.
 fn parse_comment_until(text: &str, from: usize, said: &mut Directive) -> Option<(Date, Range<usize>)> {
     let mut until = None;
     for (number, word) in words(text, from, ' ').enumerate() {
@@ -115,7 +115,7 @@ fn parse_comment_until(text: &str, from: usize, said: &mut Directive) -> Option<
     until
 }
 
-/// Reads the value of the annotation.
+/// Parses the value of the annotation.
 pub(super) fn parse_annotation(text: &str) -> Directive {
     let mut said = Directive::default();
     for part in words(text, 0, ';') {
@@ -168,8 +168,8 @@ fn parse_until(text: &str, word: Range<usize>, said: &mut Directive) -> Option<(
     }
 }
 
-/// The parts of `text` from `from` between separators (a blank stands for any white space),
-/// without the white space around them; empty ones are left out.
+/// The parts of `text` after `from`, split at separators (a space matches any white space) and trimmed. Empty
+/// parts are omitted.
 fn words(text: &str, from: usize, separator: char) -> impl Iterator<Item = Range<usize>> {
     let is = move |c: char| c == separator || (separator == ' ' && c.is_whitespace());
     let mut at = from;

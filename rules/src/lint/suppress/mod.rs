@@ -1,9 +1,9 @@
 //! Suppressions: comments in files, annotations on objects.
 //!
-//! `# gpulint: allow[rule-id, other-id] until=2027-01-31 reason…` covers its own line, or the next
-//! one where nothing but blank stands before it; several such comments, one below the other, cover
-//! the same line. The annotation
-//! `gpulint.dev/allow: "rule-id: reason; other-id until=2027-01-31: reason"` covers its object.
+//! `# gpulint: allow[rule-id, other-id] until=2027-01-31 reason…` applies to its own line, or to the next
+//! line if it is the only text on its line; consecutive comments of this form apply to the same line. The
+//! annotation `gpulint.dev/allow: "rule-id: reason; other-id until=2027-01-31: reason"` applies to its
+//! object.
 
 mod grammar;
 
@@ -23,10 +23,10 @@ use crate::tree::Span;
 
 use grammar::{AllowEntry, Directive, ellipsize};
 
-/// The annotation that suppresses.
+/// Name of the annotation that suppresses findings.
 pub const ANNOTATION: &str = "gpulint.dev/allow";
 
-/// Takes away what is suppressed, and reports suppressions that are unused, unknown or expired.
+/// Removes suppressed findings, and reports suppressions that are unused, expired or not valid.
 pub(crate) fn apply(
     rules: &ResolvedRules,
     findings: Vec<Finding>,
@@ -56,26 +56,26 @@ pub(crate) fn apply(
     judged
 }
 
-/// What a suppression covers.
+/// What a suppression applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum SuppressionTarget {
-    /// A line, counted from 0, of a file, by the address of its source.
+    /// A line, counted from 0, of a file, which is identified by the address of its source.
     Line(*const Source, usize),
-    /// An object, by the address of its identity: every handle of one object shares it.
+    /// An object, identified by the address of its `ObjectId`, which all handles of the object share.
     Object(*const ObjectId),
 }
 
-/// A rule that is suppressed somewhere, to be reported if it turns out unused.
+/// One suppressed rule of a comment or annotation.
 struct Suppression {
     rule: &'static Rule,
-    /// Index into `Suppressions::used`; equal covers of a rule share it.
+    /// Index into `Suppressions::used`; equal targets of a rule share it.
     slot: usize,
     place: Location,
-    /// The rule's silence is worth something.
+    /// Whether the rule ran, so that the absence of a finding means that the suppression is unused.
     rule_ran: bool,
-    /// A reason stands beside it.
+    /// Whether a reason is given.
     has_reason: bool,
-    /// The number of the comment or annotation that says it.
+    /// Number of the comment or annotation.
     directive_number: usize,
 }
 
@@ -83,10 +83,10 @@ struct Suppressions<'e> {
     rules: &'e ResolvedRules,
     slots: HashMap<(SuppressionTarget, &'static str), usize>,
     used: Vec<bool>,
-    /// Files that have comments.
+    /// Files that have suppression comments.
     files: HashSet<*const Source>,
     entries: Vec<Suppression>,
-    /// How many comments and annotations were read.
+    /// Number of comments and annotations read.
     directive_count: usize,
     findings: Vec<Finding>,
 }
@@ -98,13 +98,13 @@ struct DocumentObjects<'f> {
     ran_by_rule: BTreeMap<&'static str, bool>,
 }
 
-/// A comment of a file.
+/// A suppression comment of a file.
 struct Comment<'f> {
     document: &'f Document,
     start: u32,
     text: &'f str,
     line: usize,
-    /// Nothing but blank stands before it.
+    /// Whether it is the only text on its line.
     standalone: bool,
     directive: Directive,
 }
@@ -190,7 +190,7 @@ impl<'e> Suppressions<'e> {
         self.add_directive(&said, text, cover, place, |rule| rule_ran(rules, rule, path, Some(object)));
     }
 
-    /// Takes in what one comment or annotation says.
+    /// Adds the suppressions of one comment or annotation.
     fn add_directive(
         &mut self,
         said: &Directive,
@@ -218,7 +218,7 @@ impl<'e> Suppressions<'e> {
             if let Some((date, at)) = until
                 && today.is_some_and(|today| *date < today)
             {
-                // The rules of one comment share its date: one finding.
+                // The rules of one comment share its date, so only one finding is reported.
                 if ended != Some(at) {
                     ended = Some(at);
                     let message = format!("suppression ended on {date}");
@@ -244,7 +244,7 @@ impl<'e> Suppressions<'e> {
         }
     }
 
-    /// Whether a finding is suppressed; what suppresses it is used.
+    /// Whether a finding is suppressed. Marks the suppressions that apply as used.
     fn covers(&mut self, finding: &Finding) -> bool {
         if finding.rule.group == Group::Suppression || self.slots.is_empty() {
             return false;
@@ -267,9 +267,9 @@ impl<'e> Suppressions<'e> {
         covered
     }
 
-    /// What there is to say of the suppressions themselves.
+    /// The findings about the suppressions themselves.
     fn into_findings(mut self) -> Vec<Finding> {
-        // The rules of one comment share its reason: one finding.
+        // The rules of one comment share its reason, so only one finding is reported.
         let mut silent = 0;
         for allowed in std::mem::take(&mut self.entries) {
             let id = allowed.rule.id;
@@ -312,13 +312,13 @@ impl DocumentObjects<'_> {
     }
 }
 
-/// Whether a rule's silence on an object says anything: it is on, and does not ask for objects
-/// that may be elsewhere.
+/// Whether the absence of a finding of this rule on an object is meaningful: the rule is enabled, and does
+/// not depend on objects that may not be in the input.
 fn rule_ran(rules: &ResolvedRules, rule: &Rule, path: Option<&str>, object: Option<&Object>) -> bool {
     (rule.reads.is_empty() || rules.settings().complete) && rules.is_enabled(rule, path, object)
 }
 
-/// The comments of a file that speak to gpulint, in the order of the text.
+/// The suppression comments of a file, in the order of the text.
 fn comments(file: &File) -> Vec<Comment<'_>> {
     let text = file.source.text();
     let mut out = Vec::new();
@@ -347,7 +347,7 @@ fn comments(file: &File) -> Vec<Comment<'_>> {
     out
 }
 
-/// The line each comment covers: its own, or the next one that is not itself such a comment.
+/// The line that each comment applies to: its own, or the next one that is not itself such a comment.
 fn covered_lines(comments: &[Comment<'_>]) -> Vec<usize> {
     let mut lines: Vec<usize> = comments.iter().map(|c| c.line).collect();
     for at in (0..comments.len()).rev() {
@@ -360,7 +360,7 @@ fn covered_lines(comments: &[Comment<'_>]) -> Vec<usize> {
     lines
 }
 
-/// The rule of an id that may be suppressed, or what is wrong with it and what to do.
+/// The suppressible rule with an id, or an error message and help.
 fn suppressible_rule(rules: &ResolvedRules, id: &str) -> Result<&'static Rule, (String, String)> {
     match rules.find(id) {
         Some(rule) if rule.group == Group::Suppression => Err((

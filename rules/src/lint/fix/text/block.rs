@@ -1,4 +1,4 @@
-//! Edits of block collections: whole lines, in the columns of their neighbours.
+//! Edits of block collections: whole lines, aligned with their siblings.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use crate::lint::fix::text::piece_table::TextChange;
 use crate::tree::SlotKind;
 
 impl Editor<'_> {
-    /// Puts a value in the place of another. The comment behind it stays.
+    /// Replaces a value. A comment after it is kept.
     pub(super) fn replace(&self, slot: u32, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         match layout.parent(slot) {
@@ -27,8 +27,8 @@ impl Editor<'_> {
         }
     }
 
-    /// Puts text in the place of the value of an entry or item: its first line behind the colon
-    /// or dash, the others below.
+    /// Replaces the value of an entry or item by text: its first line after the colon or dash, the other
+    /// lines below.
     pub(super) fn replace_text(&self, slot: u32, text: &str) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let written = layout.value_extent(slot)?;
@@ -40,7 +40,7 @@ impl Editor<'_> {
         let blanks = old.len() - old.trim_start_matches([' ', '\t']).len();
         let mut changes = Vec::new();
         if written.rest.is_none() && blanks > 0 && blanks < old.len() && !first.is_empty() {
-            // The blanks before the value stay: columns may be aligned.
+            // The spaces before the value are kept, because values may be aligned.
             let start = written.head.start + blanks;
             changes.push(TextChange::new(start..written.head.end, first.trim_start()));
         } else {
@@ -75,7 +75,7 @@ impl Editor<'_> {
         layout.is_first_on_line(start).then(|| vec![TextChange::new(start..end, text)])
     }
 
-    /// How the value of an entry or item is written: what its own value does comes first.
+    /// The style for the value of an entry or item. The style of its current value has priority.
     fn style_of(&self, slot: u32, column: usize) -> Style {
         let layout = &self.layout;
         let mut style = self.style.clone();
@@ -103,7 +103,7 @@ impl Editor<'_> {
         style
     }
 
-    /// Columns from the dashes of a list, at `column`, to the keys of its items.
+    /// Number of columns from the dashes of a list, at `column`, to the keys of its items.
     fn item_width(&self, item: u32, column: usize) -> usize {
         let layout = &self.layout;
         let first_key = |item: u32| {
@@ -120,7 +120,7 @@ impl Editor<'_> {
             .unwrap_or(2)
     }
 
-    /// Adds a member that is not there yet to a mapping, behind the last one.
+    /// Appends a new member to a mapping.
     pub(super) fn add_member(&self, mapping: u32, key: &str, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         if layout.is_flow(mapping) {
@@ -143,14 +143,14 @@ impl Editor<'_> {
         Some(self.layout.column(key.start))
     }
 
-    /// Puts lines behind the last child of a block collection.
+    /// Inserts lines after the last child of a block collection.
     pub(super) fn add_lines(&self, parent: u32, column: usize, text: &str) -> Option<Vec<TextChange>> {
         let last = self.layout.tree.children(parent).last()?;
         let at = self.layout.end_with_comments(last, column)?;
         Some(vec![self.insert_lines(at, column, text)])
     }
 
-    /// Puts lines at the start of a line, or behind the end of a text without a last line end.
+    /// Inserts lines at the start of a line, or at the end of a text without a final line end.
     fn insert_lines(&self, at: usize, column: usize, text: &str) -> TextChange {
         let indent = " ".repeat(column);
         let eol = self.style.eol;
@@ -162,15 +162,15 @@ impl Editor<'_> {
         }
     }
 
-    /// Whether a flow collection holds nothing and stands in a block collection, so that what
-    /// comes into it can be written in block style.
+    /// Whether a flow collection is empty and is part of a block collection, so that new content can be
+    /// written in block style.
     fn is_empty_under_block(&self, slot: u32) -> bool {
         let layout = &self.layout;
         layout.tree.children(slot).next().is_none()
             && layout.parent(slot).is_some_and(|parent| layout.is_block(parent))
     }
 
-    /// Inserts an item into a list; `index` at its length appends.
+    /// Inserts an item into a list; if `index` equals its length, appends the item.
     pub(super) fn add_item(&self, list: u32, index: usize, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         if layout.is_flow(list) {
@@ -196,7 +196,7 @@ impl Editor<'_> {
         layout.is_compact(dash).then(|| vec![TextChange::insert(dash, format!("{text}{line}"))])
     }
 
-    /// Removes an entry or an item, with the comment right above it; what is left empty becomes
+    /// Removes an entry or item and the comment directly above it. A parent that becomes empty is written as
     /// `{}` or `[]`.
     pub(super) fn remove(&self, slot: u32) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
@@ -214,7 +214,7 @@ impl Editor<'_> {
         Some(vec![TextChange::delete(self.lines_of(slot)?)])
     }
 
-    /// The lines of an entry or item that has siblings, comments that belong to it included.
+    /// The lines of an entry or item that has siblings, including the comments that belong to it.
     fn lines_of(&self, slot: u32) -> Option<std::ops::Range<usize>> {
         let layout = &self.layout;
         let start = layout.start(slot)?;
@@ -223,19 +223,19 @@ impl Editor<'_> {
             let top = layout.start_with_comments(slot)?;
             let whole = &layout.text[layout.range.clone()];
             if end == layout.range.end && !whole.ends_with('\n') {
-                // A file without a last line end stays one.
+                // A file without a final line end keeps that property.
                 return Some(layout.previous_line_end(top)..end);
             }
             return Some(top..end);
         }
-        // The first entry of a mapping that begins behind a dash: the next one takes its place.
+        // The first entry of a mapping on the line of a dash: the next entry moves to its position.
         let next = layout.skip_space(end);
         (layout.is_compact(start) && next < layout.range.end && layout.tree.has_next(slot))
             .then_some(start..next)
     }
 
-    /// Moves an entry of a block mapping to another block mapping, or gives it another name: its
-    /// text and comments go along, in their new column. `None` where it must be written anew.
+    /// Moves an entry of a block mapping to another block mapping, or renames it. Its text and comments are
+    /// kept and reindented. `None` if it must be written anew.
     pub(super) fn move_entry(&self, slot: u32, target: u32, name: &str) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let parent = layout.parent(slot)?;
@@ -289,7 +289,7 @@ impl Editor<'_> {
     }
 }
 
-/// Appends text whose lines move from one column to another; its first line stays.
+/// Appends text whose lines move from one column to another; its first line is not reindented.
 fn reindent(text: &str, from: usize, to: usize, out: &mut String) {
     for (at, line) in text.split_inclusive('\n').enumerate() {
         let blank = line.trim().is_empty();

@@ -1,5 +1,5 @@
-//! One operation on one draft: where its place is written, whether something else reads it, and
-//! which edit of a collection it is.
+//! Applies one operation to one working copy: where the target is in the text, whether anything else refers
+//! to it, and which edit of a collection is needed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::tree::{SlotKind, Tree};
 
-/// The document as the operations so far leave it.
+/// The document after the operations so far.
 pub(super) struct WorkingCopy {
     pub(super) tree: Arc<Tree>,
-    /// Its scope in the tree's text.
+    /// Range of the scope in the text of the tree.
     pub(super) range: Range<usize>,
-    /// The object in the document.
+    /// Pointer to the object in the document.
     pub(super) object_pointer: Pointer,
 }
 
@@ -37,7 +37,7 @@ impl WorkingCopy {
         Ok(WorkingCopy { tree, range: 0..text.len(), object_pointer: place.clone() })
     }
 
-    /// A range of the tree's text as one of the scope's text.
+    /// Converts a range of the tree's text to one of the scope's text.
     pub(super) fn to_scope_range(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let start = range.start.checked_sub(self.range.start)?;
         let end = range.end.checked_sub(self.range.start)?;
@@ -65,15 +65,15 @@ impl EditOp {
     }
 }
 
-/// What an operation amounts to.
+/// The result of an operation.
 pub(super) enum EditOutcome {
-    /// Changes of the draft.
+    /// Changes of the working copy.
     Changes(Vec<TextChange>),
-    /// Other operations in its place.
+    /// Operations to apply instead.
     Rewrite(Vec<EditOp>),
 }
 
-/// Edits one draft.
+/// Edits one working copy.
 pub(super) struct Editor<'d> {
     pub(super) layout: Layout<'d>,
     pub(super) style: Style,
@@ -83,7 +83,7 @@ pub(super) struct Editor<'d> {
 
 impl<'d> Editor<'d> {
     pub(super) fn new(draft: &'d WorkingCopy, path: &'d str) -> Editor<'d> {
-        // The habits are those of the whole document.
+        // The style is detected in the whole document.
         let whole = Layout::new(&draft.tree, 0..draft.tree.text.len());
         Editor {
             style: Style::detect(&whole, draft.range.start),
@@ -155,7 +155,7 @@ impl<'d> Editor<'d> {
         })
     }
 
-    /// Moves an entry with its text, where it goes to a mapping that does not have it yet.
+    /// Moves an entry with its text, if the target mapping does not have it yet.
     fn move_entry_to(&self, slot: u32, to: &Pointer) -> Result<Option<Vec<TextChange>>, FixError> {
         let Some((name, above)) = to.steps().split_last() else {
             return Ok(None);
@@ -170,7 +170,7 @@ impl<'d> Editor<'d> {
         Ok(self.move_entry(slot, parent, name))
     }
 
-    /// The written node of a pointer of the object.
+    /// The node that a pointer of the object refers to.
     fn resolve(&self, pointer: &Pointer) -> Result<u32, FixError> {
         let tree = self.layout.tree;
         let mut at = 0;
@@ -190,8 +190,8 @@ impl<'d> Editor<'d> {
         Ok(at)
     }
 
-    /// That nothing else reads what is edited: no alias of the node or of what is around it, and,
-    /// where it goes away, none of what is in it.
+    /// Checks that nothing else refers to the edited text: no alias of the node or of its ancestors and, if
+    /// it is removed, none of its descendants.
     fn ensure_unaliased(&self, slot: u32, goes: bool, pointer: &Pointer) -> Result<(), FixError> {
         let tree = self.layout.tree;
         if tree.aliases().is_empty() {
@@ -210,12 +210,12 @@ impl<'d> Editor<'d> {
         if used { Err(FixError::Anchor(pointer.field_path())) } else { Ok(()) }
     }
 
-    /// Whether the document is JSON rather than YAML in flow style.
+    /// Whether the document is JSON and not YAML in flow style.
     pub(super) fn is_json(&self) -> bool {
         self.path.ends_with(".json")
     }
 
-    /// New documents, to be written behind this one.
+    /// New documents, to be inserted after this one.
     pub(super) fn new_documents(&self, values: &[Value]) -> Result<String, FixError> {
         if self.is_json() {
             return Err(FixError::Layout("a JSON file".to_owned()));

@@ -1,5 +1,4 @@
-//! Edits of flow collections, JSON files among them: commas, and lines where members have lines
-//! of their own.
+//! Edits of flow collections, including JSON files: commas, and lines if members are on separate lines.
 
 use serde_json::Value;
 
@@ -9,7 +8,7 @@ use crate::lint::fix::text::piece_table::TextChange;
 use crate::tree::SlotKind;
 
 impl Editor<'_> {
-    /// How to write in a flow collection: as its members are written.
+    /// The style for new text in a flow collection: that of its members.
     pub(super) fn flow_style(&self, slot: u32) -> Style {
         let layout = &self.layout;
         let mut style = self.style.clone();
@@ -24,7 +23,7 @@ impl Editor<'_> {
             at = layout.parent(collection);
         }
         if layout.kind(slot) == SlotKind::FlowSequence {
-            // A list of quoted texts gets a quoted text.
+            // In a list of quoted strings, new strings are quoted.
             let mut quotes = layout.tree.children(slot).map(|item| {
                 let quoted = layout.kind(item) == SlotKind::Quoted;
                 quoted.then(|| layout.text[layout.span(item)].chars().next())
@@ -39,13 +38,13 @@ impl Editor<'_> {
         style
     }
 
-    /// Whether the last member of a flow collection has a line of its own.
+    /// Whether the last member of a flow collection is on its own line.
     pub(super) fn is_multiline(&self, slot: u32) -> bool {
         let last = self.layout.tree.children(slot).last();
         last.and_then(|last| self.member_start(last)).is_some_and(|start| self.layout.is_first_on_line(start))
     }
 
-    /// Where a member or an item begins; properties before it are not looked for.
+    /// Start of a member or item; anchors and tags before it are not included.
     fn member_start(&self, slot: u32) -> Option<usize> {
         Some(match self.layout.key(slot) {
             Some(key) => key.start,
@@ -53,7 +52,7 @@ impl Editor<'_> {
         })
     }
 
-    /// Where a member or an item ends: a value that is not written ends behind its colon.
+    /// End of a member or item. A member without value ends after its colon.
     fn member_end(&self, slot: u32) -> usize {
         let span = self.layout.span(slot);
         if span.is_empty()
@@ -64,7 +63,7 @@ impl Editor<'_> {
         span.end
     }
 
-    /// A new member's text. One with a line of its own may hold lines.
+    /// The text of a new member. It can have several lines if it starts on its own line.
     fn member_text(
         &self,
         style: &Style,
@@ -96,7 +95,7 @@ impl Editor<'_> {
         let end = self.member_end(*last);
         let start = self.member_start(*last)?;
         let colon = self.colon(*last);
-        // A comma behind the last one stays the last.
+        // A trailing comma is kept.
         let comma = layout.skip_space(end);
         let trailing = layout.text[comma..close].starts_with(',');
         if layout.is_first_on_line(start) {
@@ -132,7 +131,7 @@ impl Editor<'_> {
         })
     }
 
-    /// The colon as a member writes it: JSON without blanks has none behind it.
+    /// The colon in the style of the member: compact JSON has no space after it.
     fn colon(&self, slot: u32) -> &'static str {
         let layout = &self.layout;
         match (layout.key(slot), layout.after_colon(slot)) {
@@ -144,7 +143,7 @@ impl Editor<'_> {
                 ":"
             }
             (None, _) => {
-                // An item: what its collection's own key does.
+                // An item: the style of the key of its collection.
                 match layout.parent(slot).filter(|p| layout.is_flow(*p) && layout.key(*p).is_some()) {
                     Some(parent) if layout.parent(parent).is_some_and(|p| layout.is_flow(p)) => {
                         self.colon(parent)
@@ -156,7 +155,7 @@ impl Editor<'_> {
         }
     }
 
-    /// The first member of an empty flow collection.
+    /// Inserts the first member of an empty flow collection.
     fn insert_first(
         &self,
         slot: u32,
@@ -203,7 +202,7 @@ impl Editor<'_> {
         let style = self.flow_style(list);
         let start = self.member_start(*next)?;
         let before = layout.text[..start].chars().next_back();
-        // Properties before the item are not known here.
+        // The position of anchors and tags before the item is not known here.
         if !before.is_some_and(|c| matches!(c, ' ' | '\t' | '\n' | ',' | '[')) {
             return None;
         }
@@ -218,7 +217,7 @@ impl Editor<'_> {
         }])
     }
 
-    /// Puts a value in the place of another in a flow collection.
+    /// Replaces a value in a flow collection.
     pub(super) fn replace_in_flow(&self, slot: u32, value: &Value) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let parent = layout.parent(slot)?;
@@ -248,7 +247,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Removes a member or an item with its comma.
+    /// Removes a member or item with its comma.
     pub(super) fn remove_from_flow(&self, slot: u32, parent: u32) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let span = layout.span(parent);
@@ -267,7 +266,7 @@ impl Editor<'_> {
             if !has_comma {
                 return None;
             }
-            // Up to the next one, but not over a comment of that one.
+            // Up to the next member, but without a comment that belongs to it.
             let line_end = layout.line_end(comma);
             let rest = layout.skip_blanks(comma + 1);
             let ends_line = rest >= line_end || layout.text[rest..close].starts_with('#');
@@ -281,10 +280,10 @@ impl Editor<'_> {
         }
         let last = if has_comma { comma + 1 } else { end };
         if !layout.is_first_on_line(start) {
-            // A comma behind the last one stays.
+            // A trailing comma is kept.
             return Some(vec![TextChange::delete(before..if has_comma { comma } else { end })]);
         }
-        // Its line goes; the comma before it goes where none stands behind the last one.
+        // Removes the line, and the preceding comma unless there is a trailing one.
         let line = layout.line_start(start);
         let mut until = layout.line_end(last);
         if until > close {

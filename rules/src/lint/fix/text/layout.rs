@@ -1,8 +1,8 @@
-//! Where things stand: lines, columns, colons and dashes around the nodes of a tree.
+//! Positions in the text: lines, columns, colons and dashes around the nodes of a tree.
 //!
-//! A tree knows the spans of keys and values. An editor must know more: where the colon or the
-//! dash is, where the lines of an entry begin and end, which comments belong to it. What is
-//! written in a way that these questions have no plain answer is `None`, and is not edited.
+//! A tree contains the spans of keys and values. An editor also needs the position of the colon or dash, the
+//! first and last line of an entry, and the comments that belong to it. If the text is written in a way that
+//! gives no clear answer, the result is `None` and the text is not edited.
 
 use std::ops::Range;
 
@@ -12,16 +12,16 @@ use crate::tree::{NONE, SlotKind, Tree};
 pub(super) struct Layout<'t> {
     pub(super) tree: &'t Tree,
     pub(super) text: &'t str,
-    /// The part of the text that may be edited; it begins at the start of a line.
+    /// The part of the text that may be edited. It begins at the start of a line.
     pub(super) range: Range<usize>,
 }
 
-/// How a value of a block collection is written.
+/// The extent of a value in a block collection.
 pub(super) struct ValueExtent {
-    /// After the colon or the dash: properties and what stands on the same line, or a flow
-    /// collection or quoted text that goes on below.
+    /// After the colon or dash: properties and text on the same line, or a flow collection or quoted string
+    /// that continues on the following lines.
     pub(super) head: Range<usize>,
-    /// From the end of the head's line to the end of the value, where it is written below.
+    /// From the end of the head's line to the end of the value, if the value is on the following lines.
     pub(super) rest: Option<Range<usize>>,
 }
 
@@ -39,17 +39,17 @@ impl<'t> Layout<'t> {
     }
 
     pub(super) fn line_start(&self, at: usize) -> usize {
-        // What stands around the range is asked for its columns, too.
+        // Columns are also needed for text outside the range.
         let from = if at < self.range.start { 0 } else { self.range.start };
         self.text[from..at].rfind('\n').map_or(from, |n| from + n + 1)
     }
 
-    /// The text of the range from a place on.
+    /// The text of the range from an offset on.
     fn text_from(&self, at: usize) -> &'t str {
         &self.text[at..self.range.end.max(at)]
     }
 
-    /// The end of the line's content, before its line end.
+    /// The end of the line, before its line end.
     pub(super) fn line_end(&self, at: usize) -> usize {
         match self.text_from(at).find('\n') {
             Some(n) if n > 0 && self.bytes()[at + n - 1] == b'\r' => at + n - 1,
@@ -58,13 +58,13 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// The start of the line below.
+    /// The start of the next line.
     pub(super) fn next_line(&self, at: usize) -> usize {
         let rest = self.text_from(at);
         rest.find('\n').map_or(at + rest.len(), |n| at + n + 1)
     }
 
-    /// The line end in use around a place.
+    /// The line end used around an offset.
     pub(super) fn eol(&self, at: usize) -> &'static str {
         let here = self.text_from(at).find('\n').map(|n| at + n);
         let end = here.or_else(|| self.text[..at].rfind('\n'));
@@ -74,27 +74,27 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// What stands before a place on its line; a byte order mark is nothing.
+    /// The text before an offset on its line, without a byte order mark.
     fn line_prefix(&self, at: usize) -> &'t str {
         self.text[self.line_start(at)..at].trim_start_matches('\u{FEFF}')
     }
 
-    /// The column of a place, from 0.
+    /// The column of an offset, from 0.
     pub(super) fn column(&self, at: usize) -> usize {
         self.line_prefix(at).chars().count()
     }
 
-    /// Whether only blanks stand before a place on its line.
+    /// Whether there are only spaces before an offset on its line.
     pub(super) fn is_first_on_line(&self, at: usize) -> bool {
         self.line_prefix(at).bytes().all(|b| b == b' ')
     }
 
-    /// Whether only blanks and dashes stand before a place on its line.
+    /// Whether there are only spaces and dashes before an offset on its line.
     pub(super) fn is_compact(&self, at: usize) -> bool {
         self.line_prefix(at).bytes().all(|b| matches!(b, b' ' | b'-'))
     }
 
-    /// The first place from here that is no blank.
+    /// The first offset from here on that is not a space.
     pub(super) fn skip_blanks(&self, mut at: usize) -> usize {
         while matches!(self.byte(at), Some(b' ' | b'\t')) {
             at += 1;
@@ -102,7 +102,7 @@ impl<'t> Layout<'t> {
         at
     }
 
-    /// The first place from here that is no blank and no line end.
+    /// The first offset from here on that is neither a space nor a line end.
     pub(super) fn skip_space(&self, mut at: usize) -> usize {
         while matches!(self.byte(at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
             at += 1;
@@ -141,7 +141,7 @@ impl<'t> Layout<'t> {
         self.tree.children(slot).collect()
     }
 
-    /// Where an entry's key or an item's dash begins.
+    /// Start of an entry's key or an item's dash.
     pub(super) fn start(&self, slot: u32) -> Option<usize> {
         match self.key(slot) {
             Some(key) => Some(key.start),
@@ -149,7 +149,7 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// The place after an entry's colon or an item's dash.
+    /// The offset after an entry's colon or an item's dash.
     pub(super) fn after_indicator(&self, slot: u32) -> Option<usize> {
         match self.key(slot) {
             Some(_) => self.after_colon(slot),
@@ -157,14 +157,14 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// The place after the colon of an entry, where it stands on the line of the key.
+    /// The offset after the colon of an entry, if it is on the line of the key.
     pub(super) fn after_colon(&self, slot: u32) -> Option<usize> {
         let colon = self.skip_blanks(self.key(slot)?.end);
         (self.byte(colon) == Some(b':')).then_some(colon + 1)
     }
 
-    /// The dash of an item of a block list: backwards over blanks, properties, comments and
-    /// empty lines.
+    /// The dash of an item of a block list, searched backwards over spaces, properties, comments and empty
+    /// lines.
     fn dash(&self, slot: u32) -> Option<usize> {
         let mut at = self.span(slot).start.min(self.range.end);
         let mut above = false;
@@ -172,7 +172,7 @@ impl<'t> Layout<'t> {
             let line = self.line_start(at);
             let mut lead = self.text[line..at].trim_end();
             if above {
-                // Whatever stands above the value is no value: `#` begins a comment.
+                // The text before the value contains no value, so `#` begins a comment.
                 let comment = lead
                     .match_indices('#')
                     .map(|(i, _)| i)
@@ -204,7 +204,7 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// The end of properties (`&anchor`, `!tag`) from a place on; blanks after them are not part.
+    /// The end of properties (`&anchor`, `!tag`) after an offset, without the spaces that follow.
     fn skip_properties(&self, after: usize) -> usize {
         let mut end = after;
         loop {
@@ -222,7 +222,7 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// How the value of an entry or item of a block collection is written.
+    /// The extent of the value of an entry or item of a block collection.
     pub(super) fn value_extent(&self, slot: u32) -> Option<ValueExtent> {
         let after = self.after_indicator(slot)?;
         let head_end = self.skip_properties(after);
@@ -253,7 +253,7 @@ impl<'t> Layout<'t> {
         (end >= line).then_some(ValueExtent { head: after..head_end, rest: Some(line..end) })
     }
 
-    /// The end of the line that ends right before `at`, the start of a line.
+    /// The end of the line before `at`, which is the start of a line.
     pub(super) fn previous_line_end(&self, at: usize) -> usize {
         let Some(text) = self.text[..at].strip_suffix('\n') else {
             return at;
@@ -262,7 +262,7 @@ impl<'t> Layout<'t> {
         end.max(self.range.start)
     }
 
-    /// The last node of a node, in the order of the text.
+    /// The last descendant of a node, in the order of the text.
     fn last_leaf(&self, mut slot: u32) -> u32 {
         while self.is_block(slot) {
             match self.tree.children(slot).last() {
@@ -273,7 +273,7 @@ impl<'t> Layout<'t> {
         slot
     }
 
-    /// The start of the line below a value of a block collection.
+    /// The start of the line after a value of a block collection.
     pub(super) fn line_below(&self, slot: u32) -> Option<usize> {
         let leaf = self.last_leaf(slot);
         let span = self.span(leaf);
@@ -292,7 +292,7 @@ impl<'t> Layout<'t> {
                     .next()
                     .is_some_and(|h| h.contains('+'));
                 if keeps {
-                    // The span may reach into the indentation of what comes next.
+                    // The span may include the indentation of the following line.
                     let text = self.text[..span.end].trim_end_matches(' ');
                     let end = if text.ends_with('\n') { text.len() } else { span.end };
                     return Some(end.max(self.next_line(header)));
@@ -308,7 +308,7 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// The first line from here, the start of a line, that is not blank.
+    /// The first line that is not blank, starting at `line`, the start of a line.
     pub(super) fn skip_blank_lines(&self, mut line: usize) -> usize {
         while line < self.range.end && self.skip_blanks(line) == self.line_end(line) {
             line = self.next_line(line);
@@ -316,13 +316,13 @@ impl<'t> Layout<'t> {
         line
     }
 
-    /// The column of a line that holds nothing but a comment.
+    /// The column of a comment that is the only text on its line.
     fn comment_column(&self, line: usize) -> Option<usize> {
         let at = self.skip_blanks(line);
         (self.byte(at) == Some(b'#')).then_some(at - line)
     }
 
-    /// The line below an entry at `column`, comments that stand deeper than it included.
+    /// The line after an entry at `column`, including comments that are indented deeper than it.
     pub(super) fn end_with_comments(&self, slot: u32, column: usize) -> Option<usize> {
         let mut end = self.line_below(slot)?;
         let mut line = end;
@@ -341,8 +341,8 @@ impl<'t> Layout<'t> {
         Some(end)
     }
 
-    /// The start of an entry's or item's lines: the comment right above it, in its column,
-    /// belongs to it. The comment above the first line of a document belongs to the document.
+    /// The first line of an entry or item. A comment directly above it in the same column belongs to it, but
+    /// a comment above the first line of a document belongs to the document.
     pub(super) fn start_with_comments(&self, slot: u32) -> Option<usize> {
         let start = self.start(slot)?;
         let column = self.column(start);

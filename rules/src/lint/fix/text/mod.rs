@@ -1,12 +1,12 @@
 //! Applies a fix to the text that an object was read from.
 //!
-//! What comes out are edits: comments, order, quotes, indentation and line ends stay as they are
-//! wherever the fix says nothing about them. Each operation edits the text that the one before
-//! it left; all of them together are edits of the text on disk.
+//! The results are edits: comments, order, quotes, indentation and line ends are kept wherever the fix does
+//! not change them. Each operation edits the text that the previous one produced; together they are edits of
+//! the text on disk.
 //!
-//! The law holds for every answer, because it is checked before it is given: reading the edited
-//! text gives exactly the patched value, and every other document and object as it was. What
-//! cannot be edited so is refused with the reason.
+//! Every result is verified before it is returned: parsing the edited text yields exactly the patched value,
+//! and all other documents and objects unchanged. A fix that cannot be applied this way is rejected with the
+//! reason.
 
 mod block;
 mod editor;
@@ -21,37 +21,35 @@ use crate::object::Object;
 use crate::tree::Span;
 use scope::Scope;
 
-/// One edit: the bytes of the span become the text.
+/// One edit: the bytes of the span are replaced by the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// What is replaced; empty for an insertion.
+    /// The replaced range; empty for an insertion.
     pub span: Span,
-    /// What stands there instead.
+    /// The new text.
     pub text: String,
 }
 
-/// What a fix does to a file.
+/// The changes that a fix makes to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repair {
-    /// The edits, in their order, none inside another.
+    /// The edits in order, without overlaps.
     pub edits: Vec<Edit>,
-    /// Where the law was checked: the document, or the lines of an item of a list. Repairs whose
-    /// scopes do not touch each other can be made together.
+    /// The verified part of the file: the document, or the lines of an item of a list. Repairs whose scopes
+    /// do not touch each other can be applied together.
     pub scope: Span,
 }
 
-/// The edits of the object's source that a fix amounts to.
+/// The edits of the object's source that apply a fix.
 ///
-/// # Errors
-/// As [`repair`].
+/// # Errors As [`repair`].
 pub fn edits(object: &Object, fix: &Fix) -> Result<Vec<Edit>, FixError> {
     repair(object, fix).map(|repair| repair.edits)
 }
 
-/// The edits of the object's source that a fix amounts to, and their scope.
+/// The edits of the object's source that apply a fix, and their scope.
 ///
-/// # Errors
-/// [`Refused`] where the fix does not apply, or its place cannot be edited without changing
+/// # Errors [`FixError`] if the fix does not apply, or if its target cannot be edited without changing
 /// anything else.
 pub fn repair(object: &Object, fix: &Fix) -> Result<Repair, FixError> {
     let origin = object.origin().ok_or(FixError::NoText)?;
@@ -69,7 +67,7 @@ pub fn repair(object: &Object, fix: &Fix) -> Result<Repair, FixError> {
     Scope::document(source, object, origin.span).repair(source, object, fix, &result)
 }
 
-/// The text after edits, which are in order and do not overlap; `None` where they are not.
+/// The text after edits that are in order and do not overlap. `None` otherwise.
 #[must_use]
 pub fn apply_edits(text: &str, edits: &[Edit]) -> Option<String> {
     let mut out = String::with_capacity(text.len());

@@ -1,11 +1,11 @@
-//! A text under edit: what is left of the old one, and what is new.
+//! A text that is being edited: pieces of the original text and new pieces.
 //!
-//! Each operation of a fix edits the text that the one before it left. Kept in pieces, all of
-//! them together are still edits of the text that is on disk.
+//! Each operation of a fix edits the text that the previous one produced. Kept in pieces, all operations
+//! together are still edits of the text on disk.
 
 use std::ops::Range;
 
-/// One change of a text: these bytes become that text.
+/// One change of a text: a range of bytes and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TextChange {
     pub(super) range: Range<usize>,
@@ -39,7 +39,7 @@ impl Piece {
         }
     }
 
-    /// Cuts the piece in two.
+    /// Splits the piece in two.
     fn split(self, at: usize) -> (Piece, Piece) {
         match self {
             Piece::Original(range) => {
@@ -64,7 +64,7 @@ impl PieceTable {
         PieceTable { pieces: vec![Piece::Original(0..length)] }
     }
 
-    /// Makes one change, in the coordinates of the text as it is now.
+    /// Applies one change, in offsets of the current text.
     fn apply(&mut self, change: &TextChange) {
         let mut out = Vec::with_capacity(self.pieces.len() + 2);
         let mut rest = std::mem::take(&mut self.pieces).into_iter().peekable();
@@ -96,7 +96,7 @@ impl PieceTable {
         self.pieces = out;
     }
 
-    /// Makes several changes of one text, none inside another.
+    /// Applies several changes of one text that do not overlap.
     pub(super) fn apply_all(&mut self, mut changes: Vec<TextChange>) {
         changes.sort_by_key(|c| (c.range.start, c.range.end));
         for change in changes.iter().rev() {
@@ -104,7 +104,7 @@ impl PieceTable {
         }
     }
 
-    /// The changes of the old text that all of this amounts to, in its order.
+    /// The combined changes in offsets of the original text, in order.
     pub(super) fn changes(&self, length: usize) -> Vec<TextChange> {
         let mut out = Vec::new();
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! What is edited at once, and the law: the part of a file that is read again after the edits.
+//! The part of a file that is edited at once and parsed again afterwards to verify the result.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,19 +18,19 @@ use crate::tree::Span;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 
-/// The part of a file that is edited, and read again to check the law.
+/// The part of a file that is edited, and parsed again to verify the result.
 pub(super) struct Scope {
     range: Range<usize>,
-    /// What its documents hold before the edits.
+    /// The values of its documents before the edits.
     values: Vec<Option<Value>>,
-    /// The edited document.
+    /// Index of the edited document.
     document_index: usize,
-    /// The object in that document, when the scope is read alone.
+    /// Pointer to the object in that document, if the scope is parsed alone.
     object_pointer: Pointer,
 }
 
 impl Scope {
-    /// The documents that are cut out of the file together with the object's own.
+    /// The documents that are split off the file together with the object's own.
     pub(super) fn document(source: &Source, object: &Object, span: Span) -> Scope {
         let part = source.chunk_of(span.start);
         let text = &source.text()[part.clone()];
@@ -40,7 +40,7 @@ impl Scope {
             document_index: 0,
             object_pointer: object.document_pointer(),
         };
-        // Only text after `...`, or a directive, gives a part more than one document.
+        // A chunk contains more than one document only if there is text after `...`, or a directive.
         if text.contains("\n...") || has_directive(text) {
             let documents = parse_chunk(source, part);
             let found = documents.iter().position(|document| document.span == span);
@@ -50,8 +50,8 @@ impl Scope {
         scope
     }
 
-    /// The item of a list that the object is, where it reads the same without its list: a list
-    /// of thousands is not read again for each of its items.
+    /// The list item that contains the object, if it parses to the same value without its list. A list of
+    /// thousands of items is then not parsed again for each of them.
     pub(super) fn item(object: &Object) -> Option<Scope> {
         let (tree, root) = object.tree();
         if root == 0 {
@@ -65,7 +65,7 @@ impl Scope {
             (layout.span(root), Pointer::root())
         } else {
             let dash = layout.start(root)?;
-            // Blank lines behind it are part of a text that keeps them, or may become so.
+            // Blank lines after it are part of a block scalar that keeps them, or may become part of one.
             let end = layout.skip_blank_lines(layout.end_with_comments(root, layout.column(dash))?);
             let text = &layout.text[..end];
             let whole_lines = layout.is_first_on_line(dash)
@@ -147,9 +147,9 @@ impl Scope {
         Ok(Repair { edits: changes.into_iter().map(edit).collect(), scope: span(self.range.clone()) })
     }
 
-    /// The law.
+    /// Whether the new text parses to the patched value, and everything else to the same value as before.
     fn reads_as_intended(&self, source: &Source, old: &str, new: &str) -> bool {
-        // What was cut from the rest of the file must still be cut there.
+        // The part must still be separated from the rest of the file.
         let is_last = self.range.end == source.text().len();
         let ends_as_before = is_last || new.ends_with('\n') == old.ends_with('\n');
         let marks = |text: &str| (has_directive(text), text.starts_with("---"));

@@ -1,8 +1,8 @@
-//! New values as YAML, in the style of the text around them.
+//! Writes new values as YAML, in the style of the surrounding text.
 //!
-//! The order of members is the order given. What a text is quoted with, how deep a block is
-//! indented and whether lists are indented under their key come from the document; a string is
-//! quoted where Kubernetes' readers, or the other YAML 1.1 readers, would not read it back.
+//! Members are written in the given order. The quotation marks of strings, the indentation of blocks and
+//! whether lists are indented below their key are detected in the document. A string is quoted if Kubernetes
+//! or a YAML 1.1 parser would otherwise read it as another value.
 
 use serde_json::Value;
 
@@ -10,10 +10,10 @@ use super::layout::Layout;
 use crate::tree::SlotKind;
 use crate::tree::scalar::{Scalar, resolve_plain};
 
-/// Nodes that are looked at to learn a document's habits.
+/// Number of nodes that are examined to detect the style of a document.
 const MAX_SAMPLED_NODES: usize = 4096;
 
-/// How to write.
+/// The style of new text.
 #[derive(Clone, Debug)]
 pub(super) struct Style {
     /// Columns from a key to the keys below it.
@@ -22,16 +22,16 @@ pub(super) struct Style {
     pub(super) sequence_indent: usize,
     /// The line end.
     pub(super) eol: &'static str,
-    /// What a string is quoted with.
+    /// Quotation mark of strings.
     pub(super) quote: char,
-    /// Keys and strings are always quoted, as in JSON.
+    /// Whether keys and strings are always quoted, as in JSON.
     pub(super) json: bool,
-    /// Strings are always quoted.
+    /// Whether strings are always quoted.
     pub(super) always_quote: bool,
 }
 
 impl Style {
-    /// The habits of a document; the line end is that of the lines around `at`.
+    /// Detects the style of a document; the line end is that of the lines around `at`.
     pub(super) fn detect(layout: &Layout<'_>, at: usize) -> Style {
         let tree = layout.tree;
         let mut steps = [0_usize; 9];
@@ -72,12 +72,12 @@ impl Style {
         }
     }
 
-    /// `key: value` in block style from `column` on; the first line has no indentation.
+    /// `key: value` in block style at `column`; the first line is not indented.
     pub(super) fn entry(&self, key: &str, value: &Value, column: usize) -> String {
         format!("{}:{}", self.block_key(key), self.value_after_key(value, column))
     }
 
-    /// What stands after the colon of a key at `column`: a blank and text, or lines below.
+    /// The text after the colon of a key at `column`: a space and text, or lines below.
     pub(super) fn value_after_key(&self, value: &Value, column: usize) -> String {
         match value {
             Value::Object(map) if !map.is_empty() => {
@@ -92,8 +92,7 @@ impl Style {
         }
     }
 
-    /// What stands after the dash of an item at `column`; a mapping begins `width` columns
-    /// from the dash.
+    /// The text after the dash of an item at `column`; a mapping begins `width` columns after the dash.
     pub(super) fn value_after_dash(&self, value: &Value, column: usize, width: usize) -> String {
         let gap = " ".repeat(width.max(2) - 1);
         let column = column + width.max(2);
@@ -108,7 +107,7 @@ impl Style {
         }
     }
 
-    /// The entries of a mapping at `column`; the first line has no indentation.
+    /// The entries of a mapping at `column`; the first line is not indented.
     pub(super) fn mapping(&self, map: &serde_json::Map<String, Value>, column: usize) -> String {
         let entries: Vec<String> = map.iter().map(|(key, value)| self.entry(key, value, column)).collect();
         entries.join(&self.line_break(column))
@@ -125,7 +124,7 @@ impl Style {
         format!("{}{}", self.eol, " ".repeat(column))
     }
 
-    /// A scalar or an empty collection in block style; lines of text stand at `column`.
+    /// A scalar or an empty collection in block style; further lines are at `column`.
     fn scalar_or_empty(&self, value: &Value, column: usize) -> String {
         match value {
             Value::String(text) => match self.literal(text, column) {
@@ -159,7 +158,7 @@ impl Style {
         Some(out)
     }
 
-    /// A value on one line, as it stands in a flow collection.
+    /// A value on one line, as in a flow collection.
     pub(super) fn flow(&self, value: &Value) -> String {
         match value {
             Value::String(text) => self.string(text, true),
@@ -178,7 +177,7 @@ impl Style {
         }
     }
 
-    /// A value over several lines as JSON is printed, its members one step below `column`.
+    /// A value over several lines, formatted like JSON, with its members one level below `column`.
     pub(super) fn pretty(&self, value: &Value, column: usize) -> String {
         let deeper = column + self.indent;
         let (open, close, members): (_, _, Vec<String>) = match value {
@@ -216,7 +215,7 @@ impl Style {
         }
     }
 
-    /// A string in quotes: the style's own where they can hold it.
+    /// A quoted string, with the quotation marks of the style if possible.
     pub(super) fn quote(&self, text: &str) -> String {
         if self.quote == '\'' && !self.json && text.chars().all(is_printable) {
             return format!("'{}'", text.replace('\'', "''"));
@@ -243,7 +242,7 @@ impl Style {
     }
 }
 
-/// The index that counts most, the first of several.
+/// The index of the largest count; the first of equal ones.
 fn argmax(counts: &[usize]) -> Option<usize> {
     let mut best = None;
     for (at, count) in counts.iter().enumerate() {
@@ -254,12 +253,12 @@ fn argmax(counts: &[usize]) -> Option<usize> {
     best.map(|(at, _)| at)
 }
 
-/// Characters that YAML lets stand as they are on one line, of any version.
+/// Characters that are allowed unescaped on one line in any version of YAML.
 fn is_printable(c: char) -> bool {
     !c.is_control() && !matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
 }
 
-/// Whether a plain scalar with this text is this string, to Kubernetes and to other readers.
+/// Whether a plain scalar with this text is parsed as this string by Kubernetes and by other parsers.
 fn is_plain_string(text: &str) -> bool {
     if !matches!(resolve_plain(text), Scalar::Str(_)) {
         return false;
@@ -274,7 +273,7 @@ fn is_plain_key(key: &str) -> bool {
     key.len() <= 128 && key != "<<" && is_plain_string(key)
 }
 
-/// Whether text can stand without quotes, whatever it then means.
+/// Whether text can be written without quotes, whatever type it is then parsed as.
 fn is_plain(text: &str, flow: bool) -> bool {
     let mut chars = text.chars();
     let Some(first) = chars.next() else {
