@@ -1,24 +1,24 @@
-//! What the cluster runs on: the versions of Kubernetes, Karpenter and KEDA, EKS or not, the region.
+//! The platform of the cluster: versions of Kubernetes, Karpenter and KEDA, EKS or not, the region.
 
 use crate::facts::timezone::Zone;
 
 /// A minor version: `1.14`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// The major part.
+    /// Major version.
     pub major: u32,
-    /// The minor part.
+    /// Minor version.
     pub minor: u32,
 }
 
 impl Version {
-    /// A version from its parts.
+    /// Creates a version from its parts.
     #[must_use]
     pub const fn new(major: u32, minor: u32) -> Version {
         Version { major, minor }
     }
 
-    /// Reads `1.14`, `v1.14` or `1.14.1`; the patch does not count.
+    /// Parses `1.14`, `v1.14` or `1.14.1`; the patch version is ignored.
     #[must_use]
     pub fn parse(text: &str) -> Option<Version> {
         let mut parts = text.strip_prefix('v').unwrap_or(text).split('.');
@@ -37,10 +37,10 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// What has versions of its own.
+/// A product that has a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Product {
-    /// Karpenter with AWS' provider.
+    /// Karpenter with the AWS provider.
     Karpenter,
     /// KEDA.
     Keda,
@@ -49,10 +49,10 @@ pub enum Product {
 }
 
 impl Product {
-    /// All of them.
+    /// All products.
     pub const ALL: [Product; 3] = [Product::Karpenter, Product::Keda, Product::Kubernetes];
 
-    /// The configuration's setting of the version.
+    /// Name of the setting for the version.
     #[must_use]
     pub fn setting(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Product {
         }
     }
 
-    /// The major version, and the first and the last minor version that gpulint supports.
+    /// The major version, and the first and last minor version that gpulint supports.
     const fn range(self) -> (u32, u32, u32) {
         match self {
             Product::Karpenter => (1, 0, 14),
@@ -78,7 +78,7 @@ impl Product {
     }
 }
 
-/// What the cluster runs on.
+/// The platform of the cluster.
 #[derive(Clone, Debug)]
 pub struct Platform {
     /// Karpenter's minor version.
@@ -87,14 +87,14 @@ pub struct Platform {
     pub keda: Version,
     /// Kubernetes' minor version.
     pub kubernetes: Version,
-    /// The products whose version was stated, by the configuration or a flag; those of the others are
+    /// The products whose version is set by the configuration or a flag; the versions of the others are
     /// assumed.
     pub stated: Vec<Product>,
-    /// Whether the API server is EKS's.
+    /// Whether the cluster runs on EKS.
     pub eks: bool,
-    /// The AWS region, where known.
+    /// The AWS region, if known.
     pub region: Option<String>,
-    /// The IANA time zone people think in, where set.
+    /// The IANA name of the local time zone of the users, if set.
     pub timezone: Option<String>,
 }
 
@@ -117,7 +117,7 @@ impl Platform {
         }
     }
 
-    /// States the version of a product.
+    /// Sets the version of a product.
     pub fn state(&mut self, product: Product, version: Version) {
         *self.version_mut(product) = version;
         if !self.is_stated(product) {
@@ -125,19 +125,19 @@ impl Platform {
         }
     }
 
-    /// Whether the version of a product was stated.
+    /// Whether the version of a product was set.
     #[must_use]
     pub fn is_stated(&self, product: Product) -> bool {
         self.stated.contains(&product)
     }
 
-    /// The same versions, all of them stated.
+    /// The same versions, all of them marked as set.
     #[must_use]
     pub fn with_all_stated(self) -> Platform {
         Platform { stated: Product::ALL.to_vec(), ..self }
     }
 
-    /// The time zone people think in, where it is set and known.
+    /// The local time zone of the users, if it is set and known.
     #[must_use]
     pub fn zone(&self) -> Option<Zone> {
         self.timezone.as_deref().and_then(Zone::find)
@@ -145,7 +145,7 @@ impl Platform {
 }
 
 impl Default for Platform {
-    /// The newest minors that this version of gpulint knows, on EKS.
+    /// The newest minor versions that this version of gpulint knows, on EKS.
     fn default() -> Platform {
         Platform {
             karpenter: Version::new(1, 14),

@@ -1,9 +1,9 @@
 //! Files that are edited while they are checked: the basis of a language server.
 //!
-//! A workspace holds the files of a folder with what each rule reported about each object, and which
-//! reads of the cluster that depends on. When a file changes, its own objects are checked; of the
-//! others only the rules run again that recorded a read whose result is different now. The law:
-//! whatever was edited, the findings of every file are those that a run over all files would give.
+//! A workspace stores the files of a folder with the results of each rule for each object, and the reads of
+//! the cluster that each result depends on. When a file changes, its own objects are checked again; for the
+//! objects of other files, only those rules run again that recorded a read whose result has changed.
+//! Invariant: after any sequence of edits, the findings of every file equal those of a run over all files.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,27 +16,27 @@ use crate::lint::engine::{Engine, RuleResult};
 use crate::lint::finding::Finding;
 use crate::lint::report::CheckReport;
 
-/// Files with what the rules report about them.
+/// Files with the findings of the rules.
 #[derive(Debug)]
 pub struct Workspace {
     cluster: Cluster,
     files: BTreeMap<Arc<str>, usize>,
-    /// By the numbers in `files`; the number of a file that was removed is used again.
+    /// By index in `files`; the index of a removed file is reused.
     file_states: Vec<Option<FileState>>,
     dependents: Dependents<CheckId>,
 }
 
-/// A file with the results of its rules.
+/// A file with the results of the rules.
 #[derive(Debug)]
 struct FileState {
     file: File,
     engine: Arc<Engine>,
-    /// Of each object of the file.
+    /// Results for each object of the file.
     results: Vec<Vec<RuleResult>>,
     report: CheckReport,
 }
 
-/// A rule, run for an object of a file.
+/// A rule and the object of a file that it ran for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct CheckId {
     file: u32,
@@ -45,8 +45,8 @@ struct CheckId {
 }
 
 impl Workspace {
-    /// An empty workspace. `complete` says that the files are the whole cluster: what is not in them
-    /// does not exist.
+    /// Creates an empty workspace. `complete` is true if the files are the whole cluster, so that an object
+    /// that is not in them does not exist.
     #[must_use]
     pub fn new(complete: bool) -> Workspace {
         Workspace {
@@ -57,7 +57,7 @@ impl Workspace {
         }
     }
 
-    /// Adds many files at once, each checked by its engine: cheaper than one after the other.
+    /// Adds many files at once, each checked by its engine. Faster than adding them one by one.
     pub fn open(&mut self, files: impl IntoIterator<Item = (File, Arc<Engine>)>) {
         let mut added = BTreeSet::new();
         for (file, engine) in files {
@@ -69,7 +69,7 @@ impl Workspace {
             self.cluster.replace(&[], &file.objects);
             added.insert(self.add_file(&path, file, engine));
         }
-        // Files that were here before may depend on the new ones.
+        // Results of existing files may depend on the new ones.
         let before = self.file_ids().filter(|at| !added.contains(at)).collect();
         self.check_files(&added);
         self.check_files(&before);
@@ -80,7 +80,7 @@ impl Workspace {
         self.files.keys().map(AsRef::as_ref)
     }
 
-    /// A file as it was last set.
+    /// A file in its current version.
     #[must_use]
     pub fn file(&self, path: &str) -> Option<&File> {
         self.file_state(path).map(|kept| &kept.file)
@@ -98,8 +98,7 @@ impl Workspace {
         &self.cluster
     }
 
-    /// Adds a file, or replaces its text. Returns the paths of the other files whose findings are
-    /// different now.
+    /// Adds a file, or replaces its text. Returns the paths of the other files whose findings have changed.
     pub fn set(&mut self, file: File, engine: &Arc<Engine>) -> Vec<String> {
         let path = file.source.path().to_owned();
         let old = self.detach(&path);
@@ -110,7 +109,7 @@ impl Workspace {
         self.recheck_invalidated(&touched, Some(at))
     }
 
-    /// Removes a file. Returns the paths of the files whose findings are different now.
+    /// Removes a file. Returns the paths of the files whose findings have changed.
     pub fn remove(&mut self, path: &str) -> Vec<String> {
         let Some(old) = self.detach(path) else {
             return Vec::new();
@@ -128,7 +127,7 @@ impl Workspace {
         self.files.values().copied()
     }
 
-    /// Gives a file its number; it is not checked yet.
+    /// Assigns an index to a file without checking it.
     fn add_file(&mut self, path: &str, file: File, engine: Arc<Engine>) -> usize {
         let kept = Some(FileState { file, engine, results: Vec::new(), report: CheckReport::default() });
         let at = match self.files.entry(Arc::from(path)) {
@@ -146,7 +145,7 @@ impl Workspace {
         at
     }
 
-    /// Takes the state of a file out, with its dependencies; its number stays.
+    /// Removes the state of a file and its dependencies; its index stays reserved.
     fn detach(&mut self, path: &str) -> Option<FileState> {
         let at = *self.files.get(path)?;
         let old = self.file_states[at].take()?;
@@ -182,7 +181,7 @@ impl Workspace {
         }
     }
 
-    /// Runs the rules again that depend on these reads, but for the file that was checked just now.
+    /// Runs the rules again that depend on these reads, except for the file `but`, which was just checked.
     fn recheck_invalidated(&mut self, invalid: &[Read], but: Option<usize>) -> Vec<String> {
         let mut checks = self.dependents.dependents_of(invalid);
         checks.retain(|check| Some(check.file as usize) != but);
@@ -209,13 +208,13 @@ impl Workspace {
         changed
     }
 
-    /// Runs rules again for one object; returns whether there are findings to put in the place of
-    /// others, be they only newer handles of the same.
+    /// Runs rules again for one object. Returns whether any findings were replaced, even if they differ only
+    /// in object identity.
     fn recheck_rules(&mut self, kept: &mut FileState, checks: &[CheckId]) -> bool {
         let at = checks[0].object as usize;
         let object = kept.file.objects[at].clone();
         let mut renewed = false;
-        // Whether rules that read what others found have to run again.
+        // Whether rules that read the findings of others must run again.
         let mut earlier_changed = false;
         for check in checks {
             let rule = check.rule as usize;
@@ -249,8 +248,7 @@ impl Workspace {
         renewed
     }
 
-    /// Puts a result in the place of an older one; returns whether its findings are others, or other
-    /// handles.
+    /// Replaces a result by a newer one. Returns whether the findings or their object identities differ.
     fn put_result(&mut self, kept: &mut FileState, check: CheckId, place: usize, new: RuleResult) -> bool {
         let old = std::mem::replace(&mut kept.results[check.object as usize][place], new);
         let new = &kept.results[check.object as usize][place];
@@ -261,7 +259,7 @@ impl Workspace {
 }
 
 impl FileState {
-    /// Puts the report together from the results, the reader's diagnostics and the suppressions.
+    /// Assembles the report from the results, the parser's diagnostics and the suppressions.
     fn assemble(&mut self) {
         let findings =
             self.results.iter().flatten().flat_map(|opinion| opinion.findings.iter().cloned()).collect();
@@ -312,8 +310,8 @@ mod tests {
         }
     }
 
-    /// The admission server watches the kinds that rules declare, and a workspace runs a rule again
-    /// only if it declares reads: what is not declared is not seen.
+    /// The admission server watches only the kinds that rules declare, and a workspace reruns a rule only if
+    /// it declares reads: a dependency that is not declared is missed.
     #[test]
     fn rules_read_the_kinds_that_they_declare() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
@@ -332,8 +330,8 @@ mod tests {
         let mut undeclared = BTreeSet::new();
         for complete in [false, true] {
             let engine = Engine::new(Settings { complete, ..Settings::default() });
-            // Files side by side, so that every rule meets others' objects; but not all of them at once,
-            // where most lookups would find too many.
+            // Several files together, so that rules meet the objects of other files; but not all at once,
+            // because most lookups would then find too many.
             for files in files.chunks(25) {
                 let mut cluster = Cluster::new(complete);
                 for object in files.iter().flat_map(|file| &file.objects) {
