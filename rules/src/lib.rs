@@ -28,6 +28,7 @@ pub mod platform;
 pub mod rules;
 mod schema;
 pub mod source;
+pub mod steps;
 pub mod tree;
 pub mod workload;
 pub mod workspace;

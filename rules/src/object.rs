@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::facts::text::ellipsize;
 use crate::kind::{self, Kind, KindInfo, WorkloadKind};
 use crate::source::{Document, Source};
+use crate::steps;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::tree::{NONE, Span, Tree};
@@ -327,9 +328,10 @@ impl Object {
         self.0.template
     }
 
-    /// A derived value, computed at the first call.
+    /// A derived value, computed at the first call. It is the object's and not of who asks first, whose allowance of
+    /// steps it is not taken from.
     pub(crate) fn memo<T: Any + Send + Sync>(&self, memo: &Memo<T>, compute: impl FnOnce() -> T) -> &T {
-        let value = self.0.memos[memo.slot as usize].get_or_init(|| Box::new(compute()));
+        let value = self.0.memos[memo.slot as usize].get_or_init(|| Box::new(steps::unlimited(compute)));
         value.downcast_ref().expect("each slot belongs to one memo")
     }
 

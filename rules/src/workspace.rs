@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::cluster::Cluster;
 use crate::cluster::dependencies::{Dependents, Read};
 use crate::file::File;
-use crate::lint::engine::{Engine, RuleResult};
+use crate::lint::engine::{Engine, ObjectResults, RuleResult, STEPS_PER_OBJECT};
 use crate::lint::finding::Finding;
 use crate::lint::report::CheckReport;
 
@@ -32,7 +32,7 @@ struct FileState {
     file: File,
     engine: Arc<Engine>,
     /// Results for each object of the file.
-    results: Vec<Vec<RuleResult>>,
+    results: Vec<ObjectResults>,
     report: CheckReport,
 }
 
@@ -162,7 +162,7 @@ impl Workspace {
             self.remove_dependencies(at, &std::mem::take(&mut kept.results));
             for (object, value) in kept.file.objects.iter().enumerate() {
                 let results = kept.engine.check_rules(value, &self.cluster);
-                for result in &results {
+                for result in &results.rules {
                     self.dependents.insert(&result.reads, &check_id(at, object, result.rule));
                 }
                 kept.results.push(results);
@@ -173,9 +173,9 @@ impl Workspace {
     }
 
     /// Removes the dependencies of the results of a file.
-    fn remove_dependencies(&mut self, file: usize, results: &[Vec<RuleResult>]) {
+    fn remove_dependencies(&mut self, file: usize, results: &[ObjectResults]) {
         for (object, results) in results.iter().enumerate() {
-            for result in results {
+            for result in &results.rules {
                 self.dependents.remove(&result.reads, &check_id(file, object, result.rule));
             }
         }
@@ -213,45 +213,77 @@ impl Workspace {
     fn recheck_rules(&mut self, kept: &mut FileState, checks: &[CheckId]) -> bool {
         let at = checks[0].object as usize;
         let object = kept.file.objects[at].clone();
+        if kept.results[at].steps >= STEPS_PER_OBJECT {
+            // Which rules still run depends on how many steps those before them take.
+            self.recheck_object(kept, checks[0]);
+            return true;
+        }
         let mut renewed = false;
         // Whether rules that read the findings of others must run again.
         let mut earlier_changed = false;
         for check in checks {
             let rule = check.rule as usize;
-            let Some(place) = kept.results[at].iter().position(|result| result.rule == rule) else {
+            let Some(place) = kept.results[at].rules.iter().position(|result| result.rule == rule) else {
                 continue;
             };
-            if kept.results[at][place].reads_earlier_findings {
+            if kept.results[at].rules[place].reads_earlier_findings {
                 earlier_changed = true;
                 continue;
             }
             let new = kept.engine.check_rule(rule, &object, &self.cluster, Vec::new());
             earlier_changed |= new.reads_earlier_findings;
-            let old = &kept.results[at][place];
+            let old = &kept.results[at].rules[place];
             earlier_changed |= !all_render_equal(&new.findings, &old.findings);
             renewed |= self.put_result(kept, *check, place, new);
         }
         let depends = |result: &RuleResult| result.reads_earlier_findings;
-        if !earlier_changed || !kept.results[at].iter().any(depends) {
-            return renewed;
+        if !earlier_changed || !kept.results[at].rules.iter().any(depends) {
+            return renewed | self.recheck_if_exhausted(kept, checks[0]);
         }
         let mut earlier: Vec<Finding> = Vec::new();
-        for place in 0..kept.results[at].len() {
-            let old = &kept.results[at][place];
+        for place in 0..kept.results[at].rules.len() {
+            let old = &kept.results[at].rules[place];
             if old.reads_earlier_findings {
                 let check = CheckId { rule: number(old.rule), ..checks[0] };
                 let new = kept.engine.check_rule(old.rule, &object, &self.cluster, earlier.clone());
                 renewed |= self.put_result(kept, check, place, new);
             }
-            earlier.extend(kept.results[at][place].findings.iter().cloned());
+            earlier.extend(kept.results[at].rules[place].findings.iter().cloned());
         }
-        renewed
+        renewed | self.recheck_if_exhausted(kept, checks[0])
+    }
+
+    /// Runs all rules again for an object if together they take more steps now than there are; returns whether
+    /// they do.
+    fn recheck_if_exhausted(&mut self, kept: &mut FileState, object: CheckId) -> bool {
+        let exhausted = kept.results[object.object as usize].steps >= STEPS_PER_OBJECT;
+        if exhausted {
+            self.recheck_object(kept, object);
+        }
+        exhausted
+    }
+
+    /// Runs all rules again for an object.
+    fn recheck_object(&mut self, kept: &mut FileState, CheckId { file, object, .. }: CheckId) {
+        let at = object as usize;
+        for result in &std::mem::take(&mut kept.results[at]).rules {
+            let check = CheckId { file, object, rule: number(result.rule) };
+            self.dependents.remove(&result.reads, &check);
+        }
+        let results = kept.engine.check_rules(&kept.file.objects[at], &self.cluster);
+        for result in &results.rules {
+            let check = CheckId { file, object, rule: number(result.rule) };
+            self.dependents.insert(&result.reads, &check);
+        }
+        kept.results[at] = results;
     }
 
     /// Replaces a result by a newer one. Returns whether the findings or their object identities differ.
     fn put_result(&mut self, kept: &mut FileState, check: CheckId, place: usize, new: RuleResult) -> bool {
-        let old = std::mem::replace(&mut kept.results[check.object as usize][place], new);
-        let new = &kept.results[check.object as usize][place];
+        let results = &mut kept.results[check.object as usize];
+        results.steps = results.steps + new.steps - results.rules[place].steps;
+        let old = std::mem::replace(&mut results.rules[place], new);
+        let new = &results.rules[place];
         self.dependents.update(&old.reads, &new.reads, &check);
         let mut pairs = new.findings.iter().zip(&old.findings);
         !all_render_equal(&new.findings, &old.findings) || !pairs.all(|(new, old)| new.locations_ptr_eq(old))
@@ -261,8 +293,12 @@ impl Workspace {
 impl FileState {
     /// Assembles the report from the results, the parser's diagnostics and the suppressions.
     fn assemble(&mut self) {
-        let findings =
-            self.results.iter().flatten().flat_map(|opinion| opinion.findings.iter().cloned()).collect();
+        let findings = self
+            .results
+            .iter()
+            .flat_map(|object| &object.rules)
+            .flat_map(|rule| rule.findings.iter().cloned())
+            .collect();
         self.report = self.engine.assemble_report(&self.file, findings);
     }
 }

@@ -3,6 +3,7 @@
 //! Requirements are evaluated as unions and intersections of such sets, so that a pool costs microseconds.
 
 use super::{InstanceType, all};
+use crate::steps;
 
 /// Words of 64 bits: room for 1,536 types. `generate.py` refuses to write more.
 const WORDS: usize = 24;
@@ -125,6 +126,7 @@ impl TypeSet {
             .into_iter()
             .enumerate()
             .flat_map(move |(index, word)| Bits(word).map(move |bit| &rows[index * 64 + bit]))
+            .inspect(|_| steps::take(1))
     }
 
     /// The names of the types, in the order of the catalogue.

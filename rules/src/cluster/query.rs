@@ -10,6 +10,7 @@ use crate::cluster::Cluster;
 use crate::cluster::dependencies::{Dependents, Read, by_slot, digest, record_read, track, untracked};
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::steps;
 
 /// How many results of a query are kept; a server is asked about ever new pods.
 const MAX_RESULTS: usize = 4_096;
@@ -90,10 +91,12 @@ impl<Q: Query> Default for Results<Q> {
 
 /// Runs a query; in clusters of which objects are replaced, and in debug builds, with its reads.
 fn run<Q: Query>(cluster: &Cluster, key: &Q::Key) -> (Q::Value, Vec<Read>) {
+    // Nor do its steps count for who asks first.
+    let compute = || steps::unlimited(|| Q::compute(cluster, key));
     if !cluster.is_incremental() && !cfg!(debug_assertions) {
-        return (untracked(|| Q::compute(cluster, key)), Vec::new());
+        return (untracked(compute), Vec::new());
     }
-    let (value, reads) = track(|| Q::compute(cluster, key));
+    let (value, reads) = track(compute);
     debug_assert_eq!(
         Read::first_outside(&reads, Q::KINDS),
         None,

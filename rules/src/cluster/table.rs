@@ -11,6 +11,7 @@ use crate::cluster::dependencies::{Invalidations, Read, by_slot, digest, record_
 use crate::cluster::objects::{ObjectChange, Objects};
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::steps;
 
 /// What a table holds of an object: the object itself, or something made of it alone.
 pub(crate) trait Row: Clone + Send + Sync + 'static {
@@ -221,7 +222,9 @@ impl Tables {
     pub(crate) fn table<V: View>(&self, objects: &Objects) -> &Table<V> {
         // Building a table is not a dependency of the computation that happens to read it first; that
         // depends only on the keys which it looks up.
-        let build = || -> Box<dyn AnyTable> { Box::new(untracked(|| Table::<V>::build(objects))) };
+        let build = || -> Box<dyn AnyTable> {
+            Box::new(untracked(|| steps::unlimited(|| Table::<V>::build(objects))))
+        };
         let table = self.0[V::SLOT as usize].get_or_init(build);
         table.as_any().downcast_ref().expect("each view has a place of its own")
     }

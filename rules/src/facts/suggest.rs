@@ -1,45 +1,94 @@
 //! "Did you mean": the known word nearest to an unknown one, by edit distance.
 
+use std::cell::Cell;
+
+use crate::steps;
+
+/// How many suggestions a rule makes for one object.
+pub(crate) const SUGGESTIONS_PER_RULE: u32 = 20;
+
+thread_local! {
+    /// How many more suggestions the work in hand may make.
+    static LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
+}
+
+/// Runs work that makes at most so many suggestions: who has hundreds of unknown words has not mistyped them.
+pub(crate) fn at_most<T>(count: u32, work: impl FnOnce() -> T) -> T {
+    struct Outer(u32);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            LEFT.set(self.0);
+        }
+    }
+    let _outer = Outer(LEFT.replace(count));
+    work()
+}
+
 /// The word of `among` that is nearest to `word`, if it is within the distance of a typo: two edits, or a
-/// third of the length for long words. Of equally near words the first is returned.
+/// third of the length for long words. Of equally near words the first is returned. After many words
+/// ([`SUGGESTIONS_PER_RULE`]) there are no suggestions any more.
 pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: Vec<char> = word.chars().take(MAX_LENGTH + 1).collect();
     if word.is_empty() || word.len() > MAX_LENGTH {
         return None;
     }
+    LEFT.set(LEFT.get().checked_sub(1)?);
+    let in_word = letters_in(word.iter().copied());
     let mut best: Option<(usize, &str)> = None;
+    let mut letters = Vec::new();
     for candidate in among {
-        let letters: Vec<char> = candidate.chars().collect();
-        let allowed = (letters.len().max(word.len()) / 3).max(2);
+        steps::take(1);
+        let length = candidate.chars().count();
+        let allowed = (length.max(word.len()) / 3).max(2);
         // Short words: a word of two letters is two edits from every other such word.
-        let allowed = allowed.min(letters.len().min(word.len()).saturating_sub(1));
-        if letters.len().abs_diff(word.len()) > allowed {
+        let allowed = allowed.min(length.min(word.len()).saturating_sub(1));
+        // One that is no nearer than the best so far is not wanted.
+        let Some(allowed) =
+            best.map_or(Some(allowed), |(least, _)| least.checked_sub(1).map(|l| l.min(allowed)))
+        else {
+            break;
+        };
+        // An edit brings at most one letter in, and takes one out.
+        let in_candidate = letters_in(candidate.chars());
+        let missing = (in_word & !in_candidate).count_ones().max((in_candidate & !in_word).count_ones());
+        if length.abs_diff(word.len()) > allowed || missing as usize > allowed {
             continue;
         }
-        let edits = distance(&word, &letters);
-        if edits <= allowed && best.is_none_or(|(least, _)| edits < least) {
+        letters.clear();
+        letters.extend(candidate.chars());
+        if let Some(edits) = distance(&word, &letters, allowed) {
             best = Some((edits, candidate));
         }
     }
     best.map(|(_, candidate)| candidate)
 }
 
+/// The letters of a word as a set, without case; several letters may share a bit.
+fn letters_in(word: impl Iterator<Item = char>) -> u64 {
+    word.fold(0, |set, letter| set | 1 << (u32::from(letter.to_ascii_lowercase()) % 64))
+}
+
 /// Whether a word is at most `most` edits from another one.
 pub(crate) fn is_within(word: &str, other: &str, most: usize) -> bool {
     let letters = |text: &str| text.chars().take(MAX_LENGTH + 1).collect::<Vec<char>>();
     let (a, b) = (letters(word), letters(other));
-    a.len().max(b.len()) <= MAX_LENGTH && a.len().abs_diff(b.len()) <= most && distance(&a, &b) <= most
+    a.len().max(b.len()) <= MAX_LENGTH
+        && a.len().abs_diff(b.len()) <= most
+        && distance(&a, &b, most).is_some()
 }
 
 /// Longer words are not compared: the distance takes quadratic time.
 const MAX_LENGTH: usize = 100;
 
-/// Number of insertions, deletions, replacements and transpositions; case is ignored.
-fn distance(a: &[char], b: &[char]) -> usize {
+/// Number of insertions, deletions, replacements and transpositions, case being ignored; `None` if there are more
+/// than `most`.
+fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
     let mut before: Vec<usize> = vec![0; b.len() + 1];
     let mut above: Vec<usize> = (0..=b.len()).collect();
+    let mut row = above.clone();
     for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
+        steps::take(1 + b.len() / 4);
+        row[0] = i;
         for j in 1..=b.len() {
             let cost = usize::from(!a[i - 1].eq_ignore_ascii_case(&b[j - 1]));
             let mut least = (above[j - 1] + cost).min(above[j] + 1).min(row[j - 1] + 1);
@@ -48,15 +97,30 @@ fn distance(a: &[char], b: &[char]) -> usize {
             }
             row[j] = least;
         }
-        before = above;
-        above = row;
+        // A transposition reaches back over one row.
+        if row.iter().chain(&above).all(|edits| *edits > most) {
+            return None;
+        }
+        std::mem::swap(&mut before, &mut above);
+        std::mem::swap(&mut above, &mut row);
     }
-    above[b.len()]
+    Some(above[b.len()]).filter(|edits| *edits <= most)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{is_within, nearest};
+    use super::{at_most, is_within, nearest};
+
+    #[test]
+    fn after_many_unknown_words_there_are_no_suggestions() {
+        let near = || nearest("eror", ["error"]).is_some();
+        at_most(2, || {
+            assert!(near() && near());
+            assert!(!near());
+            assert!(at_most(1, near), "a limit of its own");
+        });
+        assert!(near());
+    }
 
     #[test]
     fn edits_are_counted() {

@@ -13,6 +13,7 @@ use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{NodeClassRef, Pool, RequirementSpec, Taint};
 use crate::kind::Kind;
 use crate::object::{Memo, MemoSlot, Object};
+use crate::steps;
 use crate::tree::node::Node;
 use crate::workload::class::{WorkloadClass, purpose};
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
@@ -175,7 +176,8 @@ impl<'a> NodePool<'a> {
             if self.is_other_provider() || self.has_unknown_types() || self.object.is_partial() {
                 return None;
             }
-            let admitted = scheduling::admitted_without_class(&self.normalized_requirements());
+            let admit = || scheduling::admitted_without_class(&self.normalized_requirements());
+            let admitted = steps::limited(steps::SHARED, admit).0?;
             admitted.uncertainties.is_empty().then_some(admitted.types)
         })
     }

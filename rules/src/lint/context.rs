@@ -12,6 +12,7 @@ use crate::lint::rule::{Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
 use crate::object::Object;
 use crate::platform::Platform;
+use crate::steps;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 
@@ -58,7 +59,9 @@ impl<'a> Context<'a> {
     /// Adds a finding at a node of the object. A report at an absent node is dropped in a patch, in a
     /// fragment, and where a kustomization of the input patches the object: the field may be set there.
     pub fn report(&mut self, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
-        let message = fit_to_limit(message.into());
+        let message = message.into();
+        steps::take(50 + message.len());
+        let message = fit_to_limit(message);
         let finding = Finding::new(self.rule, Location::of(self.object, node), message);
         if node.is_absent() && (self.object.is_partial() || self.object.is_patched_by_kustomize()) {
             return self.dropped.insert(finding);

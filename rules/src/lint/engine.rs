@@ -3,20 +3,29 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::Cluster;
-use crate::cluster::dependencies::{KindId, Read, track};
+use crate::cluster::dependencies::{KindId, Read, record_read, track};
+use crate::facts::suggest;
+use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::file::File;
 use crate::lint::context::Context;
 use crate::lint::finding::{Finding, Location};
 use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::ResolvedRules;
 use crate::lint::rule::{Check, Rule, RuleSet};
-use crate::lint::settings::Settings;
+use crate::lint::settings::{RuleSettings, Settings};
 use crate::lint::suppress;
 use crate::lint::versions;
 use crate::object::Object;
 use crate::platform::{Platform, Product};
 use crate::source::{Document, ParseDiagnosticKind, Source};
+use crate::steps;
 use crate::tree::Span;
+
+/// How many steps ([`crate::steps`]) the rules may take for one object: about 200 ms. What people write takes some
+/// ten thousand.
+pub(crate) const STEPS_PER_OBJECT: u64 = 20_000_000;
+/// How many of them one rule may take, so that one alone does not keep the others from running.
+const STEPS_PER_RULE: u64 = STEPS_PER_OBJECT / 5;
 
 /// A set of rules with one configuration.
 #[derive(Debug)]
@@ -72,13 +81,19 @@ impl Engine {
     #[must_use]
     pub fn check_object(&self, object: &Object, cluster: &Cluster) -> Vec<Finding> {
         let mut findings = Vec::new();
+        let mut left = STEPS_PER_OBJECT;
         for at in self.rules_for(object) {
-            if cfg!(debug_assertions) {
-                self.run_recorded(at, object, cluster, &mut findings);
+            let outcome = if cfg!(debug_assertions) {
+                self.run_recorded(at, object, cluster, left, &mut findings).0
             } else {
-                self.run_rule(at, object, cluster, &mut findings);
+                self.run_rule(at, object, cluster, left, &mut findings)
+            };
+            left -= outcome.steps;
+            if left == 0 {
+                break;
             }
         }
+        steps::stop_if_interrupted();
         findings
     }
 
@@ -96,22 +111,64 @@ impl Engine {
         self.kind_agnostic.iter().chain(of_kind).chain(over_schema).copied()
     }
 
-    /// Runs one rule; returns whether it read the findings of earlier rules.
-    fn run_rule(&self, at: usize, object: &Object, cluster: &Cluster, findings: &mut Vec<Finding>) -> bool {
+    /// Runs one rule, for which so many steps are left. One that takes more has one finding, which says so.
+    fn run_rule(
+        &self,
+        at: usize,
+        object: &Object,
+        cluster: &Cluster,
+        left: u64,
+        findings: &mut Vec<Finding>,
+    ) -> RunOutcome {
         let resolved = &self.rules.enabled()[at];
         let path = object.origin().map(|o| o.source.scope());
         let Some(set) = resolved.settings_at(self.settings(), path, Some(object)) else {
-            return false;
+            return RunOutcome { reads_earlier_findings: false, steps: 0 };
         };
+        let from = findings.len();
+        let allowance = left.min(STEPS_PER_RULE);
+        let run = || self.run_with_settings(resolved.rule, object, cluster, &set, findings);
+        let (finished, steps) = steps::limited(allowance, run);
+        let reads_earlier_findings = finished.unwrap_or_else(|| {
+            findings.truncate(from);
+            // Which object would make a difference is not known.
+            if !resolved.rule.reads.is_empty() {
+                record_read(|| Read::All);
+            }
+            findings.extend(self.cut_short(resolved.rule, object, steps >= left));
+            // It may have read them before it was cut short.
+            true
+        });
+        RunOutcome { reads_earlier_findings, steps: steps.min(left) }
+    }
+
+    /// What is said of a rule that did not finish, or of all from it on.
+    fn cut_short(&self, rule: &'static Rule, object: &Object, is_last: bool) -> Option<Finding> {
+        let place = Location::of(object, &object.root());
+        let others = if is_last { " and the rules after it" } else { "" };
+        let message = format!("judging was cut short: `{}`{others} did not finish", rule.id);
+        let mut finding = self.rules.builtin_finding("judging-cut-short", place, message)?;
+        finding.help("shorten its longest lists; what other rules found holds");
+        Some(finding)
+    }
+
+    /// Runs one rule under what is set for the object; returns whether it read the findings of earlier rules.
+    fn run_with_settings(
+        &self,
+        rule: &'static Rule,
+        object: &Object,
+        cluster: &Cluster,
+        set: &RuleSettings,
+        findings: &mut Vec<Finding>,
+    ) -> bool {
         let from = findings.len();
         let mut reads_earlier_findings = false;
         let mut run = |rule: &'static Rule, platform: &Platform, findings: &mut Vec<Finding>| {
-            let context = Context::new(rule, object, &self.rules, &set, cluster, findings);
+            let context = Context::new(rule, object, &self.rules, set, cluster, findings);
             let mut context = context.on_platform(platform);
-            rule.check.run(object, &mut context);
+            suggest::at_most(SUGGESTIONS_PER_RULE, || rule.check.run(object, &mut context));
             reads_earlier_findings |= context.reads_earlier_findings();
         };
-        let rule = resolved.rule;
         run(rule, &self.settings().platform, findings);
         // Most rules report nothing for an object: other versions are only checked if there is a finding.
         let products = if findings.len() > from { rule.depends_on } else { &[] };
@@ -132,53 +189,58 @@ impl Engine {
         reads_earlier_findings
     }
 
-    /// Runs one rule. Returns whether it read the findings of earlier rules, and what it read from the
-    /// cluster. A rule that declares no reads runs without recording.
+    /// As [`Engine::run_rule`]; also returns what the rule read from the cluster. A rule that declares no reads runs
+    /// without recording.
     fn run_recorded(
         &self,
         at: usize,
         object: &Object,
         cluster: &Cluster,
+        left: u64,
         findings: &mut Vec<Finding>,
-    ) -> (bool, Vec<Read>) {
+    ) -> (RunOutcome, Vec<Read>) {
         let rule = self.rules.enabled()[at].rule;
         // A rule about every kind may read the objects of the kind it is run for.
         let reads_cluster = !rule.reads.is_empty() || rule.kinds().is_empty();
         if !reads_cluster && !cfg!(debug_assertions) {
-            return (self.run_rule(at, object, cluster, findings), Vec::new());
+            return (self.run_rule(at, object, cluster, left, findings), Vec::new());
         }
-        let (reads_earlier_findings, reads) = track(|| self.run_rule(at, object, cluster, findings));
+        let (outcome, reads) = track(|| self.run_rule(at, object, cluster, left, findings));
         debug_assert_eq!(
             undeclared_read(rule, object, &reads),
             None,
             "`{}` reads from the cluster what its `reads` do not declare",
             rule.id
         );
-        (reads_earlier_findings, reads)
+        (outcome, reads)
     }
 
     /// The results of the rules for an object, with their dependencies. Rules that report nothing and depend
     /// only on the object are omitted.
-    pub(crate) fn check_rules(&self, object: &Object, cluster: &Cluster) -> Vec<RuleResult> {
+    pub(crate) fn check_rules(&self, object: &Object, cluster: &Cluster) -> ObjectResults {
         let mut findings = Vec::new();
         let mut marks = Vec::new();
+        let mut left = STEPS_PER_OBJECT;
         for at in self.rules_for(object) {
             let from = findings.len();
-            let (reads_earlier_findings, reads) = self.run_recorded(at, object, cluster, &mut findings);
-            if findings.len() > from || reads_earlier_findings || !reads.is_empty() {
-                marks.push((at, findings.len() - from, reads_earlier_findings, reads));
+            let (outcome, reads) = self.run_recorded(at, object, cluster, left, &mut findings);
+            left -= outcome.steps;
+            if findings.len() > from || outcome.reads_earlier_findings || !reads.is_empty() {
+                marks.push((at, findings.len() - from, outcome, reads));
+            }
+            if left == 0 {
+                break;
             }
         }
         let mut findings = findings.into_iter();
-        marks
-            .into_iter()
-            .map(|(rule, count, reads_earlier_findings, reads)| RuleResult {
-                rule,
-                reads_earlier_findings,
-                reads,
-                findings: findings.by_ref().take(count).collect(),
-            })
-            .collect()
+        let rules = marks.into_iter().map(|(rule, count, outcome, reads)| RuleResult {
+            rule,
+            reads_earlier_findings: outcome.reads_earlier_findings,
+            reads,
+            findings: findings.by_ref().take(count).collect(),
+            steps: outcome.steps,
+        });
+        ObjectResults { rules: rules.collect(), steps: STEPS_PER_OBJECT - left }
     }
 
     /// Runs one rule again; `earlier` are the findings of the rules before it.
@@ -191,8 +253,15 @@ impl Engine {
     ) -> RuleResult {
         let mut findings = earlier;
         let from = findings.len();
-        let (reads_earlier_findings, reads) = self.run_recorded(rule, object, cluster, &mut findings);
-        RuleResult { rule, reads_earlier_findings, reads, findings: findings.split_off(from) }
+        let left = STEPS_PER_OBJECT;
+        let (outcome, reads) = self.run_recorded(rule, object, cluster, left, &mut findings);
+        RuleResult {
+            rule,
+            reads_earlier_findings: outcome.reads_earlier_findings,
+            reads,
+            findings: findings.split_off(from),
+            steps: outcome.steps,
+        }
     }
 
     /// The rules that read from the cluster what they do not declare, with the first such read.
@@ -202,7 +271,8 @@ impl Engine {
         let mut out = Vec::new();
         for at in self.rules_for(object) {
             let rule = self.rules.enabled()[at].rule;
-            let (_, reads) = track(|| self.run_rule(at, object, cluster, &mut findings));
+            let left = STEPS_PER_OBJECT;
+            let (_, reads) = track(|| self.run_rule(at, object, cluster, left, &mut findings));
             out.extend(undeclared_read(rule, object, &reads).map(|read| (rule.id, read)));
         }
         out
@@ -293,6 +363,24 @@ fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read>
     reads.iter().copied().find(|read| !read.is_within(rule.reads) && !is_own(read))
 }
 
+/// The outcome of running a rule for an object.
+#[derive(Clone, Copy, Debug)]
+struct RunOutcome {
+    /// Whether it looked at what other rules have found.
+    reads_earlier_findings: bool,
+    /// How many steps it took.
+    steps: u64,
+}
+
+/// The results of the rules for one object.
+#[derive(Debug, Default)]
+pub(crate) struct ObjectResults {
+    /// By the numbers of the rules.
+    pub(crate) rules: Vec<RuleResult>,
+    /// How many steps all rules took: those as well that have no result.
+    pub(crate) steps: u64,
+}
+
 /// The result of one rule for one object.
 #[derive(Debug)]
 pub(crate) struct RuleResult {
@@ -303,4 +391,6 @@ pub(crate) struct RuleResult {
     /// What it read from the cluster, in order.
     pub(crate) reads: Vec<Read>,
     pub(crate) findings: Vec<Finding>,
+    /// How many steps it took.
+    pub(crate) steps: u64,
 }

@@ -44,22 +44,23 @@ pub(super) fn terms(field: &str, selector: &Value, amis: bool) -> Result<Vec<Val
         if out.len() * values.len() > MAX_TERMS {
             return Err(format!("`spec.{field}` needs more than {MAX_TERMS} terms"));
         }
-        out = out
-            .iter()
-            .flat_map(|term| values.iter().map(move |value| (term.clone(), *value)))
-            .map(|(mut term, value)| {
-                match place {
-                    Some(place) => {
-                        term.insert(place.to_owned(), json!(value));
-                    }
-                    None => {
-                        let tags = term.entry("tags").or_insert_with(|| json!({}));
-                        tags[key] = json!(value);
-                    }
+        let set = |mut term: Map<String, Value>, value: &str| {
+            match place {
+                Some(place) => {
+                    term.insert(place.to_owned(), json!(value));
                 }
-                term
-            })
-            .collect();
+                None => {
+                    let tags = term.entry("tags").or_insert_with(|| json!({}));
+                    tags[key] = json!(value);
+                }
+            }
+            term
+        };
+        // Terms are copied only where they are multiplied: there may be very many keys.
+        out = match values.as_slice() {
+            [one] => out.into_iter().map(|term| set(term, one)).collect(),
+            _ => out.iter().flat_map(|term| values.iter().map(|value| set(term.clone(), value))).collect(),
+        };
     }
     match (ids.is_empty(), others) {
         (false, false) if ids.len() <= MAX_TERMS => {

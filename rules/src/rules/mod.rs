@@ -31,6 +31,7 @@ pub static RULES: &[&Rule] = &[
     &manifest::duplicate_object::RULE,
     &manifest::field_needs_newer_version::RULE,
     &manifest::invalid_value::RULE,
+    &manifest::judging_cut_short::RULE,
     &manifest::manifest_incomplete::RULE,
     &manifest::placeholder_unexpanded::RULE,
     &manifest::unknown_field::RULE,

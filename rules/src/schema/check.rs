@@ -7,6 +7,8 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError, Validator};
 use serde_json::Value;
 
+use crate::facts::suggest;
+use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::object::{Memo, MemoSlot, Object, ObjectId};
 use crate::platform::{Platform, Version};
@@ -20,35 +22,55 @@ use super::keywords::LIST_TYPE_KEYWORD;
 use super::table;
 use super::violation::{LengthUnit, Violation, ViolationKind};
 use super::{core, crd, metadata, validation};
+use crate::steps;
 
 /// Maximum number of violations per object. Each one costs a walk through the tree.
 const MAX_VIOLATIONS: usize = 256;
 
-static VIOLATIONS: Memo<Vec<Violation>> = Memo::new(MemoSlot::Violations);
+/// `None` where that takes too many steps.
+type Remembered = Option<Vec<Violation>>;
+
+static VIOLATIONS: Memo<Remembered> = Memo::new(MemoSlot::Violations);
 /// With the definitions that they follow from.
-static DEFINED_VIOLATIONS: Memo<(CustomResourceDefinitions, Vec<Violation>)> =
+static DEFINED_VIOLATIONS: Memo<(CustomResourceDefinitions, Remembered)> =
     Memo::new(MemoSlot::DefinedViolations);
 
 /// What the schema and the API server's validation reject in an object, computed at the first call. The schema is that
-/// of `definitions` if they define the object's kind and version, or else ours.
+/// of `definitions` if they define the object's kind and version, or else ours. Where that takes too many steps, the
+/// rule that asks is cut short.
 pub(crate) fn violations<'o>(
     object: &'o Object,
     definitions: &CustomResourceDefinitions,
 ) -> Cow<'o, [Violation]> {
     let Some(validator) = crd::validator(object, definitions) else {
-        let remembered: &Vec<Violation> = object.memo(&VIOLATIONS, || match table::find(object.id()) {
-            None => Vec::new(),
-            Some(entry) => check(object, |tree, root| {
-                let accepted = entry.fast_accept().is_some_and(|quick| quick.accepts(tree, root));
-                if accepted { None } else { entry.validator() }
+        let remembered = object.memo(&VIOLATIONS, || match table::find(object.id()) {
+            None => Some(Vec::new()),
+            Some(entry) => limited(|| {
+                check(object, |tree, root| {
+                    let accepted = entry.fast_accept().is_some_and(|quick| quick.accepts(tree, root));
+                    if accepted { None } else { entry.validator() }
+                })
             }),
         });
-        return Cow::Borrowed(remembered);
+        return Cow::Borrowed(finished(remembered.as_deref()));
     };
-    let compute = || check(object, |_, _| validator);
+    let compute = || limited(|| check(object, |_, _| validator));
     let (known, remembered) = object.memo(&DEFINED_VIOLATIONS, || (definitions.clone(), compute()));
     // An object may outlive a configuration.
-    if known.address() == definitions.address() { Cow::Borrowed(remembered) } else { Cow::Owned(compute()) }
+    if known.address() == definitions.address() {
+        Cow::Borrowed(finished(remembered.as_deref()))
+    } else {
+        Cow::Owned(finished(compute()))
+    }
+}
+
+/// Violations within the bounds of what is remembered for all rules.
+fn limited(check: impl FnOnce() -> Vec<Violation>) -> Remembered {
+    steps::limited(steps::SHARED, || suggest::at_most(SUGGESTIONS_PER_RULE, check)).0
+}
+
+fn finished<T>(violations: Option<T>) -> T {
+    violations.unwrap_or_else(|| steps::cut_short())
 }
 
 /// Every violation of an object, at most one per field. Fragments have violations for missing fields, which

@@ -9,6 +9,7 @@ use jsonschema::JsonType;
 use jsonschema::json::{Array, Json, Node, NodeIdentity, Object};
 use serde_json::{Number, Value};
 
+use crate::steps;
 use crate::tree::scalar::Scalar;
 use crate::tree::{SlotKind, Tree};
 
@@ -105,6 +106,7 @@ impl<'a> Node<'a, TreeJson> for TreeNode<'a> {
     }
 
     fn json_type(&self) -> JsonType {
+        steps::take(1);
         if let TreeNode::Slot(tree, at) = *self {
             match tree.slot(at).kind {
                 SlotKind::Mapping | SlotKind::FlowMapping => return JsonType::Object,

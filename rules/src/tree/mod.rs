@@ -6,6 +6,7 @@
 //! otherwise (escapes, folding).
 
 pub(crate) mod json;
+mod large;
 pub mod node;
 pub mod placeholder;
 pub mod pointer;
@@ -14,6 +15,7 @@ pub mod scalar;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use crate::steps;
 use crate::tree::scalar::{Scalar, TagKind, resolve_tagged};
 
 /// A range of bytes in a text. For UTF-16 files see [`crate::source::Source::disk_offset`].
@@ -176,6 +178,8 @@ pub struct Tree {
     pub(crate) has_patch_directive: bool,
     /// Aliases with their targets, collected on first use.
     pub(crate) aliases: OnceLock<Box<[(u32, u32)]>>,
+    /// Built when a large collection is searched.
+    pub(crate) large: OnceLock<large::LargeCollections>,
 }
 
 impl fmt::Debug for Tree {
@@ -198,6 +202,7 @@ impl Tree {
             may_have_placeholders: true,
             has_patch_directive: false,
             aliases: OnceLock::new(),
+            large: OnceLock::new(),
         }
     }
 
@@ -391,6 +396,12 @@ impl Tree {
         }
     }
 
+    /// The number of bytes of a scalar's text as written; 0 for collections.
+    pub(crate) fn text_len(&self, at: u32) -> usize {
+        let slot = self.slot(at);
+        if slot.kind.is_collection() { 0 } else { (slot.span.end - slot.span.start) as usize }
+    }
+
     /// The children of a collection as written; merge entries are not expanded.
     pub(crate) fn children(&self, at: u32) -> Children<'_> {
         let end = if self.slot(at).kind.is_collection() { self.slot(at).data } else { at + 1 };
@@ -409,13 +420,23 @@ impl Tree {
         let sign = key_hash(name);
         let slots = self.slots.get(..slot.data as usize)?;
         let mut at = mapping + 1;
+        let mut passed = 0;
+        let mut found = None;
         while let Some(child) = slots.get(at as usize) {
             if child.key_hash == sign && self.is_key(at, name) {
-                return Some((at, false));
+                found = Some((at, false));
+                break;
+            }
+            passed += 1;
+            if passed == large::MIN_ENTRIES {
+                steps::take(passed / 8);
+                return self.entry_of_large(mapping, sign, name).map(|found| (found, false));
             }
             at = if child.kind.is_collection() { child.data } else { at + 1 };
         }
-        None
+        // Passing a key costs a fraction of a step.
+        steps::take(1 + passed / 8);
+        found
     }
 
     /// [`Tree::entry`] for mappings with a merge key or repeated keys.
@@ -423,6 +444,7 @@ impl Tree {
         let merges = self.slot(mapping).has_merge_key();
         let mut found = None;
         for child in self.children(mapping) {
+            steps::take(1);
             if merges && self.is_merge(child) {
                 if let Some(entry) = self.merged_entry(child, name) {
                     found = Some((entry, true));
@@ -453,13 +475,16 @@ impl Tree {
     pub(crate) fn entries(&self, mapping: u32) -> Vec<(&str, u32, bool)> {
         if self.slot(mapping).keys == Keys::Unique {
             let children = self.children(mapping);
-            return children.map(|child| (self.key_name(child), child, false)).collect();
+            let entries: Vec<_> = children.map(|child| (self.key_name(child), child, false)).collect();
+            steps::take(entries.len());
+            return entries;
         }
         let mut out = EntryList {
             list: Vec::new(),
             by_name: self.children(mapping).nth(16).is_some().then(std::collections::BTreeMap::new),
         };
         for child in self.children(mapping) {
+            steps::take(4);
             if !self.is_merge(child) {
                 out.insert(self.key_name(child), child, false);
                 continue;

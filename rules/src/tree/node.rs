@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::steps;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 use crate::tree::scalar::Scalar;
@@ -306,8 +307,11 @@ impl<'a> Node<'a> {
     /// An item of a list; an absent node past its end.
     #[must_use]
     pub fn index(&self, index: usize) -> Node<'a> {
-        let item = self.items().nth(index);
-        item.unwrap_or_else(|| self.absent_child(&index.to_string()))
+        let item = if self.is_sequence() { self.tree.item(self.resolved_slot(), index) } else { None };
+        match item {
+            Some(at) => self.child(at, false, || Cow::Owned(index.to_string())),
+            None => self.absent_child(&index.to_string()),
+        }
     }
 
     /// The items of a list; none where the node is not a list.
@@ -315,11 +319,10 @@ impl<'a> Node<'a> {
         let sequence = self.is_sequence();
         let children = if sequence { Some(self.tree.children(self.resolved_slot())) } else { None };
         let this = self.clone();
-        children
-            .into_iter()
-            .flatten()
-            .enumerate()
-            .map(move |(i, at)| this.child(at, false, || Cow::Owned(i.to_string())))
+        children.into_iter().flatten().enumerate().map(move |(i, at)| {
+            steps::take(1);
+            this.child(at, false, || Cow::Owned(i.to_string()))
+        })
     }
 
     /// The entries of a mapping as Kubernetes decodes them: each name once, merges applied.
@@ -335,6 +338,7 @@ impl<'a> Node<'a> {
                 let name = self.tree.key_name(child);
                 out.push((name, self.child(child, false, || Cow::Borrowed(name))));
             }
+            steps::take(out.len());
             return out;
         }
         self.tree
@@ -364,7 +368,10 @@ impl<'a> Node<'a> {
         if self.slot == NONE {
             return None;
         }
-        self.tree.scalar(self.resolved_slot())
+        let at = self.resolved_slot();
+        // Who asks for a text reads it.
+        steps::take(1 + self.tree.text_len(at) / 32);
+        self.tree.scalar(at)
     }
 
     /// The text of a scalar, also where it is a number, a boolean or a placeholder.
@@ -442,8 +449,7 @@ impl<'a> Node<'a> {
         while at != self.root && at != NONE {
             let slot = self.tree.slot(at);
             if !self.tree.has_key(at) {
-                let index = self.tree.children(slot.parent).position(|c| c == at).unwrap_or_default();
-                steps.push(index.to_string());
+                steps.push(self.tree.index_in_parent(at).to_string());
             } else {
                 steps.push(self.tree.key_name(at).to_owned());
             }
@@ -515,6 +521,7 @@ impl<'a> Node<'a> {
 
 /// Whether a key or a scalar in a subtree is a placeholder.
 fn holds_placeholder(tree: &Tree, at: u32) -> bool {
+    steps::take(1);
     let at = tree.resolve(at);
     let slot = tree.slot(at);
     match slot.kind {

@@ -8,6 +8,7 @@ use regex::Regex;
 
 /// The rooms (top-level modules), lowest layer first.
 const LAYERS: &[&[&str]] = &[
+    &["steps"],
     &["tree"],
     &["source", "catalog", "facts", "platform", "cel"],
     &["kind", "object", "file"],

@@ -13,6 +13,7 @@ mod catalogue;
 mod complete;
 mod config;
 mod controllers;
+mod costs;
 mod crds;
 mod fixes;
 mod laws;

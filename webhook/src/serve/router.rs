@@ -21,6 +21,7 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use gpulint_rules::steps::{Interrupt, Interrupted, interruptible};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Shared;
@@ -166,7 +167,8 @@ async fn handle(
     let body = read(request.into_body(), limits, &mut room, deadline).await?;
     let for_answer = peer.room();
     if body.len() <= INLINE_BODY_MAX {
-        return catch_review_panic(shared, webhook, &body, review).map(|outcome| (outcome, for_answer));
+        let outcome = catch_review_panic(shared, webhook, &body, review, deadline);
+        return outcome.map(|outcome| (outcome, for_answer));
     }
     let counted = peer.review().ok_or(Failure::Shed)?;
     let memory = tokio::time::timeout_at(deadline, memory_to_judge(shared, &peer, body.len()));
@@ -177,7 +179,7 @@ async fn handle(
     // All of it moves into the task: a review that is abandoned at its deadline still counts.
     let work = tokio::task::spawn_blocking(move || {
         let _held = (in_flight, room, counted, memory, thread);
-        catch_review_panic(&shared, webhook, &body, review)
+        catch_review_panic(&shared, webhook, &body, review, deadline)
     });
     match tokio::time::timeout_at(deadline, work).await {
         Ok(Ok(result)) => result.map(|outcome| (outcome, for_answer)),
@@ -186,23 +188,26 @@ async fn handle(
     }
 }
 
-/// Runs a review. A panic in a rule allows this one request with a warning.
+/// Runs a review, which stops at the deadline. A panic in a rule allows this one request with a warning.
 fn catch_review_panic(
     shared: &Shared,
     webhook: &'static str,
     body: &[u8],
     review: ReviewFn,
+    deadline: tokio::time::Instant,
 ) -> Result<ReviewOutcome, Failure> {
     static PANICS: RateLimit = RateLimit::new(5, Duration::from_secs(10));
     static MALFORMED: RateLimit = RateLimit::new(5, Duration::from_secs(10));
-    let result = catch_unwind(AssertUnwindSafe(|| review(shared, body)));
+    let late: Interrupt = Arc::new(move || tokio::time::Instant::now() >= deadline);
+    let result = catch_unwind(AssertUnwindSafe(|| interruptible(&late, || review(shared, body))));
     let result = result.unwrap_or_else(|_| {
         // The panic message is not logged: it may quote the object.
         if let Some(left_out) = PANICS.admit() {
             tracing::error!(webhook, left_out, "a review panicked; its request is allowed");
         }
-        fail_open(body)
+        Ok(fail_open(body))
     });
+    let result = result.map_err(|Interrupted| Failure::Deadline)?;
     if let Ok(outcome) = &result {
         shared.denials.record(body, outcome);
     }
@@ -406,6 +411,33 @@ mod tests {
         assert_eq!(shared.peers.used().1, 1);
         GATE.store(true, Ordering::SeqCst);
         until("it has ended", || shared.peers.used() == (0, 0)).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn work_stops_at_its_deadline() {
+        static ENDED: AtomicUsize = AtomicUsize::new(0);
+        struct Ended;
+        impl Drop for Ended {
+            fn drop(&mut self) {
+                ENDED.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let endless: ReviewFn = |_, _| {
+            let _ended = Ended;
+            let object = serde_json::json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool"});
+            let object = gpulint_rules::Object::from_json(&object).unwrap();
+            let engine = gpulint_rules::Engine::new(gpulint_rules::Settings::default());
+            loop {
+                let _ = engine.review_object(&object, &gpulint_rules::Index::new(true));
+            }
+        };
+        // On the async worker, and on a blocking thread.
+        for (round, size) in [16, 2 * INLINE_BODY_MAX].into_iter().enumerate() {
+            let shared = shared(patient());
+            let (status, _) = post_with_timeout(&shared, size, "1s", endless).await;
+            assert_eq!(status, StatusCode::GATEWAY_TIMEOUT);
+            until("it has ended", || ENDED.load(Ordering::SeqCst) == round + 1).await;
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,6 +13,7 @@ use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, is_active_value};
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::steps;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates, with_workloads};
 
 /// The grace period in seconds of a pod that sets none.
@@ -86,7 +87,7 @@ impl Query for PdbAllowsNone {
     type Value = bool;
 
     fn compute(cluster: &Cluster, ObjectKey(pdb): &ObjectKey) -> bool {
-        never_allows_eviction(pdb, cluster)
+        steps::limited(steps::SHARED, || never_allows_eviction(pdb, cluster)).0.unwrap_or_default()
     }
 
     fn keys_of(object: &Object) -> Vec<ObjectKey> {
@@ -143,7 +144,9 @@ impl Query for Blockers {
         let everyone = cluster.query::<UndercutsDefaultGrace>(&());
         let object = &key.workload.0;
         let of = |template: &Template<'_>| blocker(template, object, cluster, key.durations, everyone);
-        templates(object).iter().filter_map(of).map(Arc::new).collect()
+        let blockers = || templates(object).iter().filter_map(of).map(Arc::new).collect();
+        // Of a workload that takes too many steps nothing is known.
+        steps::limited(steps::SHARED, blockers).0.unwrap_or_default()
     }
 
     fn keys_of(object: &Object) -> Vec<BlockersKey> {

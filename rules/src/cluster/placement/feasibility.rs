@@ -17,11 +17,15 @@ use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::requirement::Requirements;
 use crate::karpenter::scheduling::{Pod, Scheduler, SchedulerOptions, Taint, Toleration, Verdict, tolerates};
 use crate::kind::Kind;
+use crate::steps;
 use crate::workload::template::Template;
 
 /// How many pools a pod is evaluated against at most. An input with more has the pools of several
 /// clusters, and which pods meet which is not known.
 const MAX_CANDIDATES: usize = 500;
+
+/// How many steps a decision about one pod and one pool may take, about a millisecond.
+const STEPS_PER_DECISION: u64 = 100_000;
 
 /// What a pod requires of nodes.
 pub(super) struct PodShape {
@@ -93,6 +97,10 @@ impl Hash for FeasibleKey {
 /// The pools that admit a pod, in their order; `None` where too many might.
 pub(super) type FeasiblePools = Option<Arc<[Arc<CandidatePool>]>>;
 
+/// Deciding which pools admit a pod takes too many steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooManySteps;
+
 /// Which pools admit a pod.
 pub(crate) struct Feasible;
 
@@ -100,13 +108,15 @@ impl Query for Feasible {
     const SLOT: QuerySlot = QuerySlot::Feasible;
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     type Key = FeasibleKey;
-    type Value = FeasiblePools;
+    type Value = Result<FeasiblePools, TooManySteps>;
 
-    fn compute(cluster: &Cluster, key: &FeasibleKey) -> FeasiblePools {
-        let candidates = candidates_for(cluster, &key.shape)?;
-        let admits = Evaluation::new(cluster, key).admit(&candidates);
+    fn compute(cluster: &Cluster, key: &FeasibleKey) -> Self::Value {
+        let Some(candidates) = candidates_for(cluster, &key.shape) else {
+            return Ok(None);
+        };
+        let admits = Evaluation::new(cluster, key).admit(&candidates).ok_or(TooManySteps)?;
         let admitting = candidates.iter().zip(admits).filter(|(_, admits)| *admits);
-        Some(admitting.map(|(pool, _)| Arc::clone(pool)).collect())
+        Ok(Some(admitting.map(|(pool, _)| Arc::clone(pool)).collect()))
     }
 }
 
@@ -172,7 +182,7 @@ pub(super) fn remember_admissions(cluster: &Cluster, keys: &[FeasibleKey]) {
             let evaluation = Evaluation::new(cluster, &keys[*at]);
             if evaluation.remembered(pool).is_none() {
                 let admits = evaluation.decide(pool, &mut scheduler);
-                cluster.admissions().insert([(evaluation.key(pool), admits)]);
+                cluster.admissions().insert(admits.map(|admits| (evaluation.key(pool), admits)));
             }
         }
     }
@@ -202,14 +212,21 @@ impl<'a> Evaluation<'a> {
         self.cluster.admissions().get(std::iter::once(self.key(pool))).into_iter().flatten().next()
     }
 
-    /// For each pool, whether it admits the pod.
-    fn admit(&self, pools: &[Arc<CandidatePool>]) -> Vec<bool> {
+    /// For each pool, whether it admits the pod; `None` where that takes too many steps for one of them.
+    fn admit(&self, pools: &[Arc<CandidatePool>]) -> Option<Vec<bool>> {
         let keys: Vec<AdmissionKey> = pools.iter().map(|pool| self.key(pool)).collect();
         let known = self.cluster.admissions().get(keys.iter().copied());
         let mut decided: HashMap<AdmissionKey, bool> = HashMap::new();
         let admits = pools.iter().zip(&keys).zip(known).map(|((pool, key), known)| match known {
-            Some(admits) => admits,
-            None => *decided.entry(*key).or_insert_with(|| self.decide(pool, &mut None)),
+            Some(admits) => Some(admits),
+            None => match decided.get(key) {
+                Some(admits) => Some(*admits),
+                None => {
+                    let admits = self.decide(pool, &mut None)?;
+                    decided.insert(*key, admits);
+                    Some(admits)
+                }
+            },
         });
         let admits = admits.collect();
         if !decided.is_empty() {
@@ -218,14 +235,24 @@ impl<'a> Evaluation<'a> {
         admits
     }
 
-    /// The decision itself. The scheduler is the pool's; it is set up when the first pod gets as far.
-    pub(super) fn decide<'p>(&self, pool: &'p CandidatePool, scheduler: &mut Option<Scheduler<'p>>) -> bool {
-        if !self.passes_prefilter(pool) {
-            return false;
+    /// The decision itself; `None` where it takes too many steps. The scheduler is the pool's; it is set up when
+    /// the first pod gets as far.
+    pub(super) fn decide<'p>(
+        &self,
+        pool: &'p CandidatePool,
+        scheduler: &mut Option<Scheduler<'p>>,
+    ) -> Option<bool> {
+        let passes = steps::limited(STEPS_PER_DECISION, || self.passes_prefilter(pool)).0?;
+        if !passes {
+            return Some(false);
         }
-        let pools = std::slice::from_ref(&pool.pool);
-        let scheduler = scheduler.get_or_insert_with(|| Scheduler::new(pools, &[], &self.options));
-        matches!(scheduler.decide(&self.shape.pod), Verdict::Fits { .. })
+        if scheduler.is_none() {
+            let pools = std::slice::from_ref(&pool.pool);
+            *scheduler = steps::limited(steps::SHARED, || Scheduler::new(pools, &[], &self.options)).0;
+        }
+        let scheduler = scheduler.as_ref()?;
+        let fits = || matches!(scheduler.decide(&self.shape.pod), Verdict::Fits { .. });
+        steps::limited(STEPS_PER_DECISION, fits).0
     }
 
     /// Taints and labels, which decide most and are compared quickly.
@@ -255,11 +282,14 @@ impl Feasibility<'_> {
         self.cluster.table::<CandidatePools>().contains(&PoolKey::Unreadable)
     }
 
-    /// The pools that may start nodes for the pods of a template; `None` where that is not known.
+    /// The pools that may start nodes for the pods of a template; `None` where that is not known. Where it takes too
+    /// many steps, the rule that asks is cut short.
     pub(crate) fn feasible_pools_of(&self, template: &Template<'_>) -> Option<Vec<Arc<CandidatePool>>> {
         let shape = Arc::new(PodShape::new(to_scheduling_pod(template)?));
-        let pools = self.cluster.query::<Feasible>(&FeasibleKey { shape, eks: self.eks })?;
-        Some(pools.to_vec())
+        match self.cluster.query::<Feasible>(&FeasibleKey { shape, eks: self.eks }) {
+            Ok(pools) => Some(pools?.to_vec()),
+            Err(TooManySteps) => steps::cut_short(),
+        }
     }
 }
 

@@ -117,8 +117,10 @@ impl Query for Placements {
         }
         let keys: Vec<FeasibleKey> = shapes.values().cloned().collect();
         remember_admissions(cluster, &keys);
-        let pools: BTreeMap<Fingerprint, FeasiblePools> =
-            shapes.into_iter().map(|(shape, key)| (shape, cluster.query::<Feasible>(&key))).collect();
+        let pools: BTreeMap<Fingerprint, FeasiblePools> = shapes
+            .into_iter()
+            .map(|(shape, key)| (shape, cluster.query::<Feasible>(&key).unwrap_or_default()))
+            .collect();
         for (blocker, feasible) in &mut placement.blockers {
             *feasible = pools.get(&blocker.shape.fingerprint()).cloned().flatten();
             let pools = feasible.iter().flat_map(|pools| pools.iter());
@@ -200,7 +202,7 @@ fn compute_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) ->
             let feasible = feasible.iter().flat_map(|pools| pools.iter());
             let mut others = feasible.filter(|pool| known != Some(*pool));
             let evaluated = FeasibleKey { shape: Arc::clone(&blocker.shape), eks: key.eks };
-            Evaluation::new(cluster, &evaluated).decide(&own, &mut scheduler)
+            Evaluation::new(cluster, &evaluated).decide(&own, &mut scheduler) == Some(true)
                 && others.all(|pool| pool.weight() <= own.weight())
         });
         if goes {

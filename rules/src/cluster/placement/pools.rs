@@ -11,6 +11,7 @@ use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
 use crate::karpenter::scheduling::{Pod, Pool, Term, pool_requirements};
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::steps;
 use crate::workload::template::Template;
 
 /// The label by which pods select a pool.
@@ -108,13 +109,18 @@ pub(super) fn custom_label(selected: &Requirements) -> Option<(&str, &Requiremen
 
 impl CandidatePool {
     pub(super) fn new(object: &Object) -> CandidatePool {
-        let (eligibility, pool) = match scheduler_pool(object) {
-            None => (Eligibility::Unreadable, Pool::default()),
-            Some(pool) if pool.replicas => (Eligibility::Static, pool),
-            Some(pool) => (Eligibility::Candidate, pool),
+        // A pool that takes more steps than there are cannot be read either.
+        let read = || {
+            let pool = scheduler_pool(object)?;
+            let requirements = pool_requirements(&pool);
+            Some((pool, requirements))
+        };
+        let (eligibility, (pool, requirements)) = match steps::limited(steps::SHARED, read).0.flatten() {
+            None => (Eligibility::Unreadable, Default::default()),
+            Some(read) if read.0.replicas => (Eligibility::Static, read),
+            Some(read) => (Eligibility::Candidate, read),
         };
         let nameless = Pool { name: String::new(), weight: None, ..pool.clone() };
-        let requirements = pool_requirements(&pool);
         CandidatePool {
             object: object.clone(),
             eligibility,
@@ -204,6 +210,7 @@ pub(super) fn alternatives(pod: &Pod) -> Vec<Requirements> {
         return vec![selector];
     }
     let with = |term: &Term| {
+        steps::take(8 * selector.len());
         let mut all = selector.clone();
         for spec in &term.expressions {
             all.add(&spec.key, Requirement::new(spec.op, &spec.values, spec.min_values));

@@ -89,7 +89,7 @@ fn feasible_pools_are_those_that_admit_the_pod_by_themselves() {
     let name = |pool: &Object| pool.name().to_owned();
     let brute_force = |key: &FeasibleKey| -> Vec<String> {
         let evaluation = Evaluation::new(&cluster, key);
-        let admitting = all.iter().filter(|pool| evaluation.decide(pool, &mut None));
+        let admitting = all.iter().filter(|pool| evaluation.decide(pool, &mut None).unwrap());
         admitting.map(|pool| name(pool.object())).collect()
     };
     // What is remembered for many pods together is what each by itself gives.
@@ -97,7 +97,7 @@ fn feasible_pools_are_those_that_admit_the_pod_by_themselves() {
     remember_admissions(&cluster, together);
     let mut sizes = Vec::new();
     for key in together.iter().chain(single).chain(together) {
-        let feasible = cluster.query::<Feasible>(key).unwrap();
+        let feasible = cluster.query::<Feasible>(key).unwrap().unwrap();
         let names: Vec<String> = feasible.iter().map(|pool| name(pool.object())).collect();
         assert_eq!(names, brute_force(key));
         sizes.push(names.len());
@@ -113,7 +113,7 @@ fn a_successor_remembers_which_pools_admit_which_pods() {
     let key = FeasibleKey { shape: Arc::new(PodShape::new(asks(json!({})))), eks: true };
     let mut cluster = Cluster::new(true);
     cluster.apply(pool("a", 1, &json!({}), &[]));
-    assert_eq!(cluster.query::<Feasible>(&key).unwrap().len(), 1);
+    assert_eq!(cluster.query::<Feasible>(&key).unwrap().unwrap().len(), 1);
     let mut next = cluster.successor(true);
     // Another object, with another name and weight: the decision is the same one.
     let renamed = pool("b", 2, &json!({}), &[]);
@@ -121,5 +121,5 @@ fn a_successor_remembers_which_pools_admit_which_pods() {
     let known = next.table::<CandidatePools>().get(&PoolKey::All);
     assert_eq!(Evaluation::new(&next, &key).remembered(&known[0]), Some(true));
     assert_eq!(Evaluation::new(&Cluster::new(true), &key).remembered(&known[0]), None);
-    assert_eq!(next.query::<Feasible>(&key).unwrap().len(), 1);
+    assert_eq!(next.query::<Feasible>(&key).unwrap().unwrap().len(), 1);
 }

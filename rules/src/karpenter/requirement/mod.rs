@@ -5,6 +5,7 @@
 //! error but means "the label does not exist", two exclusions always overlap, and `Exists` combined with an
 //! exclusion becomes an exclusion. Reporting these as mistakes is left to the rules.
 
+use crate::steps;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -87,6 +88,8 @@ impl Requirement {
     ///
     /// Bounds that are not integers are read as 0; Karpenter's validation rejects them earlier.
     pub fn new<S: AsRef<str>>(op: Operator, values: &[S], min_values: Option<u32>) -> Self {
+        // A value is copied and sorted in.
+        steps::take(4 + 8 * values.len());
         let bound = || values.first().and_then(|value| value.as_ref().parse::<i64>().ok()).unwrap_or(0);
         let all = || values.iter().map(|value| value.as_ref().to_owned()).collect();
         let base = Self { min_values, ..Self::default() };
@@ -120,6 +123,7 @@ impl Requirement {
 
     /// Whether the requirement allows a value.
     pub fn has(&self, value: &str) -> bool {
+        steps::take(2);
         self.values.contains(value) != self.complement && self.within(value)
     }
 
@@ -146,6 +150,7 @@ impl Requirement {
     /// Combines both requirements. A contradiction yields `DoesNotExist`.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
+        steps::take(4 + 4 * (self.values.len() + other.values.len()));
         let (gte, lte) = self.common_bounds(other);
         let min_values = self.min_values.max(other.min_values);
         if is_empty(gte, lte) {
@@ -169,11 +174,15 @@ impl Requirement {
         if is_empty(gte, lte) {
             return false;
         }
+        let contains = |set: &Self, value: &String| {
+            steps::take(2);
+            set.values.contains(value)
+        };
         match (self.complement, other.complement) {
             (true, true) => true,
-            (true, false) => other.values.iter().any(|v| !self.values.contains(v) && within(v, gte, lte)),
-            (false, true) => self.values.iter().any(|v| !other.values.contains(v) && within(v, gte, lte)),
-            (false, false) => self.values.iter().any(|v| other.values.contains(v) && within(v, gte, lte)),
+            (true, false) => other.values.iter().any(|v| !contains(self, v) && within(v, gte, lte)),
+            (false, true) => self.values.iter().any(|v| !contains(other, v) && within(v, gte, lte)),
+            (false, false) => self.values.iter().any(|v| contains(other, v) && within(v, gte, lte)),
         }
     }
 
@@ -259,6 +268,7 @@ impl Requirements {
 
     /// Adds a requirement. It is combined with an existing one on the same key.
     pub fn add(&mut self, key: &str, requirement: Requirement) {
+        steps::take(4);
         let key = normalise(key);
         match self.map.get_mut(key) {
             Some(present) => *present = present.intersect(&requirement),
@@ -316,11 +326,14 @@ impl Requirements {
     /// Every key that makes [`Self::compatible`] fail.
     pub fn clashes(&self, other: &Self) -> impl Iterator<Item = Clash> {
         other.iter().filter_map(|(key, theirs)| {
+            steps::take(2);
             let ours = self.map.get(key);
             let fine = match ours {
                 Some(ours) => ours.meets(theirs),
                 None => is_well_known(key) || theirs.allows_absence(),
             };
+            let size = ours.map_or(0, |ours| ours.values.len()) + theirs.values.len();
+            steps::take(if fine { 0 } else { 4 * size });
             (!fine).then(|| Clash { key: key.to_owned(), ours: ours.cloned(), theirs: theirs.clone() })
         })
     }

@@ -16,6 +16,7 @@ use crate::facts::names::{is_label_value, is_qualified_name};
 use crate::karpenter::scheduling::input::{
     AmiFamily, Kubelet, NodeClass, Pool, RequirementSpec, SchedulerOptions, Taint,
 };
+use crate::steps;
 
 /// The part of the catalogue that a pool's own requirements admit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,6 +198,7 @@ pub fn matching(
 
 fn matching_in_catalogue(key: &str, requirement: &Requirement) -> Option<TypeSet> {
     let index = index(key)?;
+    steps::take(16 + 8 * requirement.values.len());
     let named = requirement.values.iter().filter_map(|value| index.with(value));
     let named = named.fold(TypeSet::EMPTY, |set, types| set.or(types));
     Some(match (requirement.operator(), requirement.is_bounded()) {

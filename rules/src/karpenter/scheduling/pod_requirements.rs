@@ -7,6 +7,7 @@ use super::verdict::IgnoreReason;
 use crate::facts::names::{is_label_value, is_qualified_name};
 use crate::karpenter::scheduling::input::{HostPort, Pod, SchedulerOptions, Taint, Term, Toleration};
 use crate::karpenter::scheduling::instance_types::{is_bound, valid_values};
+use crate::steps;
 
 /// How far the constraints of a pod are relaxed: the required term, the remaining preference with the highest
 /// weight, and whether `PreferNoSchedule` taints are tolerated.
@@ -37,6 +38,7 @@ pub(super) fn preferences<'p>(pod: &'p Pod, settings: &SchedulerOptions) -> Vec<
         return Vec::new();
     }
     let mut preferences: Vec<_> = pod.preferences.iter().collect();
+    steps::take(preferences.len());
     preferences.sort_by_key(|preference| std::cmp::Reverse(preference.weight));
     preferences.into_iter().map(|preference| &preference.term).collect()
 }
@@ -93,6 +95,7 @@ pub(super) fn ignore_reason(pod: &Pod, settings: &SchedulerOptions) -> Option<Ig
 /// The tolerations of the pod, with those that EKS adds for extended resources of its containers.
 pub(super) fn tolerations(pod: &Pod, settings: &SchedulerOptions) -> Vec<Toleration> {
     let mut all = pod.tolerations.clone();
+    steps::take(8 * all.len());
     if !settings.eks {
         return all;
     }
@@ -117,6 +120,7 @@ fn is_extended(resource: &str) -> bool {
 
 /// Whether a toleration matches a taint.
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    steps::take(1);
     if !toleration.effect.is_empty() && toleration.effect != taint.effect {
         return false;
     }
@@ -134,6 +138,7 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 }
 
 pub(super) fn host_ports_conflict(a: &HostPort, b: &HostPort) -> bool {
+    steps::take(4);
     let protocol = |port: &HostPort| {
         if port.protocol.is_empty() { "TCP".to_owned() } else { port.protocol.clone() }
     };

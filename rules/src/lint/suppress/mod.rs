@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::facts::suggest;
+use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::file::File;
 use crate::lint::finding::{Finding, Location};
 use crate::lint::report::CheckReport;
@@ -187,7 +188,9 @@ impl<'e> Suppressions<'e> {
         let cover = SuppressionTarget::Object(std::ptr::from_ref(object.id()));
         let rules = self.rules;
         let path = object.origin().map(|o| o.source.scope());
-        self.add_directive(&said, text, cover, place, |rule| rule_ran(rules, rule, path, Some(object)));
+        suggest::at_most(SUGGESTIONS_PER_RULE, || {
+            self.add_directive(&said, text, cover, place, |rule| rule_ran(rules, rule, path, Some(object)));
+        });
     }
 
     /// Adds the suppressions of one comment or annotation.

@@ -8,6 +8,7 @@ pub(crate) mod duplicate_object;
 pub(crate) mod field_errors;
 pub(crate) mod field_needs_newer_version;
 pub(crate) mod invalid_value;
+pub(crate) mod judging_cut_short;
 pub(crate) mod manifest_incomplete;
 pub(crate) mod placeholder_unexpanded;
 pub(crate) mod unknown_field;

@@ -1,0 +1,249 @@
+//! Steps: what work on an object costs, counted where it loops, so that it is bounded.
+//!
+//! Rules are written as if input were small. An object of a megabyte may still hold a list of a hundred
+//! thousand entries for which a rule does something slow with each. Everything that loops therefore takes steps
+//! ([`take`]); a step is about ten nanoseconds of work. Work with an allowance ([`limited`]) that takes more
+//! unwinds to where the allowance was given, and its caller says what that means. Steps are counted rather than
+//! time, so that one input has the same findings on every machine; and they are counted per thread, like reads of
+//! the cluster, so that rules do not know of them.
+//!
+//! Steps belong to an object, and must not depend on what was computed before for others: work whose result is
+//! kept for all ([`unlimited`], or `limited` with an allowance of its own) does not count for who came first.
+//!
+//! [`interruptible`] stops work from outside, for a server with a deadline.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+/// How many steps are taken at most until an interruption is noticed: about a tenth of a millisecond.
+const STRETCH: u64 = 1 << 14;
+
+/// The allowance of work on one object whose result is kept for all who ask for it, about 40 ms.
+pub(crate) const SHARED: u64 = 4_000_000;
+
+/// Says whether work is to be stopped. It is asked every 16,384 steps.
+pub type Interrupt = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Work was stopped from outside before it was finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// What unwinds from work whose allowance is used up.
+struct CutShort;
+
+/// The allowance of the work that a thread has in hand.
+struct Meter {
+    /// Steps until the next look at `beyond` and at the interrupt.
+    left: Cell<u64>,
+    /// What `left` was set to.
+    stretch: Cell<u64>,
+    /// The rest of the allowance.
+    beyond: Cell<u64>,
+    /// The whole of it.
+    allowance: Cell<u64>,
+    /// All steps that the thread has taken under any allowance, but for those of the stretch.
+    tally: Cell<u64>,
+}
+
+impl Meter {
+    /// Counts what was taken of the stretch, and begins another one.
+    fn begin(&self, left: u64, beyond: u64) {
+        self.tally.set(self.tally.get().wrapping_add(self.stretch.get() - self.left.get()));
+        self.stretch.set(left);
+        self.left.set(left);
+        self.beyond.set(beyond);
+    }
+
+    fn tally(&self) -> u64 {
+        self.tally.get().wrapping_add(self.stretch.get() - self.left.get())
+    }
+}
+
+thread_local! {
+    static METER: Meter = const {
+        Meter {
+            left: Cell::new(u64::MAX),
+            stretch: Cell::new(u64::MAX),
+            beyond: Cell::new(u64::MAX),
+            allowance: Cell::new(u64::MAX),
+            tally: Cell::new(0),
+        }
+    };
+    static INTERRUPT: RefCell<Option<Interrupt>> = const { RefCell::new(None) };
+}
+
+/// Takes steps from the allowance of the work in hand.
+#[inline]
+pub(crate) fn take(steps: usize) {
+    METER.with(|meter| match meter.left.get().checked_sub(steps as u64) {
+        Some(left) => meter.left.set(left),
+        None => next_stretch(meter, steps as u64),
+    });
+}
+
+#[cold]
+fn next_stretch(meter: &Meter, steps: u64) {
+    // What is dropped while unwinding may take steps, too.
+    if std::thread::panicking() {
+        return;
+    }
+    stop_if_interrupted();
+    let needed = steps - meter.left.get();
+    meter.left.set(0);
+    let Some(beyond) = meter.beyond.get().checked_sub(needed) else {
+        meter.begin(0, 0);
+        cut_short();
+    };
+    // The steps that are needed are taken from the new stretch.
+    let left = beyond.min(STRETCH);
+    meter.begin(left + needed, beyond - left);
+    meter.left.set(left);
+}
+
+/// Ends all work of the thread if it is to be stopped. Scopes of few steps each would never ask.
+pub(crate) fn stop_if_interrupted() {
+    let interrupt = INTERRUPT.with_borrow(Option::clone);
+    if interrupt.is_some_and(|interrupt| interrupt()) {
+        resume_unwind(Box::new(Interrupted));
+    }
+}
+
+/// Ends the work in hand as if its allowance were used up.
+pub(crate) fn cut_short() -> ! {
+    resume_unwind(Box::new(CutShort))
+}
+
+/// All steps that this thread has taken, whatever they were counted for: what tests of costs look at.
+#[must_use]
+pub fn tally() -> u64 {
+    METER.with(Meter::tally)
+}
+
+/// Runs work with an allowance of its own; `None` if that is used up before it is finished. Also returns how many
+/// of its steps it took.
+pub(crate) fn limited<T>(allowance: u64, work: impl FnOnce() -> T) -> (Option<T>, u64) {
+    let scope = Scope::open(allowance);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    let taken = METER.with(|meter| meter.allowance.get() - meter.beyond.get() - meter.left.get());
+    drop(scope);
+    match result {
+        Ok(value) => (Some(value), taken),
+        Err(payload) if payload.is::<CutShort>() => (None, taken),
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// Runs work that is not for one object alone: none of its steps count for that object.
+pub(crate) fn unlimited<T>(work: impl FnOnce() -> T) -> T {
+    let _scope = Scope::open(u64::MAX);
+    work()
+}
+
+/// Runs work that may be stopped.
+///
+/// # Errors
+/// [`Interrupted`] if `interrupt` said so before the work was finished.
+pub fn interruptible<T>(interrupt: &Interrupt, work: impl FnOnce() -> T) -> Result<T, Interrupted> {
+    let outer = INTERRUPT.replace(Some(Arc::clone(interrupt)));
+    let result = catch_unwind(AssertUnwindSafe(|| unlimited(work)));
+    INTERRUPT.set(outer);
+    match result {
+        Ok(value) => Ok(value),
+        Err(payload) if payload.is::<Interrupted>() => Err(Interrupted),
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// The allowance around a scope; it is in force again when the scope ends, also while unwinding.
+struct Scope {
+    left: u64,
+    beyond: u64,
+    allowance: u64,
+}
+
+impl Scope {
+    fn open(allowance: u64) -> Scope {
+        METER.with(|meter| {
+            let outer = Scope {
+                left: meter.left.get(),
+                beyond: meter.beyond.get(),
+                allowance: meter.allowance.replace(allowance),
+            };
+            let left = allowance.min(STRETCH);
+            meter.begin(left, allowance - left);
+            outer
+        })
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        METER.with(|meter| {
+            meter.begin(self.left, self.beyond);
+            meter.allowance.set(self.allowance);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn work_ends_with_its_allowance() {
+        let steps = |count: usize| (0..count).for_each(|_| take(1));
+        assert_eq!(limited(10, || steps(10)), (Some(()), 10));
+        assert_eq!(limited(10, || steps(11)), (None, 10));
+        assert_eq!(limited(100_000, || steps(100_000)).0, Some(()));
+        assert_eq!(limited(100_000, || steps(100_001)).0, None);
+        assert_eq!(limited(5, || take(usize::MAX)).0, None);
+        assert_eq!(limited(10, || cut_short()).0, None::<()>);
+        // Without an allowance nothing ends.
+        take(usize::MAX);
+        take(usize::MAX);
+    }
+
+    #[test]
+    fn scopes_count_for_themselves_and_the_tally_counts_all() {
+        let before = tally();
+        let outer = limited(10, || {
+            take(1);
+            assert_eq!(limited(50_000, || take(40_000)), (Some(()), 40_000));
+            assert_eq!(limited(5, || take(6)).0, None);
+            unlimited(|| take(1_000_000));
+            take(2);
+        });
+        assert_eq!(outer, (Some(()), 3));
+        assert!((1_040_003..=1_040_008).contains(&(tally() - before)), "{}", tally() - before);
+        // A panic of another kind goes on, and the outer allowance is in force again.
+        let caught = std::panic::catch_unwind(|| limited(3, || panic!("as the test wants")));
+        assert!(caught.is_err());
+        take(1 << 40);
+    }
+
+    #[test]
+    fn an_interruption_ends_all_scopes() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&asked);
+        let third: Interrupt = Arc::new(move || seen.fetch_add(1, Ordering::Relaxed) == 2);
+        let endless = || loop {
+            limited(1_000, || take(500));
+            take(100);
+        };
+        let stopped: Result<(), Interrupted> = interruptible(&third, endless);
+        assert_eq!(stopped, Err(Interrupted));
+        assert_eq!(asked.load(Ordering::Relaxed), 3);
+        // Interrupted work is not taken for work that is cut short.
+        let now: Interrupt = Arc::new(|| true);
+        assert_eq!(
+            interruptible(&now, || limited(u64::MAX, || take(STRETCH as usize + 1))),
+            Err(Interrupted)
+        );
+        assert_eq!(interruptible(&now, || 7), Ok(7));
+        take(1 << 40);
+    }
+}
