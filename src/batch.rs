@@ -11,14 +11,14 @@ use crate::files;
 use crate::files::{Folders, Input, ReadOutcome};
 use crate::progress::Progress;
 
-/// An input, the number of its configuration, and its path as that one sees it.
+/// An input, the index of its configuration, and its path relative to the folder of that configuration.
 pub(crate) struct ScopedInput {
     pub(crate) input: Input,
     pub(crate) scope: usize,
     pub(crate) path: String,
 }
 
-/// What was read, and the rules that it is checked with.
+/// The files that were read, and the rules that they are checked with.
 pub(crate) struct Batch<'e> {
     pub(crate) inputs: Vec<ScopedInput>,
     /// One for each input.
@@ -49,17 +49,17 @@ impl<'e> Batch<'e> {
         &self.engines[self.inputs[at].scope]
     }
 
-    /// The text of an input that is judged.
+    /// The text of an input that is checked.
     pub(crate) fn source(&self, at: usize) -> Option<&Arc<Source>> {
         self.reads[at].file.as_ref().map(|file| &file.source)
     }
 
-    /// What standard input holds now, if it is one of the inputs.
+    /// The current content of standard input, if it is one of the inputs.
     pub(crate) fn stdin(&self) -> Option<&[u8]> {
         self.reads.iter().find_map(|read| read.stdin.as_deref())
     }
 
-    /// Puts new text in the place of an input; gives back what was read before.
+    /// Replaces the text of an input and returns the previous result of reading it.
     pub(crate) fn rewrite(&mut self, at: usize, text: String) -> ReadOutcome {
         let one = &self.inputs[at];
         let stdin = one.input.stdin.then(|| text.clone().into_bytes());

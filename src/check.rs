@@ -1,4 +1,4 @@
-//! `gpulint check`: find, read, judge, report.
+//! `gpulint check`: finds, reads and checks files, and reports the findings.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -16,11 +16,11 @@ use crate::report::{Report, Summary};
 use crate::terminal::{RenderOptions, print_error, print_note};
 use crate::{fix, output};
 
-/// Checks files and folders, and fixes them where that is asked for.
+/// Checks files and folders, and fixes them if requested.
 pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> {
     reject_shared_destinations(&args.formats)?;
     if let Some(threads) = args.threads {
-        // Fails only where the pool was made already, and it was not.
+        // Fails only if the thread pool has already been created, which is not the case.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.into());
         let _ = pool.build_global();
     }
@@ -73,12 +73,12 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     })
 }
 
-/// Which fixes are to be applied, if any.
+/// The highest safety of the fixes to apply. `None` if no fixes were requested.
 fn requested_safety(args: &CheckArgs) -> Option<Safety> {
     if args.unsafe_fixes { Some(Safety::Unsafe) } else { (args.fix || args.diff).then_some(Safety::Safe) }
 }
 
-/// Fixes the files, and says what is left in the whole set.
+/// Fixes the files, and reports the remaining findings of all inputs.
 fn apply_fixes(
     set: &mut Batch<'_>,
     judged: Vec<Option<CheckReport>>,
@@ -112,7 +112,7 @@ fn reject_shared_destinations(formats: &[Format]) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Gives each input its configuration, and leaves out what that one ignores.
+/// Assigns a configuration to each input, and excludes the paths that it ignores.
 fn scope(found: &mut FoundFiles, scopes: &mut Scopes) -> Vec<ScopedInput> {
     let mut scoped = Vec::with_capacity(found.inputs.len());
     for input in std::mem::take(&mut found.inputs) {
@@ -132,14 +132,14 @@ fn scope(found: &mut FoundFiles, scopes: &mut Scopes) -> Vec<ScopedInput> {
     scoped
 }
 
-/// What came of a run.
+/// The result of a run.
 struct CheckOutcome {
     report: Report,
-    /// Something at or above the severity that fails.
+    /// Whether there is a finding with a severity that makes the run fail.
     failed: bool,
-    /// Documents that do not parse.
+    /// Number of documents that do not parse.
     unparsable: usize,
-    /// Why paths could not be read.
+    /// Paths that could not be read, with the reason.
     errors: Vec<String>,
 }
 
@@ -158,7 +158,8 @@ impl CheckOutcome {
             }
         }
         summary.skipped.sort();
-        // There may be hundreds of thousands: a list that grows is copied, and half empty at the end.
+        // There may be hundreds of thousands of findings: a growing list would be copied, and have unused
+        // capacity.
         let count = judged.iter().flatten().map(|judged| judged.findings.len());
         let mut findings: Vec<Finding> = Vec::with_capacity(count.sum());
         let mut failed = false;
@@ -182,7 +183,7 @@ impl CheckOutcome {
         report::text::summary_line(&self.report.summary)
     }
 
-    /// What to say where nothing was there to judge.
+    /// The message if the input contains no object.
     fn empty_input_message(&self, args: &CheckArgs) -> Option<String> {
         let summary = &self.report.summary;
         if args.allow_empty
@@ -205,13 +206,13 @@ impl CheckOutcome {
     }
 }
 
-/// Where reports go that are not written to a file.
+/// The destination of reports that are not written to a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
     Stdout,
-    /// Standard output holds the fixed text.
+    /// Standard output receives the fixed text.
     Stderr,
-    /// Standard output holds a diff; the report is what it was without it.
+    /// Standard output receives a diff; only reports to files are written.
     FilesOnly,
 }
 

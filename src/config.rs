@@ -1,6 +1,6 @@
-//! Which configuration each file is judged under: the nearest `gpulint.yaml` above it.
+//! Finds the configuration of each file: the nearest `gpulint.yaml` in its folder or above.
 //!
-//! Flags are put over every configuration. What a configuration may say is the engine's business.
+//! Flags take precedence over every configuration. The engine defines what a configuration may contain.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,19 +16,20 @@ use crate::crds;
 use crate::error::CliError;
 use crate::files::{absolute, display_path};
 
-/// The name of the configuration file.
+/// Name of the configuration file.
 pub(crate) const NAME: &str = "gpulint.yaml";
 
 /// A configuration, and the folder that its paths are relative to.
 #[derive(Debug)]
 pub(crate) struct Scope {
     folder: Option<PathBuf>,
-    /// The configuration with the flags over it.
+    /// The configuration with the flags applied.
     pub(crate) settings: Settings,
 }
 
 impl Scope {
-    /// A file's path from the configuration's folder; `reported` where it is not under it.
+    /// The path of a file relative to the folder of the configuration; `reported` if the file is not below
+    /// it.
     pub(crate) fn path(&self, file: &Path, reported: &str) -> String {
         self.folder
             .as_ref()
@@ -37,7 +38,7 @@ impl Scope {
     }
 }
 
-/// The configurations that were found.
+/// The configurations found so far.
 #[derive(Debug)]
 pub(crate) struct Scopes {
     list: Vec<Scope>,
@@ -47,7 +48,7 @@ pub(crate) struct Scopes {
     flags: Flags,
 }
 
-/// What the command line says over every configuration.
+/// The flags, which take precedence over every configuration.
 #[derive(Debug, Default)]
 struct Flags {
     fail_on: Option<Option<gpulint_rules::Severity>>,
@@ -57,8 +58,8 @@ struct Flags {
     platform: [Option<gpulint_rules::Version>; 3],
     complete: bool,
     no_suppressions: bool,
-    /// Where definitions are read from instead of the paths of the configuration. `None`: none are read, because the
-    /// command judges what an API server has validated.
+    /// Paths of definitions that replace those of the configuration. `None`: no definitions are read, because
+    /// the command checks objects that an API server has validated.
     crds: Option<Vec<PathBuf>>,
 }
 
@@ -106,7 +107,7 @@ impl Flags {
     }
 }
 
-/// Every name that `--select` and `--ignore` know.
+/// All names that `--select` and `--ignore` accept.
 fn selectable_names() -> impl Iterator<Item = &'static str> {
     let ids = RULES.iter().map(|rule| rule.id);
     let groups = Group::ALL.iter().map(|group| group.name());
@@ -120,7 +121,7 @@ fn today() -> Date {
 }
 
 impl Scopes {
-    /// For `check`.
+    /// The configurations of `check`.
     pub(crate) fn for_check(args: &CheckArgs) -> Result<Scopes, CliError> {
         let mut flags = Flags::new(&args.rules)?;
         flags.fail_on = args.fail_on.map(crate::args::FailOn::severity);
@@ -149,7 +150,7 @@ impl Scopes {
         Ok(scopes)
     }
 
-    /// The scope of a file, by its path from the root.
+    /// The index of the configuration of a file, given its absolute path.
     pub(crate) fn scope_of(&mut self, file: &Path) -> usize {
         if let Some(fixed) = self.explicit {
             return fixed;
@@ -177,7 +178,7 @@ impl Scopes {
         scope
     }
 
-    /// Reads a configuration; what is wrong with it is kept for [`Scopes::finish`].
+    /// Reads a configuration; its errors are kept for [`Scopes::finish`].
     fn load(&mut self, path: &Path) -> usize {
         let named = display_config_path(path);
         let text = match std::fs::read_to_string(path) {
@@ -191,7 +192,7 @@ impl Scopes {
             Ok(config) => {
                 let folder = absolute(path).parent().map(Path::to_owned);
                 let mut settings = self.flags.merged_over(config.resolve());
-                // Those of the command line stand in the first scope.
+                // Definitions of the command line are in the first scope.
                 settings.definitions = self.list[0].settings.definitions.clone();
                 if self.flags.crds.as_ref().is_some_and(Vec::is_empty) {
                     let paths = config.crds().iter().map(|path| relative_to(folder.as_deref(), path));
@@ -210,12 +211,12 @@ impl Scopes {
         }
     }
 
-    /// A scope by its number.
+    /// The scope with an index.
     pub(crate) fn get(&self, scope: usize) -> &Scope {
         &self.list[scope]
     }
 
-    /// The scopes, or what is wrong with their files.
+    /// The scopes, or the errors in their files.
     pub(crate) fn finish(&mut self) -> Result<&[Scope], CliError> {
         if self.errors.is_empty() {
             Ok(&self.list)
@@ -225,21 +226,22 @@ impl Scopes {
     }
 }
 
-/// A path of a configuration, which is relative to its folder; short where it is below the current one.
+/// Resolves a path of a configuration, which is relative to its folder; short if it is below the current
+/// folder.
 fn relative_to(folder: Option<&Path>, path: &str) -> PathBuf {
     let whole = folder.map_or_else(|| PathBuf::from(path), |folder| folder.join(path));
     let here = std::env::current_dir().unwrap_or_default();
     whole.strip_prefix(&here).map(Path::to_owned).unwrap_or(whole)
 }
 
-/// A configuration's path as a person would type it, where that is short.
+/// The path of a configuration, relative to the current folder if that is shorter.
 fn display_config_path(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     display_path(path.strip_prefix(here).unwrap_or(path))
 }
 
-/// The settings of a command that reads no manifests from files: the configuration named, or the
-/// one nearest to the current folder.
+/// The settings of a command that reads no manifests from files: the configuration given by the flags, or the
+/// nearest one to the current folder.
 #[cfg(feature = "webhook")]
 pub(crate) fn settings(args: &RuleArgs) -> Result<Settings, CliError> {
     let mut scopes = Scopes::new(args, Flags::new(args)?)?;

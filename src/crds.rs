@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions that the user brings with `--crds` or `crds:`.
+//! The CustomResourceDefinitions that the user provides with `--crds` or `crds:`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,11 @@ use gpulint_rules::{CustomResourceDefinitions, File, Object};
 use crate::files;
 use crate::files::display_path;
 
-/// Reads the definitions of files and of folders with all that is below them; what else the files hold is ignored.
+/// Reads the definitions in files and in folders with their subfolders. Other content of the files is
+/// ignored.
 ///
-/// # Errors
-/// Paths that cannot be read or hold no definition, and definitions that are not valid or stand there twice.
+/// # Errors Paths that cannot be read or contain no definition, and definitions that are not valid or are
+/// present twice.
 pub(crate) fn read(paths: &[PathBuf]) -> Result<CustomResourceDefinitions, Vec<String>> {
     let mut errors = Vec::new();
     let mut objects: Vec<Object> = Vec::new();

@@ -1,14 +1,14 @@
-//! Why a command could not do its work: exit code 2, with a message on standard error.
+//! Why a command failed: exit code 2, with a message on standard error.
 
 use std::io;
 
-/// Ends a command.
+/// An error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
-    /// Something the user has to change.
+    /// A mistake that the user has to correct.
     #[error("{0}")]
     Usage(String),
-    /// Several such things, one a line.
+    /// Several mistakes, one per line.
     #[error("{}", .0.join("\nerror: "))]
     Several(Vec<String>),
     /// The output could not be written.
@@ -17,7 +17,7 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// Whether the reader of the output went away, which is no failure: `gpulint … | head`.
+    /// Whether the reader of the output has closed it, which is not an error: `gpulint … | head`.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

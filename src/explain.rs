@@ -1,4 +1,4 @@
-//! `gpulint explain` and `gpulint rules`: the rule table, for people and for programs.
+//! `gpulint explain` and `gpulint rules`: prints the rule table, as text and as JSON.
 
 use std::process::ExitCode;
 
@@ -26,7 +26,7 @@ pub(crate) fn explain(args: &ExplainArgs, color: Color) -> Result<ExitCode, CliE
     Ok(ExitCode::SUCCESS)
 }
 
-/// The manual with what the table knows besides.
+/// The manual page with the metadata of the rule table.
 fn page(rule: &Rule) -> String {
     let mut facts = vec![
         format!("group {}", rule.group.name()),
@@ -138,8 +138,8 @@ mod tests {
     use crate::markdown;
     use crate::terminal::RenderOptions;
 
-    /// Code keeps its own lines, a few of which want a wider window, and an address cannot be broken;
-    /// everything else fits.
+    /// Code keeps its line breaks, and a few lines of it are longer; URLs cannot be broken. Everything else
+    /// must fit.
     #[test]
     fn every_page_fits_a_terminal_of_80_columns() {
         let look = RenderOptions { color: false, unicode: true, width: 80 };

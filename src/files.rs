@@ -1,7 +1,7 @@
-//! Which files there are, what class each is of, and what they hold.
+//! Finds files, classifies them, and reads their objects.
 //!
-//! `walk` finds them, `folders` knows charts and kustomizations, `read` turns bytes into objects.
-//! What is no manifest is skipped with a reason, never with an error.
+//! `walk` finds files, `folders` recognizes charts and kustomizations, `read` parses bytes to objects. Files
+//! that are not manifests are skipped with a reason, never with an error.
 
 mod folders;
 mod kustomization;
@@ -17,49 +17,49 @@ pub(crate) use walk::{FoundFiles, Input, find};
 /// A file or document that was not read as a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Skipped {
-    /// The file, as it is reported.
+    /// The path of the file as reported.
     pub(crate) file: String,
     /// The document; absent for the whole file.
     pub(crate) document: Option<u32>,
-    /// Why.
+    /// The reason.
     pub(crate) reason: SkipReason,
-    /// Whether rules that need no absent field ran nevertheless.
+    /// Whether rules that do not depend on absent fields ran nevertheless.
     pub(crate) partial: bool,
 }
 
-/// Why something is no manifest.
+/// Why a file or document is not a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SkipReason {
-    /// A chart's template, or `{{` that keeps a document from being parsed.
+    /// A template of a chart, or `{{` that prevents a document from being parsed.
     HelmTemplate,
-    /// A chart's values.
+    /// The values of a chart.
     HelmValues,
     /// A kustomization.
     Kustomization,
-    /// A kustomization's patch.
+    /// A patch of a kustomization.
     KustomizePatch,
-    /// A pod template of Spark's.
+    /// A pod template of Spark.
     PodTemplate,
     /// A CustomResourceDefinition.
     Crd,
     /// No `kind` and `apiVersion`.
     Foreign,
-    /// Nothing but comments and separators.
+    /// Only comments and separators.
     Empty,
     /// Binary.
     NotText,
-    /// A link to what is not there.
+    /// A link whose target does not exist.
     DanglingLink,
     /// A pipe, a socket or a device.
     NotAFile,
-    /// gpulint's own configuration.
+    /// The configuration of gpulint.
     Config,
-    /// Ignored by the configuration, although it was named.
+    /// Ignored by the configuration, although it was given as an argument.
     Ignored,
 }
 
 impl SkipReason {
-    /// As the JSON report says it.
+    /// The name used in the JSON report.
     pub(crate) fn name(self) -> &'static str {
         match self {
             SkipReason::HelmTemplate => "helm-template",
@@ -79,7 +79,7 @@ impl SkipReason {
     }
 }
 
-/// The path from the root, `.` and `..` taken out without asking the disk.
+/// The absolute path, with `.` and `..` removed without accessing the file system.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut out = PathBuf::new();

@@ -1,7 +1,7 @@
-//! `--fix`, `--unsafe-fixes`, `--diff`: fixes become the content of files.
+//! `--fix`, `--unsafe-fixes`, `--diff`: applies fixes to files.
 //!
-//! The engine's fix loop ([`Engine::fix`]) edits the files in memory. A file is written only if the file on
-//! disk is still what was read, and in one step.
+//! The engine's fix loop ([`Engine::fix`]) edits the files in memory. A file is only written if its content
+//! on disk has not changed since it was read. It is replaced atomically.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ struct FileChange {
     fixes: usize,
 }
 
-/// The edits of one round, by the number of the input.
+/// The edits of one round, by the index of the input.
 pub(crate) type Round = Vec<(usize, FileEdit)>;
 
 /// A batch of files that is being fixed.
@@ -70,14 +70,14 @@ impl FixTarget for FilesToFix<'_, '_> {
     }
 }
 
-/// Applies the edits of a first round to the batch, and the fixes of what is found after them.
+/// Applies the edits of the first round to the batch, and then the fixes of the findings that remain.
 pub(crate) fn run(batch: &mut Batch<'_>, first: Round, max_safety: Safety) -> FixRun {
     let mut files = FilesToFix { batch, max_safety, run: FixRun::default() };
     Engine::fix(&mut files, first);
     files.run
 }
 
-/// The edits that the findings of all inputs allow at once.
+/// The edits for the findings of all inputs that can be applied together.
 pub(crate) fn plan_round(judged: &[Option<CheckReport>], max_safety: Safety) -> Round {
     judged
         .par_iter()
@@ -86,7 +86,7 @@ pub(crate) fn plan_round(judged: &[Option<CheckReport>], max_safety: Safety) -> 
         .collect()
 }
 
-/// Why findings that were to be fixed are left, by their place.
+/// Why findings with a suitable fix were not fixed, by index of the finding.
 pub(crate) fn unfixed_reasons(findings: &[Finding], max_safety: Safety) -> BTreeMap<usize, String> {
     let reason = |(at, finding): (usize, &Finding)| {
         let reason = match applicable_repair(finding, max_safety)? {
@@ -99,13 +99,13 @@ pub(crate) fn unfixed_reasons(findings: &[Finding], max_safety: Safety) -> BTree
 }
 
 impl FixRun {
-    /// How many findings were fixed.
+    /// Number of findings that were fixed.
     pub(crate) fn count(&self) -> usize {
         self.changes.values().map(|change| change.fixes).sum()
     }
 
-    /// Writes the files. One that cannot be written is as it was read again, and the answer says
-    /// why.
+    /// Writes the files. If a file cannot be written, its input is reset to what was read, and an error is
+    /// returned for it.
     pub(crate) fn write(&mut self, set: &mut Batch<'_>) -> Vec<String> {
         let mut errors = Vec::new();
         for (at, change) in std::mem::take(&mut self.changes) {
@@ -127,12 +127,12 @@ impl FixRun {
         errors
     }
 
-    /// Prints what changed as a unified diff.
+    /// Prints the changes as a unified diff.
     pub(crate) fn diff(&self, set: &Batch<'_>, out: &mut dyn Write) -> Result<(), CliError> {
         for (at, change) in &self.changes {
             let new = set.source(*at).map_or("", |source| source.text());
             let name = printable(&set.inputs[*at].input.display_path, false);
-            // Fixes change few lines of files that may be long.
+            // Patience is fast for few changes in long files.
             let diff =
                 TextDiff::configure().algorithm(Algorithm::Patience).diff_lines(change.source.text(), new);
             let mut unified = diff.unified_diff();
@@ -142,8 +142,8 @@ impl FixRun {
     }
 }
 
-/// Puts `new` in the place of a file that still holds `old`: whole, or not at all. Links are
-/// followed, and the mode stays.
+/// Replaces the content of a file atomically, if it still equals `old`. Links are followed, and the mode is
+/// kept.
 fn replace_file(path: &Path, old: &str, new: &str) -> io::Result<()> {
     let target = fs::canonicalize(path)?;
     let now = fs::read(&target)?;
@@ -157,7 +157,7 @@ fn replace_file(path: &Path, old: &str, new: &str) -> io::Result<()> {
     let beside = target.with_file_name(format!(".{name}.gpulint-{}", std::process::id()));
     let written = write_new(&beside, &target, new).and_then(|()| fs::rename(&beside, &target));
     if written.is_err() {
-        // It may not even be there.
+        // The file may not exist.
         let _ = fs::remove_file(&beside);
     }
     written

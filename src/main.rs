@@ -1,7 +1,7 @@
-//! The command line of gpulint: reads files, asks the engine, prints reports.
+//! The command line of gpulint: reads files, runs the engine, prints reports.
 //!
-//! Everything it knows about manifests is in `gpulint-rules`; here are arguments, folders,
-//! terminals and exit codes: 0 nothing found, 1 findings, 2 it could not do its work.
+//! Everything about manifests is in `gpulint-rules`; this crate handles arguments, folders, terminals and
+//! exit codes: 0 no findings, 1 findings, 2 the command failed.
 
 #![forbid(unsafe_code)]
 

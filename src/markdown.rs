@@ -1,13 +1,13 @@
-//! Rules' manuals on a terminal: paragraphs wrapped, code indented, nothing else changed.
+//! Renders the manual pages of rules on a terminal: paragraphs are wrapped, code is indented.
 
 use crate::terminal::RenderOptions;
 
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
-/// What stands before each line of code.
+/// Indentation of code.
 pub(crate) const CODE: &str = "  ";
 
-/// Renders Markdown as rules use it: paragraphs, headings, lists, fenced code.
+/// Renders the Markdown that rules use: paragraphs, headings, lists, fenced code.
 pub(crate) fn render(markdown: &str, look: RenderOptions) -> String {
     let width = look.width.min(80);
     let mut page = Page { out: String::new(), paragraph: String::new(), hang: 0, width };
@@ -48,7 +48,7 @@ pub(crate) fn render(markdown: &str, look: RenderOptions) -> String {
 struct Page {
     out: String,
     paragraph: String,
-    /// Columns that the second line of the paragraph is moved in.
+    /// Indentation of the lines after the first one of the paragraph.
     hang: usize,
     width: usize,
 }
@@ -81,7 +81,7 @@ impl Page {
     }
 }
 
-/// Breaks text at blanks into lines of at most `width` characters; longer words stand alone.
+/// Breaks text at spaces into lines of at most `width` characters; longer words get their own line.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;

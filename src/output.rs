@@ -1,4 +1,4 @@
-//! Where reports go: standard output or a file, through one buffer.
+//! Destinations of reports: standard output or a file, buffered.
 
 use std::fs::File;
 use std::io;
@@ -7,17 +7,17 @@ use std::path::Path;
 
 use crate::error::CliError;
 
-/// Writes to standard output through one buffer.
+/// Writes to standard output, buffered.
 pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>) -> Result<(), CliError> {
     through(io::stdout().lock(), write)
 }
 
-/// Writes to standard error through one buffer.
+/// Writes to standard error, buffered.
 pub(crate) fn to_stderr(write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>) -> Result<(), CliError> {
     through(io::stderr().lock(), write)
 }
 
-/// Writes a file through one buffer.
+/// Writes to a file, buffered.
 pub(crate) fn to_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,

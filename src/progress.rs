@@ -1,4 +1,4 @@
-//! A line on the terminal that says how far a long run is; nowhere else.
+//! Progress of a long run, shown on a terminal only.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use crate::terminal;
 
-/// Counts files; the line appears after a second, and goes when this is dropped.
+/// Counts files. The line appears after one second and is removed when this value is dropped.
 pub(crate) struct Progress {
     done: Arc<AtomicUsize>,
     thread: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Progress {
-    /// Starts to count up to `total`; `shown` says whether anybody wants to see it.
+    /// Starts counting up to `total`; the line is only displayed if `shown` is true.
     pub(crate) fn start(total: usize, shown: bool) -> Progress {
         let done = Arc::new(AtomicUsize::new(0));
         let thread = (shown && terminal::stderr_is_terminal()).then(|| {
@@ -39,7 +39,7 @@ impl Progress {
         Progress { done, thread }
     }
 
-    /// One more file is done.
+    /// Counts one file.
     pub(crate) fn step(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What a run has to say, and one module for each way to say it.
+//! The report of a run, and one submodule for each output format.
 
 pub(crate) mod concise;
 mod excerpt;
@@ -11,14 +11,14 @@ use gpulint_rules::{Finding, Safety, Severity};
 
 use crate::files::Skipped;
 
-/// The outcome of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Report {
     /// Counts.
     pub(crate) summary: Summary,
-    /// Sorted by file, place and rule.
+    /// Sorted by file, position and rule.
     pub(crate) findings: Vec<Finding>,
-    /// Why a finding that was to be fixed is not, by its place in `findings`.
+    /// Why a finding with a suitable fix was not fixed, by index in `findings`.
     pub(crate) unfixed: BTreeMap<usize, String>,
 }
 
@@ -27,23 +27,23 @@ pub(crate) struct Report {
 pub(crate) struct Summary {
     /// Files that were read as manifests.
     pub(crate) files: usize,
-    /// Objects that were judged.
+    /// Number of objects checked.
     pub(crate) objects: usize,
-    /// Files and documents that are no manifests.
+    /// Files and documents that are not manifests.
     pub(crate) skipped: Vec<Skipped>,
-    /// Findings by severity.
+    /// Number of errors.
     pub(crate) errors: usize,
-    /// Findings by severity.
+    /// Number of warnings.
     pub(crate) warnings: usize,
-    /// Findings by severity.
+    /// Number of findings of severity info.
     pub(crate) infos: usize,
     /// Findings that have a fix.
     pub(crate) fixable: usize,
     /// Findings whose fix is safe.
     pub(crate) safely_fixable: usize,
-    /// Findings that were fixed, where fixing was asked for.
+    /// Findings that were fixed, if fixing was requested.
     pub(crate) fixed: Option<usize>,
-    /// Findings that a suppression took away.
+    /// Findings that were suppressed.
     pub(crate) suppressed: usize,
 }
 

@@ -1,5 +1,5 @@
-//! `gpulint review`: answers an AdmissionReview as the webhook would, for tests and for trying
-//! out a policy. Exit code 0 says that it answered, allowed or denied.
+//! `gpulint review`: answers an AdmissionReview as the webhook would, to test a policy. Exit code 0 means
+//! that it was answered, whether allowed or denied.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::files::display_path;
 use crate::{config, output};
 
-/// What the admission server reads at most: 8 MiB.
+/// Limit of the admission server for a request: 8 MiB.
 const MAX_BODY: u64 = 8 * 1024 * 1024;
 
 /// Answers one review.

@@ -1,4 +1,4 @@
-//! What gpulint prints of itself: JSON Schemas, completions, its manual page.
+//! Prints JSON Schemas, shell completions and the manual page.
 
 use std::process::ExitCode;
 
@@ -28,7 +28,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, CliError> 
     print(&script)
 }
 
-/// `gpulint man`: the page of gpulint, then those of its commands.
+/// `gpulint man`: the page of gpulint, followed by those of its commands.
 pub(crate) fn man() -> Result<ExitCode, CliError> {
     let mut pages = Vec::new();
     let mut command = Args::command();

@@ -1,4 +1,4 @@
-//! What the terminal can do, and messages to standard error.
+//! Capabilities of the terminal, and messages on standard error.
 
 use std::io::{IsTerminal, Write};
 
@@ -6,18 +6,18 @@ use anstream::{AutoStream, ColorChoice};
 
 use crate::args::Color;
 
-/// How text is drawn.
+/// How to render text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RenderOptions {
-    /// With ANSI colours.
+    /// Whether to use ANSI colours.
     pub(crate) color: bool,
-    /// With line-drawing characters rather than ASCII.
+    /// Whether to use line-drawing characters instead of ASCII.
     pub(crate) unicode: bool,
-    /// Columns.
+    /// Width in columns.
     pub(crate) width: usize,
 }
 
-/// The width where there is no terminal.
+/// The width if there is no terminal.
 const WIDTH: usize = 80;
 
 impl RenderOptions {
@@ -50,8 +50,8 @@ fn use_color(color: Color, auto: impl Fn() -> ColorChoice) -> bool {
     }
 }
 
-/// Whether the locale is one of UTF-8. Where none is set, text goes to a program or a log, and
-/// ASCII is what every one of them shows.
+/// Whether the locale uses UTF-8. If none is set, the output goes to a program or a log, and ASCII is used
+/// because it is displayed correctly everywhere.
 fn supports_unicode() -> bool {
     if cfg!(windows) {
         return true;
@@ -75,14 +75,14 @@ pub(crate) fn print_note(message: &str) {
     let _ = writeln!(stderr, "{}", printable(message, true));
 }
 
-/// Prints `error: …` to standard error; where that is closed there is nobody to tell.
+/// Prints `error: …` to standard error. A closed standard error is ignored.
 pub(crate) fn print_error(message: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = writeln!(stderr, "error: {}", printable(message, true));
 }
 
-/// The text without control characters, so that a manifest cannot steer a terminal. Line breaks
-/// stay only where `lines` says so.
+/// The text without control characters, so that a manifest cannot send escape sequences to the terminal. Line
+/// breaks are kept only if `lines` is true.
 pub(crate) fn printable(text: &str, lines: bool) -> std::borrow::Cow<'_, str> {
     let bad = |c: char| (c.is_control() && !(lines && c == '\n')) || is_bidi(c);
     if !text.contains(bad) {
@@ -99,7 +99,7 @@ pub(crate) fn printable(text: &str, lines: bool) -> std::borrow::Cow<'_, str> {
     out.into()
 }
 
-/// Characters that turn the direction of text, and so can show what is not there.
+/// Characters that change the direction of text and can make it appear different from its content.
 pub(crate) fn is_bidi(c: char) -> bool {
     matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,4 +1,4 @@
-//! `gpulint webhook`: runs the admission server, and prints what installs it.
+//! `gpulint webhook`: runs the admission server, and prints its manifests.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ fn options(args: ServeArgs) -> Options {
         Some((certificate, key)) => Certificates::Files(TlsFiles { certificate, key }),
         None => {
             let (name, namespace) = (&args.name, &args.namespace);
-            // What the API server calls the Service, and what people try.
+            // The name that the API server uses, and other names of the Service.
             let mut names = vec![
                 format!("{name}.{namespace}.svc"),
                 format!("{name}.{namespace}.svc.cluster.local"),
@@ -85,7 +85,7 @@ fn options(args: ServeArgs) -> Options {
         },
         client_ca: args.client_ca,
         certificates,
-        // With a certificate from files, whoever makes it keeps the caBundle as well.
+        // If the certificate is read from files, its issuer also maintains the caBundle.
         registration: (!args.no_cluster)
             .then(|| Registration { name: args.name.clone(), url: args.url.clone() }),
         install: Install {
@@ -106,7 +106,7 @@ fn options(args: ServeArgs) -> Options {
     }
 }
 
-/// The host of a URL, brackets of an IPv6 address taken off.
+/// The host of a URL, without the brackets of an IPv6 address.
 fn host(url: &str) -> Option<&str> {
     let rest = url.split_once("://")?.1;
     let authority = rest.split('/').next()?;
@@ -145,7 +145,7 @@ fn print_manifests(args: ManifestsArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The text of a configuration that is right.
+/// The text of a configuration, after validating it.
 fn validated_config(path: &PathBuf) -> Result<String, CliError> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| CliError::Usage(format!("{name}: {e}")))?;

@@ -1,4 +1,4 @@
-//! What a kustomization says of other files: what it lists, what it patches, and what in it.
+//! Reads a kustomization: the files that it lists, its patches, and what they change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,25 +9,25 @@ use gpulint_rules::source::{PatchTarget, Source};
 
 use super::absolute;
 
-/// The names that kustomize knows.
+/// File names that kustomize recognizes.
 pub(super) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// A kustomization, with the paths in it made absolute.
+/// A kustomization. Its paths are absolute.
 #[derive(Debug, Default)]
 pub(super) struct Kustomization {
     /// Files and folders that it lists.
     pub(super) resources: Vec<PathBuf>,
-    /// Folders whose patches are made on what it lists.
+    /// Folders of components, whose patches apply to the listed files.
     pub(super) components: Vec<PathBuf>,
-    /// Files that hold its patches.
+    /// Files that contain its patches.
     pub(super) patches: Vec<PathBuf>,
-    /// What it changes of the objects that it lists.
+    /// The objects that it changes.
     pub(super) targets: Vec<PatchTarget>,
 }
 
 impl Kustomization {
-    /// Reads that of a folder, if there is one. What cannot be read names nothing; where it was
-    /// given, the reader complains of it.
+    /// Reads the kustomization of a folder, if there is one. Files that cannot be parsed are treated as
+    /// empty; if they are inputs, the parser reports them.
     pub(super) fn read(folder: &Path) -> Option<Kustomization> {
         let mut out = None;
         for name in KUSTOMIZATIONS {
@@ -90,7 +90,8 @@ impl Kustomization {
     }
 }
 
-/// What a selector chooses. Its texts are regular expressions; all but plain names choose anything.
+/// The target of a selector. Its values are regular expressions; anything but a plain name matches all
+/// objects.
 fn target_of_selector(target: &Node<'_>) -> PatchTarget {
     let plain = |field: &str| {
         let text = target.get(field).text()?;
@@ -100,13 +101,13 @@ fn target_of_selector(target: &Node<'_>) -> PatchTarget {
     PatchTarget { kind: plain("kind"), name: plain("name") }
 }
 
-/// The objects that patches of a file name.
+/// The targets of the patches in a file.
 fn targets_of_patch_file(file: &Path) -> Vec<PatchTarget> {
     let bytes = fs::read(file).unwrap_or_default();
     targets_of_patch(Source::new("patch", bytes))
 }
 
-/// The objects that a patch names. Without a target, operations of RFC 6902 change nothing.
+/// The targets of a patch. RFC 6902 operations without a target change nothing.
 fn targets_of_patch(source: Source) -> Vec<PatchTarget> {
     let documents = source::read(&source);
     let roots = documents.iter().filter_map(|document| document.root());

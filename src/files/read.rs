@@ -1,4 +1,4 @@
-//! From a file's bytes to its objects.
+//! Reads a file and parses its objects.
 
 use std::cell::LazyCell;
 use std::fs;
@@ -15,25 +15,25 @@ use rayon::prelude::*;
 
 use super::{Folders, Input, SkipReason, Skipped};
 
-/// Text that one thread parses at a time.
+/// Size of the text that one thread parses at a time, in bytes.
 const PARSE_CHUNK_BYTES: usize = 256 * 1024;
 
-/// What a file held.
+/// The content of a file.
 #[derive(Debug, Default)]
 pub(crate) struct ReadOutcome {
-    /// What is judged; absent where nothing is.
+    /// The part that is checked; absent if nothing is.
     pub(crate) file: Option<File>,
-    /// Whether it counts as a manifest: a patch is judged, but is none.
+    /// Whether it counts as a manifest: a patch is checked but is not a manifest.
     pub(crate) manifest: bool,
-    /// What is not judged, or not whole.
+    /// The parts that are not checked, or only partially.
     pub(crate) skipped: Vec<Skipped>,
-    /// Why it could not be read.
+    /// Why the file could not be read.
     pub(crate) error: Option<String>,
-    /// What standard input held, to be written out again.
+    /// The content of standard input, if it is to be written to standard output.
     pub(crate) stdin: Option<Vec<u8>>,
 }
 
-/// Reads one file. `scope` is its path from the folder of its configuration.
+/// Reads one file. `scope` is its path relative to the folder of its configuration.
 pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> ReadOutcome {
     if let Some(reason) = folders.skip_reason(input) {
         // A file that cannot be opened is an error whatever its name.
@@ -57,7 +57,7 @@ pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> ReadOutcome
     ReadOutcome { stdin, ..read }
 }
 
-/// Reads a file whose content is at hand already.
+/// Reads a file whose content is already in memory.
 pub(crate) fn read_bytes(input: &Input, scope: &str, folders: &Folders, bytes: Vec<u8>) -> ReadOutcome {
     let source = Source::new(&input.display_path, bytes).with_scope(scope);
     let source = source.with_kustomized(folders.is_kustomized(input)).with_patches(folders.targets(input));
@@ -66,8 +66,8 @@ pub(crate) fn read_bytes(input: &Input, scope: &str, folders: &Folders, bytes: V
     classify_documents(input, source, documents, folders.is_patch(input))
 }
 
-/// Whether text speaks of Kubernetes at all. A template of another tool that does not parse as YAML
-/// is not ours to judge; a manifest that is broken still names its kind somewhere.
+/// Whether text mentions Kubernetes fields. If it does not parse as YAML and does not, it is a template of
+/// another tool and is not checked; a manifest with a syntax error still contains its kind.
 fn mentions_kubernetes(text: &str) -> bool {
     text.contains("apiVersion") || text.lines().any(|line| line.starts_with("kind:"))
 }
@@ -84,7 +84,7 @@ fn skipped(input: &Input, document: Option<u32>, reason: SkipReason, partial: bo
     Skipped { file: input.display_path.clone(), document, reason, partial }
 }
 
-/// The content; `None` where it is past the limit.
+/// The content. `None` if it exceeds the size limit.
 fn bytes(input: &Input) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     if input.stdin {
@@ -128,8 +128,8 @@ fn too_large(input: &Input, scope: &str) -> ReadOutcome {
     }
 }
 
-/// NUL bytes make a file binary. One that is called YAML or JSON must be full of control
-/// characters as well: a stray NUL in a manifest is the parser's to report.
+/// Files with NUL bytes are binary. If the name ends in `.yaml`, `.yml` or `.json`, at least a tenth must be
+/// control characters: a single NUL in a manifest is a syntax error, which the parser reports.
 fn is_binary(bytes: &[u8], input: &Input) -> bool {
     let sample = &bytes[..bytes.len().min(8192)];
     if sample.starts_with(&[0xFF, 0xFE]) || sample.starts_with(&[0xFE, 0xFF]) {
@@ -146,8 +146,8 @@ fn has_manifest_name(input: &Input) -> bool {
     [".yaml", ".yml", ".json"].iter().any(|e| input.display_path.ends_with(e))
 }
 
-/// Data and settings of other programs, often JSON with comments: not ours to judge, not even
-/// how it parses.
+/// Data and settings of other programs, often JSON with comments. They are not checked, not even for syntax
+/// errors.
 fn is_foreign_json(bytes: &[u8], input: &Input) -> bool {
     const KEY: &[u8] = b"apiVersion";
     !input.named
@@ -183,7 +183,7 @@ fn parse(source: &Source) -> Vec<Document> {
     source::assign_numbers(parsed.into_iter())
 }
 
-/// Keeps what is ours, and says of the rest why it is not.
+/// Keeps the documents that are manifests, and the reasons why the others are skipped.
 fn classify_documents(
     input: &Input,
     source: Arc<Source>,
@@ -193,7 +193,7 @@ fn classify_documents(
     if documents.is_empty() {
         return skip(input, SkipReason::Empty);
     }
-    // Asked only where something does not parse, and then once for the whole file.
+    // Evaluated only if something does not parse, and at most once per file.
     let ours = LazyCell::new(|| input.named || mentions_kubernetes(source.text()));
     let mut read = ReadOutcome::default();
     let mut kept = Vec::with_capacity(documents.len());
@@ -231,7 +231,7 @@ fn classify_documents(
     read
 }
 
-/// One entry where every document of the file has the same.
+/// Replaces the entries of all documents by one for the file if they are equal.
 fn collapse_to_file(skipped: &mut Vec<Skipped>) {
     let same = |a: &Skipped, b: &Skipped| (a.reason, a.partial) == (b.reason, b.partial);
     if skipped.windows(2).all(|w| same(&w[0], &w[1])) {
@@ -267,18 +267,18 @@ fn classify(source: &Arc<Source>, document: &Document, patch: bool) -> DocumentC
     };
     let mut objects = Object::from_document(source, document, patch);
     if objects.is_empty() {
-        // An empty list of Kubernetes is a manifest all the same.
+        // An empty Kubernetes list is also a manifest.
         let list = root.get("items").is_sequence()
             && root.get("apiVersion").text().is_some()
             && root.get("kind").text().is_some_and(|k| k.ends_with("List"));
         return match (list, patch) {
             (true, _) => DocumentClass::Objects(objects),
-            // Operations of RFC 6902.
+            // RFC 6902 operations.
             (false, true) => DocumentClass::Other(SkipReason::KustomizePatch),
             (false, false) => DocumentClass::Other(SkipReason::Foreign),
         };
     }
-    // `builtin` is how kustomize's own transformers and generators are named.
+    // The version `builtin` is used by kustomize's own transformers and generators.
     let kustomize = |o: &Object| {
         o.id().group == "kustomize.config.k8s.io" || o.id().group.is_empty() && o.id().version == "builtin"
     };

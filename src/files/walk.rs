@@ -1,4 +1,4 @@
-//! From the paths that were given to the files that are read.
+//! Finds the files below the given paths.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,30 +11,30 @@ use super::{SkipReason, Skipped, absolute, display_path};
 /// A file to read.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
-    /// As it is reported.
+    /// The path as reported.
     pub(crate) display_path: String,
-    /// Where it is.
+    /// The path to open.
     pub(crate) path: PathBuf,
-    /// From the root.
+    /// The absolute path.
     pub(crate) absolute: PathBuf,
-    /// Whether it was given, rather than found in a folder.
+    /// Whether it was given as an argument, not found in a folder.
     pub(crate) named: bool,
     /// Whether it is standard input.
     pub(crate) stdin: bool,
 }
 
-/// What was found under the paths.
+/// The files below the paths.
 #[derive(Debug, Default)]
 pub(crate) struct FoundFiles {
-    /// Sorted by the path that is reported.
+    /// Sorted by the reported path.
     pub(crate) inputs: Vec<Input>,
-    /// What is no file.
+    /// Entries that are not regular files.
     pub(crate) skipped: Vec<Skipped>,
-    /// What could not be read, and why.
+    /// Paths that could not be read, with the reason.
     pub(crate) errors: Vec<String>,
 }
 
-/// Folders that hold no manifests of the user.
+/// Folders that contain no manifests of the user.
 const EXCLUDED_FOLDERS: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
 
 /// Finds the files under `paths`; `-` is standard input under the name `stdin`.
@@ -89,7 +89,7 @@ fn input(path: &Path, named: bool) -> Input {
     }
 }
 
-/// Reads a folder; says whether there was a link to a file in it.
+/// Reads a folder. Returns whether it contains a link to a file.
 fn walk(root: &Path, found: &mut FoundFiles) -> bool {
     let mut linked = false;
     let entries = WalkBuilder::new(root)
@@ -126,7 +126,8 @@ fn walk(root: &Path, found: &mut FoundFiles) -> bool {
                     linked = true;
                     found.inputs.push(input(path, false));
                 }
-                // A folder under another name: read where it stands, or where it is named.
+                // A link to a folder is not followed: the folder is read at its own path, or if given as an
+                // argument.
                 Ok(data) if data.is_dir() => {}
                 Ok(_) => found.skip(path, SkipReason::NotAFile),
                 Err(_) => found.skip(path, SkipReason::DanglingLink),
@@ -138,7 +139,7 @@ fn walk(root: &Path, found: &mut FoundFiles) -> bool {
     linked
 }
 
-/// Nobody types `./` before what stands in the current folder.
+/// Removes a leading `./` of paths in the current folder.
 fn strip_current_dir<'a>(root: &Path, path: &'a Path) -> &'a Path {
     if root == Path::new(".") { path.strip_prefix(".").unwrap_or(path) } else { path }
 }
@@ -149,7 +150,8 @@ fn is_manifest_name(path: &Path) -> bool {
     })
 }
 
-/// Each file once, however often it was given or linked to: under the name given, or the shortest.
+/// Removes duplicates of files that were given or linked several times. The given path is kept, or the
+/// shortest.
 fn deduplicate(inputs: Vec<Input>) -> Vec<Input> {
     let mut by_file: BTreeMap<PathBuf, Input> = BTreeMap::new();
     let mut stdin = Vec::new();

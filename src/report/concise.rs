@@ -1,4 +1,4 @@
-//! One line a finding: `path:line:col: severity[rule] message`.
+//! One line per finding: `path:line:col: severity[rule] message`.
 
 use std::io::Write;
 

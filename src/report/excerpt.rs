@@ -1,8 +1,8 @@
-//! The lines around some places of a file, as miette's source code.
+//! The lines around some positions of a file, as source code for miette.
 //!
-//! Only the lines that are shown are copied, found through the line index, so that a label in a
-//! large file costs what one in a small file costs. Long lines are cut around their label, and
-//! control characters replaced, so that a manifest cannot steer a terminal.
+//! Only the displayed lines are copied, found through the line index, so that a label in a large file costs
+//! the same as one in a small file. Long lines are cut around their label. Control characters are replaced,
+//! so that a manifest cannot send escape sequences to the terminal.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,14 @@ use crate::terminal::{is_bidi, printable};
 /// Lines of context around a label.
 pub(crate) const CONTEXT: usize = 2;
 
-/// A place to label.
+/// A range to label.
 #[derive(Clone, Debug)]
 pub(crate) struct Annotation {
-    /// Where, in the file.
+    /// The range in the file.
     pub(crate) span: Span,
-    /// What is there; nothing where the message above says it.
+    /// Text of the label. `None` if the message above explains it.
     pub(crate) text: Option<String>,
-    /// Whether it is what the report is about.
+    /// Whether it is the main location of the finding.
     pub(crate) primary: bool,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Excerpt {
 
 #[derive(Debug)]
 struct Line {
-    /// Where it starts in `text`.
+    /// Its start in `text`.
     start: usize,
-    /// Its number in the file, from 0.
+    /// Line number in the file, from 0.
     number: usize,
 }
 
@@ -48,15 +48,15 @@ struct Label {
     span: SourceSpan,
     text: Option<String>,
     primary: bool,
-    /// In the file, from 0.
+    /// Column in the file, from 0.
     column: usize,
 }
 
 impl Excerpt {
-    /// The lines around `marks`, each cut at `width` characters.
+    /// The lines around `marks`, each cut to `width` characters.
     pub(crate) fn new(source: &Source, marks: &[Annotation], width: usize, unicode: bool) -> Excerpt {
         let index = source.lines();
-        // What follows the last line's end is no line.
+        // After the line end of the last line there is no further line.
         let ended = source.text().ends_with('\n');
         let last = (index.len() - 1).saturating_sub(usize::from(ended));
         let mut numbers = BTreeSet::new();
@@ -89,7 +89,7 @@ impl Excerpt {
         if before {
             self.text.push_str(dots);
         }
-        // Where each shown byte of the file stands in the excerpt.
+        // The position in the excerpt of each displayed byte of the file.
         let mut starts = Vec::with_capacity(shown.len() + 1);
         for (_, c) in line[shown.clone()].char_indices() {
             let at = self.text.len();
@@ -122,7 +122,7 @@ impl Excerpt {
         }
     }
 
-    /// The labels, in the order of the text, as miette draws them.
+    /// The labels for miette, in the order of the text.
     pub(crate) fn labels(&self) -> impl Iterator<Item = LabeledSpan> + '_ {
         self.labels.iter().map(|label| {
             let make =
@@ -131,7 +131,7 @@ impl Excerpt {
         })
     }
 
-    /// Which label, in the order that miette sorts them, is the primary one.
+    /// Index of the primary label in the order in which miette sorts them.
     pub(crate) fn primary(&self) -> Option<usize> {
         let mut sorted: Vec<&Label> = self.labels.iter().collect();
         sorted.sort_by_key(|l| l.span.offset());
@@ -139,8 +139,8 @@ impl Excerpt {
     }
 }
 
-/// The bytes of a line that are shown: about `width` characters around `label`, and whether
-/// something is cut before and after. Never looks at more of the line than that.
+/// The displayed bytes of a line: about `width` characters around `label`, and whether text is cut before and
+/// after. Examines no more of the line than that.
 fn window(line: &str, label: Option<usize>, width: usize) -> (std::ops::Range<usize>, bool, bool) {
     let mut label = label.unwrap_or(0).min(line.len());
     while !line.is_char_boundary(label) {
@@ -169,7 +169,7 @@ impl SourceCode for Excerpt {
         let mut first = line_of(span.offset());
         let mut last = line_of(span.offset() + span.len());
         let adjacent = |a: usize| self.lines[a + 1].number == self.lines[a].number + 1;
-        // Labels that are far from each other are not one context.
+        // Labels that are far apart have no common context.
         if (first..last).any(|line| !adjacent(line)) {
             return Err(MietteError::OutOfBounds);
         }
@@ -185,7 +185,7 @@ impl SourceCode for Excerpt {
         }
         let start = self.lines[first].start;
         let end = self.lines.get(last + 1).map_or(self.text.len(), |l| l.start);
-        // Asked for no context, miette wants the place for its header.
+        // Without context lines, miette requests the position for its header.
         let column = if before == 0 && after == 0 {
             let label = self.labels.iter().find(|l| l.span == *span);
             label.map_or(0, |l| l.column)

@@ -1,5 +1,6 @@
-//! The JSON report, version 1. These types are what other programs read, and `diagnostics.schema.json`
-//! describes them. Members may be added to a version; to remove, rename or retype one takes a new version.
+//! The JSON report, version 1. Other programs read these types, which `diagnostics.schema.json` describes.
+//! Members may be added within a version; removing, renaming or changing the type of one requires a new
+//! version.
 
 use std::io::Write;
 
@@ -57,7 +58,7 @@ struct Diagnostic<'a> {
     rule: &'static str,
     group: &'static str,
     severity: &'static str,
-    /// Who rejects the object for this; null where nobody is known to.
+    /// The component that rejects the object for this; null if none is known.
     #[serde(rename = "refusedBy")]
     rejected_by: Option<&'static str>,
     message: &'a str,
@@ -111,7 +112,7 @@ struct Fix<'a> {
     patch: Vec<Change<'a>>,
 }
 
-/// What disruption budgets allow in the hours of a week.
+/// What disruption budgets allow in each hour of a week.
 #[derive(Serialize)]
 struct Week<'a> {
     reasons: Vec<&'static str>,
@@ -125,7 +126,7 @@ struct Edit {
     text: String,
 }
 
-/// One operation of RFC 6902.
+/// One RFC 6902 operation.
 #[derive(Serialize)]
 struct Change<'a> {
     op: &'static str,
@@ -219,7 +220,7 @@ fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
     }
 }
 
-/// The fix as edits of the file; none where it cannot be written so.
+/// The fix as edits of the file. Empty if it cannot be applied as text.
 fn edits(finding: &Finding, fix: &gpulint_rules::Fix) -> Vec<Edit> {
     let Some((object, (source, _, _))) = finding.location.object().zip(finding.location.resolve_span())
     else {

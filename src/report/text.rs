@@ -1,4 +1,4 @@
-//! The report for people: a header, the lines with labels, what to do.
+//! The report as text: a header, the lines with labels, help.
 
 use std::fmt;
 use std::io::Write;
@@ -20,10 +20,10 @@ use crate::terminal::{RenderOptions, printable};
 use super::excerpt::{Annotation, CONTEXT, Excerpt};
 use super::{Report, Summary};
 
-/// Columns that the line number and the frame take.
+/// Columns that the line number and the frame use.
 const GUTTER: usize = 12;
 
-/// Writes the findings, and the summary where it is wanted.
+/// Writes the findings, and optionally the summary.
 pub(crate) fn write(
     out: &mut dyn Write,
     report: &Report,
@@ -119,7 +119,7 @@ impl TextRenderer {
         Ok(())
     }
 
-    /// Miette's drawing of the lines around some places.
+    /// The lines around some positions, drawn by miette.
     fn snippet(
         &self,
         out: &mut String,
@@ -149,12 +149,12 @@ impl TextRenderer {
             .without_syntax_highlighting();
         let mut drawn = String::new();
         handler.render_report(&mut drawn, &Snippet(excerpt))?;
-        // The handler's first line is for a message; ours stands above already.
+        // The first line of the handler is for a message, which is already printed above.
         out.push_str(drawn.split_once('\n').map_or("", |(_, rest)| rest));
         Ok(())
     }
 
-    /// The drawing of a week; where there is no room for it, nothing.
+    /// The grid of a week; omitted if it does not fit the width.
     fn week(&self, out: &mut String, week: &Week) -> fmt::Result {
         use fmt::Write as _;
         const NAME: &str = "  week: ";
@@ -178,7 +178,7 @@ impl TextRenderer {
         Ok(())
     }
 
-    /// The hours of a day, each state in its colour; they read without.
+    /// The hours of a day, each state in its colour. The letters have the same meaning without colours.
     fn hours(&self, row: &str) -> String {
         let styles = &self.theme.styles;
         let mut out = String::new();
@@ -215,7 +215,7 @@ impl TextRenderer {
     }
 }
 
-/// A report of labels alone.
+/// A report that consists only of labels.
 #[derive(Debug)]
 struct Snippet(Excerpt);
 
@@ -266,7 +266,7 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
     if summary.suppressed > 0 {
         line.push_str(&format!("; {} suppressed", summary.suppressed));
     }
-    // Our own configuration is nothing that a reader would miss.
+    // The configuration of gpulint is not counted as skipped.
     let missed = summary.skipped.iter().filter(|s| s.reason != SkipReason::Config);
     let skipped = missed.count();
     if skipped > 0 {
