@@ -185,14 +185,14 @@ pub static RULES: &[&Rule] = &[
     &suppression::suppression_without_reason::RULE,
 ];
 
-/// The rule of an id.
+/// The rule with an id.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Rule> {
     RULES.iter().copied().find(|rule| rule.id == id)
 }
 
 impl Engine {
-    /// An engine for every rule under a configuration.
+    /// Creates an engine with all rules and a configuration.
     #[must_use]
     pub fn new(settings: Settings) -> Engine {
         Engine::with_rules(settings, RULES)
@@ -200,10 +200,9 @@ impl Engine {
 }
 
 impl Config {
-    /// Reads a configuration. An empty file is the default configuration.
+    /// Parses a configuration. An empty file is the default configuration.
     ///
-    /// # Errors
-    /// Everything that is wrong in it, in the order of the text.
+    /// # Errors All errors in it, in the order of the text.
     pub fn parse(path: &str, text: &str) -> Result<Config, Vec<ConfigError>> {
         Config::parse_for(path, text, RULES)
     }

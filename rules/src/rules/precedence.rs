@@ -13,21 +13,21 @@ use crate::object::Object;
 use crate::schema::{Violation, ViolationKind, violations};
 use crate::tree::pointer::Pointer;
 
-/// What earlier rules have reported of an object.
+/// The reports of earlier rules for an object.
 #[derive(Default)]
 pub(crate) struct EarlierReports {
     /// Where any rule has reported a rejection.
     rejected: BTreeSet<Pointer>,
     /// The fields that are owned, with their rules.
     owned: Vec<(&'static Ownership, &'static Rule)>,
-    /// What each owner has reported.
+    /// The locations that each owner has reported.
     reported_by: BTreeMap<&'static str, Vec<Pointer>>,
     /// The owners that are disabled for this object.
     disabled: BTreeSet<&'static str>,
 }
 
 impl EarlierReports {
-    /// Collects them; an object without violations needs none.
+    /// Collects them. Empty for an object without violations.
     pub(crate) fn of(object: &Object, ctx: &Context<'_>) -> EarlierReports {
         let mut reports = EarlierReports::default();
         if violations(object, ctx.definitions()).is_empty() {
@@ -42,7 +42,7 @@ impl EarlierReports {
             }
             let whole = rule.owns.iter().any(|owned| owned.aspect == Aspect::Whole);
             let reported: Vec<Pointer> = if whole {
-                // What Karpenter alone rejects in one field says nothing about its siblings.
+                // A rejection of one field by Karpenter says nothing about other fields of the same object.
                 ctx.earlier_server_rejections(rule.id).cloned().collect()
             } else {
                 ctx.earlier_rejections(Some(rule.id)).cloned().collect()
@@ -52,7 +52,7 @@ impl EarlierReports {
         reports
     }
 
-    /// Whether another rule has reported a violation, or is kept from reporting it.
+    /// Whether another rule has reported a violation, or is disabled and would have reported it.
     pub(crate) fn covers(&self, violation: &Violation) -> bool {
         if self.rejected.contains(&violation.pointer) {
             return true;
@@ -71,7 +71,7 @@ impl EarlierReports {
             })
             .filter(|(owned, _)| matches(owned.path, steps))
             .any(|(owned, rule)| {
-                // One finding of a rule that owns the whole covers the siblings too.
+                // One finding of a rule that owns the whole object or list covers its other fields too.
                 let part = if owned.aspect == Aspect::Whole { &parent } else { &violation.pointer };
                 let reported = self.reported_by.get(rule.id);
                 self.disabled.contains(rule.id)

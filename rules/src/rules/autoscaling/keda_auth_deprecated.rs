@@ -52,7 +52,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    // `awsSecretManager` has a pod identity of its own.
+    // `awsSecretManager` has a separate pod identity.
     for holder in [&["spec"][..], &["spec", "awsSecretManager"]] {
         let provider = object.path(holder).path(&["podIdentity", "provider"]);
         if provider.text() == Some("aws-eks") {

@@ -87,7 +87,7 @@ fn report_empty(node: &Node<'_>, ctx: &mut Context<'_>) {
     }
 }
 
-/// Whether nothing is written, or an empty text.
+/// Whether the value is absent or an empty string.
 fn is_blank(node: &Node<'_>) -> bool {
     !node.is_set() || node.text() == Some("")
 }

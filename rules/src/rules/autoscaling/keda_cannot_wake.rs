@@ -52,7 +52,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !zero || !list.is_sequence() || !reference.is_mapping() {
         return None;
     }
-    // KEDA looks only into these two, in this version of their group.
+    // KEDA reads only these two kinds, in this version of their group.
     let word = |name: &str, default: &'static str| match reference.get(name).text() {
         Some(text) if !text.is_empty() => Some(text.to_owned()),
         _ if reference.get(name).is_unknown() => None,

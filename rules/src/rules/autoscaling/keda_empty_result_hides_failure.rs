@@ -43,9 +43,9 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
-/// Trigger types that take an empty answer for 0 unless `ignoreNullValues` is false.
+/// Trigger types that treat an empty result as 0 unless `ignoreNullValues` is false.
 const NULL_IS_ZERO: &[&str] = &["prometheus", "loki", "aws-cloudwatch"];
-/// Trigger types that take it for 0 where `ignoreNullValues` is true.
+/// Trigger types that treat it as 0 if `ignoreNullValues` is true.
 const NULL_MAY_BE_ZERO: &[&str] = &["azure-app-insights", "elasticsearch", "opensearch"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -67,7 +67,7 @@ fn takes_null_for_zero(trigger: &Trigger<'_>) -> bool {
     let written = ignore.text().and_then(|t| boolean(t.trim()));
     let zero = (NULL_IS_ZERO.contains(&kind) && written != Some(false))
         || (NULL_MAY_BE_ZERO.contains(&kind) && written == Some(true));
-    // The query itself may give an empty answer a meaning.
+    // The query itself may define the result if there is no data.
     let query = trigger.metadata().get("query");
     let guarded =
         query.is_unknown() || query.text().is_some_and(|q| q.contains("vector(") || q.contains("absent"));

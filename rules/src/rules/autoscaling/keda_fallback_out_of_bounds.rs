@@ -48,7 +48,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let min = spec.get("minReplicaCount").int_or(0)?;
     let max = spec.get("maxReplicaCount").int_or(100)?;
-    // With a minimum of 0 the target may rest at 0, and a fallback of 0 leaves it there.
+    // With a minimum of 0 the target can be at 0, and a fallback of 0 keeps it there.
     let low = count < min.max(1) && !(count == 0 && min <= 0);
     if count > max {
         ctx.report(&node, format!("a fallback of {count} replicas is cut to the maximum, {max}"))

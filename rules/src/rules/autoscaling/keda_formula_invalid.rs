@@ -60,7 +60,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let among = if trigger.is_resource() { &mut resource_names } else { &mut names };
         among.extend(name.text());
     }
-    // A patch without triggers does not say which names there are.
+    // In a patch without triggers, the names of the triggers are not known.
     if !object.path(&["spec", "triggers"]).is_sequence() || (names.is_empty() && object.is_partial()) {
         return None;
     }

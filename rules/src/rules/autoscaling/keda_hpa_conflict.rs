@@ -59,7 +59,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let key = scale_target(object)?;
     let reference = object.path(&["spec", "scaleTargetRef", "name"]);
     let views = ctx.index().views();
-    // Of several autoscalers of one sort each is reported against the one that sorts first.
+    // Of several autoscalers of one kind, each is reported against the one that sorts first.
     let same = if object.is(Kind::HPA) { views.hpas_of(&key) } else { views.scaled_objects_of(&key) };
     let identity = |o: &Object| o.id().name.clone();
     if let Some(first) = same.first()
@@ -68,7 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         && !(object.is(Kind::HPA) && (owned_by_keda(first) || owned_by_keda(object)))
     {
         let kind = &object.id().kind;
-        // Kubernetes takes a second HPA; KEDA refuses a second ScaledObject.
+        // Kubernetes accepts a second HPA; KEDA rejects a second ScaledObject.
         let refused = object.is(Kind::SCALED_OBJECT) && spelled_alike(object, first);
         ctx.report(&reference, format!("a second {kind} scales `{}`: they undo each other", key.2))
             .help("keep one of the two")
@@ -91,7 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             &reference,
             format!("`{}` is scaled by this ScaledObject and by HPA `{}`", key.2, hpa.display_name()),
         );
-        // Where the HPA is there first; the other way round both are taken.
+        // KEDA rejects the ScaledObject if the HPA exists first; in the other order both are accepted.
         let refused = spelled_alike(object, hpa).then_some(Authority::KedaAdmission);
         finding.help("KEDA makes an HPA of its own: remove one of the two").rejected_by(refused).related(
             hpa,
@@ -105,7 +105,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Two ScaledObjects whose HPAs would have one name.
+/// Two ScaledObjects whose HPAs would have the same name.
 fn same_hpa_name(object: &Object, ctx: &mut Context<'_>) {
     let Some(name) = hpa_name(object) else {
         return;
@@ -114,7 +114,7 @@ fn same_hpa_name(object: &Object, ctx: &mut Context<'_>) {
     let Some(first) = views.scaled_objects_of_hpa(object.id().namespace_or_default(), &name).first() else {
         return;
     };
-    // One target is said above.
+    // Two ScaledObjects with the same target are reported above.
     if first.name() == object.name() || scale_target(first) == scale_target(object) {
         return;
     }
@@ -131,8 +131,8 @@ fn same_hpa_name(object: &Object, ctx: &mut Context<'_>) {
         .related(first, &other, "the other one's HPA");
 }
 
-/// Whether both write kind and version of the target in the same way, KEDA's defaults filled in:
-/// KEDA compares the words.
+/// Whether both write kind and version of the target in the same way, with KEDA's defaults: KEDA compares the
+/// strings.
 fn spelled_alike(a: &Object, b: &Object) -> bool {
     let words = |object: &Object| {
         let reference = object.path(&["spec", "scaleTargetRef"]);
@@ -145,7 +145,7 @@ fn spelled_alike(a: &Object, b: &Object) -> bool {
     words(a) == words(b)
 }
 
-/// Whether an owner reference of the HPA names this ScaledObject: a dump of a cluster.
+/// Whether an owner reference of the HPA names this ScaledObject, as in a dump of a cluster.
 fn owned_by(hpa: &Object, scaled: &Object) -> bool {
     owners(hpa).any(|name| name == scaled.name())
 }

@@ -47,9 +47,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let min = spec.get("minReplicaCount");
     let idle = spec.get("idleReplicaCount");
     let (resting, floor) = (idle.int()?, min.int_or(0)?);
-    // KEDA counts a written minimum of 0 as 1, and an absent one as 0.
+    // KEDA treats an explicit minimum of 0 as 1, and an absent one as 0.
     let counted = if min.is_set() { floor.max(1) } else { 0 };
-    // Before 2.20 the definition has no bounds, and the admission does not return what it finds.
+    // Before 2.20 the CRD has no bounds, and the admission webhook does not return the error.
     let rejects = ctx.platform().keda >= Version::new(2, 20);
     if resting < 0 {
         report_below(&idle, 0, rejects.then_some(Authority::ApiServer), ctx);

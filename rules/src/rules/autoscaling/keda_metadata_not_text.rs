@@ -55,8 +55,8 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// A key without a value is absent to KEDA. Where the scaler needs it, keda-trigger-invalid reports
-/// that it is missing.
+/// KEDA treats a key without value as absent. If the scaler requires it, keda-trigger-invalid reports it as
+/// missing.
 fn null(trigger: &Trigger<'_>, name: &str, value: &Node<'_>, ctx: &mut Context<'_>) {
     let needs = |s: &crate::keda::scalers::Scaler| {
         s.keys.iter().any(|key| key.required && key.names().any(|n| n == name))
@@ -79,7 +79,7 @@ fn not_text(name: &str, value: &Node<'_>, ctx: &mut Context<'_>) {
         Some(_) => value.string_or_number().map(std::borrow::Cow::into_owned),
         None => None,
     };
-    // `0777` and `1e3` are other numbers than they look: only their author knows which is meant.
+    // `0777` and `1e3` are parsed to numbers that look different, so the intended text is not known.
     let origin = ctx.object().origin();
     let written = (value.span().zip(origin))
         .and_then(|(span, o)| o.source.text().get(span.start as usize..span.end as usize));

@@ -58,7 +58,7 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
         |text: &str| format!("{} trigger has no metric type `{}`", with_article(kind), ellipsize(text));
     match (trigger.is_resource(), written) {
         (true, Some("AverageValue" | "Utilization")) | (false, None | Some("AverageValue" | "Value")) => {}
-        // The old place of the metric type is reported by keda-removed-field.
+        // The deprecated location of the metric type is reported by keda-removed-field.
         (true, None) if trigger.metadata().get("type").is_set() => {}
         (true, None) => {
             ctx.report(&node, format!("{} trigger needs a `metricType`", with_article(kind)))

@@ -32,7 +32,7 @@ use crate::keda::hpa_name;
 use crate::platform::Version;
 use crate::rules::prelude::*;
 
-/// What a label value holds.
+/// Maximum length of a label value.
 const LONGEST: usize = 63;
 
 pub(crate) static RULE: Rule = Rule {
@@ -48,7 +48,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let name = object.path(&["metadata", "name"]);
     let custom = object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "name"]);
-    // Before 2.20 admission took it, and the HPA could not be made.
+    // Before 2.20 the admission webhook accepts it, and creating the HPA fails.
     let refused = (ctx.platform().keda >= Version::new(2, 20)).then_some(Authority::KedaAdmission);
     if let Some(text) = name.text()
         && text.len() > LONGEST

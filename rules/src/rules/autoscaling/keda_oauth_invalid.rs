@@ -36,7 +36,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let identity = object.path(&["spec", "podIdentity"]);
-    // Beside other pod identities KEDA does not check the block.
+    // With other pod identities KEDA does not check the block.
     if identity.is_set() && !matches!(identity.get("provider").text()?, "azure-workload" | "aws") {
         return None;
     }
@@ -53,8 +53,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether Go reads the text as a URL with the scheme `http` or `https` and a host. A spelling that
-/// only Go's parser could decide counts as one.
+/// Whether Go parses the text as a URL with the scheme `http` or `https` and a host. If only Go's parser
+/// could decide, the result is true.
 fn is_http_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else {
         return false;

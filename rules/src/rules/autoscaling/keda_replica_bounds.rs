@@ -47,7 +47,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let min = object.path(&["spec", "minReplicaCount"]);
     let max = object.path(&["spec", "maxReplicaCount"]);
-    // KEDA's definition has these bounds since 2.20.
+    // KEDA's CRD has these bounds since 2.20.
     let authority = (ctx.platform().keda >= Version::new(2, 20)).then_some(Authority::ApiServer);
     report_below(&min, 0, authority, ctx);
     report_below(&max, 1, authority, ctx);

@@ -31,14 +31,14 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-target-invalid",
     kinds: &[Kind::SCALED_OBJECT],
-    // Only where the group is known to have no such kind.
+    // Only if it is known that the group has no such kind.
     rejected_by: &[Authority::KedaAdmission],
     docs: docs(include_str!("keda_target_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)
 };
 
-/// Kinds without `/scale`, and what to use.
+/// Kinds without `/scale`, and the alternative.
 const NOT_SCALABLE: &[(&str, &str)] = &[
     ("apps/DaemonSet", "it runs one pod on each node"),
     ("batch/Job", "use a ScaledJob"),
@@ -53,7 +53,7 @@ const NOT_SCALABLE: &[(&str, &str)] = &[
     ("batch.volcano.sh/Job", "a training job has a fixed size"),
 ];
 
-/// All kinds of the groups that every cluster serves, where no other kind can be meant.
+/// All kinds of the groups that every cluster serves and that cannot have other kinds.
 const BUILT_IN: &[(&str, &[&str])] = &[
     ("apps/v1", &["DaemonSet", "ReplicaSet", "ControllerRevision", "Scale"]),
     ("batch/v1", &["Job", "CronJob"]),
@@ -73,8 +73,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .help("write `GROUP/VERSION`, such as `apps/v1`");
         return None;
     }
-    // KEDA does not look these two up, whatever the version. It takes a kind by its name, or by its name
-    // in lower case.
+    // KEDA does not look these two up, whatever the version. It accepts the name of a kind also in lower
+    // case.
     let has_it = |kinds: &[&str]| {
         kinds
             .iter()

@@ -55,7 +55,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
-/// Kinds with replicas that a target of the same name may have been meant for.
+/// Kinds with replicas that may have been intended if they have an object of the same name.
 const SCALABLE: &[Kind] = &[
     Kind::DEPLOYMENT,
     Kind::STATEFUL_SET,
@@ -72,7 +72,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let kind = reference.get("kind").text().filter(|t| !t.is_empty()).unwrap_or("Deployment");
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let wanted = SCALABLE.iter().find(|k| k.group == group && k.kind == kind)?;
-    // What is no API version is reported by keda-target-invalid.
+    // An invalid API version is reported by keda-target-invalid.
     if api_version.matches('/').count() > 1 || ctx.index().has(*wanted, &namespace, &name) {
         return None;
     }

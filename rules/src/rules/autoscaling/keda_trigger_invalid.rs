@@ -46,7 +46,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if has_hpa {
             utilization(&trigger, ctx);
         }
-        // What a patch does not write may be in the object that it patches.
+        // Fields that a patch does not set may be in the object that it patches.
         if !object.is_partial() && trigger.metadata().is_set() {
             for problem in problems(trigger.clone(), scaler, modifiers) {
                 ctx.report(&problem.node, problem.message).help(problem.help);
@@ -59,7 +59,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// A `cpu` or `memory` target of type Utilization is read as a 32-bit integer.
+/// A `cpu` or `memory` target of type Utilization is decoded as a 32-bit integer.
 fn utilization(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !trigger.is_resource() || trigger.node.get("metricType").text() != Some("Utilization") {
         return None;
@@ -73,7 +73,7 @@ fn utilization(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// A target of an HPA has three decimals: the API server rejects what rounds to 0.
+/// A target of an HPA has three decimals: the API server rejects a value that rounds to 0.
 fn threshold(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if trigger.kind() != Some("prometheus") {
         return None;

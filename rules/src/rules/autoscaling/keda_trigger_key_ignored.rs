@@ -72,7 +72,7 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The help where the key is read from `source`, or the one place that is left.
+/// `help` if the key can be set in `source`, otherwise help that names the only remaining source.
 fn instead(key: &ScalerKey, source: KeySource, help: String) -> String {
     if key.reads(source) {
         help

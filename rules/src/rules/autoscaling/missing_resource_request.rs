@@ -71,7 +71,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if workload.is_partial() || workload.is_incomplete() {
         return None;
     }
-    // A LimitRange that is not in the input may fill the request in, and only KEDA rejects the object.
+    // A LimitRange that is not in the input may set the request, and only KEDA rejects the object.
     let certain = ctx.index().is_complete() && !object.is(Kind::HPA);
     let templates = templates(workload);
     for metric in resource_metrics(object) {
@@ -96,7 +96,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the container has neither a request nor a limit, which becomes the request, above 0.
+/// Whether the container has neither a request nor a limit above 0. A limit is the default of the request.
 fn lacks(container: &Node<'_>, resource: &str) -> bool {
     let resources = container.get("resources");
     let given = |list: &str| {
@@ -106,7 +106,7 @@ fn lacks(container: &Node<'_>, resource: &str) -> bool {
             return true;
         }
         match node.string_or_number() {
-            // What is no quantity is reported by invalid-value.
+            // An invalid quantity is reported by invalid-value.
             Some(text) => Quantity::decode(&text).map_or(true, |q| q.nano() > 0),
             None => node.is_set(),
         }

@@ -30,7 +30,7 @@ pub(crate) mod missing_resource_request;
 
 use crate::rules::prelude::*;
 
-/// Reports a count below the least that its field takes.
+/// Reports a number below the minimum of its field.
 fn report_below(node: &Node<'_>, least: i64, authority: Option<Authority>, ctx: &mut Context<'_>) {
     if let Some(value) = node.int().filter(|value| *value < least) {
         let name = node.pointer().steps().last().cloned().unwrap_or_default();

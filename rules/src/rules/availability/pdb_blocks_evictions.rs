@@ -34,7 +34,7 @@ use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
-/// The workloads that a PDB selects, and what says how many pods they have.
+/// The workloads that a PDB selects, and the autoscalers that set their number of pods.
 const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT]);
 
 pub(crate) static RULE: Rule = Rule {
@@ -52,7 +52,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let most = spec.get("maxUnavailable");
     let least = spec.get("minAvailable");
     let both = most.is_set() && least.is_set();
-    // Without a selector it selects nothing.
+    // A PDB without selector selects nothing.
     if both || spec.is_unknown() || (!spec.get("selector").is_set() && !object.is_partial()) {
         return None;
     }
@@ -119,7 +119,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Help and repair; a PDB that is meant to keep training runs alive gets another advice.
+/// Adds help and fix. A PDB that protects training runs gets different advice.
 fn finish(finding: &mut Finding, training: bool, fix: Fix) {
     if training {
         finding

@@ -78,7 +78,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let templates = templates(object);
-    // A web server without a GPU is not this linter's business; a model server is.
+    // A web server without a GPU is out of scope for this linter; a model server is not.
     if classified.confidence < Confidence::High && !templates.iter().any(has_device) {
         return None;
     }
@@ -89,7 +89,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in &templates {
         let (found, unknown) = views.pdbs_of(namespace, template);
         let (others, _) = views.pdbs_of("default", template);
-        // A PDB whose namespace is not written may end up in this one.
+        // A PDB without namespace may be applied to this one.
         let elsewhere = others.iter().any(|p| p.id().namespace.is_none());
         if unknown || elsewhere || !found.is_empty() {
             return None;
@@ -106,7 +106,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     match replicas.min {
         ..=0 => {}
         1 => {
-            // An autoscaler that is not here may keep more of a Deployment without a number.
+            // An autoscaler outside the input may run more replicas of a Deployment without `replicas`.
             let said = object.path(&["spec", "replicas"]).is_set();
             if !(said || replicas.autoscaled || index.is_complete()) {
                 return None;
@@ -129,7 +129,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether an operator made the object, and looks after its PDB.
+/// Whether an operator created the object and manages its PDB.
 fn is_owned(object: &Object) -> bool {
     object.path(&["metadata", "ownerReferences"]).is_set()
         || object
@@ -139,7 +139,7 @@ fn is_owned(object: &Object) -> bool {
             .any(|(k, _)| k.starts_with("serving.kserve.io/"))
 }
 
-/// Whether a template asks for an accelerator, as a resource or through a claim.
+/// Whether a template requests an accelerator, as a resource or through a claim.
 fn has_device(template: &Template<'_>) -> bool {
     requests_accelerator(template)
         || template.all_containers().any(|c| {

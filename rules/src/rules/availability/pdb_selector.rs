@@ -80,7 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !workloads.is_empty() || unknown || !ctx.index().is_complete() {
         return None;
     }
-    // Operators create pods from custom resources whose templates are not known.
+    // Operators create pods from custom resources whose pod templates are not known.
     let namespace = object.id().namespace_or_default();
     let may_create_pods = ctx.index().objects().iter().any(|other| {
         let id = other.id();

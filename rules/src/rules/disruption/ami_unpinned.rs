@@ -60,7 +60,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// What a pinned alias of a family looks like.
+/// An example of a pinned alias of a family.
 fn example(family: &str) -> String {
     match family {
         "bottlerocket" => "bottlerocket@v1.44.0".to_owned(),

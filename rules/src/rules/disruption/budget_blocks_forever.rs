@@ -94,7 +94,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
     let (list, all) = pool.written_budgets()?;
-    // A schedule that never fires is budget-schedule-invalid's.
+    // A schedule that never fires is reported by budget-schedule-invalid.
     let (nodes, budgets): (Vec<Node<'_>>, Vec<Budget>) =
         list.items().zip(all).filter(|(_, b)| !matches!(&b.schedule, Some(Ok(s)) if s.never_fires())).unzip();
     let calendar = Calendar::new(&budgets);

@@ -84,7 +84,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 fn judge(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
     let by = if cron::crd_accepts(text) { Authority::Karpenter } else { Authority::ApiServer };
     let error = match Schedule::parse(text) {
-        // The library forgives blanks that the CRD's pattern does not.
+        // The library accepts spaces that the pattern of the CRD does not.
         Ok(_) if by == Authority::ApiServer => {
             let better = text.trim();
             ctx.report(node, "the API server refuses the schedule: blanks around it, or a line end after it")

@@ -51,7 +51,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
-    // A patch may stand beside other budgets.
+    // A patch may be merged with other budgets.
     let (list, budgets) = pool.written_budgets().filter(|_| !object.is_partial())?;
     let calendar = Calendar::new(&budgets);
     if !calendar.is_exact() {
@@ -59,7 +59,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     for (index, kind) in calendar.shadowed() {
         let (message, help) = match kind {
-            // An empty list of reasons has its own finding.
+            // An empty list of reasons is reported separately.
             ShadowKind::NeverApplies if names_no_reason(budgets.get(index)) => continue,
             ShadowKind::NeverApplies => {
                 ("this budget is never active".to_owned(), "give it a duration, or remove it")

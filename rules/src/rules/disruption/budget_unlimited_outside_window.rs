@@ -154,14 +154,14 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The reason that is unlimited for the longest time; drift where it is one of several.
+/// The reason that is unlimited for the longest time. `Drifted` if it is among several.
 fn worst(calendar: &Calendar<'_>, reasons: &[DisruptionReason]) -> DisruptionReason {
     let unlimited = |r: &DisruptionReason| calendar.coverage(*r).unlimited_minutes;
     let worst = reasons.iter().copied().max_by_key(unlimited);
     worst.unwrap_or(DisruptionReason::Drifted)
 }
 
-/// Whether a name says that the pool is for production.
+/// Whether a name indicates that the pool is for production.
 fn is_production(name: &str) -> bool {
     name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| matches!(word, "prod" | "prd" | "production"))
 }

@@ -92,7 +92,7 @@ pub(crate) static RULE: Rule = Rule {
 const HOUR: i64 = 60;
 const DAY: i64 = 24 * HOUR;
 
-/// Words of comments by which people mean the clock on their wall.
+/// Words in comments that indicate local time.
 const LOCAL_WORDS: &[&str] = &[
     "business hour",
     "working hour",
@@ -105,13 +105,13 @@ const LOCAL_WORDS: &[&str] = &[
     "근무",
     "영업",
 ];
-/// Zones as people abbreviate them.
+/// Common abbreviations of time zones.
 const ZONES: &[&str] = &[
     "KST", "JST", "IST", "SGT", "CET", "CEST", "BST", "PST", "PDT", "PT", "MST", "MDT", "CST", "CDT", "EST",
     "EDT", "ET", "AEST", "AEDT",
 ];
 
-/// The one window of a day that a budget opens.
+/// The daily window of a budget.
 #[derive(Clone, Copy)]
 struct Window {
     /// Minutes after midnight.
@@ -123,7 +123,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
     let (list, budgets) = pool.written_budgets()?;
     let remarks = remarks(object, &list);
-    // Who writes of UTC knows.
+    // A comment that mentions UTC shows that the author knows.
     if remarks.iter().any(|r| has_word(r, &["UTC", "GMT"])) {
         return None;
     }
@@ -185,7 +185,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Moves the windows that are off to where they were meant.
+/// Moves the affected windows to the intended hours.
 fn shifted(list: &Node<'_>, off: &[&(Node<'_>, &Budget, Window)], zone: &Zone) -> Option<Fix> {
     let title = format!("move the windows from UTC to {}", zone.city());
     let mut fix = Fix::new(title, Safety::Unsafe);
@@ -203,7 +203,7 @@ fn shifted(list: &Node<'_>, off: &[&(Node<'_>, &Budget, Window)], zone: &Zone) -
     Some(more.into_iter().fold(fix, |fix, budget| fix.append(list, budget)))
 }
 
-/// The window of a budget that opens one a day.
+/// The window of a budget that opens once a day.
 fn window(budget: &Budget) -> Option<Window> {
     let Some(Ok(schedule)) = &budget.schedule else {
         return None;
@@ -220,15 +220,14 @@ fn window(budget: &Budget) -> Option<Window> {
     (!closed && (1..DAY).contains(&minutes)).then_some(Window { start: first, minutes })
 }
 
-/// What people keep for the day, and what they leave to the night.
+/// The part of the day that a window is intended for.
 #[derive(Clone, Copy, PartialEq)]
 enum Hours {
     Office,
     Night,
 }
 
-/// What the hours of a window look like. A budget of zero for the night is nobody's wish to be
-/// guessed at.
+/// The hours that a window is intended for. A budget of zero at night has no obvious intention.
 fn kind(window: Window, budget: &Budget) -> Option<Hours> {
     let start = window.start.rem_euclid(DAY);
     let end = start + window.minutes;
@@ -245,7 +244,7 @@ fn kind(window: Window, budget: &Budget) -> Option<Hours> {
     }
 }
 
-/// Whether a window makes sense as it is written, and none on the clocks of a zone.
+/// Whether the hours of a window are typical as written, but not after conversion from UTC to the zone.
 fn is_off(window: Window, budget: &Budget, zone: &Zone) -> bool {
     let there = |offset: i64| Window { start: window.start + offset, ..window };
     kind(window, budget).is_some()
@@ -258,8 +257,8 @@ fn clock(minute: i64) -> String {
     format!("{:02}:{:02}", minute / HOUR, minute % HOUR)
 }
 
-/// The zone that an annotation of the pool names. A name without a place (`UTC`, `EST`) may mean
-/// anything.
+/// The zone given by an annotation of the pool. A name without location (`UTC`, `EST`) is ambiguous and
+/// ignored.
 fn annotated(object: &Object) -> Option<Zone> {
     let annotations = object.path(&["metadata", "annotations"]);
     annotations
@@ -286,7 +285,7 @@ fn remarks(object: &Object, list: &Node<'_>) -> Vec<String> {
     let above = above.take_while(|line| line.starts_with('#'));
     let rest = after.lines().next().unwrap_or_default();
     let same = inside.lines().map(str::to_owned);
-    // What stands behind the last value, on its line.
+    // A comment after the last value on its line.
     let mut lines: Vec<String> = same.collect();
     if let Some(last) = lines.last_mut() {
         last.push_str(rest);
@@ -299,14 +298,14 @@ fn remarks(object: &Object, list: &Node<'_>) -> Vec<String> {
     above.into_iter().chain(lines.iter().map(String::as_str)).filter_map(said).collect()
 }
 
-/// The word by which a comment speaks of local time, and whether it is a zone.
+/// The word of a comment that indicates local time, and whether it is a time zone.
 fn local_word(remark: &str) -> Option<(String, bool)> {
     if let Some(zone) = ZONES.iter().find(|zone| has_word(remark, &[zone])) {
         return Some(((*zone).to_owned(), true));
     }
     let lower = remark.to_lowercase();
     let at = LOCAL_WORDS.iter().find_map(|word| lower.find(word))?;
-    // To the end of the last word: `hours`, `근무시간`.
+    // Up to the end of the last word: `hours`, `근무시간`.
     let letter = |c: &char| c.is_alphanumeric();
     let blank = |c: &char| *c == ' ';
     let mut rest = lower[at..].chars().peekable();

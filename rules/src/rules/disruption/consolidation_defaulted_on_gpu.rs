@@ -62,7 +62,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if policy.is_unknown() || after.is_unknown() || after.text() == Some("Never") {
         return None;
     }
-    // A block without `consolidateAfter` is refused, and has its own finding.
+    // A block without `consolidateAfter` is rejected, which is reported separately.
     if disruption.is_set() && !after.is_set() {
         return None;
     }

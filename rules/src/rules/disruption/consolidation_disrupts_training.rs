@@ -71,7 +71,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         Some((WorkloadClass::Training, _)) => {}
         _ => return None,
     }
-    // Budgets that never let a used node go say the same as WhenEmpty.
+    // Budgets that never allow a used node to be disrupted have the same effect as WhenEmpty.
     let budgets = pool.budgets()?;
     let used = Calendar::new(&budgets).coverage(DisruptionReason::Underutilized);
     if used.permanently_zero {
@@ -87,7 +87,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let how = if written { "" } else { " by default" };
     let mut fix = Fix::new("consolidate only empty nodes", Safety::Unsafe).set(&node, json!("WhenEmpty"));
     if !after.is_set() {
-        // The API server asks for it wherever `disruption` is written.
+        // The API server requires it if `disruption` is set.
         fix = if disruption.is_set() {
             fix.set(&after, json!("5m"))
         } else {

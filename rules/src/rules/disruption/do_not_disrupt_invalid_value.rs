@@ -75,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Judges one value; `pod` says that durations are read there.
+/// Checks one value; `pod` is true if durations are accepted there.
 fn judge(node: &Node<'_>, pod: bool, ctx: &mut Context<'_>) {
     if !node.is_set() || node.is_unknown() {
         return;
@@ -129,7 +129,7 @@ fn title(value: &str, node: &Node<'_>) -> Fix {
     Fix::new(format!("write `{value}`"), Safety::Safe).set(node, value)
 }
 
-/// The value that was certainly meant.
+/// The intended value, if it is certain.
 fn suggest(text: &str, pod: bool, platform: &Platform) -> Option<String> {
     if matches!(text.trim().to_ascii_lowercase().as_str(), "true" | "yes" | "1" | "on") {
         return Some("true".to_owned());

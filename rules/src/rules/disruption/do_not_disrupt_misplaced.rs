@@ -49,8 +49,8 @@
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::rules::prelude::*;
 
-/// Controllers that do not hand their own annotations to their pods, and kinds without pods.
-/// KServe's InferenceService and Kubeflow's Notebook do hand them on.
+/// Controllers that do not copy their own annotations to their pods, and kinds without pods. KServe's
+/// InferenceService and Kubeflow's Notebook do copy them.
 const KINDS: &[Kind] = &[
     Kind::DEPLOYMENT,
     Kind::STATEFUL_SET,
@@ -95,7 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let kind = object.id().kind.as_str();
     judge(object, &object.annotation(DO_NOT_DISRUPT), kind, ctx);
     if object.is(Kind::CRON_JOB) {
-        // The Job that a CronJob makes is a controller too.
+        // The Job that a CronJob creates is such a controller too.
         let annotations = object.path(&["spec", "jobTemplate", "metadata", "annotations"]);
         judge(object, &annotations.get(DO_NOT_DISRUPT), "Job", ctx);
     }
@@ -103,7 +103,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn judge(object: &Object, node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
-    // Without effect is what "false" asks for.
+    // The value "false" has no effect anywhere.
     if !node.is_set() || node.text() == Some("false") || node.bool() == Some(false) {
         return;
     }

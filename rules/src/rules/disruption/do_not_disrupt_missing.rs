@@ -59,7 +59,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Disruption)
 };
 
-/// Names of the annotation, the old ones too: those are another rule's.
+/// Names of the annotation, including the deprecated ones, which another rule reports.
 const NAMES: [&str; 3] = [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !(ends || object.is(Kind::POD)) || object.path(&["metadata", "ownerReferences"]).is_set() {
         return None;
     }
-    // On the object itself it is do-not-disrupt-misplaced's.
+    // On the object itself it is reported by do-not-disrupt-misplaced.
     let own = object.path(&["metadata", "annotations"]);
     let misplaced = NAMES.iter().any(|n| own.get(n).is_set());
     if (misplaced && !object.is(Kind::POD)) || is_short_lived(object) {
@@ -93,8 +93,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// A template that asks for accelerators, says nothing of disruption and may run elsewhere than
-/// on spot, where the annotation does not help.
+/// Whether a template requests accelerators, does not set the annotation, and may run on other capacity than
+/// spot, where the annotation has no effect.
 fn is_bare(template: &Template<'_>) -> bool {
     let annotations = template.metadata.get("annotations");
     let unknown = template.metadata.is_unknown()

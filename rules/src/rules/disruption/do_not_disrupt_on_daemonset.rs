@@ -45,7 +45,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Disruption)
 };
 
-/// Protection for this long after the start is taken without a word.
+/// Protection for up to this long after the start is not reported.
 const SHORT_SECONDS: i64 = 3600;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {

@@ -63,7 +63,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !classify(object).serves_requests() {
         return None;
     }
-    // A lone replica has nobody to take over: there the annotation may be the lesser evil.
+    // A single replica cannot be replaced without downtime, so the annotation may be justified.
     let replicas = ctx.index().views().replicas(object);
     if replicas.is_none_or(|r| r.min < 2) {
         return None;

@@ -55,20 +55,20 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Disruption)
 };
 
-/// Whether pods run on Spot.
+/// Whether pods can run on Spot nodes.
 enum Spot {
-    /// The template itself asks for it.
+    /// The template requires it.
     Asked,
-    /// Every pool that takes the pods has nothing else.
+    /// Every pool that admits the pods has only Spot nodes.
     Only(Arc<CandidatePool>),
-    /// A pool that takes the pods has it, and they tolerate it in so many words.
+    /// A pool that admits the pods has Spot nodes, and the pods explicitly tolerate them.
     Tolerated(Arc<CandidatePool>),
-    /// A pool that takes the pods has it, too.
+    /// A pool that admits the pods also has Spot nodes.
     Possible(Arc<CandidatePool>),
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    // Pods of a DaemonSet come with every node, those of a controller are its template's.
+    // DaemonSet pods run on every node; pods with a controller are checked in its template.
     if object.is(Kind::DAEMON_SET) || has_controller(object) {
         return None;
     }
@@ -130,7 +130,7 @@ fn spot(template: &Template<'_>, ctx: &Context<'_>) -> Option<Spot> {
     })
 }
 
-/// Whether a toleration is for the taint of Spot nodes: a key that says so, or the capacity type.
+/// Whether a toleration is for the taint of Spot nodes: its key mentions spot or is the capacity type.
 fn is_for_spot(toleration: &Node<'_>) -> bool {
     let Some(key) = toleration.get("key").text() else {
         return false;

@@ -53,7 +53,7 @@ use crate::facts::duration::format_hours;
 use crate::rules::prelude::*;
 use crate::workload::template::runs_forever;
 
-/// A run that is worth protecting for more than a day may need another to end.
+/// Shortest period that the fix sets, in seconds: a protected run may need a whole day.
 const DAY: i64 = 24 * 3600;
 
 pub(crate) static RULE: Rule = Rule {
@@ -82,7 +82,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         Some(limit) => guest.grace > limit,
     };
     let concerned: Vec<&EvictionBlocker> = guests.iter().map(AsRef::as_ref).filter(concerned).collect();
-    // Of those that take as long, the first.
+    // The first one with the longest grace period.
     let guest = concerned.iter().rev().max_by_key(|g| g.grace)?;
     let workload = &guest.workload;
     let name = object.display_name();
@@ -107,7 +107,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     finding
         .help(help)
         .fix(Fix::new(title, Safety::Unsafe).replaces_nodes().set(&period, json!(format_hours(wanted))));
-    // A workload with several templates is one guest for each.
+    // A workload with several templates is listed once for each.
     let mut shown: Vec<&Object> = Vec::new();
     for guest in &concerned {
         let object = &guest.workload;

@@ -85,7 +85,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             && match &guest.pdb_block {
                 None => false,
                 Some(PdbBlock::Overlapping(..)) => true,
-                // Where only the replicas are too few, Karpenter does plan for the pods.
+                // If only the number of replicas is too low, Karpenter can still disrupt the pods.
                 Some(PdbBlock::NoDisruptions(pdb)) => !period.is_set() || allows_none(pdb),
             }
     };

@@ -58,7 +58,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
     let node = pool.template_spec().get("expireAfter");
-    // What is written decides; the default is long.
+    // Only an explicit value is checked; the default is long.
     let text = node.text()?;
     let seconds = pool.expire_after().and_then(|span| span.seconds())?;
     let gpu = pool.is_gpu_intended();

@@ -62,7 +62,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let purpose = ctx.index().views().purpose(pool, object.name()).map(|p| p.0);
     let what = match purpose {
         Some(WorkloadClass::Training) => "training pool",
-        // Somebody wants nothing on these nodes to be disturbed, and expiration does not listen.
+        // The annotation is set to prevent disruption, but it does not prevent expiration.
         _ if pool_annotation(object).text() == Some("true") => "protected pool",
         _ => return None,
     };

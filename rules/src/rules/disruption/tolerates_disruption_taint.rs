@@ -69,7 +69,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether a toleration covers Karpenter's taint: `Some(true)` as one of all taints.
+/// Whether a toleration matches Karpenter's taint. `Some(true)` if it matches all taints.
 fn tolerates(toleration: &Node<'_>) -> Option<bool> {
     let says = |name: &str| -> Option<&str> {
         let node = toleration.get(name);

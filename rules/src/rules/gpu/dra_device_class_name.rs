@@ -71,7 +71,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The class of NVIDIA's driver for a resource of its device plugin, and the MIG profile.
+/// The device class of NVIDIA's driver for a resource of its device plugin, and the MIG profile.
 fn class_of(name: &str) -> Option<(&'static str, Option<String>)> {
     let resource = name.strip_prefix("nvidia.com/")?;
     if resource == "gpu" {
@@ -79,7 +79,7 @@ fn class_of(name: &str) -> Option<(&'static str, Option<String>)> {
     }
     let name = resource.strip_prefix("mig-")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+');
-    // The resource's name ends in `.me` where the profile ends in `+me`.
+    // The resource name ends in `.me` if the profile ends in `+me`.
     let profile = match name.strip_suffix(".me") {
         Some(rest) => format!("{rest}+me"),
         None => name.to_owned(),

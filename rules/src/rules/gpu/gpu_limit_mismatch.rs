@@ -103,7 +103,7 @@ fn compare(name: &str, request: &Node<'_>, limit: &Node<'_>, object: &Object, ct
     }
 }
 
-/// Reports a fraction; answers whether the amount is whole, or cannot be read.
+/// Reports a fraction. Returns whether the amount is an integer or cannot be read.
 fn whole(name: &str, amount: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool {
     let Some(value) = quantity(amount) else {
         return true;
@@ -117,7 +117,7 @@ fn whole(name: &str, amount: &Node<'_>, object: &Object, ctx: &mut Context<'_>) 
     false
 }
 
-/// The amount as the API server reads it: null is 0.
+/// The amount as the API server decodes it: null is 0.
 fn quantity(node: &Node<'_>) -> Option<Quantity> {
     if node.is_null() {
         return Some(Quantity::ZERO);
@@ -125,8 +125,8 @@ fn quantity(node: &Node<'_>) -> Option<Quantity> {
     Quantity::decode(&node.string_or_number()?).ok()
 }
 
-/// The API server judges the pod templates of its own kinds. Those of other operators' kinds it
-/// takes as they are, and refuses the pods or Jobs that are made of them.
+/// The API server validates the pod templates of its built-in kinds. It accepts those of custom resources,
+/// and rejects the pods or Jobs created from them.
 fn refusal(object: &Object) -> Option<Authority> {
     matches!(object.id().group.as_str(), "" | "apps" | "batch").then_some(Authority::ApiServer)
 }

@@ -53,8 +53,8 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    // Pods of a DaemonSet come with the nodes; those of a controller are its template's. The
-    // runtime of an InferenceService and the flavours of a queue bring tolerations of their own.
+    // DaemonSet pods run on every node; pods with a controller are checked in its template. The runtime of an
+    // InferenceService and the flavors of a queue may add tolerations.
     let brings = object.id().kind == "InferenceService" || is_queued(object);
     if object.is_partial() || object.is(Kind::DAEMON_SET) || has_controller(object) || brings {
         return None;
@@ -102,8 +102,7 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     }
 }
 
-/// The taints that nodes usually have for what the template asks, each with the first resource
-/// that is asked of such nodes.
+/// The usual taints of nodes for the resources that the template requests, each with the first such resource.
 fn taints<'a>(template: &Template<'a>) -> BTreeMap<&'static str, &'a str> {
     let mut out = BTreeMap::new();
     for container in template.all_containers() {
@@ -121,7 +120,7 @@ fn taints<'a>(template: &Template<'a>) -> BTreeMap<&'static str, &'a str> {
     out
 }
 
-/// The key of the taint on nodes that have a resource.
+/// The key of the usual taint on nodes that have a resource.
 fn taint(resource: &str) -> Option<&'static str> {
     match resource.split_once('/')? {
         ("nvidia.com", _) => Some("nvidia.com/gpu"),
@@ -132,7 +131,7 @@ fn taint(resource: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether every pool that takes the pods is known, and has no such taint.
+/// Whether all pools that admit the pods are known, and none has such a taint.
 fn is_free(key: &str, template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let places = ctx.index().views().feasibility(ctx.platform());
     if places.has_unreadable_pools() {
@@ -148,7 +147,7 @@ fn is_tainted(pool: &Object, key: &str) -> bool {
     taints.any(|taint| taint.get("key").text() == Some(key))
 }
 
-/// Whether a queue decides on what nodes the pods run.
+/// Whether a queue determines the nodes that the pods run on.
 fn is_queued(object: &Object) -> bool {
     let labels = object.path(&["metadata", "labels"]);
     labels.get("kueue.x-k8s.io/queue-name").is_set()

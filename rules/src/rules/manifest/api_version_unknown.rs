@@ -123,7 +123,7 @@ fn is_alpha(version: &str) -> bool {
     version.starts_with("v1alpha")
 }
 
-/// Lists, and the types that every group has for requests and answers.
+/// Lists, and the request and response types that every group has.
 fn is_generic(id: &ObjectId) -> bool {
     let kind = id.kind.as_str();
     kind == "List"
@@ -134,7 +134,7 @@ fn is_generic(id: &ObjectId) -> bool {
             .is_some_and(|of| versions_of(&id.group, of) != VersionsOfKind::NoSuchKind)
 }
 
-/// Whether the cluster may have kinds and versions that the table does not.
+/// Whether the cluster may serve kinds and versions that are not in the table.
 fn cluster_is_newer(group: &str, platform: &Platform) -> bool {
     match group {
         "karpenter.sh" | "karpenter.k8s.aws" => platform.karpenter > Version::new(1, 14),

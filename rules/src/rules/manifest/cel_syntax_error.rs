@@ -59,7 +59,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// What the parser says, without its lists of tokens.
+/// The parser's message without its lists of tokens.
 fn in_words(error: &str) -> String {
     let error = error.lines().next().unwrap_or_default();
     let error = error.strip_prefix("Syntax error: ").unwrap_or(error);
@@ -84,7 +84,7 @@ fn in_words(error: &str) -> String {
     }
 }
 
-/// Every expression of an object.
+/// All expressions of an object.
 fn expressions(object: &Object) -> Vec<Node<'_>> {
     let mut out = Vec::new();
     let spec = object.get("spec");
@@ -93,7 +93,7 @@ fn expressions(object: &Object) -> Vec<Node<'_>> {
     } else if object.is(Kind::RESOURCE_CLAIM) || object.is(Kind::RESOURCE_CLAIM_TEMPLATE) {
         let inner = if object.is(Kind::RESOURCE_CLAIM) { spec } else { spec.get("spec") };
         for request in inner.path(&["devices", "requests"]).items() {
-            // The request itself in v1beta1, one level down since v1beta2.
+            // In v1beta1 the fields are in the request itself, since v1beta2 one level below.
             out.extend(selectors(&request));
             out.extend(selectors(&request.get("exactly")));
             out.extend(request.get("firstAvailable").items().flat_map(|choice| selectors(&choice)));
@@ -121,7 +121,7 @@ fn each<'o>(list: &Node<'o>, field: &str) -> Vec<Node<'o>> {
     list.items().map(|item| item.get(field)).collect()
 }
 
-/// The expressions of the device selectors of a request or a device class.
+/// The expressions in the device selectors of a request or a device class.
 fn selectors<'o>(of: &Node<'o>) -> Vec<Node<'o>> {
     of.get("selectors").items().map(|selector| selector.path(&["cel", "expression"])).collect()
 }

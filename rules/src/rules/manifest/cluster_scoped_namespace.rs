@@ -49,7 +49,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let namespace = object.path(&["metadata", "namespace"]);
-    // A template fills it in for namespaced objects and cluster-wide ones alike.
+    // A template engine may set it for namespaced and cluster-scoped objects alike.
     if !namespace.is_set() || namespace.is_unknown() || namespace.text() == Some("") {
         return None;
     }

@@ -58,7 +58,7 @@ use crate::rules::prelude::*;
 use crate::schema;
 use crate::tree::pointer::Pointer;
 
-/// Most findings of an object.
+/// Maximum number of findings per object.
 const MAX_FINDINGS: usize = 20;
 
 pub(crate) static RULE: Rule = Rule {
@@ -78,7 +78,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let reported: Vec<Pointer> = ctx.earlier_rejections(None).cloned().collect();
     for validation in failed {
-        // A rule of ours that knows the field says more.
+        // A finding of a more specific rule has priority.
         if reported.iter().any(|at| at.is_related_to(&validation.pointer)) {
             continue;
         }

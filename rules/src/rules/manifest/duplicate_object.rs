@@ -47,7 +47,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let all = ctx.index().all(&id.group, &id.kind, id.namespace_or_default(), &id.name);
-    // Each object but the first is reported against the first, so that a pair is one finding.
+    // Each object except the first is reported against the first, so that a pair is one finding.
     let first = all.first().filter(|first| !first.is_same_resource(object))?;
     let other = first.origin()?;
     if kustomizations_differ(other.source.path(), origin.source.path()) {
@@ -59,7 +59,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the paths lie in different layers of a kustomize tree.
+/// Whether the paths are in different layers of a kustomize tree.
 fn kustomizations_differ(a: &str, b: &str) -> bool {
     let layer = |path: &str| -> Option<String> {
         let folders: Vec<&str> = path.split('/').collect();

@@ -56,10 +56,10 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Manifest)
 };
 
-/// A field, or some of its values, and the version that brought them.
+/// A field, or some of its values, and the version that added them.
 struct Since {
     kind: Kind,
-    /// Steps; `*` is each item of a list.
+    /// Steps of the path; `*` is each item of a list.
     path: Vec<&'static str>,
     /// Empty: the field itself.
     values: Vec<&'static str>,
@@ -85,7 +85,7 @@ fn row(line: &'static str) -> Option<Since> {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let platform = ctx.platform();
-    // Other providers of Karpenter than AWS' own have versions of their own.
+    // Karpenter providers other than AWS have their own version numbers.
     let requirements = RequirementList::of(object);
     let karpenter =
         requirements.as_ref().map_or(platform.karpenter, |l| l.provider.karpenter_version(platform));
@@ -109,7 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// `reserved` as a capacity type: older versions accept it, and no node ever has it.
+/// `reserved` as a capacity type: older versions accept it, but no node ever has it.
 fn reserved(list: &RequirementList<'_>, installed: Version, ctx: &mut Context<'_>) {
     let needed = Version::new(1, 3);
     if installed >= needed {
@@ -145,7 +145,7 @@ fn report(node: &Node<'_>, row: &Since, installed: Version, ctx: &mut Context<'_
     }
 }
 
-/// The nodes that a path leads to, where something is written.
+/// The existing nodes that a path leads to.
 fn find<'a>(node: &Node<'a>, path: &[&str], out: &mut Vec<Node<'a>>) {
     match path.split_first() {
         None if node.is_set() => out.push(node.clone()),

@@ -51,11 +51,11 @@ use crate::tree::scalar::resolve_plain;
 pub(crate) static RULE: Rule = Rule {
     id: "invalid-value",
     kinds: SCHEMA_KINDS,
-    // A number that no Go integer holds passes a CRD, and then nobody behind it can read it.
+    // A CRD accepts a number that does not fit into a Go integer, but no controller can then decode it.
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: Some(Safety::Safe),
     depends_on: &[Product::Karpenter],
-    // What Karpenter's CRDs accept although its controllers cannot read it stops Karpenter.
+    // A value that Karpenter's CRDs accept but its controllers cannot decode stops Karpenter.
     alternates: &["crashes-karpenter", "duration-undecodable"],
     docs: docs(include_str!("invalid_value.rs")),
     check: Check::CatchAll(check),
@@ -93,8 +93,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the platform's version takes what the newest CRD refuses: of Karpenter a duration, of KEDA a
-/// replica count below its least, which is keda-replica-bounds' to report.
+/// Whether the platform's version accepts what the newest CRD rejects: for Karpenter a duration, for KEDA a
+/// replica count below its minimum, which is reported by keda-replica-bounds.
 fn is_let_through(object: &Object, violation: &Violation, platform: &Platform) -> bool {
     if object.id().group == "keda.sh" && platform.keda < Version::new(2, 20) {
         let last = violation.pointer.steps().last().map_or("", String::as_str);
@@ -110,14 +110,14 @@ fn is_let_through(object: &Object, violation: &Violation, platform: &Platform) -
     })
 }
 
-/// Who refuses it: the API server takes a CRD's numbers past 32 bits, and quantities that Go does
-/// not read. KEDA's webhooks decode what they are asked about, and refuse both.
+/// The component that rejects it: in custom resources the API server accepts numbers beyond 32 bits, and
+/// quantities that Go cannot parse. KEDA's webhooks decode the objects that they validate, and reject both.
 fn refuser(object: &Object, violation: &Violation) -> Authority {
     let decoded = match &violation.kind {
         ViolationKind::Range { limit, .. } => {
             *limit == i32::MAX.to_string() || *limit == i32::MIN.to_string()
         }
-        // The pattern takes it.
+        // The value matches the pattern of the CRD.
         ViolationKind::Format { format } => format == schema::GO_QUANTITY,
         _ => false,
     };
@@ -127,7 +127,7 @@ fn refuser(object: &Object, violation: &Violation) -> Authority {
     }
 }
 
-/// What is said of a violation.
+/// The text of a finding about a violation.
 struct Said {
     message: String,
     help: Option<String>,
@@ -144,10 +144,10 @@ impl Said {
         self
     }
 
-    /// Offers another value, and says so where nothing else is said.
+    /// Adds a fix with another value, and help if there is none.
     fn instead(mut self, object: &Object, node: &Node<'_>, value: &Value) -> Said {
         let text = match value {
-            // Quotes where YAML would read something else without them.
+            // Quoted if YAML would parse it as another type without quotes.
             Value::String(text) if !matches!(resolve_plain(text), Scalar::Str(_)) => {
                 format!("\"{text}\"")
             }
@@ -218,7 +218,7 @@ fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
     }
 }
 
-/// What is written, for a message.
+/// The written value, for a message.
 fn shown(node: &Node<'_>) -> String {
     match node.shape() {
         Shape::Mapping => "a map".to_owned(),
@@ -232,7 +232,7 @@ fn of_type(object: &Object, node: &Node<'_>, at: &str, expected: &[&str]) -> Sai
     let found = match node.shape() {
         Shape::Mapping => "map",
         Shape::Sequence => "list",
-        // A float without a fraction is an integer to the API server.
+        // The API server treats a float without a fraction as an integer.
         _ if node.int().is_some() => "integer",
         _ => node.scalar().map_or("null", |s| s.type_name()),
     };
@@ -248,7 +248,7 @@ fn of_type(object: &Object, node: &Node<'_>, at: &str, expected: &[&str]) -> Sai
         return said;
     };
     if expected.contains(&"string") && matches!(found, "integer" | "number" | "boolean") {
-        // What was written is what was meant: `1.0` and `yes` keep their letters.
+        // The text as written was intended: `1.0` and `yes` are kept as strings.
         return said.instead(object, node, &json!(text));
     }
     if found == "string" {
@@ -276,7 +276,7 @@ fn of_enum(object: &Object, node: &Node<'_>, at: &str, allowed: &[String]) -> Sa
         return said.help(list_names("it takes", allowed));
     };
     let same = |word: &&String| word.eq_ignore_ascii_case(text);
-    // v1beta1's name of the policy.
+    // The name of the policy in v1beta1.
     let renamed = (text == "WhenUnderutilized").then(|| "WhenEmptyOrUnderutilized".to_owned());
     if let Some(word) = allowed.iter().find(same).cloned().or(renamed)
         && allowed.contains(&word)
@@ -284,13 +284,13 @@ fn of_enum(object: &Object, node: &Node<'_>, at: &str, allowed: &[String]) -> Sa
         return said.instead(object, node, &json!(word));
     }
     match suggest::nearest(text, allowed.iter().map(String::as_str)) {
-        // Between short words nobody knows which one is meant.
+        // Short names are too similar to each other for a suggestion.
         Some(near) if near.len() > 4 => said.help(format!("did you mean `{near}`?")),
         _ => said.help(list_names("it takes", allowed)),
     }
 }
 
-/// The duration that a field of Karpenter's kinds holds.
+/// The kind of duration that a field of Karpenter's objects contains.
 fn duration_field(object: &Object, node: &Node<'_>) -> Option<DurationField> {
     if !object.is(Kind::NODE_POOL) && !object.is(Kind::NODE_CLAIM) {
         return None;

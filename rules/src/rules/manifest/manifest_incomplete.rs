@@ -57,7 +57,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (place, message, refused) = match parts.as_slice() {
         [] if object.is_incomplete() && !is_judged_elsewhere(object, ctx) => {
             let spec = object.get("spec");
-            // The definition of a ScaledJob takes it, but KEDA's admission misses the triggers.
+            // The CRD of ScaledJob accepts it, but KEDA's admission webhook requires triggers.
             if object.is(Kind::SCALED_JOB) {
                 let message = format!("`spec` is missing, which {kind} needs");
                 (spec, message, Some(Authority::KedaAdmission))
@@ -93,19 +93,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             (object.root().at(&above), message, Some(Authority::ApiServer))
         }
     };
-    // A fragment misses nothing else, and what is absent in it has no place for a report: but this.
+    // Nothing else is reported as missing in a fragment, and absent fields have no location: only this one.
     let finding = ctx.report(&object.root(), message);
     finding.location = Location::of(object, &place);
     finding.rejected_by(refused).help("write it; a patch belongs into the `patches` of a kustomization");
     None
 }
 
-/// The parts that are missing, or are no maps, in the order in which the schema names them.
+/// The parts that are missing or are not maps, in the order of the schema.
 fn parts<'v>(violations: &'v [Violation], owned: &EarlierReports) -> Vec<&'v Violation> {
     violations.iter().filter(|v| is_part(v) && !owned.covers(v)).collect()
 }
 
-/// Whether a violation is that a part is missing, or is no map.
+/// Whether a violation is that a part is missing or is not a map.
 pub(super) fn is_part(violation: &Violation) -> bool {
     match &violation.kind {
         ViolationKind::Missing => schema::is_envelope(&violation.pointer),
@@ -117,12 +117,12 @@ pub(super) fn is_part(violation: &Violation) -> bool {
     }
 }
 
-/// Whether the object is reported as incomplete, so that nothing else in it is missed.
+/// Whether the object is reported as incomplete, so that no other missing field is reported.
 pub(super) fn is_incomplete(object: &Object, definitions: &CustomResourceDefinitions) -> bool {
     object.is_incomplete() || schema::violations(object, definitions).iter().any(is_part)
 }
 
-/// An old API version has rules of its own, which say more than that something is missing.
+/// Whether other rules report the object: those about old API versions are more specific than "missing".
 fn is_judged_elsewhere(object: &Object, ctx: &Context<'_>) -> bool {
     !schema::has_schema(object.id(), ctx.definitions()) || ctx.earlier_rejections(None).next().is_some()
 }

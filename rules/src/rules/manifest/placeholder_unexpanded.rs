@@ -49,8 +49,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Manifest)
 };
 
-/// Fields in which such text is ordinary: shell and queries, environment variables that the kubelet
-/// fills in, configuration of other programs, notes for people.
+/// Fields in which such text is common: shell scripts and queries, environment variables that the kubelet
+/// expands, configuration of other programs, descriptions.
 const ORDINARY: &[&str] = &[
     "userData",
     "command",
@@ -104,12 +104,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The placeholders below a node with their places, in the order in which they are written.
+/// The placeholders below a node with their nodes, in document order.
 fn collect<'a>(node: &Node<'a>, out: &mut Vec<(&'a str, Node<'a>)>) {
     match node.shape() {
         Shape::Absent => {}
         Shape::Scalar => {
-            // A text of several lines is a script or a file of its own.
+            // A text of several lines is a script or an embedded file.
             if let Some(text) = node.raw_text().filter(|t| node.is_unknown() && !t.contains('\n')) {
                 out.push((find_placeholder(text).unwrap_or(text), node.clone()));
             }

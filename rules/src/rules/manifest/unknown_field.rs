@@ -123,7 +123,7 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
     }
 }
 
-/// Where above, or just below, a field of this name stands.
+/// The location above, or just below, where a field of this name is valid.
 fn home(
     object: &Object,
     name: &str,

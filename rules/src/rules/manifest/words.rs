@@ -3,10 +3,10 @@
 use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::tree::pointer::Pointer;
 
-/// The most characters of a place within one.
+/// Maximum number of characters of a field in a message.
 const MAX_FIELD_CHARS: usize = 56;
 
-/// The field in backticks: whole, or its last steps where it is long.
+/// The field in backticks; only its last steps if it is long.
 pub(super) fn quoted_field(pointer: &Pointer) -> String {
     let whole = pointer.field_path();
     if whole.chars().count() <= MAX_FIELD_CHARS {
@@ -25,12 +25,12 @@ pub(super) fn quoted_field(pointer: &Pointer) -> String {
 
 /// A kind with its article.
 pub(super) fn with_article(kind: &str) -> String {
-    // `EC2NodeClass` is spoken with a vowel; no other kind here begins with one.
+    // `EC2NodeClass` is pronounced with a vowel; no other kind here is an exception.
     let article = if kind.starts_with(['A', 'E', 'I', 'O']) { "an" } else { "a" };
     format!("{article} {kind}")
 }
 
-/// A text as a value in backticks, cut where it is long.
+/// A text as a value in backticks, shortened if it is long.
 pub(super) fn quoted_value(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().replace('`', "'");
     let cut = line.chars().count() > 32 || line.len() < text.len();
@@ -38,7 +38,7 @@ pub(super) fn quoted_value(text: &str) -> String {
     if cut { format!("`{head}…`") } else { format!("`{head}`") }
 }
 
-/// A list of names after a few words, as many as fit.
+/// A list of names after an introduction; as many as fit.
 pub(super) fn list_names(intro: &str, names: &[String]) -> String {
     let mut out = intro.to_owned();
     for (at, name) in names.iter().enumerate() {

@@ -61,7 +61,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn rename(mention: &LabelReference<'_>, ctx: &mut Context<'_>) {
     let key = mention.key;
     let stable = normalise(key);
-    // The EBS driver's zone label is read as the zone too, but is no older name of it.
+    // Karpenter treats the zone label of the EBS driver as the zone, but it is not a deprecated name of it.
     if stable != key && key.contains("beta.kubernetes.io/") {
         let fix = Fix::safe(format!("write `{stable}`"));
         let message = format!("`{key}` is the old name of `{stable}`");

@@ -49,10 +49,10 @@ pub(crate) static RULE: Rule = Rule {
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
     with_workloads(&[Kind::NODE_POOL, Kind::NODE, Kind::PROVISIONER]);
 
-/// What carries the annotations.
+/// The object that has the annotations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Carrier {
-    /// Pods, or a workload above them.
+    /// Pods, or a workload that creates them.
     Pod,
     /// One node.
     Node,
@@ -76,8 +76,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         places.push((template.metadata.get("annotations"), Carrier::Pod));
     }
-    // On the workload itself the old name was as much without effect as the new one is: moving
-    // it is do-not-disrupt-misplaced's business once it has the new name.
+    // On the workload itself neither the old nor the new name has an effect. Once renamed, it is reported by
+    // do-not-disrupt-misplaced.
     if !object.is(Kind::NODE) && !object.is(Kind::POD) {
         places.push((own, Carrier::Pod));
     }
@@ -96,14 +96,14 @@ fn report(node: &Node<'_>, new: &Node<'_>, old: &str, carrier: Carrier, ctx: &mu
     let finding =
         ctx.report(node, format!("`{old}` is not read since Karpenter 0.33, so nothing is protected"));
     finding.at_key();
-    // Nodes of a live pool get its annotations only when they are replaced.
+    // The nodes of a live pool get its annotations only when they are replaced.
     let fix = |title: String, safety| match carrier {
         Carrier::Pool => Fix::new(title, safety).replaces_nodes(),
         _ => Fix::new(title, safety),
     };
     let off = node.text().is_some_and(|value| value != "true") || node.bool() == Some(false);
     if new.is_set() || off {
-        // Asked for nothing, or says it twice: what is left over protects nobody less.
+        // The annotation has no effect or duplicates the new one, so removing it removes no protection.
         finding
             .severity(Severity::Info)
             .help(format!("remove it; `{NEW}` is what Karpenter reads"))

@@ -73,7 +73,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::new("provisioning.karpenter.sh", "Provisioner"),
         Kind::new("provisioner.karpenter.sh", "Provisioner"),
     ],
-    // Old kinds are looked up in files alone: no cluster that could be watched serves them.
+    // Old kinds are looked up in files only: no cluster that could be watched serves them.
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::PROVISIONER, Kind::AWS_NODE_TEMPLATE],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
@@ -113,7 +113,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     match conversion {
         Ok(fix) => {
             finding.help(format!("its successor is {successor}; the manual has the fields"));
-            // Before 1.0 there is nothing that would read the successor.
+            // Before 1.0 the new API does not exist.
             if karpenter >= Version::new(1, 0) {
                 finding.fix(fix);
             }

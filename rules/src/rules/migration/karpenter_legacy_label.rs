@@ -71,7 +71,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
                 (Severity::Warning, format!("no node has `{OLD}` any more, so this spreads nothing"))
             }
         };
-        // A value names a NodePool only where there is one of that name.
+        // A value is the name of a NodePool only if a NodePool of that name exists.
         let names_pool = |value: &Node<'_>| {
             let pool = Kind::NODE_POOL;
             let found = |name| !ctx.index().all(pool.group, pool.kind, "default", name).is_empty();

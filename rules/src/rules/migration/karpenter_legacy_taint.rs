@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let value = toleration.get("value");
             let finding = ctx.report(&key, format!("Karpenter sets no taint `{OLD}` any more"));
             if both {
-                // Tolerations of two versions side by side: somebody upgrades with care.
+                // Tolerations for both versions: a deliberate upgrade.
                 finding
                     .severity(Severity::Info)
                     .help("remove it once no Karpenter before v1 runs")
@@ -75,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 continue;
             }
             finding.help(format!("tolerate `{NEW}`, which has no value"));
-            // Any other value never matched the old taint: what was meant is not known.
+            // Any other value never matched the old taint, so the intention is not known.
             if !value.is_set() || value.text() == Some("disrupting") {
                 let mut fix = Fix::new(format!("tolerate `{NEW}`"), Safety::Safe).set(&key, json!(NEW));
                 if !value.is_absent() {

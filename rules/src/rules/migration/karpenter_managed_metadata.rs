@@ -63,14 +63,15 @@ const OWNED: &[&str] = &[
 
 const COMPATIBILITY: &[&str] = &["compatibility.karpenter.sh/", "compatibility.karpenter.k8s.aws/"];
 
-/// The version of an alias as Karpenter 1.0 kept it: the conversion of a v1beta1 class reads it.
+/// The annotation in which Karpenter 1.0 stored the version of an alias: the conversion of a v1beta1 class
+/// reads it.
 const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
 
 const FINALIZERS: &[&str] = &["karpenter.sh/termination", "karpenter.k8s.aws/termination"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let metadata = object.get("metadata");
-    // What comes from a cluster has all of this by right; only files are to be kept clean of it.
+    // In objects read from a cluster these fields are expected; only files are checked.
     if metadata.get("uid").is_set() {
         return None;
     }
@@ -108,7 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Reports at `node`; the fix takes `whole` away, the list or map around a last entry.
+/// Reports at `node`. The fix removes `whole`: the list or map if this is its last entry.
 fn report(node: &Node<'_>, whole: &Node<'_>, message: String, ctx: &mut Context<'_>) {
     let finding = ctx.report(node, message);
     finding.help("remove it from the file").fix(Fix::new("remove it", Safety::Safe).remove(whole));

@@ -70,7 +70,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
         }
     } else {
-        // Under review the object is not in the index yet.
+        // An object under review is not in the index yet.
         let own = recording_rule_names(object);
         for group in object.path(&["spec", "groups"]).items() {
             for rule in group.get("rules").items() {
@@ -81,15 +81,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether an entry of a ConfigMap is a dashboard or a file of rules rather than prose.
+/// Whether an entry of a ConfigMap contains a dashboard or rules and not prose.
 fn holds_queries(name: &str, text: &Node<'_>) -> bool {
     let file = [".json", ".yaml", ".yml", ".rules"];
     file.iter().any(|end| name.ends_with(end)) && text.text().is_some_and(|t| t.contains("expr"))
 }
 
-/// `own`: what the object itself records.
+/// `own` are the names that the object itself records.
 fn judge(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Context<'_>) {
-    // A query with a placeholder in it is a query all the same.
+    // A query with a placeholder is checked as well.
     let Some(crate::tree::scalar::Scalar::Str(text)) = query.scalar() else {
         return;
     };

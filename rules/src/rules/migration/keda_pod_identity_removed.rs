@@ -50,7 +50,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&provider, format!("pod identity `{name}` is gone since KEDA {since}"))
             .help(format!("set up `{instead}`: it needs roles of its own"))
             .severity(if gone { Severity::Error } else { Severity::Warning })
-            // The schemas are those of newer versions: invalid-value leaves this to the rule under all.
+            // The schemas describe newer versions: invalid-value leaves this field to this rule.
             .rejected_by(Some(Authority::ApiServer));
     }
     None

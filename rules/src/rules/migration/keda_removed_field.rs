@@ -59,7 +59,7 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
             (KeyStatus::Rejected(since, instead), _) => {
                 rejected_key(trigger, name, &value, since, instead, ctx);
             }
-            // A scaler that reads such a key has its own use for it.
+            // A scaler that still reads such a key uses it for another purpose.
             (KeyStatus::Read, Some(old)) if old.trigger_types.is_empty() => {}
             (_, Some(old)) => ignored_key(trigger, kind, old, &value, ctx),
             _ => {}
@@ -68,7 +68,7 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// A key that the scaler rejects since a version.
+/// A key that the scaler rejects since some version.
 fn rejected_key(
     trigger: &Trigger<'_>,
     name: &str,

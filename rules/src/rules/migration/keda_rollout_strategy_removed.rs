@@ -55,7 +55,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 .help("write `immediate`, which means the same")
                 .fix(Fix::safe("write `immediate`").set(node, json!("immediate")))
                 .severity(if gone { Severity::Error } else { Severity::Warning })
-                // The schemas are those of newer versions: invalid-value leaves this to the rule under all.
+                // The schemas describe newer versions: invalid-value leaves this field to this rule.
                 .rejected_by(Some(Authority::ApiServer));
         }
     }

@@ -59,7 +59,7 @@ pub(crate) static RULE: Rule = Rule {
 /// A version that Kubernetes no longer serves.
 struct Removed {
     api_version: &'static str,
-    /// The minor version of Kubernetes 1 that no longer has it.
+    /// The minor version of Kubernetes 1 that removed it.
     removed_in: u32,
     replacement: &'static str,
     change: &'static str,
@@ -99,7 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// What to write, and the repair where one is known.
+/// The replacement, and the fix if one is known.
 fn remedy(object: &Object, row: &Removed) -> (String, Option<Fix>) {
     let version = object.get("apiVersion");
     let now = row.replacement;
@@ -127,7 +127,7 @@ fn remedy(object: &Object, row: &Removed) -> (String, Option<Fix>) {
             let fix = if selector.is_set() || object.is_partial() {
                 Some(fix)
             } else {
-                // The old versions selected the pods' own labels where no selector was written.
+                // If no selector was set, the old versions selected the labels of the pods.
                 (!labels.entries().is_empty())
                     .then(|| fix.set(&selector.get("matchLabels"), labels.to_json()))
             };

@@ -3,8 +3,8 @@
 use crate::rules::prelude::*;
 use crate::workload::node_labels::LabelReference;
 
-/// Reports at a reference, and completes the fix, where there is one, so that it writes `key` instead;
-/// not where that key is written beside it.
+/// Reports at a reference, and extends the fix, if there is one, so that it writes `key` instead. No fix if
+/// that key already exists next to it.
 pub(super) fn report_rename<'c>(
     mention: &LabelReference<'_>,
     key: &str,

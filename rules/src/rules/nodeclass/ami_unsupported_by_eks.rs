@@ -39,7 +39,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let platform = ctx.platform();
-    // An older Karpenter refuses the alias, which ami-alias-invalid reports.
+    // Older versions of Karpenter reject the alias, which ami-alias-invalid reports.
     if platform.karpenter >= Version::new(1, 9) && platform.kubernetes < Version::new(1, 35) {
         for term in class.get("amiSelectorTerms").items().filter(super::is_known) {
             let alias = term.get("alias");

@@ -49,7 +49,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
             device_name: m.get("deviceName").text().map(str::to_owned),
             root_volume: m.get("rootVolume").bool() == Some(true),
             ebs: m.get("ebs").is_set(),
-            // How large does not matter, but whether there is a size.
+            // Only whether a size is set is needed, not its value.
             volume_size: m.path(&["ebs", "volumeSize"]).is_set().then_some(1),
         })
         .collect();
@@ -60,7 +60,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !crashes(&devices) {
         return None;
     }
-    // The mapping whose repair helps; else the first that lacks something.
+    // The mapping whose completion resolves the problem; otherwise the first that lacks something.
     let lacks = |d: &BlockDevice| !d.ebs || d.device_name.is_none();
     let helps = |at: usize| {
         let mut repaired = devices.clone();

@@ -76,7 +76,7 @@ fn check_volume(ebs: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
                 finding.help("write a whole number with Gi, G, Ti or T, such as 100Gi");
             }
         }
-        // The CRD's pattern accepts the unit alone.
+        // The pattern of the CRD accepts a unit without number.
         Some(0) if !text.starts_with(|c: char| c.is_ascii_digit()) => {
             ctx.report(&size, "a unit without a number means 0, and EC2 refuses that")
                 .rejected_by(None)

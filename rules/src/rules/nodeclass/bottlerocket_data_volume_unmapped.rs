@@ -40,7 +40,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::NodeClass)
 };
 
-/// The size of `/dev/xvda` where nothing maps it, in GiB.
+/// The size of `/dev/xvda` without a mapping, in GiB.
 const DEFAULT_GIB: u64 = 4;
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {

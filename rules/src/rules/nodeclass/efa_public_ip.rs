@@ -61,7 +61,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let addressed =
         (interfaces.items()).filter(|i| i.get("interfaceType").text() == Some("interface")).nth(1);
     let name = |pool: &Object| pool.path(&["metadata", "name"]).pointer();
-    // The message, and where the reason stands.
+    // The message, and the location of the reason.
     let several: Option<(String, Object, Pointer)> = if let Some(second) = addressed {
         let message = "an instance with several interfaces gets no public address: it cannot start";
         Some((message.to_owned(), object.clone(), second.pointer()))
@@ -98,7 +98,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The pools that may start nodes for pods that ask for EFA.
+/// The pools that may start nodes for pods that request EFA.
 fn takers(ctx: &Context<'_>) -> Vec<Arc<CandidatePool>> {
     let views = ctx.index().views();
     let workloads = views.requesting_efa();

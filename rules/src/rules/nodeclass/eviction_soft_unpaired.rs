@@ -58,7 +58,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
             "add the threshold, or remove the grace period",
         ),
     ] {
-        // A placeholder may bring the other half.
+        // A placeholder may contain the other half.
         if to.is_unknown() || to.entries().iter().any(|(key, _)| is_placeholder(key)) {
             continue;
         }

@@ -79,7 +79,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The maker of accelerators for which no image of an alias has a driver.
+/// The vendor of an accelerator for which the images of an alias have no driver.
 fn without_driver(instance: &InstanceType) -> Option<&'static str> {
     let name = |key: &str| match instance.label(key) {
         crate::catalog::Label::Is(value) => Some(value),
@@ -95,8 +95,8 @@ fn without_driver(instance: &InstanceType) -> Option<&'static str> {
     }
 }
 
-/// Pools all of whose types need a driver that the images of the alias lack. Where some types have
-/// theirs, gpu-pool-mixed-vendors speaks.
+/// Pools in which all types need a driver that the images of the alias lack. If only some do,
+/// gpu-pool-mixed-vendors reports the pool.
 fn vendor(alias: &Node<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>) {
     let Some(family) = alias.text().and_then(|a| a.split('@').next()) else {
         return;
@@ -122,8 +122,8 @@ fn vendor(alias: &Node<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>) {
     .related(pool, &pool.path(&["metadata", "name"]), "the pool");
 }
 
-/// Whether terms without alias may match images of several sorts: one by id, name or parameter for
-/// each architecture does not.
+/// Whether terms without alias may match images of several variants. One term by id, name or parameter per
+/// architecture does not.
 fn is_open(terms: &Node<'_>) -> bool {
     let mut exact = 0;
     for term in terms.items() {

@@ -70,7 +70,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::NodeClass)
 };
 
-/// What the fix writes.
+/// The size that the fix sets, in GiB.
 const ENOUGH: u64 = 100;
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
@@ -91,7 +91,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let index = ctx.index();
     let users = index.views().class_pools().pools_of(object);
-    // Local disks hold images and pods instead, where a type has them.
+    // If a type has local disks, they store images and pods instead.
     let small = users.with_types().find(|(_, types)| {
         hardware(types) == Hardware::Accelerated && !(raid0 && types.iter().all(|t| t.instance_store_gb > 0))
     });

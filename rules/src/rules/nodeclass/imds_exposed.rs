@@ -45,7 +45,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let options = class.get("metadataOptions");
     let endpoint = options.get("httpEndpoint");
-    // Without the service there is nothing to reach.
+    // If the service is disabled, pods cannot reach it.
     if endpoint.is_unknown() || endpoint.text() == Some("disabled") {
         return None;
     }

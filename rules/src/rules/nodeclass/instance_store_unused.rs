@@ -84,7 +84,8 @@ fn has_disks(types: &TypeSet) -> bool {
     types.iter().all(|t| t.instance_store_gb > 0)
 }
 
-/// Local disks that nothing uses: one pool is enough, for the setting harms no other.
+/// Reports local disks that are not used. One pool with such disks is enough, because the setting does not
+/// affect the others.
 fn unused(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>) {
     let Some((pool, types)) = users.with_types().find(|(_, types)| has_disks(types)) else {
         return;
@@ -108,7 +109,7 @@ fn unused(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>)
     );
 }
 
-/// RAID0 is set: what else is idle then, or whether there is nothing to join.
+/// RAID0 is set: reports volumes that are then unused, or that no type has local disks.
 fn joined(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>) {
     let Some(pools) = users.all_types() else {
         return;
@@ -121,7 +122,7 @@ fn joined(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>)
     if !pools.iter().all(|(_, types)| none(types)) {
         return;
     }
-    // Pools elsewhere may have what those here lack.
+    // Pools outside the input may have types with local disks.
     let severity =
         if ctx.index().is_complete_for(Kind::NODE_POOL) { Severity::Warning } else { Severity::Info };
     let pool = pools[0].0;
@@ -134,7 +135,7 @@ fn joined(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>)
     .related(pool, &pool.path(&["metadata", "name"]), "the pool");
 }
 
-/// The pool, or how many there are.
+/// The pool, or the number of pools.
 fn which(pools: &[(&Object, TypeSet)]) -> String {
     match pools {
         [(pool, _)] => format!("pool `{}`", pool.display_name()),
@@ -142,7 +143,7 @@ fn which(pools: &[(&Object, TypeSet)]) -> String {
     }
 }
 
-/// An EBS volume of a size or speed that only counts where pods are.
+/// An EBS volume with a size or speed that only matters if it stores pods.
 fn idle_volume(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) {
     let PodVolume::Mapped(ebs) = class.pod_volume() else {
         return;
@@ -159,12 +160,12 @@ fn idle_volume(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) {
     }
 }
 
-/// The families whose images join the disks.
+/// Whether the images of the family combine the disks.
 fn takes_raid0(class: &Ec2NodeClass<'_>) -> bool {
     matches!(class.family(), Some(AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Bottlerocket))
 }
 
-/// Whether user data, or a DaemonSet of the input, seems to see to the disks.
+/// Whether user data, or a DaemonSet of the input, appears to set up the disks.
 fn uses_disks(class: &Ec2NodeClass<'_>, index: &Cluster) -> bool {
     let speaks = |text: &str, words: &[&str]| {
         let text = text.to_ascii_lowercase();

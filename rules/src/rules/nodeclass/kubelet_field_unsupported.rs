@@ -40,7 +40,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::NodeClass)
 };
 
-/// The fields that the CRD had before 1.15, and that every family still applies.
+/// The fields that the CRD had before 1.15, and that every family still supports.
 const CLASSIC: [&str; 12] = [
     "clusterDNS",
     "cpuCFSQuota",

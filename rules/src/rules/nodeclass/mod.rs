@@ -32,7 +32,7 @@ pub(crate) mod user_data_suspect;
 pub(crate) mod volume_outlives_node;
 pub(crate) mod volume_performance_invalid;
 
-/// Whether what is written in a selector term is all that it will hold.
+/// Whether the content of a selector term is completely known.
 fn is_known(term: &Node<'_>) -> bool {
     term.is_mapping() && !term.entries().iter().any(|(key, _)| is_placeholder(key))
 }
@@ -42,13 +42,13 @@ fn significant_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Who rejects an invalid kubelet setting.
+/// The component that rejects an invalid kubelet setting.
 fn kubelet_authority(ctx: &Context<'_>) -> Option<Authority> {
     let open = ctx.platform().karpenter >= OPEN_KUBELET_SINCE;
     Some(if open { Authority::Karpenter } else { Authority::ApiServer })
 }
 
-/// The tags of a selector term: empty keys and values are refused, and no tag at all is no filter.
+/// The tags of a selector term: empty keys and values are rejected, and an empty map does not filter.
 fn tags(term: &Node<'_>, all: Option<&str>, ctx: &mut Context<'_>) {
     let tags = term.get("tags");
     let entries = tags.entries();

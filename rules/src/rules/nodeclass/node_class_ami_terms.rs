@@ -61,7 +61,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Which fields of a term stand together.
+/// Checks which fields of a term can be combined.
 fn check_fields(term: &Node<'_>, ctx: &mut Context<'_>) {
     let has = |name: &str| term.get(name).is_set();
     if !["tags", "id", "name", "alias", "ssmParameter"].into_iter().any(has) {
@@ -79,7 +79,7 @@ fn check_fields(term: &Node<'_>, ctx: &mut Context<'_>) {
         if !has(alone) {
             continue;
         }
-        // `id` beside `alias` breaks the rule of either, and is reported once.
+        // `id` together with `alias` violates the constraint of both, and is reported once.
         let other = others.into_iter().find(|o| has(o) && !(alone == "alias" && *o == "id"));
         if let Some(other) = other {
             ctx.report(&term.get(other), format!("`{alone}` stands alone: `{other}` beside it is refused"))

@@ -57,7 +57,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::NodeClass)
 };
 
-/// IAM's longest role name.
+/// Maximum length of an IAM role name.
 const LONGEST: usize = 64;
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
@@ -94,7 +94,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         (true, false) => empty(&role, "role", ctx),
         (false, true) => empty(&profile, "instanceProfile", ctx),
     }
-    // Of a role with a path only the last part is its name.
+    // Only the last part of a role with a path is its name.
     let name = role.text().and_then(|r| r.rsplit('/').next());
     if let Some(length) = name.map(str::len).filter(|l| *l > LONGEST) {
         ctx.report(&role, format!("a role name of {length} characters: IAM has none over {LONGEST}"))

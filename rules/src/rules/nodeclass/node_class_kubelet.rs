@@ -69,7 +69,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .help("images are collected from the high mark down to the low one")
             .related(class.object(), &low, "the low mark");
     }
-    // Before, such a text stops Karpenter for all classes, which duration-undecodable reports.
+    // Before this version such a text stops Karpenter for all classes, which duration-undecodable reports.
     if ctx.platform().karpenter >= OPEN_KUBELET_SINCE {
         for (_, node) in kubelet.get("evictionSoftGracePeriod").entries() {
             if let Some(text) = node.text().filter(|t| GoDuration::parse(t).is_err()) {
@@ -91,7 +91,7 @@ fn check_keys(map: &Node<'_>, known: &[&'static str], what: &str, ctx: &mut Cont
         }
         let finding = ctx.report(&node, format!("`{}` is {what}", ellipsize(key)));
         finding.rejected_by(authority).at_key();
-        // Short words are near to each other: `gpu` is not a misspelt `cpu`.
+        // Short names are similar to each other: `gpu` is not a misspelling of `cpu`.
         match nearest(key, known.iter().copied()).filter(|_| key.len() > 4) {
             Some(word) => finding.help(format!("write `{word}`")),
             None => finding.help(format!("known are {}", known.join(", "))),

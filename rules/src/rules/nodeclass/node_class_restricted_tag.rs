@@ -40,7 +40,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::NodeClass)
 };
 
-/// The keys that are kept, beside everything that starts with [`CLUSTER`].
+/// The reserved keys, in addition to those that start with [`CLUSTER`].
 const KEPT: [&str; 4] = [
     "eks:eks-cluster-name",
     "karpenter.k8s.aws/ec2nodeclass",

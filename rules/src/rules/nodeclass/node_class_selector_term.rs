@@ -63,11 +63,11 @@ pub(crate) static RULE: Rule = Rule {
 struct Terms {
     /// The field of `spec`.
     field: &'static str,
-    /// What one of must be written.
+    /// Fields of which one is required.
     selects: &'static [&'static str],
-    /// What stands alone, and beside what it is refused.
+    /// Fields that cannot be combined with the listed others.
     alone: &'static [(&'static str, &'static [&'static str])],
-    /// What `tags: {}` selects, where it selects at all.
+    /// What `tags: {}` selects, if anything.
     all: Option<&'static str>,
     /// What an empty list means.
     none: &'static str,
@@ -121,7 +121,8 @@ fn list(node: &Node<'_>, terms: &Terms, ctx: &mut Context<'_>) {
         }
         return;
     }
-    // The server looks for one good term; which rule a term breaks counts one by one.
+    // The server rejects a constraint only if every term violates it, and evaluates each constraint
+    // separately.
     let breaks = |term: &Node<'_>, at: usize| {
         terms.alone.get(at).is_some_and(|(alone, others)| {
             term.get(alone).is_set() && others.iter().any(|o| term.get(o).is_set())
@@ -134,7 +135,7 @@ fn list(node: &Node<'_>, terms: &Terms, ctx: &mut Context<'_>) {
                 .help(format!("write one of {}", words(terms.selects)));
             continue;
         }
-        // A name beside an id is the id's to tell.
+        // A name together with an id is reported by the constraint of the id.
         let broken = (0..terms.alone.len()).find(|at| breaks(term, *at));
         if let Some(at) = broken {
             let by = (refused.iter().enumerate())

@@ -45,12 +45,12 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if text.contains("karpenter.sh/unregistered") || !starts.iter().any(|s| text.contains(s)) {
         return None;
     }
-    // How an image that EKS publishes starts is not written here.
+    // The user data of an image that EKS publishes is not in the manifest.
     let alias = |term: Node<'_>| term.get("alias").is_set() || term.is_unknown();
     if class.get("amiSelectorTerms").items().any(alias) {
         return None;
     }
-    // A template or a variable may hold the taint.
+    // A template or variable may contain the taint.
     let hidden = |line: &str| {
         let lower = line.to_ascii_lowercase();
         lower.contains('$') && (lower.contains("taint") || lower.contains("kubelet-extra-args"))

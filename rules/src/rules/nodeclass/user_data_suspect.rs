@@ -41,13 +41,13 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::NodeClass)
 };
 
-/// What EC2 accepts, in bytes.
+/// Limit of EC2, in bytes.
 const MAX: usize = 16 * 1024;
 
-/// From here on Karpenter's own part may be too much.
+/// Above this size, the part that Karpenter adds may exceed the limit.
 const LARGE: usize = 12 * 1024;
 
-/// What a text is, as far as its first lines say for certain.
+/// The format of a text, if its first lines show it with certainty.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Shell,
@@ -96,7 +96,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let text = class.user_data().filter(|text| !text.trim().is_empty())?;
     let node = class.get("userData");
     let size = text.len();
-    // A template may become shorter; the variables of a shell do not.
+    // A template may become shorter when it is rendered; shell variables do not.
     if size > LARGE && !text.contains("{{") {
         if size > MAX {
             ctx.report(&node, format!("user data of {size} bytes: EC2 takes 16384"))

@@ -40,7 +40,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::NodeClass)
 };
 
-/// What a gp3 volume has where nothing is written.
+/// IOPS of a gp3 volume by default.
 const GP3_IOPS: i64 = 3000;
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {

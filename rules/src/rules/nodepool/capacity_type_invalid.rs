@@ -52,14 +52,14 @@ pub(crate) static RULE: Rule = Rule {
 
 const VALID: [&str; 3] = ["on-demand", "spot", "reserved"];
 
-/// Who turns down what has no valid value at all: Karpenter, from 1.5 on for its own kinds, and
+/// The component that rejects a list without any valid value: Karpenter, since 1.5 for its own kinds, and
 /// always for pods, which it then ignores.
 const KARPENTER: Option<Authority> = Some(Authority::Karpenter);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(list) = RequirementList::of(object) {
         if let Some(pool) = NodePool::new(object) {
-            // Nobody looks at a label's value: the pool is Ready and matches nothing.
+            // The value of a label is not validated: the pool is Ready but matches nothing.
             let label = pool.labels().get(CAPACITY_TYPE);
             value(&label, Severity::Error, None, None, ctx);
         }
@@ -92,13 +92,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether a value exists; what is not known may.
+/// Whether a value exists. An unknown value may.
 fn is_valid(node: &Node<'_>) -> bool {
     node.is_unknown() || node.text().is_some_and(|t| VALID.contains(&t))
 }
 
-/// A requirement of a pool or an expression of a pod; `none` is how bad it is if no value is
-/// valid, and `by` who says so.
+/// A requirement of a pool or an expression of a pod. `none` is the severity if no value is valid, and `by`
+/// the component that rejects it.
 fn expression(expression: &Node<'_>, none: Severity, by: Option<Authority>, ctx: &mut Context<'_>) {
     if expression.get("key").text() != Some(CAPACITY_TYPE) {
         return;
@@ -107,7 +107,7 @@ fn expression(expression: &Node<'_>, none: Severity, by: Option<Authority>, ctx:
     let severity = match expression.get("operator").text() {
         Some("In") if values.items().any(|v| is_valid(&v)) => none.min(Severity::Warning),
         Some("In") => none,
-        // Nothing has that value, so nothing is left out.
+        // No node has that value, so nothing is excluded.
         Some("NotIn") => Severity::Info,
         _ => return,
     };
@@ -116,7 +116,7 @@ fn expression(expression: &Node<'_>, none: Severity, by: Option<Authority>, ctx:
     }
 }
 
-/// `minValues` counts the valid ones alone.
+/// `minValues` counts only valid values.
 fn few(item: &RequirementItem<'_>, by: Option<Authority>, ctx: &mut Context<'_>) {
     let wanted = item.0.get("minValues");
     let (Some(CAPACITY_TYPE), Some(Operator::In), Some(number)) = (item.key(), item.operator(), wanted.int())
@@ -127,7 +127,7 @@ fn few(item: &RequirementItem<'_>, by: Option<Authority>, ctx: &mut Context<'_>)
     let all = i64::try_from(values.items().count()).unwrap_or(i64::MAX);
     let valid = values.items().filter(is_valid).count();
     let valid = i64::try_from(valid).unwrap_or(i64::MAX);
-    // A list that is too short in any case is min-values-unsatisfiable's.
+    // A list that is too short in any case is reported by min-values-unsatisfiable.
     if valid == 0 || valid >= number || all < number {
         return;
     }
@@ -165,7 +165,7 @@ fn value(
     }
 }
 
-/// The capacity type that another spelling can only mean.
+/// The intended capacity type, if it is certain.
 fn meant(text: &str) -> Option<&'static str> {
     let letters: String =
         text.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).map(|c| c.to_ascii_lowercase()).collect();

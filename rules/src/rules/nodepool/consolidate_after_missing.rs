@@ -48,7 +48,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let disruption = pool.disruption();
     let after = disruption.get("consolidateAfter");
     let merged = disruption.entries().iter().any(|(k, _)| is_placeholder(k));
-    // In a patch null takes a field away; what is left is not known.
+    // In a patch null removes a field; the remaining object is not known.
     if !disruption.is_mapping() || after.is_set() || merged || pool.is_other_provider() || object.is_partial()
     {
         return None;

@@ -44,7 +44,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::NodePool)
 };
 
-/// Numbers and quantities that the API server stores and Karpenter cannot read.
+/// Numbers and quantities that the API server stores and Karpenter cannot decode.
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let kind = &object.id().kind;
     for found in undecodable(object, ctx.platform().karpenter) {

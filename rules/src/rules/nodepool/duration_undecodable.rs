@@ -58,7 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Durations that Go cannot hold, or read; a NodeClaim has no disruption block.
+/// Durations that Go cannot represent or parse. A NodeClaim has no disruption block.
 fn check_durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx: &mut Context<'_>) {
     let kind = object.id().kind.as_str();
     let version = Provider::of_object(object).karpenter_version(ctx.platform());
@@ -83,7 +83,7 @@ fn check_durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx:
                 } else {
                     "the longest duration is 2562047h"
                 },
-                // 292 years are no limit to a node.
+                // 292 years have the same effect as no limit.
                 field.allows_never().then(|| "Never".to_owned()),
             ),
             Err(_) if GoDuration::parse(text).is_err() && passes_unanchored_pattern(field, text, version) => {
@@ -100,7 +100,7 @@ fn check_durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx:
         };
         let finding = ctx.report(&node, message);
         finding.help(help);
-        // The spec of a claim cannot be changed.
+        // The spec of a NodeClaim is immutable.
         if let Some(better) = better.filter(|_| object.is(Kind::NODE_POOL)) {
             let fix = Fix::new(format!("write `{better}`"), Safety::Safe).set(&node, json!(better));
             finding.fix(if field == DurationField::ExpireAfter { fix.replaces_nodes() } else { fix });
@@ -109,7 +109,7 @@ fn check_durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx:
 }
 
 fn check_grace_periods(object: &Object, ctx: &mut Context<'_>) {
-    // From this version on the controller checks them itself.
+    // Since this version the controller validates them.
     if ctx.platform().karpenter >= OPEN_KUBELET_SINCE {
         return;
     }

@@ -53,9 +53,9 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::NodePool)
 };
 
-/// The labels that say what the driver found. Not among them is what people set to steer NVIDIA's
-/// components (`mig.config`, `device-plugin.config`, `gpu.deploy.…`), nor `gpu.present`, which is
-/// `true` whoever writes it.
+/// The labels with which the driver describes the GPUs. Not included are those that users set to configure
+/// NVIDIA's components (`mig.config`, `device-plugin.config`, `gpu.deploy.…`), and `gpu.present`, which is
+/// always `true`.
 const FOUND: [&str; 16] = [
     "nvidia.com/cuda.driver-version.full",
     "nvidia.com/cuda.driver-version.major",
@@ -75,7 +75,7 @@ const FOUND: [&str; 16] = [
     "nvidia.com/mig.strategy",
 ];
 
-/// What the driver calls the GPUs of EC2, blanks as dashes, by Karpenter's name for them.
+/// The driver's names of the GPUs of EC2, with dashes for spaces, by Karpenter's name.
 const PRODUCTS: [(&str, &str); 6] = [
     ("a10g", "NVIDIA-A10G"),
     ("h100", "NVIDIA-H100-80GB-HBM3"),
@@ -101,7 +101,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(key) = item.key().filter(|key| FOUND.contains(key)) else {
             continue;
         };
-        // One value is declared, any other requirement is one that nothing can meet as meant.
+        // A single value is declared as a label; no node can meet any other requirement as intended.
         let mut values = item.values().items();
         match (item.operator(), values.next(), values.next()) {
             (Some(Operator::In), Some(value), None) => {
@@ -125,7 +125,7 @@ fn declared(pool: &NodePool<'_>, key: &str, place: &Node<'_>, value: &Node<'_>, 
         return;
     };
     let real = pool.types().and_then(|types| real(key, &types));
-    // A name may go on: `-SHARED` where GPUs are shared.
+    // A name may have a suffix: `-SHARED` if GPUs are shared.
     let is_real = |real: &str| {
         let rest = text.strip_prefix(real);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -148,7 +148,7 @@ fn declared(pool: &NodePool<'_>, key: &str, place: &Node<'_>, value: &Node<'_>, 
     }
 }
 
-/// What GPU feature discovery writes on nodes of these types, where that is known and one thing.
+/// The value that GPU feature discovery sets on nodes of these types, if it is known and the same for all.
 fn real(key: &str, types: &TypeSet) -> Option<String> {
     let one = |name: &str| -> Option<&'static str> {
         let all: Option<BTreeSet<&'static str>> = types
@@ -163,7 +163,7 @@ fn real(key: &str, types: &TypeSet) -> Option<String> {
     };
     let gpu = one("karpenter.k8s.aws/instance-gpu-name")?;
     let product = PRODUCTS.iter().find(|(name, _)| *name == gpu)?.1;
-    // A share of a GPU has a name of its own.
+    // A fractional GPU has another name.
     if types.iter().any(|t| t.nvidia_gpu == 0) {
         return None;
     }

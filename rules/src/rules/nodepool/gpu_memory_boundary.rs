@@ -77,15 +77,16 @@ pub(crate) static RULE: Rule = Rule {
 
 const MEMORY: &str = "karpenter.k8s.aws/instance-gpu-memory";
 
-/// The sizes that GPUs are sold with, in GB.
+/// The nominal memory sizes of GPUs, in GB.
 const SOLD: [i64; 12] = [16, 24, 32, 40, 48, 64, 80, 96, 141, 180, 192, 288];
 
-/// How far, in percent, a GPU's memory may be from the size that it is sold with.
+/// Maximum difference, in percent, between the memory of a GPU and its nominal size.
 const NEAR: i64 = 8;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(list) = RequirementList::of(object) {
-        // What a NodeClaim or an overlay asks for was chosen by others, or is no bound of a pool.
+        // The requirements of a NodeClaim were chosen by a controller, and an overlay does not restrict a
+        // pool.
         if list.location != KeyLocation::Pool || list.provider == Provider::Other {
             return None;
         }
@@ -103,7 +104,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The node selector of a pod, and each required term together with it.
+/// The node selector of a pod, combined with each required term.
 fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
     let selector = template.spec.get("nodeSelector");
     if selector.has_unknown() {
@@ -116,7 +117,7 @@ fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
         "requiredDuringSchedulingIgnoredDuringExecution",
         "nodeSelectorTerms",
     ]);
-    // Which of the two providers makes the nodes, the key itself says.
+    // The key itself determines the provider of the nodes.
     for provider in [Provider::Aws, Provider::AutoMode] {
         let key = provider.provider_key(MEMORY);
         let value = selected.iter().find(|(k, _)| *k == key).map(|(_, v)| v);
@@ -138,7 +139,7 @@ fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
     }
 }
 
-/// Whether an item speaks of the memory, under the key of this provider.
+/// Whether an item is about the memory, with the key of this provider.
 fn is_ours(item: &RequirementItem<'_>, provider: Provider) -> bool {
     item.key().is_some_and(|k| *k == *provider.provider_key(MEMORY))
 }
@@ -153,7 +154,8 @@ fn judge(
         let Some(operator) = item.operator().filter(|_| is_ours(item, provider)) else {
             continue;
         };
-        // All that the others leave, so that only GPUs count that this one decides on.
+        // Only the types that the other requirements admit, so that only GPUs count that this one decides
+        // about.
         let rest = items.iter().enumerate().filter(|(i, _)| *i != at);
         let Some(types) = left(rest.map(|(_, item)| item), selected.iter(), provider) else {
             continue;
@@ -168,14 +170,14 @@ fn judge(
     }
 }
 
-/// A value that no GPU has to the letter, and some nearly.
+/// A value that no GPU has exactly, but some have approximately.
 fn exact(value: &Node<'_>, types: &TypeSet, ctx: &mut Context<'_>) {
     let sold = value.text().and_then(|t| t.parse::<i64>().ok());
     let Some(sold) = sold.filter(|mib| is_sold(*mib)) else {
         return;
     };
     let memory = |t: &InstanceType| i64::from(t.gpu_memory_mib);
-    // Not among those that are left, but somewhere: then another requirement is in the way.
+    // Excluded by another requirement, but present in the catalogue: then that requirement is the cause.
     if catalog::all().iter().any(|t| memory(t) == sold) {
         return;
     }
@@ -190,13 +192,13 @@ fn exact(value: &Node<'_>, types: &TypeSet, ctx: &mut Context<'_>) {
         .fix(Fix::new(title, Safety::Unsafe).set(value, json!(better)));
 }
 
-/// A bound between the size on the box and what the label says.
+/// A bound between the nominal size and the value of the label.
 fn bound(item: &RequirementItem<'_>, operator: Operator, types: &TypeSet, ctx: &mut Context<'_>) {
     let number = item.texts().and_then(|texts| match texts.as_slice() {
         [one] => one.parse::<i64>().ok(),
         _ => None,
     });
-    // `Gt 24575` is how integers say "24 GiB or more".
+    // `Gt 24575` is the integer form of "24 GiB or more".
     let from = |b: i64| operator == Operator::Gt && b.checked_add(1).is_some_and(is_sold);
     let Some(bound) = number.filter(|b| is_sold(*b) || from(*b)) else {
         return;
@@ -215,7 +217,7 @@ fn bound(item: &RequirementItem<'_>, operator: Operator, types: &TypeSet, ctx: &
         .help(format!("unless that is meant, write `{better}`"));
 }
 
-/// The GPUs of some of the types that have the least memory: how much, and what they are called.
+/// The GPUs with the least memory among some of the types: the amount and their names.
 fn gpus(types: &TypeSet, keep: impl Fn(&InstanceType) -> bool) -> Option<(u32, String)> {
     let found: BTreeSet<(u32, &str)> = types
         .iter()
@@ -231,17 +233,17 @@ fn gpus(types: &TypeSet, keep: impl Fn(&InstanceType) -> bool) -> Option<(u32, S
     Some((mib, names.join(", ")))
 }
 
-/// Whether a number is a size that GPUs are sold with, in MB or MiB.
+/// Whether a number is a nominal size in MB or MiB.
 fn is_sold(bound: i64) -> bool {
     SOLD.iter().any(|gb| [gb * 1000, gb * 1024].contains(&bound))
 }
 
-/// Whether a GPU's memory is as far from a size as what is sold with that size may be.
+/// Whether the memory of a GPU is close enough to a nominal size.
 fn is_near(sold: i64, mib: i64) -> bool {
     (sold - mib).abs() * 100 <= mib * NEAR
 }
 
-/// Whether a GPU is on the other side of the bound than its size on the box is.
+/// Whether the memory of a GPU and its nominal size are on different sides of the bound.
 fn misses(operator: Operator, bound: i64, mib: i64) -> bool {
     is_near(bound, mib)
         && match operator {
@@ -251,7 +253,7 @@ fn misses(operator: Operator, bound: i64, mib: i64) -> bool {
         }
 }
 
-/// The types that the other requirements leave.
+/// The types that the other requirements admit.
 fn left<'a>(
     items: impl Iterator<Item = &'a RequirementItem<'a>>,
     selected: impl Iterator<Item = &'a (&'a str, Node<'a>)>,

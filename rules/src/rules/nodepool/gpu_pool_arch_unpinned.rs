@@ -48,7 +48,7 @@ const ARCH: &str = "kubernetes.io/arch";
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let types = pool.types()?;
-    // Whoever names the architecture has thought of it, both included.
+    // A requirement on the architecture is a deliberate choice, even if it allows both.
     if hardware(&types) != Hardware::Accelerated || pool.requirement(ARCH).is_some() {
         return None;
     }

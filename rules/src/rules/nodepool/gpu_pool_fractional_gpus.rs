@@ -55,7 +55,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let none = catalog::index(COUNT).and_then(|index| index.with("0"))?;
     let shares = none.and(&types);
     let first = shares.names().next()?;
-    // A pool of shares alone is meant as one, and so is what is named.
+    // A pool with only fractional GPUs is deliberate, and so are types that are named explicitly.
     if types.is_subset(&shares) || super::names_one_of(pool, &shares) {
         return None;
     }

@@ -57,7 +57,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let others: TypeSet =
         types.iter().filter(|t| t.devices("amd.com/gpu") > 0 || t.devices("habana.ai/gaudi") > 0).collect();
     let first = others.names().next()?;
-    // Who names such a type means it.
+    // A type that is named explicitly is deliberate.
     if !has("nvidia.com/gpu") || super::names_one_of(pool, &others) {
         return None;
     }

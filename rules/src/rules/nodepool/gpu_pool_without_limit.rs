@@ -50,7 +50,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
-    // A static pool has as many nodes as it says.
+    // The size of a static pool is fixed by its replicas.
     if pool.is_other_provider() || pool.is_static() {
         return None;
     }
@@ -80,8 +80,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The accelerator resources by which the pool can be limited, the commonest first; none for a
-/// pool that is not meant for accelerators.
+/// The accelerator resources that can limit the pool, the most common first. Empty if the pool is not
+/// intended for accelerators.
 fn counted(pool: &NodePool<'_>) -> Vec<&'static str> {
     if let Some(types) = pool.types()
         && hardware(&types) == Hardware::Accelerated
@@ -100,7 +100,7 @@ fn counted(pool: &NodePool<'_>) -> Vec<&'static str> {
     let Some(first) = KARPENTER_ACCELERATORS.iter().copied().find(|r| named(r)) else {
         return Vec::new();
     };
-    // The types are not known for sure: any accelerator limit will do.
+    // The types are not known for sure: a limit on any accelerator is sufficient.
     let others = KARPENTER_ACCELERATORS.iter().copied();
     std::iter::once(first).chain(others.filter(|r| *r != first)).collect()
 }

@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             check_pod_key(&node, key, true, ctx);
         }
         let terms = super::required_keys(&template);
-        // One term that nodes can match is enough for a pod.
+        // A pod needs only one term that nodes can match.
         let is_dead =
             |term: &Vec<(&str, Node<'_>)>| term.iter().any(|(key, _)| missing_everywhere(key, ctx).is_some());
         if terms.iter().all(is_dead) {
@@ -85,7 +85,7 @@ fn check_key(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider,
     let Some(other) = other_prefix(key, provider).filter(|_| !is_placeholder(key)) else {
         return;
     };
-    // What is refused is left to requirement-key-restricted.
+    // Rejected keys are reported by requirement-key-restricted.
     let version = provider.karpenter_version(ctx.platform());
     if rejection(key, place, version, provider == Provider::Aws).is_some() {
         return;
@@ -104,7 +104,7 @@ fn check_key(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider,
     }
 }
 
-/// The same label of the other kind of class, where there is one.
+/// The equivalent label of the other provider, if there is one.
 fn other_prefix(key: &str, provider: Provider) -> Option<String> {
     const AUTO: &str = "eks.amazonaws.com/";
     const AWS: &str = "karpenter.k8s.aws/";
@@ -118,14 +118,14 @@ fn other_prefix(key: &str, provider: Provider) -> Option<String> {
     known.then(|| format!("{to}{name}"))
 }
 
-/// Where all pools are of one sort and a pod's key is on the nodes of the other: whose the nodes
-/// are, and what the key is called there.
+/// If all pools are of one provider, and the key is a label of the other one: the provider of the nodes, and
+/// the name of the label there.
 fn missing_everywhere(key: &str, ctx: &Context<'_>) -> Option<(Provider, String)> {
-    // Most keys are neither's.
+    // Most keys belong to neither provider.
     other_prefix(key, Provider::Aws).or_else(|| other_prefix(key, Provider::AutoMode))?;
     let provider = match ctx.index().views().node_classes().unique_group()? {
         "eks.amazonaws.com" => Provider::AutoMode,
-        // The pools that Auto Mode brings along are in no file.
+        // The built-in pools of Auto Mode are in no file.
         "karpenter.k8s.aws" if ctx.index().is_complete_for(Kind::NODE_POOL) => Provider::Aws,
         _ => return None,
     };

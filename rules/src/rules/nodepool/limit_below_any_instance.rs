@@ -51,7 +51,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::NodePool)
 };
 
-/// The resources whose capacity hangs on the type alone, not on the class.
+/// The resources whose capacity depends only on the type, not on the class.
 const COUNTED: [&str; 7] = [
     "cpu",
     "memory",
@@ -62,7 +62,7 @@ const COUNTED: [&str; 7] = [
     "habana.ai/gaudi",
 ];
 
-/// The keys by which people name what they want.
+/// The keys that name types or groups of types.
 const NAMING: [&str; 3] = [
     "node.kubernetes.io/instance-type",
     "karpenter.k8s.aws/instance-family",
@@ -123,7 +123,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// What the pool names, and no limit lets through.
+/// Types that the pool names and a limit excludes.
 fn named(object: &Object, types: &TypeSet, limits: &[(Node<'_>, &str, i128)], ctx: &mut Context<'_>) {
     let Some(list) = RequirementList::of(object) else {
         return;
@@ -155,7 +155,7 @@ fn named(object: &Object, types: &TypeSet, limits: &[(Node<'_>, &str, i128)], ct
     }
 }
 
-/// A capacity as people write it.
+/// A capacity in its usual notation.
 fn amount(name: &str, milli: i128) -> String {
     if name == "memory" { format!("{}Gi", milli / 1000 / (1 << 30)) } else { format!("{}", milli / 1000) }
 }

@@ -52,7 +52,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    // A static pool takes no such limit at all, and other clouds have resources of their own.
+    // A static pool accepts no such limit, and other providers have other resources.
     if pool.is_static() || pool.is_other_provider() {
         return None;
     }
@@ -83,7 +83,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether a NodeOverlay gives the resource to instance types.
+/// Whether a NodeOverlay adds the resource to instance types.
 fn overlaid(key: &str, ctx: &Context<'_>) -> bool {
     ctx.index().of(Kind::NODE_OVERLAY).any(|o| o.path(&["spec", "capacity", key]).is_set())
 }
@@ -100,7 +100,7 @@ fn meant(key: &str, pool: &NodePool<'_>) -> Option<&'static str> {
             None => Some(own.unwrap_or("nvidia.com/gpu")),
         };
     }
-    // `nvidia.com/mig-…` and their kin are no slips of the hand.
+    // `nvidia.com/mig-…` and similar names are not typing errors.
     if lower.contains("mig-") || lower.contains("shared") || lower.starts_with("hugepages-") {
         return None;
     }

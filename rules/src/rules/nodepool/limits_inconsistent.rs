@@ -47,10 +47,10 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::NodePool)
 };
 
-/// The resources beside devices whose amount hangs on the type alone, not on the class.
+/// The resources other than devices whose amount depends only on the type, not on the class.
 const OTHERS: [&str; 3] = ["cpu", "memory", "nodes"];
 
-/// Up to this many devices the whole nodes are counted; nobody's limit is beyond.
+/// Up to this number of devices whole nodes are counted; real limits are not higher.
 const COUNTED: i128 = 10_000;
 
 struct Limit<'a> {
@@ -71,7 +71,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if pool.is_static() || !limits.iter().any(|l| devices(&l)) {
         return None;
     }
-    // A type that is newer than the catalogue may need less beside each GPU.
+    // A type that is newer than the catalogue may need less per GPU.
     let types = pool.types().filter(|_| {
         limits.iter().any(|l| OTHERS.contains(&l.name)) && !super::names_something_new(pool, None)
     })?;
@@ -110,18 +110,17 @@ fn report(object: &Object, wanted: &Limit<'_>, other: &Limit<'_>, reach: &Reach,
     finding.related(object, &wanted.node, "the limit that is never reached");
 }
 
-/// How far a limit lets the pool go.
+/// How many devices a limit allows.
 struct Reach {
-    /// The most devices that whole nodes bring under the other limit.
+    /// Maximum number of devices on whole nodes within the other limit.
     most: i128,
-    /// The most that they bring under the device limit alone.
+    /// Maximum number of devices on whole nodes within the device limit alone.
     goal: i128,
-    /// What the goal takes of the other resource, in thousandths, where it was counted.
+    /// Amount of the other resource needed for `goal`, in thousandths, if it was computed.
     need: Option<i128>,
 }
 
-/// How far the other limit lets the pool go; `None` where it does not stop it before the wanted
-/// one.
+/// How many devices the other limit allows. `None` if it allows as many as the wanted limit.
 fn reach(types: &[&InstanceType], wanted: &Limit<'_>, other: &Limit<'_>) -> Option<Reach> {
     let goal = wanted.milli / 1000;
     let bearing = || {
@@ -130,7 +129,8 @@ fn reach(types: &[&InstanceType], wanted: &Limit<'_>, other: &Limit<'_>) -> Opti
             (devices > 0).then(|| (devices, amount(t, other.name)))
         })
     };
-    // The best type alone, parts of nodes included, is more than any mix of whole ones.
+    // The best type alone, counting fractions of nodes, has at least as many devices as any mix of whole
+    // nodes.
     let (devices, cost) = bearing().min_by(|(d1, c1), (d2, c2)| (c1 * d2).cmp(&(c2 * d1)))?;
     if cost <= 0 || other.milli.checked_mul(devices)? >= goal.checked_mul(cost)? {
         return None;
@@ -142,7 +142,7 @@ fn reach(types: &[&InstanceType], wanted: &Limit<'_>, other: &Limit<'_>) -> Opti
         bearing().filter_map(|(devices, cost)| Some((usize::try_from(devices).ok()?, cost))).collect();
     sizes.sort_unstable();
     sizes.dedup_by_key(|(devices, _)| *devices);
-    // What so many devices cost at least.
+    // The minimum cost of each number of devices.
     let mut least: Vec<Option<i128>> = vec![Some(0)];
     for count in 1..=usize::try_from(goal).ok()? {
         let cheapest = (sizes.iter())
@@ -156,7 +156,7 @@ fn reach(types: &[&InstanceType], wanted: &Limit<'_>, other: &Limit<'_>) -> Opti
     (most < alone).then(|| Reach { most: most as i128, goal: alone as i128, need: least[alone] })
 }
 
-/// What one node of a type counts against a limit, in thousandths.
+/// The amount of a resource on one node of a type, in thousandths.
 fn amount(instance: &InstanceType, resource: &str) -> i128 {
     match resource {
         "nodes" => 1000,
@@ -164,7 +164,7 @@ fn amount(instance: &InstanceType, resource: &str) -> i128 {
     }
 }
 
-/// An amount as people write it, rounded up.
+/// An amount in its usual notation, rounded up.
 fn shown(resource: &str, milli: i128) -> String {
     let whole = (milli + 999) / 1000;
     match resource {

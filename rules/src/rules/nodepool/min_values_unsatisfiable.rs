@@ -57,7 +57,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mut told = false;
     for item in list.items() {
         let wanted = item.0.get("minValues");
-        // A number out of bounds is refused as such.
+        // A number outside the bounds is rejected and reported by another rule.
         let Some(number) = wanted.int().filter(|n| (1..=50).contains(n)) else {
             continue;
         };
@@ -75,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the list itself has fewer values; reports it.
+/// Reports a list that has fewer values than required. Returns whether it does.
 fn too_few_written(item: &RequirementItem<'_>, wanted: i64, ctx: &mut Context<'_>) -> bool {
     if item.operator() != Some(Operator::In) {
         return false;
@@ -107,7 +107,7 @@ fn count(number: usize) -> String {
     }
 }
 
-/// Whether the types that the pool admits have fewer values of the label; reports it.
+/// Reports a label of which the admitted types have fewer values than required. Returns whether they do.
 fn too_few_kinds(
     pool: &NodePool<'_>,
     item: &RequirementItem<'_>,

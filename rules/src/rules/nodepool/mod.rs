@@ -56,13 +56,13 @@ pub(crate) mod taint_invalid;
 pub(crate) mod taint_operator_as_value;
 pub(crate) mod training_pool_on_spot;
 
-/// A pool of lower weight that takes the same pods when this one finds no capacity.
+/// A pool of lower weight that admits the same pods when this one has no capacity.
 fn fallback(object: &Object, pool: &NodePool<'_>, index: &Cluster) -> Option<Object> {
     index.views().fallback(object, pool)
 }
 
-/// Whether a requirement names a value of an open set, such as a family, that the catalogue does
-/// not know but a newer one may: lower case, and well formed.
+/// Whether a requirement contains a well-formed value, such as a family, that is not in the catalogue but may
+/// be in a newer one.
 fn names_something_new(pool: &NodePool<'_>, among: Option<&[String]>) -> bool {
     let open = |key: &str| {
         matches!(
@@ -89,7 +89,7 @@ fn is_new(key: &str, value: &str) -> bool {
         && value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c))
 }
 
-/// Whether a requirement names one of the types, or the family of one.
+/// Whether a requirement names one of the types or its family.
 fn names_one_of(pool: &NodePool<'_>, types: &crate::catalog::TypeSet) -> bool {
     pool.normalized_pool().requirements.iter().filter(|r| r.op == Operator::In).any(|r| {
         match normalise(&r.key) {
@@ -104,7 +104,7 @@ fn names_one_of(pool: &NodePool<'_>, types: &crate::catalog::TypeSet) -> bool {
     })
 }
 
-/// The reference to the node class, in a NodePool or NodeClaim of v1.
+/// The reference to the node class in a NodePool or NodeClaim of v1.
 fn node_class_ref(object: &Object) -> Option<Node<'_>> {
     if let Some(pool) = NodePool::new(object) {
         return Some(pool.template_spec().get("nodeClassRef"));
@@ -123,14 +123,14 @@ fn written_taints(object: &Object) -> Vec<Node<'_>> {
     [spec.get("taints"), spec.get("startupTaints")].iter().flat_map(Node::items).collect()
 }
 
-/// Replaces the key of a requirement, which changes what the pool's nodes are.
+/// Replaces the key of a requirement, which changes the nodes of the pool.
 fn rename_key(node: &Node<'_>, key: &str) -> Fix {
     let title = format!("write `{key}`; check which nodes the pool then gets");
     Fix::new(title, Safety::Unsafe).replaces_nodes().set(node, json!(key))
 }
 
-/// The label keys that each required term of a pod's node affinity wants to be present. A term that wants a label to
-/// be absent keeps the pod away from nodes, which any node without the label satisfies.
+/// The label keys that each required term of a pod's node affinity requires to be present. A requirement that
+/// a label is absent is met by any node without the label.
 fn required_keys<'a>(template: &Template<'a>) -> Vec<Vec<(&'a str, Node<'a>)>> {
     let terms = template.spec.path(&[
         "affinity",

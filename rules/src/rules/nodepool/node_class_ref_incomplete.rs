@@ -77,12 +77,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Absent, null or an empty text.
+/// Absent, null or an empty string.
 fn empty(node: &Node<'_>) -> bool {
     !node.is_set() || node.text() == Some("")
 }
 
-/// `apiVersion`, as v1beta1 had it.
+/// `apiVersion`, as in v1beta1.
 fn old_field(reference: &Node<'_>, version: &Node<'_>, ctx: &mut Context<'_>) {
     let group = version.text().map(|v| v.split('/').next().unwrap_or(v));
     let complete = !empty(&reference.get("kind")) && !empty(&reference.get("name"));
@@ -98,7 +98,7 @@ fn old_field(reference: &Node<'_>, version: &Node<'_>, ctx: &mut Context<'_>) {
     }
 }
 
-/// Reports the fields that are absent or empty, together.
+/// Reports all absent or empty fields together.
 fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (group, kind) = (reference.get("group"), reference.get("kind"));
     let fields = ["group", "kind", "name"];
@@ -107,7 +107,7 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> Opti
     let words: Vec<String> = lacking.iter().map(|f| format!("`{f}`")).collect();
     let guess = guess(&group, &kind, object, ctx);
     let since_1_1 = ctx.platform().karpenter >= Version::new(1, 1);
-    // Of several the whole reference is the place.
+    // If several are missing, the location is the whole reference.
     let place =
         if lacking.len() > 1 && !object.is_partial() { reference.clone() } else { reference.get(first) };
     let words = match words.as_slice() {
@@ -115,7 +115,7 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> Opti
         few => few.join(" and "),
     };
     let finding = ctx.report(&place, format!("`nodeClassRef` lacks {words}, which v1 requires"));
-    // An empty text is refused since 1.1.
+    // Empty strings are rejected since 1.1.
     let written = lacking.iter().all(|f| reference.get(f).is_set());
     if written && !since_1_1 {
         finding.rejected_by(None);
@@ -125,7 +125,7 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> Opti
         return None;
     };
     finding.help(format!("on this provider it is `{}` of group `{}`", class.kind, class.group));
-    // Nobody can guess a name.
+    // A name cannot be guessed.
     if !lacking.contains(&"name") {
         let mut fix = Fix::new(format!("refer to the {class}"), safety);
         if lacking.contains(&"group") {
@@ -139,7 +139,7 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> Opti
     None
 }
 
-/// The class kind that is meant, and how sure that is.
+/// The intended kind of class, and the safety of the fix.
 fn guess(group: &Node<'_>, kind: &Node<'_>, object: &Object, ctx: &Context<'_>) -> Option<(Kind, Safety)> {
     if !empty(group) {
         let class = [AWS, AUTO].into_iter().find(|k| group.text() == Some(k.group))?;
@@ -147,7 +147,7 @@ fn guess(group: &Node<'_>, kind: &Node<'_>, object: &Object, ctx: &Context<'_>) 
     }
     if !empty(kind) {
         let class = [AWS, AUTO].into_iter().find(|k| kind.text() == Some(k.kind))?;
-        // `NodeClass` is a word that other providers may use too.
+        // Other providers may use the name `NodeClass` too.
         let safety = if class == AWS { Safety::Safe } else { Safety::Unsafe };
         return Some((class, safety));
     }

@@ -43,7 +43,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let reference = super::node_class_ref(object)?;
     let (group, kind) = (reference.get("group"), reference.get("kind"));
     let (group_text, text) = (group.text()?, kind.text()?);
-    // What is incomplete has its own rule.
+    // Incomplete references are reported by another rule.
     if text.is_empty() || !reference.get("name").is_set() || reference.get("name").text() == Some("") {
         return None;
     }

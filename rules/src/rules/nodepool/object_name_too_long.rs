@@ -56,7 +56,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn judge(node: &Node<'_>, what: &str, ctx: &mut Context<'_>) {
-    // Longer than 253 is no name at all, and refused as such.
+    // A name of more than 253 characters is invalid and reported by another rule.
     let Some(length) = node.text().map(str::len).filter(|l| (64..=253).contains(l)) else {
         return;
     };

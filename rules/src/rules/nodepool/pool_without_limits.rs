@@ -38,7 +38,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
-    // Written as null or `{}` in a patch, it changes nothing.
+    // In a patch, null or `{}` does not change the limits.
     if object.is_partial() || pool.is_other_provider() || pool.is_static() {
         return None;
     }

@@ -8,30 +8,30 @@ use crate::karpenter::requirement_list::{Provider, RequirementItem};
 use crate::platform::Version;
 use crate::rules::prelude::*;
 
-/// Who requires a value.
+/// The source of a requirement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Requester {
-    /// A NodePool, NodeClaim or NodeOverlay: every value is meant to be one of EC2's.
+    /// A NodePool, NodeClaim or NodeOverlay: every value is expected to exist in EC2.
     Nodes,
-    /// Pods that may run elsewhere as well.
+    /// Pods that may also run on other nodes.
     Pods,
-    /// Pods that follow nodes, and list what there may be anywhere.
+    /// Pods that run on all nodes, and list values that may exist anywhere.
     Followers,
 }
 
-/// The values that are required under one key.
+/// The values that are required for one key.
 pub(super) struct Requested<'a> {
     pub(super) requester: Requester,
-    /// The key as the catalogue knows it.
+    /// The key as in the catalogue.
     pub(super) key: &'a str,
-    /// `NotIn`: nothing has to have them.
+    /// `NotIn`: the values are excluded.
     pub(super) excluded: bool,
-    /// Whether Karpenter rejects the object for them.
+    /// Whether Karpenter rejects the object because of them.
     pub(super) refused: bool,
     pub(super) values: Vec<Node<'a>>,
 }
 
-/// What is done with each of them.
+/// Called for each list of values.
 type Visit = fn(&Requested<'_>, &mut Context<'_>);
 
 /// Visits every list of values that an object requires or excludes.
@@ -46,7 +46,7 @@ pub(super) fn visit_values(object: &Object, ctx: &mut Context<'_>, visit: Visit)
     }
 }
 
-/// The requirements and template labels of what makes nodes.
+/// The requirements and template labels of an object that creates nodes.
 fn of_nodes(object: &Object, list: &RequirementList<'_>, visit: Visit, ctx: &mut Context<'_>) {
     if list.provider == Provider::Other {
         return;
@@ -68,7 +68,7 @@ fn of_nodes(object: &Object, list: &RequirementList<'_>, visit: Visit, ctx: &mut
     }
 }
 
-/// The node selector and the required terms of a pod. The keys say which provider makes its nodes.
+/// The node selector and the required terms of a pod. The keys determine the provider of its nodes.
 fn of_pods(template: &Template<'_>, requester: Requester, visit: Visit, ctx: &mut Context<'_>) {
     for (key, value) in template.spec.get("nodeSelector").entries() {
         let key = Provider::AutoMode.catalogue_key(key);
@@ -114,8 +114,8 @@ fn of_item(
     visit(&requested, ctx);
 }
 
-/// Whether Karpenter rejects what requires these values. As for capacity types, one valid value is enough; pods
-/// that follow nodes are not scheduled by it.
+/// Whether Karpenter rejects the requirement for these values. As for capacity types, one valid value is
+/// enough. Karpenter does not schedule pods that run on all nodes.
 fn is_refused(key: &str, values: &[Node<'_>], requester: Requester, ctx: &Context<'_>) -> bool {
     let valid = |v: &Node<'_>| {
         let known = catalog::values(TENANCY);

@@ -78,7 +78,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if hardware(&types) != Hardware::Mixed {
         return None;
     }
-    // A limit alone may as well be the cap of a general pool.
+    // A limit alone may also be the limit of a general-purpose pool.
     let limited = (pool.limits().entries().iter())
         .any(|(name, amount)| KARPENTER_ACCELERATORS.contains(name) && amount.int() != Some(0));
     let tainted = pool.has_accelerator_taint();
@@ -113,7 +113,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// A type without accelerator that people know.
+/// A well-known type without accelerator.
 fn plain_example(types: &TypeSet) -> &'static str {
     let known = ["m7i.large", "m7g.large", "c7i.large", "m5.large"];
     (known.iter().filter_map(|name| catalog::find(name)))

@@ -47,7 +47,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(list: &RequirementList<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for item in list.items() {
-        // A patch may give the rest elsewhere.
+        // In a patch, the values may be set elsewhere.
         if ctx.object().is_partial() && !item.values().is_set() {
             continue;
         }

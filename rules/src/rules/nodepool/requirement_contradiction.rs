@@ -51,7 +51,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::NodePool)
 };
 
-/// A line on a key: where it is, and what it says.
+/// A requirement on a key: its node and its content.
 type Line<'a> = (Node<'a>, Requirement);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -80,7 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The requirement of a line that is well formed and known.
+/// The content of a requirement that is well-formed and known.
 fn known(item: &RequirementItem<'_>) -> Option<Requirement> {
     let operator = item.operator()?;
     let texts = item.texts()?;
@@ -99,7 +99,7 @@ fn place<'a>(item: &RequirementItem<'a>) -> Node<'a> {
     if values.is_set() { values } else { item.0.get("operator") }
 }
 
-/// Reports the first line that cannot hold together with those before it.
+/// Reports the first requirement that contradicts those before it.
 fn judge(object: &Object, key: &str, lines: &[Line<'_>], ctx: &mut Context<'_>) {
     let Some(((_, first), rest)) = lines.split_first() else {
         return;
@@ -111,7 +111,7 @@ fn judge(object: &Object, key: &str, lines: &[Line<'_>], ctx: &mut Context<'_>) 
             continue;
         }
         let before = &lines[..=at];
-        // One line that excludes it is enough; else all of them together do.
+        // If one earlier requirement contradicts it, only that one; otherwise all of them together.
         let culprits: Vec<&Line<'_>> = match before.iter().find(|(_, r)| !r.meets(requirement)) {
             Some(one) => vec![one],
             None => before.iter().collect(),

@@ -73,7 +73,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         };
         let known = is_well_known(normalise(key)) || is_well_known(&list.provider.catalogue_key(key));
         let aws = list.provider == Provider::Aws;
-        // What is refused, or of the other kind of class, has a finding already.
+        // Rejected keys, and those of the other provider, have another finding.
         if known
             || (aws && key.starts_with("eks.amazonaws.com/instance-"))
             || rejection(key, KeyLocation::Pool, ctx.platform().karpenter, aws).is_some()
@@ -90,7 +90,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         match intended_key(&item, list.provider) {
             Some((word, sure)) => lookalike(&item, key, &word, sure, ctx),
-            // These are GPU feature discovery's, and have a rule of their own.
+            // These are labels of GPU feature discovery, which have another rule.
             None if domain == "nvidia.com" => {}
             None => made_up(&item, key, ctx),
         }
@@ -111,7 +111,7 @@ fn lookalike(item: &RequirementItem<'_>, key: &str, word: &str, sure: TypoConfid
         .fix(Fix::new(title, Safety::Unsafe).set(&node, json!(word)).replaces_nodes());
 }
 
-/// A label of one's own whose value Karpenter makes up.
+/// A custom label whose value Karpenter makes up.
 fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
     let (Some(operator), Some(values)) = (item.operator(), item.texts()) else {
         return;
@@ -122,7 +122,7 @@ fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
         Operator::DoesNotExist => false,
         _ => true,
     };
-    // That stops Karpenter altogether.
+    // An empty range makes Karpenter panic, which is reported by another rule.
     if !made_up || Requirement::new(operator, &values, None).is_empty_range() {
         return;
     }
@@ -133,7 +133,7 @@ fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
     } else if index.views().referenced_labels().has_workloads() {
         Severity::Info
     } else {
-        // Pods elsewhere may well select a value of their own.
+        // Pods outside the input may select a specific value.
         return;
     };
     let value = if any_of_a_list { "any one of these values" } else { "a random number" };
@@ -146,7 +146,7 @@ fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
     .help("give it one value with `In`, or let pods select theirs; it narrows no instance type");
 }
 
-/// Whether a workload that is not here does not exist.
+/// Whether all workloads are known.
 fn knows_workloads(index: &Cluster) -> bool {
     WORKLOAD_KINDS.iter().all(|kind| index.is_complete_for(*kind))
 }

@@ -76,8 +76,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// A key of a NodePool, NodeClaim or NodeOverlay. `node` is the text of a requirement's key, or
-/// the value of a label.
+/// A key of a NodePool, NodeClaim or NodeOverlay. `node` is the text of a requirement's key, or the value of
+/// a label.
 fn judge(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider, ctx: &mut Context<'_>) {
     if crate::tree::placeholder::is_placeholder(key) {
         return;
@@ -88,7 +88,7 @@ fn judge(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider, ctx
     let Some(refusal) = refusal else {
         return;
     };
-    // The CRD's pattern speaks of all other malformed keys.
+    // Other malformed keys do not match the pattern of the CRD.
     if refusal.reason == KeyRejectionReason::Malformed && !label && !is_too_long(key) {
         return;
     }
@@ -101,7 +101,7 @@ fn judge(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider, ctx
     }
 }
 
-/// Whether a part of the key is longer than a label's may be.
+/// Whether a part of the key exceeds the maximum length of labels.
 fn is_too_long(key: &str) -> bool {
     match key.split_once('/') {
         Some((domain, name)) => domain.len() > 253 || name.len() > 63,
@@ -170,7 +170,7 @@ fn help(key: &str, reason: KeyRejectionReason) -> String {
 }
 
 fn of_pod(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) {
-    // Whoever names a host means a node that is there; the old key has its own rule.
+    // A pod that selects a host expects an existing node; the deprecated key has another rule.
     if matches!(key, "kubernetes.io/hostname" | "karpenter.sh/provisioner-name") {
         return;
     }

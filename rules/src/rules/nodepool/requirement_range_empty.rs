@@ -65,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Reports the empty ranges of a list. A label that gives the value leaves nothing to draw.
+/// Reports the empty ranges of a list. If a label sets the value, Karpenter does not choose one.
 fn report(list: &Node<'_>, labels: &Node<'_>, condition: &str, ctx: &mut Context<'_>) {
     let lines: Vec<Node<'_>> = list.items().collect();
     let given: Vec<&str> = labels.entries().into_iter().map(|(key, _)| normalise(key)).collect();

@@ -64,7 +64,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let types = pool.types().filter(|types| !types.is_empty())?;
-    // What is newer than the catalogue may come in sizes and kinds that the others do not.
+    // Types that are newer than the catalogue may have sizes and properties that known types do not.
     if super::names_something_new(&pool, None) {
         return None;
     }
@@ -121,7 +121,7 @@ fn judge(
         } else {
             "take the values out; check that it was not the other one that was wrong"
         };
-        // From the end, so that the places of those before stay what they are.
+        // From last to first, so that the indices of the remaining values stay valid.
         let fix = (dead.iter().rev()).fold(Fix::new(title, Safety::Unsafe), |fix, node| fix.remove(node));
         finding.fix(fix);
     }

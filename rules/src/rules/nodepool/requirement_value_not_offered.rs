@@ -68,7 +68,7 @@ fn check_value(node: &Node<'_>, requested: &Requested<'_>, ctx: &mut Context<'_>
     let there = region.and_then(catalog::offered_in);
     let gone = |types: &TypeSet| types.is_subset(catalog::retired());
     let absent = |types: &TypeSet| gone(types) || there.is_some_and(|t| t.is_disjoint(types));
-    // For pods one value that EC2 offers is enough.
+    // Pods need only one value that EC2 offers.
     let other = |v: &Node<'_>| {
         let with = v.text().map(|text| index.with(text));
         with.is_none_or(|with| with.is_some_and(|types| !absent(types)))

@@ -50,7 +50,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(list: &RequirementList<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for item in list.items() {
         let operator = item.operator();
-        // Nobody checks a NodeClaim, and a label that no node can have excludes no node.
+        // A NodeClaim is not validated, and excluding an impossible label value has no effect.
         if list.location == KeyLocation::Claim && operator != Some(Operator::In) {
             continue;
         }
@@ -58,7 +58,7 @@ fn check(list: &RequirementList<'_>, ctx: &mut Context<'_>) -> Option<()> {
             let Some(text) = node.text().filter(|t| !is_label_value(t)) else {
                 continue;
             };
-            // What is no number at all is refused before.
+            // A value that is not a number is reported by another rule.
             if operator.is_some_and(is_comparison) && text.parse::<i64>().map_or(true, |n| n < 0) {
                 continue;
             }
@@ -104,7 +104,7 @@ fn report(
     }
 }
 
-/// The values that a comma separates, where each of them can be one.
+/// The comma-separated parts, if each of them is a valid value.
 fn split(text: &str) -> Vec<&str> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     if parts.iter().all(|p| !p.is_empty() && is_label_value(p)) { parts } else { Vec::new() }

@@ -60,7 +60,7 @@ fn check_values(requested: &Requested<'_>, ctx: &mut Context<'_>) {
         return;
     };
     for node in &requested.values {
-        // What no label can have is left to requirement-value-syntax.
+        // Invalid label values are reported by requirement-value-syntax.
         if let Some(text) = node.text().filter(|text| !known.contains(text) && is_label_value(text)) {
             unknown(node, text, requested, known, ctx);
         }
@@ -82,7 +82,7 @@ fn unknown(
     }
     let severity = match (has_open_values(requested.key), sure) {
         _ if requested.refused => Severity::Error,
-        // A family or type may be newer than the catalogue, but it has a name.
+        // A family or type that is not in the catalogue may be newer.
         (true, false) if !text.is_empty() => Severity::Info,
         _ => Severity::Warning,
     };
@@ -97,7 +97,7 @@ fn unknown(
     match meant {
         _ if text.is_empty() => {
             finding.help("take it out, or write what was meant");
-            // Beside other values it admits nothing, and in `NotIn` it excludes nothing.
+            // Among other values it admits nothing, and in `NotIn` it excludes nothing.
             if requested.values.len() > 1 && !requested.refused {
                 finding.fix(Fix::new("take the empty value out", Safety::Safe).remove(node));
             }
@@ -122,7 +122,7 @@ fn unknown(
     }
 }
 
-/// Whether pods may find the value on nodes outside EC2, or do without it.
+/// Whether pods may find the value on nodes outside EC2, or do not depend on it.
 fn may_be_elsewhere(requested: &Requested<'_>, known: &BTreeSet<&'static str>) -> bool {
     match requested.requester {
         Requester::Nodes => false,

@@ -62,13 +62,13 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if pool.is_other_provider() || object.is_partial() || pool.has_unknown_types() {
         return None;
     }
-    // Whatever the whole admits, a part of it admits as well.
+    // If all requirements together admit a type, each subset does.
     if let Some(types) = pool.types().filter(|types| !types.is_empty()) {
         in_region(object, pool, &types, ctx);
         return None;
     }
     let mut own = pool.normalized_pool();
-    // What is malformed is refused, and reported as that.
+    // Malformed requirements are rejected and reported by other rules.
     if !own.requirements.iter().all(well_formed) {
         return None;
     }
@@ -105,7 +105,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether the catalogue is so old that what it lacks proves little.
+/// Whether the catalogue is so old that a missing value proves little.
 fn is_old(ctx: &Context<'_>) -> bool {
     let months = |date: Date| i64::from(date.year) * 12 + i64::from(date.month);
     match (ctx.settings().today, Date::parse(catalog::date())) {
@@ -114,7 +114,7 @@ fn is_old(ctx: &Context<'_>) -> bool {
     }
 }
 
-/// What the region has of a pool's types and zones, where the configuration names it.
+/// Checks the types and zones of a pool against those of the configured region.
 fn in_region(object: &Object, pool: &NodePool<'_>, types: &TypeSet, ctx: &mut Context<'_>) {
     let Some(region) = ctx.platform().region.as_deref() else {
         return;
@@ -123,9 +123,9 @@ fn in_region(object: &Object, pool: &NodePool<'_>, types: &TypeSet, ctx: &mut Co
         return;
     };
     let date = catalog::date();
-    // What is newer than the catalogue may be offered.
+    // Values newer than the catalogue may be offered.
     if types.is_disjoint(offered) && !super::names_something_new(pool, None) {
-        // The first requirement that alone leaves nothing there, or all of them.
+        // The first requirement that alone leaves no type there, or all requirements.
         let there = |index: &LabelValueIndex, value: &Node<'_>| {
             let with = value.text().and_then(|text| index.with(text));
             with.is_some_and(|types| !types.is_disjoint(offered))
@@ -168,7 +168,7 @@ fn short(key: &str) -> &str {
     key.rsplit('/').next().unwrap_or(key)
 }
 
-/// Whether the key says something about types that does not hang on the class or the account.
+/// Whether the key restricts types independently of the class and the account.
 fn counts(key: &str, values: &[String]) -> bool {
     let key = normalise(key);
     match key {
@@ -188,7 +188,7 @@ fn well_formed(spec: &RequirementSpec) -> bool {
     }
 }
 
-/// Whether the lines on one key exclude each other: requirement-contradiction's to report.
+/// Whether the requirements on one key contradict each other, which requirement-contradiction reports.
 fn contradicts_itself(pool: &Pool, key: &str) -> bool {
     let lines = pool
         .requirements
@@ -208,7 +208,7 @@ fn contradicts_itself(pool: &Pool, key: &str) -> bool {
     false
 }
 
-/// Where the pool says something about a key: the values of the requirement, or the label.
+/// The location of a key in the pool: the values of the requirement, or the label.
 fn place<'a>(pool: &NodePool<'a>, key: &str) -> Option<Node<'a>> {
     let auto = key
         .strip_prefix("karpenter.k8s.aws/instance-")

@@ -55,7 +55,7 @@ use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
-/// The classes of pools, and the workloads that tell what a pool is for.
+/// The classes of pools, and the workloads that determine the purpose of a pool.
 const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
     with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS]);
 
@@ -79,7 +79,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || pool.has_unknown_types() {
         return None;
     }
-    // Only what is written counts: a pool that says nothing allows every type of capacity.
+    // Only explicit capacity types count: without them a pool allows all.
     let types = pool.capacity_types()?;
     let only = types == [RESERVED];
     let node = word(&pool).or_else(|| only.then(|| pool.requirements()))?;
@@ -94,7 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let found = index.unique(Kind::EC2_NODE_CLASS, "default", name)?;
     let class = Ec2NodeClass::new(found)?;
     let several = index.all(Kind::EC2_NODE_CLASS.group, Kind::EC2_NODE_CLASS.kind, "default", name);
-    // A second class of the name, or a patch, may have what this one lacks.
+    // Another class of the same name, or a patch, may set what this one lacks.
     if several.len() > 1 || index.views().node_classes().is_patched(name) {
         return None;
     }
@@ -120,7 +120,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// A class that selects reservations which none of its pools may use.
+/// Reports a class that selects reservations which none of its pools can use.
 fn unused(object: &Object, ctx: &mut Context<'_>) {
     let Some(class) = Ec2NodeClass::new(object) else {
         return;
@@ -130,7 +130,7 @@ fn unused(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let users = ctx.index().views().class_pools().pools_of(object);
-    // A pool that says nothing of capacity types allows reserved capacity.
+    // A pool without capacity types allows reserved capacity.
     let refuses = |pool: &Object| {
         NodePool::new(pool).is_some_and(|pool| {
             let types = pool.capacity_types();
@@ -153,7 +153,7 @@ fn unused(object: &Object, ctx: &mut Context<'_>) {
     }
 }
 
-/// The word itself, where the pool says it.
+/// The node of the value, if the pool contains it.
 fn word<'a>(pool: &NodePool<'a>) -> Option<Node<'a>> {
     let label = pool.labels().get(CAPACITY_TYPE);
     let listed = pool
@@ -166,8 +166,8 @@ fn word<'a>(pool: &NodePool<'a>) -> Option<Node<'a>> {
     listed.or_else(|| (label.text() == Some(RESERVED)).then_some(label))
 }
 
-/// Nothing takes the pods of the pool once its reservations are used up. Training waits for its
-/// block on purpose, and so does whoever asks for capacity blocks.
+/// Reports a pool without a fallback for its pods once its reservations are used up. Training waits for its
+/// capacity block on purpose, and so does every pool that requires capacity blocks.
 fn alone(object: &Object, pool: &NodePool<'_>, node: &Node<'_>, ctx: &mut Context<'_>) {
     let index = ctx.index();
     let by_reservation = (pool.requirements().items())

@@ -67,19 +67,19 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::NodePool)
 };
 
-/// With fewer types Karpenter itself calls a launch inflexible.
+/// Karpenter itself calls a launch with fewer types inflexible.
 const FEW: usize = 5;
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
-    // Where nothing is said about Spot, capacity-type-unspecified says so.
+    // Pools that do not mention Spot are reported by capacity-type-unspecified.
     let capacity = pool.capacity_types().filter(|c| c.contains(&"spot"))?;
     let types = pool.types()?;
     let accelerated = hardware(&types) == Hardware::Accelerated;
     if types.is_empty() || super::names_something_new(pool, None) {
         return None;
     }
-    // One type is gpu-pool-single-instance-type's to report.
+    // A single type is reported by gpu-pool-single-instance-type.
     if accelerated && types.len() == 1 && !pool.is_static() {
         return None;
     }

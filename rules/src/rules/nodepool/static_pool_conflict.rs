@@ -51,7 +51,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .help("remove `weight`")
             .fix(Fix::new("remove `weight`", Safety::Safe).remove(&weight));
     }
-    // The server looks at the list as a whole: an empty one is fine.
+    // The server checks the list as a whole: an empty one is valid.
     for (key, node) in pool.limits().entries() {
         if key == "nodes" || is_placeholder(key) || node.is_null() {
             continue;

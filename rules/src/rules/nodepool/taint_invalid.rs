@@ -81,7 +81,7 @@ fn value(taint: &Node<'_>, pool: bool, ctx: &mut Context<'_>) {
     }
 }
 
-/// Whether a text that the CRD's pattern takes is too long for the controller.
+/// Whether a text that matches the pattern of the CRD is too long for the controller.
 fn is_too_long(text: &str) -> bool {
     match text.split_once('/') {
         Some((domain, name)) => domain.len() > 253 || name.len() > 63,

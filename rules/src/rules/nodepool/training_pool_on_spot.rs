@@ -108,7 +108,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Where Spot is allowed, and how to take it away.
+/// The location that allows Spot, and the fix that removes it.
 fn place<'a>(pool: &NodePool<'a>, requirements: &Node<'a>, label: &Node<'a>) -> (Node<'a>, Option<Fix>) {
     let fix = |title: &str| Fix::new(title, Safety::Unsafe).replaces_nodes();
     if let Some(requirement) = pool.requirement(CAPACITY_TYPE) {

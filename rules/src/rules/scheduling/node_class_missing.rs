@@ -70,7 +70,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let complete = index.is_complete_for(kind);
-    // A class in another namespace is a slip of its own, and a patch or a placeholder may be it.
+    // A class in another namespace is a different mistake, and a patch or a placeholder may be the class.
     if index.views().node_classes().may_exist(kind, class) {
         return None;
     }
@@ -102,8 +102,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The class that a pool names: its kind, where, and its name; `None` where another rule, another
-/// provider or a placeholder has the word. Auto Mode brings a class `default` of its own.
+/// The class that a pool references: its kind, node and name. `None` if another rule, another provider or a
+/// placeholder is responsible. Auto Mode has a built-in class `default`.
 fn reference(object: &Object) -> Option<(Kind, Node<'_>, &str)> {
     let reference = NodePool::new(object)?.template_spec().get("nodeClassRef");
     let kind = class_kind(&reference)?;
@@ -112,7 +112,7 @@ fn reference(object: &Object) -> Option<(Kind, Node<'_>, &str)> {
     Some((kind, node, name))
 }
 
-/// Whether this is the first pool that would have something to say: the advice is given once.
+/// Whether this is the first pool to which the advice applies: it is reported once.
 fn is_first(object: &Object, index: &Cluster) -> bool {
     let kinds = [Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS];
     let absent = kinds.into_iter().filter(|kind| !index.has_any(*kind));
@@ -122,7 +122,7 @@ fn is_first(object: &Object, index: &Cluster) -> bool {
     first.is_some_and(|first| first.is_same_resource(object))
 }
 
-/// A class that no pool refers to; said only where every pool is known.
+/// Reports a class that no pool references, if all pools are known.
 fn orphan(object: &Object, ctx: &mut Context<'_>) {
     let index = ctx.index();
     let name = object.display_name();

@@ -44,7 +44,7 @@ use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{WORKLOAD_KINDS, is_short_deadline, is_short_lived, with_workloads};
 
-/// The pools, and the workloads that tell what a pool is for.
+/// The pools, and the workloads that determine the purpose of a pool.
 const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 
 pub(crate) static RULE: Rule = Rule {
@@ -57,11 +57,11 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Training)
 };
 
-/// Words by which a run says that it goes on where it stopped.
+/// Words that indicate that a run resumes from a checkpoint.
 const RESUMES: [&str; 3] = ["resume", "checkpoint", "ckpt"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    // Pods of a DaemonSet come with every node, those of a controller are its template's.
+    // DaemonSet pods run on every node; pods with a controller are checked in its template.
     if object.is_partial() || object.is(Kind::DAEMON_SET) || has_controller(object) || is_short_lived(object)
     {
         return None;
@@ -142,8 +142,8 @@ fn on_demand(selector: &Node<'_>) -> Fix {
     Fix::new(title, Safety::Unsafe).set(selector, json!("on-demand"))
 }
 
-/// Whether the words of a container say that the run goes on where it stopped. What a shell or
-/// another tool fills in hides none of the rest.
+/// Whether the command and environment of a container indicate that the run resumes. Text that contains shell
+/// variables or placeholders is searched as well.
 fn resumes(template: &Template<'_>) -> bool {
     let says = |text: &str| {
         let text = text.to_ascii_lowercase();

@@ -118,7 +118,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The Deployments whose pods stand behind a Service.
+/// The Deployments whose pods are the backends of a Service.
 fn backends<'i>(
     service: &Object,
     namespace: &'i str,
@@ -143,7 +143,7 @@ fn backends<'i>(
         .filter(move |deployment| templates(deployment).iter().any(&behind))
 }
 
-/// Why a Deployment may be away at the wrong moment.
+/// Why a Deployment may be unavailable when it is needed.
 fn weakness(deployment: &Object, index: &Cluster) -> Option<&'static str> {
     let views = index.views();
     let all = templates(deployment);
@@ -158,7 +158,7 @@ fn weakness(deployment: &Object, index: &Cluster) -> Option<&'static str> {
     }
     let floor = views.replicas(deployment)?.min;
     if floor <= 1 {
-        // Without a number in the file, an autoscaler that is not here may keep more.
+        // If `replicas` is not set, an autoscaler outside the input may run more.
         let said = deployment.path(&["spec", "replicas"]).is_set();
         return (said || index.is_complete()).then_some("which has one replica");
     }

@@ -61,7 +61,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::WebhookSafety)
 };
 
-/// What the API server waits where nothing is written.
+/// Default timeout of the API server, in seconds.
 const DEFAULT: i64 = 10;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -71,12 +71,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         let timeout = webhook.get("timeoutSeconds");
         let seconds = if timeout.is_set() { timeout.int() } else { Some(DEFAULT) };
-        // With conditions, or labels that a pod must have, few pods wait; a patch may add them.
+        // If match conditions or required labels exclude most pods, few requests wait; a patch may add them.
         let narrowed = webhook.has_unevaluated_conditions() || object.is_patched_by_kustomize();
         let pods = webhook.intercepts(PODS) && !narrowed;
         let most = ctx.int("seconds");
         let most = if pods { most.min(ctx.int("pod-seconds")) } else { most };
-        // More than thirty the API server refuses; that has its own finding.
+        // The API server rejects more than thirty, which is reported by another rule.
         let Some(seconds) = seconds.filter(|s| (most + 1..=30).contains(s)) else {
             continue;
         };
