@@ -3,11 +3,14 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::cluster::server::{Authority, free_port};
 use crate::webhook::client::{Client, metric};
 use crate::webhook::fake::{Fake, kubeconfig};
 use crate::webhook::reviews::{bad_pool, create, good_pool};
 use crate::webhook::server::{Folder, Server};
+use crate::webhook::tls::serve;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kind_that_is_not_listed_is_not_waited_for_for_ever() {
@@ -90,6 +93,26 @@ async fn an_api_server_that_is_not_there_is_one_line() {
     let said = server.process.said();
     assert_eq!(said.lines().filter(|line| line.contains("WARN")).count(), 1, "{said}");
     assert!(said.contains("connection refused"), "{said}");
+}
+
+/// So is one whose certificate somebody else has signed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_of_somebody_else_is_said_in_the_usual_words() {
+    let (folder, authority) = (Folder::new(), Authority::new());
+    // Any server with a certificate will do.
+    let other = serve(&folder, &Authority::new(), &[]).await;
+    let ca = folder.write("ca.crt", authority.pem());
+    let mut config: Value =
+        serde_json::from_str(&kubeconfig(&format!("https://{}", other.admission))).unwrap();
+    config["clusters"][0]["cluster"]["certificate-authority"] = ca.to_str().unwrap().into();
+    let kubeconfig = folder.write("kubeconfig", &config.to_string());
+    let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key"];
+    let server = Server::start("second", folder.path(), Some(&kubeconfig), &args).await;
+    server
+        .until("it says so", async || {
+            server.process.said().contains("certificate signed by unknown authority")
+        })
+        .await;
 }
 
 /// A context that does not exist, and no cluster at all: what to type is said.
