@@ -13,16 +13,16 @@ use crate::platform::Version;
 pub enum DurationError {
     /// The text is empty.
     Empty,
-    /// A number without unit; the field holds the number's text.
+    /// A number without unit; contains the text of the number.
     MissingUnit(String),
-    /// A unit that the grammar does not know (`d`, `w`, `ms` in a NodePool); the field holds it.
+    /// A unit that the grammar does not have (`d`, `w`, `ms` in a NodePool); contains the unit.
     UnknownUnit(String),
     /// `Never` where a real duration is required.
     NeverNotAllowed,
     /// Does not match the pattern of the field for another reason (fraction, sign, blank, order).
     Syntax,
-    /// Longer than Go can hold (about 292 years, 2562047h47m16s). In a NodePool this passes the
-    /// CRD and then stops Karpenter from reading **any** NodePool.
+    /// Longer than Go can represent (about 292 years, 2562047h47m16s). In a NodePool the CRD accepts it, and
+    /// Karpenter can then decode **no** NodePool.
     Overflow,
 }
 
@@ -46,11 +46,10 @@ impl std::error::Error for DurationError {}
 pub struct GoDuration(i64);
 
 impl GoDuration {
-    /// Reads what Go's `time.ParseDuration` reads: optional sign, then one or more of number
-    /// (fractions allowed) and unit (`ns us µs ms s m h`), or a bare `0`.
+    /// Parses what Go's `time.ParseDuration` accepts: optional sign, then one or more of number (fractions
+    /// allowed) and unit (`ns us µs ms s m h`), or a bare `0`.
     ///
-    /// # Errors
-    /// [`DurationError`], never `NeverNotAllowed`; `Overflow` beyond 63 bits of nanoseconds.
+    /// # Errors [`DurationError`], never `NeverNotAllowed`; `Overflow` beyond 63 bits of nanoseconds.
     pub fn parse(text: &str) -> Result<Self, DurationError> {
         let (negative, mut rest) = match text.as_bytes().first() {
             Some(b'-') => (true, &text[1..]),
@@ -104,7 +103,7 @@ fn limit(value: Option<u64>) -> Result<u64, DurationError> {
     value.filter(|v| *v <= LIMIT).ok_or(DurationError::Overflow)
 }
 
-/// One number with its unit, in nanoseconds, and what follows it.
+/// The first number with its unit, in nanoseconds, and the rest of the text.
 fn go_part(text: &str) -> Result<(u64, &str), DurationError> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (whole, mut rest) = text.split_at(digits);
@@ -146,8 +145,7 @@ fn go_part(text: &str) -> Result<(u64, &str), DurationError> {
     Ok((value, rest))
 }
 
-/// The digits of a fraction as a number and the power of ten below it; digits that no longer fit
-/// are dropped, as in Go.
+/// The digits of a fraction as a number and its power of ten; digits that do not fit are dropped, as in Go.
 fn leading_fraction(digits: &str) -> (u64, f64) {
     let (mut value, mut scale) = (0_u64, 1.0_f64);
     for digit in digits.bytes() {
@@ -171,7 +169,7 @@ pub enum DurationField {
     ExpireAfter,
     /// `spec.disruption.consolidateAfter`: hours, minutes, seconds, or `Never`.
     ConsolidateAfter,
-    /// `spec.template.spec.terminationGracePeriod`: hours, minutes, seconds; `Never` is refused.
+    /// `spec.template.spec.terminationGracePeriod`: hours, minutes, seconds; `Never` is rejected.
     TerminationGracePeriod,
     /// `spec.disruption.budgets[].duration`: `8h`, `30m` or `1h30m`, each optionally with `0s`.
     BudgetDuration,
@@ -208,9 +206,8 @@ impl NillableDuration {
 /// Parses a NodePool duration: it has to match the pattern of the CRD, and Go has to decode it
 /// (<https://karpenter.sh/docs/concepts/nodepools/>).
 ///
-/// # Errors
-/// [`DurationError::Overflow`] for what passes the CRD and breaks Karpenter's decoder; every other
-/// variant means that the API server refuses the object.
+/// # Errors [`DurationError::Overflow`] if the CRD accepts the text but Karpenter cannot decode it. Any other
+/// variant means that the API server rejects the object.
 pub fn parse(field: DurationField, text: &str) -> Result<NillableDuration, DurationError> {
     if text.is_empty() {
         return Err(DurationError::Empty);
@@ -264,10 +261,9 @@ pub(crate) fn passes_unanchored_pattern(field: DurationField, text: &str, karpen
     karpenter < ANCHORED_SINCE && field.allows_never() && (begins || text.ends_with("Never"))
 }
 
-/// A spelling of the same length that the field accepts, when the text is refused but its meaning
-/// is certain: `30d` -> `720h`, `1w` -> `168h`, `1.5h` -> `1h30m`, `never` -> `Never`, `90 s`.
-/// `None` when the text is fine, when it names months or years, has no unit, or when the length
-/// does not fit the field (budgets know no seconds).
+/// A valid text of the same length, if `text` is rejected but its meaning is certain: `30d` -> `720h`, `1w`
+/// -> `168h`, `1.5h` -> `1h30m`, `never` -> `Never`, `90 s`. `None` if the text is valid, if it contains
+/// months or years, has no unit, or if the field cannot represent the length (budgets have no seconds).
 #[must_use]
 pub fn suggest(field: DurationField, text: &str) -> Option<String> {
     if parse(field, text).is_ok() {
@@ -299,7 +295,7 @@ pub fn suggest(field: DurationField, text: &str) -> Option<String> {
     parse(field, &out).is_ok().then_some(out)
 }
 
-/// Reads numbers (with up to 9 decimals) and everyday units; the sum must be whole seconds.
+/// Parses numbers (with up to 9 decimals) and common units; the sum must be whole seconds.
 fn loose_seconds(text: &str) -> Option<u64> {
     const PARTS: u64 = 1_000_000_000;
     let mut total = 0_u128;

@@ -28,10 +28,10 @@ pub enum Format {
 pub enum QuantityError {
     /// The text is empty.
     Empty,
-    /// There is no digit before the suffix (`Gi`, `.`, `-`). Go's parser alone would read this as
-    /// 0, but the published quantity grammar and every CRD pattern refuse it.
+    /// There is no digit before the suffix (`Gi`, `.`, `-`). Go's parser alone would return 0, but the
+    /// published grammar of quantities and every CRD pattern reject it.
     NoDigits,
-    /// What follows the number is no known suffix; the field holds it (`K`, ` Gi`, `GB`, `e`).
+    /// The text after the number is not a valid suffix; contains that text (`K`, ` Gi`, `GB`, `e`).
     Suffix(String),
 }
 
@@ -58,21 +58,20 @@ impl Quantity {
     /// The amount zero.
     pub const ZERO: Self = Self { nano: 0, format: Format::Decimal };
 
-    /// A whole number of units, for a YAML integer.
+    /// An integer number of units, for a YAML integer.
     #[must_use]
     pub fn from_integer(units: i64) -> Self {
         Self { nano: i128::from(units) * NANO, format: Format::Decimal }
     }
 
-    /// Reads a quantity: `[+-]`, digits with at most one dot, and a suffix (`n u m k M G T P E`,
-    /// `Ki Mi Gi Ti Pi Ei`, `e3`, `E-3` or none). Case matters (`1K` is refused) and so do blanks.
+    /// Parses a quantity: `[+-]`, digits with at most one dot, and a suffix (`n u m k M G T P E`, `Ki Mi Gi
+    /// Ti Pi Ei`, `e3`, `E-3` or none). Case matters (`1K` is rejected), and spaces are rejected.
     ///
-    /// Anything finer than one nano is rounded away from zero and binary amounts are capped at
-    /// 2^63-1 units, both as Go does; decimal amounts beyond `i128` nano (1.7e29 units) are capped
-    /// there, which Go does not do.
+    /// Anything finer than one nano is rounded away from zero and binary amounts are capped at 2^63-1 units,
+    /// both as Go does; decimal amounts beyond `i128` nano (1.7e29 units) are capped there, which Go does not
+    /// do.
     ///
-    /// # Errors
-    /// [`QuantityError`] when the API server would refuse the text.
+    /// # Errors [`QuantityError`] if the API server would reject the text.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         if text.is_empty() {
             return Err(QuantityError::Empty);
@@ -106,12 +105,11 @@ impl Quantity {
         Ok(Self { nano: if negative { -nano } else { nano }, format })
     }
 
-    /// Reads a quantity as the API server decodes one of a core kind: blanks at either end are cut off.
-    /// Tabs and line breaks are not, because JSON has them as escapes, which the decoder of quantities
-    /// does not resolve. The patterns of CRDs refuse any blank.
+    /// Parses a quantity as the API server decodes one in a built-in kind: leading and trailing spaces are
+    /// removed. Tabs and line breaks are not, because JSON escapes them, and the decoder of quantities does
+    /// not resolve escapes. The patterns of CRDs reject any spaces.
     ///
-    /// # Errors
-    /// [`QuantityError`] when the API server would refuse the text.
+    /// # Errors [`QuantityError`] if the API server would reject the text.
     pub fn decode(text: &str) -> Result<Self, QuantityError> {
         Self::parse(text.trim_matches(is_blank))
     }

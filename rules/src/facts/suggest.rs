@@ -8,11 +8,11 @@ use crate::steps;
 pub(crate) const SUGGESTIONS_PER_RULE: u32 = 20;
 
 thread_local! {
-    /// How many more suggestions the work in hand may make.
+    /// How many more suggestions the current work may make.
     static LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
 }
 
-/// Runs work that makes at most so many suggestions: who has hundreds of unknown words has not mistyped them.
+/// Runs work that makes at most this many suggestions: hundreds of unknown words are not typing errors.
 pub(crate) fn at_most<T>(count: u32, work: impl FnOnce() -> T) -> T {
     struct Outer(u32);
     impl Drop for Outer {
@@ -42,13 +42,13 @@ pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Opti
         let allowed = (length.max(word.len()) / 3).max(2);
         // Short words: a word of two letters is two edits from every other such word.
         let allowed = allowed.min(length.min(word.len()).saturating_sub(1));
-        // One that is no nearer than the best so far is not wanted.
+        // A word that is no nearer than the best so far is not considered.
         let Some(allowed) =
             best.map_or(Some(allowed), |(least, _)| least.checked_sub(1).map(|l| l.min(allowed)))
         else {
             break;
         };
-        // An edit brings at most one letter in, and takes one out.
+        // An edit adds at most one letter and removes at most one.
         let in_candidate = letters_in(candidate.chars());
         let missing = (in_word & !in_candidate).count_ones().max((in_candidate & !in_word).count_ones());
         if length.abs_diff(word.len()) > allowed || missing as usize > allowed {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The text in one line of at most 44 characters; what is cut ends in an ellipsis.
+/// The text on one line of at most 44 characters; a shortened text ends in an ellipsis.
 pub(crate) fn ellipsize(text: &str) -> Cow<'_, str> {
     const MAX_CHARS: usize = 44;
     let one_line = !text.contains(['\n', '\r', '\t']);

@@ -1,7 +1,8 @@
 //! The IANA time zone database: the names of zones and their offsets from UTC.
 //!
-//! The database is compiled in, so results do not depend on the machine. The current date plays no role
-//! either: a zone is described by its offsets over one year, the year that starts at [`REFERENCE_MONDAY`].
+//! The database is compiled in, so results do not depend on the machine. They do not depend on the current
+//! date either: a zone is described by its offsets over one year, the year that starts at
+//! [`REFERENCE_MONDAY`].
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -33,7 +34,7 @@ pub struct Zone {
     pub name: String,
     /// Minutes east of UTC in the part of the year in which clocks are furthest behind.
     pub standard: i64,
-    /// Minutes east of UTC in the other part, where there is one.
+    /// Minutes east of UTC in the rest of the year, if the offset differs.
     pub summer: Option<i64>,
 }
 

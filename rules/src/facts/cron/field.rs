@@ -75,10 +75,10 @@ pub enum CronFieldError {
 /// Why Karpenter cannot parse a schedule. With such a budget Karpenter disrupts no node of the pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CronError {
-    /// The text carries its own `TZ=` or `CRON_TZ=` prefix; the field holds that prefix.
+    /// The text has a `TZ=` or `CRON_TZ=` prefix; contains that prefix.
     TimeZone(String),
-    /// Starts with `@` but is no descriptor that both CRD and library take (`@Daily`, `@dailyfoo`,
-    /// `@every 1h`, `@reboot`); the field holds the text.
+    /// Starts with `@` but is not a descriptor that both CRD and library accept (`@Daily`, `@dailyfoo`,
+    /// `@every 1h`, `@reboot`); contains the text.
     Descriptor(String),
     /// Not exactly five fields.
     FieldCount {
@@ -141,7 +141,7 @@ fn read_item(item: &str, field: FieldName) -> Result<(u64, bool), CronFieldError
     let range: Vec<&str> = parts[0].split('-').collect();
     let mut star = matches!(range[0], "*" | "?");
     let (start, mut end) = match range.as_slice() {
-        // robfig/cron ignores what follows a star: `*-7` is `*`.
+        // robfig/cron ignores the text after a star: `*-7` is `*`.
         _ if star => (low, high),
         [one] => {
             let value = read_value(one, field)?;
@@ -193,10 +193,10 @@ fn read_number(text: &str) -> Result<u64, CronFieldError> {
     u64::try_from(number).map_err(|_| CronFieldError::NotANumber)
 }
 
-/// Whether the CRD's pattern lets the schedule through:
-/// `^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$`.
-/// The first half is a mere prefix, the second only needs four blanks with something around them,
-/// and no line end after the last field.
+/// Whether the schedule matches the pattern of the CRD:
+/// `^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$`. The first
+/// alternative matches a prefix; the second only requires four spaces between characters, and no line end
+/// after the last field.
 #[must_use]
 pub fn crd_accepts(text: &str) -> bool {
     const WORDS: [&str; 7] = ["annually", "yearly", "monthly", "weekly", "daily", "midnight", "hourly"];

@@ -34,12 +34,11 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Reads a schedule: five fields separated by blanks, or one of `@yearly @annually @monthly
-    /// @weekly @daily @midnight @hourly`.
+    /// Parses a schedule: five fields separated by spaces, or one of `@yearly @annually @monthly @weekly
+    /// @daily @midnight @hourly`.
     ///
-    /// # Errors
-    /// [`CronError`] for everything that Karpenter cannot use. `@every` is refused although the
-    /// library knows it, because the CRD lets no budget with it through.
+    /// # Errors [`CronError`] for everything that Karpenter cannot use. `@every` is rejected although the
+    /// library supports it, because the CRD rejects budgets with it.
     pub fn parse(text: &str) -> Result<Self, CronError> {
         let text = text.trim();
         if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
@@ -150,7 +149,7 @@ impl Schedule {
         }
     }
 
-    /// Whether the schedule leaves some hour of the day out, so that its time zone matters.
+    /// Whether the schedule does not fire in some hour of the day, so that its time zone matters.
     #[must_use]
     pub fn restricts_hours(&self) -> bool {
         self.hour != 0xff_ffff

@@ -3,11 +3,11 @@
 use super::Schedule;
 use super::field::{FieldName, WEEKDAYS, read_field, read_value};
 
-/// A repaired schedule that parses, for mistakes with one certain meaning; `None` if the text is
-/// fine or its meaning is open. Repairs: a `TZ=UTC`/`CRON_TZ=UTC` prefix is dropped, `@Daily`
-/// is lowered, weekday `7` becomes `0`, backward or Sunday-ended weekday ranges become lists
-/// (`sat-sun` -> `sat,sun`), full day and month names are shortened, and a weekday field that
-/// names the whole week (`1-7`) becomes `*`, but only when the day of month is `*`.
+/// A corrected schedule that parses, for mistakes with one certain meaning; `None` if the text is valid or
+/// ambiguous. Corrections: a `TZ=UTC`/`CRON_TZ=UTC` prefix is removed, `@Daily` is converted to lower case,
+/// weekday `7` becomes `0`, backward or Sunday-ended weekday ranges become lists (`sat-sun` -> `sat,sun`),
+/// full day and month names are shortened, and a weekday field that names the whole week (`1-7`) becomes `*`,
+/// but only if the day of month is `*`.
 #[must_use]
 pub fn suggest(text: &str) -> Option<String> {
     if Schedule::parse(text).is_ok() {
@@ -68,7 +68,7 @@ fn repair_weekdays(text: &str, dom: &str) -> Option<String> {
     Some(items.join(","))
 }
 
-/// Replaces full English names by their first three letters, which robfig/cron knows.
+/// Replaces full English names by their first three letters, which robfig/cron accepts.
 fn shorten(text: &str, field: FieldName) -> String {
     const FULL: [&str; 19] = [
         "sunday",
