@@ -1,8 +1,8 @@
-//! Dependency tracking: which parts of the cluster a computation read, so that it is run again only
+//! Dependency tracking: records which parts of the cluster a computation read, so that it is run again only
 //! when one of them may have changed.
 //!
-//! A [`Read`] is recorded per thread, so that rules look objects up as if nothing were tracked. Work
-//! that is handed to other threads is not seen: nothing below [`track`] may use a thread pool.
+//! A [`Read`] is recorded per thread, so that rules look objects up as if nothing were tracked. Reads on
+//! other threads are not recorded: no function called by [`track`] may use a thread pool.
 
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::Entry;
@@ -52,7 +52,8 @@ macro_rules! by_slot {
 
 pub(crate) use by_slot;
 
-/// A key or a name, hashed. Two keys of one digest cost a needless computation, never a missed one.
+/// Hash of a key or a name. A collision of two keys causes an unnecessary computation, but never a missed
+/// one.
 pub(crate) type Digest = u64;
 
 /// The digest of a key.
@@ -62,7 +63,7 @@ pub(crate) fn digest(key: impl Hash) -> Digest {
     hasher.finish()
 }
 
-/// A group and a kind, hashed: objects of kinds that gpulint has no name for have one too.
+/// Hash of a group and a kind, also for kinds that are not in the kind table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KindId(Digest);
 
@@ -110,9 +111,9 @@ pub(crate) enum Read {
 }
 
 impl Read {
-    /// Whether everything that it concerns is of these kinds. Reading all objects concerns no kind in
-    /// particular: an index promises to hold only the kinds that rules declare, so such a read may
-    /// soften what a rule says, and any rule that declares reads may do it.
+    /// Whether it concerns only objects of these kinds. Reading all objects concerns no particular kind: an
+    /// index is only guaranteed to contain the kinds that rules declare, so such a read may make a finding
+    /// less severe, and any rule that declares reads may do it.
     pub(crate) fn is_within(self, kinds: &[Kind]) -> bool {
         let has = |id: KindId| kinds.iter().any(|kind| KindId::from(*kind) == id);
         match self {
@@ -243,13 +244,13 @@ impl<T: Clone + Ord> Dependents<T> {
         }
     }
 
-    /// Puts reads, in order, in the place of older ones.
+    /// Replaces the reads of a dependent; both lists are in order.
     pub(crate) fn update(&mut self, old: &[Read], new: &[Read], dependent: &T) {
         self.remove(old.iter().filter(|read| new.binary_search(read).is_err()), dependent);
         self.insert(new.iter().filter(|read| old.binary_search(read).is_err()), dependent);
     }
 
-    /// Those that depend on one of these reads: each once, in order.
+    /// The dependents of these reads: each once, in order.
     pub(crate) fn dependents_of(&self, reads: &[Read]) -> Vec<T> {
         if self.0.is_empty() {
             return Vec::new();
@@ -279,7 +280,7 @@ impl<T: Clone + Ord> OneOrMany<T> {
     }
 }
 
-/// Collects the reads whose results a change makes different, if they are wanted.
+/// Collects the reads whose results a change invalidates, if they are needed.
 pub(crate) struct Invalidations<'a>(Option<&'a mut Vec<Read>>);
 
 impl<'a> Invalidations<'a> {

@@ -1,5 +1,5 @@
-//! The objects of one cluster beside each other: how they are looked up, what is derived from them,
-//! and what has to be computed again when some of them are replaced.
+//! The objects of one cluster: lookups, data derived from them, and what has to be computed again when some of
+//! them are replaced.
 //!
 //! ```text
 //!                objects.rs            table.rs               query.rs
@@ -16,18 +16,16 @@
 //!    Workspace: runs again the rules that recorded one of these reads
 //! ```
 //!
-//! A [`View`](table::View) says under which keys an object is found, and a [`Query`](query::Query)
-//! computes a value of whatever it reads. Each has a slot of its own (`ViewSlot`, `QuerySlot`); the tables are
-//! also listed in `views/mod.rs`, so that this module knows none of their types. [`Views`] is what rules ask; it hides which of the two answers.
+//! A [`View`](table::View) defines the keys of an object, and a [`Query`](query::Query) computes a value from
+//! everything that it reads. Each has its own slot (`ViewSlot`, `QuerySlot`); the tables are also listed in
+//! `views/mod.rs`, so that this module does not depend on their types. [`Views`] is the interface for rules.
 //!
-//! A run over files and the admission server fill a cluster once: tables and results are made when
-//! they are first read, or by [`Cluster::build_views`], and no reads are recorded. Where objects are
-//! replaced ([`Workspace`](crate::workspace::Workspace)), the law is that every lookup gives what a
-//! cluster filled anew would give.
+//! A run over files and the admission server fill a cluster once: tables and results are built when they are
+//! first read, or by [`Cluster::build_views`], and no reads are recorded. If objects are replaced
+//! ([`Workspace`](crate::workspace::Workspace)), every lookup returns what a newly filled cluster would return.
 //!
-//! Whether a pool admits a pod depends on the two alone. That is remembered by their contents
-//! ([`Admissions`]), needs no invalidation, and is handed on from one cluster
-//! to the next.
+//! Whether a pool admits a pod depends only on the two. These decisions are cached by content
+//! ([`Admissions`]), need no invalidation, and are passed on from one cluster to the next.
 
 pub(crate) mod dependencies;
 pub mod objects;
@@ -48,14 +46,14 @@ use crate::cluster::table::{Table, Tables, View};
 use crate::kind::Kind;
 use crate::object::Object;
 
-/// The known objects with what is derived from them. Lookups of single objects are those of
-/// [`Objects`], to which it dereferences.
+/// The known objects and the data derived from them. Lookups of single objects are methods of [`Objects`], to
+/// which it dereferences.
 #[derive(Default)]
 pub struct Cluster {
     objects: Objects,
     tables: Tables,
     queries: Queries,
-    /// Whether objects are replaced, so that results have to know what they depend on.
+    /// Whether objects are replaced, so that results record their dependencies.
     incremental: bool,
     admissions: Arc<Admissions>,
 }
@@ -75,13 +73,13 @@ impl Deref for Cluster {
 }
 
 impl Cluster {
-    /// An empty cluster; `complete` says that what is not in it does not exist.
+    /// An empty cluster. `complete` is true if an object that is not in it does not exist.
     #[must_use]
     pub fn new(complete: bool) -> Cluster {
         Cluster { objects: Objects::new(complete), ..Cluster::default() }
     }
 
-    /// An empty cluster of which objects will be replaced.
+    /// An empty cluster whose objects will be replaced.
     pub(crate) fn incremental(complete: bool) -> Cluster {
         Cluster { incremental: true, ..Cluster::new(complete) }
     }
@@ -90,30 +88,30 @@ impl Cluster {
         self.incremental
     }
 
-    /// An empty cluster that remembers which pools admit which pods, as the other one does: for the
-    /// next snapshot of the same cluster.
+    /// An empty cluster that shares the remembered admissions of pods by pools with this one: for the next
+    /// snapshot of the same cluster.
     #[must_use]
     pub fn successor(&self, complete: bool) -> Cluster {
         Cluster { admissions: Arc::clone(&self.admissions), ..Cluster::new(complete) }
     }
 
-    /// Declares that no object of a kind exists but those in the cluster.
+    /// Declares that no object of a kind exists except those in the cluster.
     pub fn mark_complete(&mut self, kind: Kind) {
         self.objects.mark_complete(kind);
     }
 
-    /// Adds an object. Patches and fragments are kept, but no lookup finds them.
+    /// Adds an object. Patches and fragments are stored, but lookups do not return them.
     pub fn apply(&mut self, object: Object) {
         self.change(ObjectChange::Added, &object, &mut Invalidations::disabled());
         self.queries = Queries::default();
         self.objects.push(object);
     }
 
-    /// Puts objects in the place of others; returns the reads that give something else now.
+    /// Replaces objects. Returns the reads whose results have changed.
     pub(crate) fn replace(&mut self, old: &[Object], new: &[Object]) -> Vec<Read> {
         let mut invalid = Vec::new();
         let mut collected = Invalidations::collect_into(&mut invalid);
-        // The new ones first: what is still there afterwards was never gone.
+        // The new objects are added first, so that an object that is in both lists is never absent.
         for object in new {
             self.change(ObjectChange::Added, object, &mut collected);
         }

@@ -1,7 +1,7 @@
 //! The known objects, by kind, namespace and name.
 //!
-//! [`Objects::find`] answers Found, Missing or Unknown: unless the input is the whole cluster, what is
-//! not there may be elsewhere, and a rule about absence reports only what is Missing.
+//! [`Objects::find`] returns Found, Missing or Unknown: unless the input is the whole cluster, an object that
+//! is not in it may still exist, and a rule about absence reports only objects that are Missing.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,21 +10,21 @@ use crate::cluster::dependencies::{Invalidations, KindId, Read, digest, record_r
 use crate::kind::Kind;
 use crate::object::Object;
 
-/// What a lookup found.
+/// Result of a lookup.
 #[derive(Debug)]
 pub enum Lookup<'a> {
     /// The object.
     Found(&'a Object),
-    /// There is no such object.
+    /// The object does not exist.
     Missing,
-    /// It is not here; it may be elsewhere.
+    /// The object is not in the input, but may exist.
     Unknown,
 }
 
 /// Objects of one kind by namespace and name.
 type ByName = BTreeMap<String, BTreeMap<String, IndexEntry>>;
 
-/// Objects of one identity: nearly always one.
+/// Objects with one identity: nearly always one.
 #[derive(Debug)]
 enum IndexEntry {
     One(Object),
@@ -39,7 +39,7 @@ impl IndexEntry {
         }
     }
 
-    /// In the order of their files, so that it does not matter which one was read first.
+    /// In the order of their files, so that the result does not depend on the order of reading.
     fn insert_sorted(&mut self, object: Object) {
         match self {
             IndexEntry::One(first) => {
@@ -53,7 +53,7 @@ impl IndexEntry {
         }
     }
 
-    /// Whether none is left.
+    /// Returns whether none is left.
     fn remove(&mut self, object: &Object) -> bool {
         match self {
             IndexEntry::One(one) => one.ptr_eq(object),
@@ -75,7 +75,7 @@ pub(crate) enum ObjectChange {
 /// The known objects.
 #[derive(Default)]
 pub struct Objects {
-    /// By kind, then by group: few kinds have a namesake in another group.
+    /// By kind, then by group: few kinds have the same name in several groups.
     kinds: BTreeMap<String, Vec<(String, ByName)>>,
     objects: Vec<Object>,
     complete: bool,
@@ -111,7 +111,7 @@ impl Objects {
         self.objects.push(object);
     }
 
-    /// Puts objects in the place of others in the list of all, after [`Objects::change`].
+    /// Replaces objects in the list of all, after [`Objects::change`].
     pub(super) fn splice(&mut self, old: &[Object], new: &[Object]) {
         let mut gone: Vec<usize> = old.iter().map(Object::ptr_id).collect();
         gone.sort_unstable();
@@ -127,7 +127,7 @@ impl Objects {
         self.objects.splice(at..at, new.iter().cloned());
     }
 
-    /// Adds or removes an object, and tells which lookups give something else now.
+    /// Adds or removes an object, and collects the lookups whose results change.
     pub(super) fn change(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>) {
         invalid.add(|| Read::All);
         if object.is_partial() {
@@ -157,7 +157,8 @@ impl Objects {
         }
     }
 
-    /// Whether there is any whole object of this one's kind, and whether one of its identity.
+    /// Whether there is any complete object of the same kind, and whether there is one with the same
+    /// identity.
     fn existence(&self, object: &Object) -> (bool, bool) {
         let id = object.id();
         let namespace = id.namespace_or_default();
@@ -230,13 +231,13 @@ impl Objects {
         &self.objects
     }
 
-    /// Whether what is not here does not exist.
+    /// Whether an object that is not in the input does not exist.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// The whole objects of a kind, by namespace and name.
+    /// The complete objects of a kind, by namespace and name.
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Object> {
         record_read(|| Read::Kind(kind.into()));
         self.by_name(kind.group, kind.kind)
@@ -246,7 +247,7 @@ impl Objects {
             .flat_map(IndexEntry::as_slice)
     }
 
-    /// The whole objects of a kind in a namespace, by name.
+    /// The complete objects of a kind in a namespace, by name.
     pub fn in_namespace<'a>(
         &'a self,
         kind: Kind,
@@ -260,22 +261,22 @@ impl Objects {
             .flat_map(IndexEntry::as_slice)
     }
 
-    /// Every object of one identity; more than one is a duplicate.
+    /// All objects with one identity; more than one is a duplicate.
     #[must_use]
     pub fn all(&self, group: &str, kind: &str, namespace: &str, name: &str) -> &[Object] {
         record_read(|| Read::Name(KindId::of(group, kind), digest((namespace, name))));
         self.all_untracked(group, kind, namespace, name)
     }
 
-    /// Whether there is an object of this identity. A computation that reads no more does not depend
-    /// on what the object contains.
+    /// Whether there is an object with this identity. A computation that only reads this does not depend on
+    /// the content of the object.
     #[must_use]
     pub fn has(&self, kind: Kind, namespace: &str, name: &str) -> bool {
         record_read(|| Read::Exists(kind.into(), digest((namespace, name))));
         !self.all_untracked(kind.group, kind.kind, namespace, name).is_empty()
     }
 
-    /// Whether there is any whole object of a kind.
+    /// Whether there is any complete object of a kind.
     #[must_use]
     pub fn has_any(&self, kind: Kind) -> bool {
         record_read(|| Read::Any(kind.into()));
@@ -292,8 +293,8 @@ impl Objects {
         }
     }
 
-    /// The object of an identity, where there is just one. Of several, from several examples, it is
-    /// not known which is meant.
+    /// The object with an identity, if there is exactly one. If there are several, as in a folder of
+    /// examples, it is not known which one is meant.
     #[must_use]
     pub fn unique(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Object> {
         match self.all(kind.group, kind.kind, namespace, name) {

@@ -1,4 +1,4 @@
-//! Memoised pure functions of the cluster, with what they read and with early cut-off.
+//! Memoised pure functions of the cluster, with their reads and early cut-off.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -12,36 +12,36 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
 
-/// How many results of a query are kept; a server is asked about ever new pods.
+/// Number of results that are kept for a query; a server evaluates an unlimited number of pods.
 const MAX_RESULTS: usize = 4_096;
-/// The same where objects are replaced and dependents have to be told of results that are dropped.
+/// The same for clusters whose objects are replaced, where dependents are notified of dropped results.
 const MAX_INCREMENTAL_RESULTS: usize = 65_536;
 
-/// A pure function of the cluster and a key. Its results are kept; when one of the reads behind a
-/// result changes, it is computed again, and only if it is not equal to the old one, what depends on
-/// it is computed again too.
+/// A pure function of the cluster and a key. Its results are kept. When a read of a result changes, the
+/// result is computed again; only if it is not equal to the old one, its dependents are computed again as
+/// well.
 pub(crate) trait Query: Sized + 'static {
-    /// Its place among the queries.
+    /// Its slot among the queries.
     const SLOT: QuerySlot;
     /// The kinds that it reads, directly and through other queries.
     const KINDS: &'static [Kind];
-    /// What a read of its results is recorded with.
+    /// The identity with which reads of its results are recorded.
     const ID: QueryId = QueryId(&QueryInfo { slot: Self::SLOT, kinds: Self::KINDS });
     /// The argument.
     type Key: Clone + Ord + Hash + Send + Sync;
-    /// What it gives. Equal values must be exchangeable: the handles in them are compared, too.
+    /// The result. Equal values must be interchangeable: object handles in them are compared by identity.
     type Value: Clone + PartialEq + Send + Sync;
 
-    /// The function. It reads nothing but the cluster and the key.
+    /// The function. It reads only the cluster and the key.
     fn compute(cluster: &Cluster, key: &Self::Key) -> Self::Value;
 
-    /// The keys that hold an object: their results go with it.
+    /// The keys that contain an object: their results are removed with it.
     fn keys_of(_object: &Object) -> Vec<Self::Key> {
         Vec::new()
     }
 }
 
-/// An object as a key: the very object, not another of its identity.
+/// An object as a key, compared by identity of the handle and not of the resource.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectKey(pub(crate) Object);
 
@@ -71,12 +71,12 @@ impl Hash for ObjectKey {
     }
 }
 
-/// A result with its reads. Threads that want the same one wait for the first of them.
+/// A result with its reads. Threads that need the same result wait for the first of them.
 type ResultCell<V> = Arc<OnceLock<(V, Vec<Read>)>>;
 
 struct State<Q: Query> {
     results: HashMap<Q::Key, ResultCell<Q::Value>>,
-    /// Only in clusters of which objects are replaced.
+    /// Only used in clusters whose objects are replaced.
     dependents: Dependents<Q::Key>,
 }
 
@@ -89,9 +89,9 @@ impl<Q: Query> Default for Results<Q> {
     }
 }
 
-/// Runs a query; in clusters of which objects are replaced, and in debug builds, with its reads.
+/// Runs a query. Records its reads in clusters whose objects are replaced, and in debug builds.
 fn run<Q: Query>(cluster: &Cluster, key: &Q::Key) -> (Q::Value, Vec<Read>) {
-    // Nor do its steps count for who asks first.
+    // The steps of a shared result are not counted for the computation that needs it first.
     let compute = || steps::unlimited(|| Q::compute(cluster, key));
     if !cluster.is_incremental() && !cfg!(debug_assertions) {
         return (untracked(compute), Vec::new());
@@ -107,7 +107,7 @@ fn run<Q: Query>(cluster: &Cluster, key: &Q::Key) -> (Q::Value, Vec<Read>) {
 }
 
 impl<Q: Query> Results<Q> {
-    /// A panic elsewhere leaves the results whole: every change is one call.
+    /// A poisoned lock is safe to use: every change is a single call.
     fn state(&self) -> MutexGuard<'_, State<Q>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,7 +137,7 @@ impl<Q: Query> Results<Q> {
     }
 }
 
-/// The results of whatever query.
+/// The results of any query.
 trait AnyResults: Send + Sync {
     fn update(&self, cluster: &Cluster, removed: &[Object], invalid: &mut Vec<Read>);
     fn as_any(&self) -> &dyn Any;
@@ -172,7 +172,7 @@ impl<Q: Query> AnyResults for Results<Q> {
                 invalid.push(Read::Result(Q::ID, digest(&key)));
                 changed = true;
             }
-            // What is equal is exchangeable, and the old value may be shared.
+            // Equal values are interchangeable, and the old value may be shared.
             let value = if equal { old.clone() } else { new };
             state.results.insert(key, Arc::new(OnceLock::from((value, reads))));
         }
@@ -207,8 +207,8 @@ impl Queries {
         results.get(cluster, key)
     }
 
-    /// Objects were replaced, which makes these reads different: adds the results that are different
-    /// now. A query comes after those that it reads, so that one pass is enough.
+    /// Updates the results after objects were replaced: `invalid` contains the reads that changed, to which
+    /// changed results are added. A query comes after those that it reads, so that one pass is enough.
     pub(crate) fn update(&self, cluster: &Cluster, removed: &[Object], invalid: &mut Vec<Read>) {
         for results in self.0.iter().filter_map(OnceLock::get) {
             results.update(cluster, removed, invalid);
@@ -216,7 +216,7 @@ impl Queries {
     }
 }
 
-/// The place of a query among the queries of a cluster, each after those that it reads; each belongs to one
+/// The slot of a query among the queries of a cluster, each after those that it reads; each belongs to one
 /// [`Query`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum QuerySlot {

@@ -13,12 +13,12 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
 
-/// What a table holds of an object: the object itself, or something made of it alone.
+/// The data that a table stores for an object: the object itself, or data derived from it alone.
 pub(crate) trait Row: Clone + Send + Sync + 'static {
     /// The object.
     fn object(&self) -> &Object;
 
-    /// The order in which an index gives them.
+    /// The order of the rows of a key.
     fn cmp_index_order(&self, other: &Self) -> Ordering {
         self.object().sort_key().cmp(&other.object().sort_key())
     }
@@ -30,26 +30,26 @@ impl Row for Object {
     }
 }
 
-/// A multimap over the objects of some kinds. Building it, keeping it up to date, looking a key up
-/// and telling which lookups a change makes different all follow from [`View::keys`].
+/// A multimap over the objects of some kinds. Building it, updating it, looking up a key, and determining
+/// which lookups a change affects all follow from [`View::keys`].
 pub(crate) trait View: Sized + Send + Sync + 'static {
-    /// Its place among the tables.
+    /// Its slot among the tables.
     const SLOT: ViewSlot;
     /// The kinds of the objects in it.
     const KINDS: &'static [Kind];
     /// Whether patches and fragments are in it.
     const PARTIAL: bool = false;
-    /// What a read of its table is recorded with.
+    /// The identity with which reads of its table are recorded.
     const ID: ViewId = ViewId(&ViewInfo { slot: Self::SLOT, kinds: Self::KINDS });
-    /// What is held of an object.
+    /// The data stored for an object.
     type Row: Row;
-    /// What rows are found by.
+    /// The key of a lookup.
     type Key: Clone + Ord + Hash + Send + Sync;
 
-    /// What is held of an object.
+    /// The data stored for an object.
     fn row(object: &Object) -> Self::Row;
 
-    /// The keys of a row. One that is named twice counts once.
+    /// The keys of a row. Duplicates count once.
     fn keys(row: &Self::Row) -> Vec<Self::Key>;
 }
 
@@ -81,7 +81,7 @@ impl<R: Row> Bucket<R> {
         *self = Bucket::Many(rows);
     }
 
-    /// Whether rows are left.
+    /// Returns whether rows are left.
     fn remove(&mut self, object: &Object) -> bool {
         match self {
             Bucket::One(one) => !one.object().ptr_eq(object),
@@ -103,8 +103,8 @@ impl<V: View> fmt::Debug for Table<V> {
 }
 
 impl<V: View> Table<V> {
-    /// A table of all objects. They come by kind and name, so that the rows of a key nearly always
-    /// come in their order.
+    /// Builds a table of all objects. They are sorted by kind and name, so that the rows of a key are nearly
+    /// always added in order.
     fn build(objects: &Objects) -> Table<V> {
         let mut table = Table(HashMap::new());
         let none = &mut Invalidations::disabled();
@@ -123,13 +123,13 @@ impl<V: View> Table<V> {
         self.0.get(key).map_or(&[], Bucket::as_slice)
     }
 
-    /// The first row of a key. Who reads no more depends only on which one is the first.
+    /// The first row of a key. A computation that only reads this depends only on which row is the first.
     pub(crate) fn first(&self, key: &V::Key) -> Option<&V::Row> {
         record_read(|| Read::FirstRow(V::ID, digest(key)));
         self.0.get(key)?.as_slice().first()
     }
 
-    /// Whether there are rows of a key. Who reads no more does not depend on which they are.
+    /// Whether a key has rows. A computation that only reads this does not depend on which rows they are.
     pub(crate) fn contains(&self, key: &V::Key) -> bool {
         record_read(|| Read::HasRows(V::ID, digest(key)));
         self.0.contains_key(key)
@@ -151,7 +151,7 @@ impl<V: View> Table<V> {
         counts
     }
 
-    /// Adds or removes an object, and tells which lookups give something else now.
+    /// Adds or removes an object, and collects the lookups whose results change.
     fn apply(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>) {
         if (object.is_partial() && !V::PARTIAL) || !V::KINDS.iter().any(|kind| object.is(*kind)) {
             return;
@@ -198,7 +198,7 @@ impl<V: View> Table<V> {
     }
 }
 
-/// A table of whatever view.
+/// A table of any view.
 trait AnyTable: Send + Sync {
     fn apply(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>);
     fn as_any(&self) -> &dyn Any;
@@ -238,8 +238,8 @@ impl Tables {
     }
 }
 
-/// The place of a view among the tables of a cluster; each belongs to one [`View`]. Their types are named in
-/// `views/mod.rs`, so that this module need not know them.
+/// The slot of a view among the tables of a cluster; each belongs to one [`View`]. Their types are named in
+/// `views/mod.rs`, so that this module does not depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ViewSlot {
     Autoscalers,
@@ -258,7 +258,7 @@ pub(crate) enum ViewSlot {
 }
 
 impl ViewSlot {
-    /// How many there are.
+    /// Number of slots.
     pub(crate) const COUNT: usize = ViewSlot::Workloads as usize + 1;
 }
 

@@ -1,15 +1,15 @@
-//! Whether a pool admits a pod, remembered by the contents of the two.
+//! Whether a pool admits a pod, cached by the contents of the two.
 //!
-//! The scheduler's decision about one pool and one pod reads nothing else, so what is remembered is
-//! true for every cluster and needs no invalidation. It is handed on from one snapshot of a cluster
-//! to the next: the scheduler runs only for pools and pods that were not there before.
+//! The scheduler's decision about one pool and one pod reads nothing else, so a cached decision is valid for
+//! every cluster and needs no invalidation. The cache is passed on from one snapshot of a cluster to the
+//! next: the scheduler runs only for pools and pods that are new.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a value contains, as 128 bits: equal contents have equal fingerprints, and it takes some
-/// 2^64 different contents until two of them have the same.
+/// The content of a value as 128 bits: equal contents have equal fingerprints. A collision is expected only
+/// after about 2^64 different contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Fingerprint(u64, u64);
 
@@ -33,10 +33,10 @@ pub(super) struct AdmissionKey {
     pub(super) eks: bool,
 }
 
-/// How many decisions a generation holds, about 20 MB.
+/// Number of decisions in a generation, about 20 MB.
 const GENERATION: usize = 1 << 18;
 
-/// The decisions that were made, in two generations: when the younger is full, the older is dropped.
+/// The cached decisions in two generations: when the newer one is full, the older one is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Admissions(Mutex<Generations>);
 
@@ -51,7 +51,7 @@ impl Admissions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The decisions for these keys, as far as they are remembered.
+    /// The cached decisions for these keys.
     pub(super) fn get(&self, keys: impl Iterator<Item = AdmissionKey>) -> Vec<Option<bool>> {
         let mut generations = self.generations();
         keys.map(|key| {

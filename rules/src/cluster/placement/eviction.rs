@@ -1,4 +1,4 @@
-//! The pods that keep a node for long, or need long to end.
+//! The pods that keep a node for a long time, or need a long time to terminate.
 
 use std::sync::Arc;
 
@@ -18,44 +18,44 @@ use crate::workload::template::{Template, WORKLOAD_KINDS, templates, with_worklo
 
 /// The grace period in seconds of a pod that sets none.
 const DEFAULT_GRACE: i64 = 30;
-/// A protection that ends within a day keeps no node for long.
+/// Protection that ends within a day is not considered long.
 const DAY: i64 = 24 * 3600;
 
-/// What decides whether a PDB allows an eviction.
+/// The kinds that decide whether a PDB allows an eviction.
 const PDB_KINDS: &[Kind] = &{
     const MORE: [Kind; 3] = [Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT];
     with_workloads::<{ MORE.len() + WORKLOAD_KINDS.len() }>(&MORE)
 };
 
-/// Everything that is read to tell where pods go and what keeps them there.
+/// All kinds that are read to determine where pods are placed and what blocks their eviction.
 pub(crate) const READS: &[Kind] = &{
     const MORE: [Kind; 4] = [Kind::NODE_POOL, Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT];
     with_workloads::<{ MORE.len() + WORKLOAD_KINDS.len() }>(&MORE)
 };
 
-/// A template whose pods keep a node for long, or need long to end.
+/// A template whose pods keep a node for a long time, or need a long time to terminate.
 pub(crate) struct EvictionBlocker {
     pub workload: Object,
-    /// Its annotation keeps Karpenter from evicting it, for more than a day.
+    /// Its annotation prevents Karpenter from evicting it for more than a day.
     pub protected: bool,
     /// `terminationGracePeriodSeconds` or its default.
     pub grace: i64,
-    /// What lets none of its pods be evicted.
+    /// The PDBs that prevent all evictions of its pods.
     pub pdb_block: Option<PdbBlock>,
-    /// Its annotation keeps Karpenter from evicting it, be it for a short while.
+    /// Its annotation prevents Karpenter from evicting it, even if only for a short time.
     pub(super) has_do_not_disrupt: bool,
     pub(super) shape: Arc<PodShape>,
 }
 
-/// Why the eviction API never lets a pod go.
+/// Why the eviction API never evicts a pod.
 pub(crate) enum PdbBlock {
-    /// A PDB that allows none.
+    /// A PDB that allows no disruption.
     NoDisruptions(Object),
-    /// Two PDBs, of which the API can serve only one.
+    /// Two PDBs, which the eviction API does not support for one pod.
     Overlapping(Object, Object),
 }
 
-/// The same of the very same objects.
+/// Compares objects by identity of their handles.
 impl PartialEq for PdbBlock {
     fn eq(&self, other: &PdbBlock) -> bool {
         match (self, other) {
@@ -66,7 +66,7 @@ impl PartialEq for PdbBlock {
     }
 }
 
-/// The same of the very same objects.
+/// Compares objects by identity of their handles.
 impl PartialEq for EvictionBlocker {
     fn eq(&self, other: &EvictionBlocker) -> bool {
         self.workload.ptr_eq(&other.workload)
@@ -77,7 +77,7 @@ impl PartialEq for EvictionBlocker {
     }
 }
 
-/// Whether a PDB is sure to allow no eviction at any time.
+/// Whether a PDB certainly never allows an eviction.
 pub(crate) struct PdbAllowsNone;
 
 impl Query for PdbAllowsNone {
@@ -95,7 +95,7 @@ impl Query for PdbAllowsNone {
     }
 }
 
-/// The shortest time, in seconds, that a pool gives a drain.
+/// The shortest time, in seconds, that a pool allows for a drain.
 pub(crate) struct ShortestGrace;
 
 impl Query for ShortestGrace {
@@ -109,8 +109,8 @@ impl Query for ShortestGrace {
     }
 }
 
-/// Whether some pool gives a drain less time than pods have by default, so that even those are cut
-/// short which set no grace period.
+/// Whether some pool allows less time for a drain than the default grace period of pods, so that pods without
+/// an explicit grace period are affected as well.
 pub(crate) struct UndercutsDefaultGrace;
 
 impl Query for UndercutsDefaultGrace {
@@ -124,13 +124,13 @@ impl Query for UndercutsDefaultGrace {
     }
 }
 
-/// The templates of a workload whose pods keep a node for long, or need long to end.
+/// The templates of a workload whose pods keep a node for a long time, or need a long time to terminate.
 pub(crate) struct Blockers;
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BlockersKey {
     pub(super) workload: ObjectKey,
-    /// Whether Karpenter reads durations on pods.
+    /// Whether Karpenter accepts durations on pods.
     pub(super) durations: bool,
 }
 
@@ -145,7 +145,7 @@ impl Query for Blockers {
         let object = &key.workload.0;
         let of = |template: &Template<'_>| blocker(template, object, cluster, key.durations, everyone);
         let blockers = || templates(object).iter().filter_map(of).map(Arc::new).collect();
-        // Of a workload that takes too many steps nothing is known.
+        // A workload whose evaluation exceeds the step limit is ignored.
         steps::limited(steps::SHARED, blockers).0.unwrap_or_default()
     }
 
@@ -155,7 +155,7 @@ impl Query for Blockers {
     }
 }
 
-/// The workloads for whose pods nodes are started, by their kinds.
+/// The workloads for whose pods nodes are started, by kind.
 pub(crate) struct NodeStarters;
 
 impl View for NodeStarters {
@@ -174,8 +174,8 @@ impl View for NodeStarters {
     }
 }
 
-/// Whether nodes are started for the pods of a workload: not for those of a DaemonSet; and those of a
-/// controller are its template's.
+/// Whether nodes are started for the pods of a workload: not for a DaemonSet, and not for pods with a
+/// controller, which are evaluated in its template.
 pub(super) fn starts_nodes(object: &Object) -> bool {
     object.workload().is_some()
         && !object.is_partial()
@@ -212,7 +212,7 @@ fn blocker(
     })
 }
 
-/// What keeps the pods of a template from ever being evicted.
+/// The PDBs that prevent all evictions of the pods of a template.
 fn pdb_block(template: &Template<'_>, object: &Object, cluster: &Cluster) -> Option<PdbBlock> {
     let (pdbs, _) = cluster.views().pdbs_of(object.id().namespace_or_default(), template);
     let allows_none = |pdb: &&&Object| cluster.query::<PdbAllowsNone>(&ObjectKey((**pdb).clone()));

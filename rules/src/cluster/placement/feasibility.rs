@@ -1,4 +1,4 @@
-//! Which pools admit a pod: what the NodePools alone decide.
+//! Which pools admit a pod, as far as the NodePools alone decide it.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -20,16 +20,16 @@ use crate::kind::Kind;
 use crate::steps;
 use crate::workload::template::Template;
 
-/// How many pools a pod is evaluated against at most. An input with more has the pools of several
-/// clusters, and which pods meet which is not known.
+/// Maximum number of pools that a pod is evaluated against. An input with more contains the pools of several
+/// clusters, and it is not known which pods belong to which.
 const MAX_CANDIDATES: usize = 500;
 
-/// How many steps a decision about one pod and one pool may take, about a millisecond.
+/// Maximum number of steps of a decision about one pod and one pool, about a millisecond.
 const STEPS_PER_DECISION: u64 = 100_000;
 
 /// What a pod requires of nodes.
 pub(super) struct PodShape {
-    /// Without its uncertainties: volumes and other pods may keep it away, and may not.
+    /// Without its uncertainties: volumes and other pods may or may not prevent scheduling.
     pod: Pod,
     alternatives: Vec<Requirements>,
     /// Whether it selects pools by name.
@@ -55,7 +55,7 @@ impl PodShape {
     }
 }
 
-/// A pod whose pools are wanted, and whether EKS adds tolerations to it.
+/// A pod to find pools for, and whether EKS adds tolerations to it.
 #[derive(Clone)]
 pub(crate) struct FeasibleKey {
     pub(super) shape: Arc<PodShape>,
@@ -94,7 +94,7 @@ impl Hash for FeasibleKey {
     }
 }
 
-/// The pools that admit a pod, in their order; `None` where too many might.
+/// The pools that admit a pod, in order. `None` if there may be too many.
 pub(super) type FeasiblePools = Option<Arc<[Arc<CandidatePool>]>>;
 
 /// Deciding which pools admit a pod takes too many steps.
@@ -120,7 +120,7 @@ impl Query for Feasible {
     }
 }
 
-/// The pools to evaluate for a pod, in their order; `None` if there are too many.
+/// The pools to evaluate for a pod, in order. `None` if there are too many.
 pub(super) fn candidates_for(cluster: &Cluster, shape: &PodShape) -> Option<Vec<Arc<CandidatePool>>> {
     let keys = if shape.by_name { pool_names(shape) } else { None };
     let Some(keys) = keys.or_else(|| custom_labels(shape)) else {
@@ -139,7 +139,7 @@ pub(super) fn candidates_for(cluster: &Cluster, shape: &PodShape) -> Option<Vec<
     (pools.len() <= MAX_CANDIDATES).then_some(pools)
 }
 
-/// The pools that a pod selects by name; `None` where one of its terms names none.
+/// The pools that a pod selects by name. `None` if one of its terms names none.
 fn pool_names(shape: &PodShape) -> Option<Vec<PoolKey>> {
     let mut keys = Vec::new();
     for selected in &shape.alternatives {
@@ -149,8 +149,8 @@ fn pool_names(shape: &PodShape) -> Option<Vec<PoolKey>> {
     Some(keys)
 }
 
-/// Where the pools are to which a pod can go that selects labels of its own; `None` where one of its
-/// terms selects none.
+/// The table keys of the pools that can admit a pod which selects custom labels. `None` if one of its terms
+/// selects none.
 fn custom_labels(shape: &PodShape) -> Option<Vec<PoolKey>> {
     let mut keys = Vec::new();
     for selected in &shape.alternatives {
@@ -162,8 +162,8 @@ fn custom_labels(shape: &PodShape) -> Option<Vec<PoolKey>> {
     Some(keys)
 }
 
-/// Makes sure that the decisions for some pods are remembered. One after the other they would set the
-/// scheduler up again for each pod and pool; together it is set up once for each pool.
+/// Ensures that the decisions for some pods are cached. This sets up the scheduler once for each pool, and
+/// not once for each pod and pool.
 pub(super) fn remember_admissions(cluster: &Cluster, keys: &[FeasibleKey]) {
     let mut pods_of: BTreeMap<Fingerprint, (Arc<CandidatePool>, Vec<usize>)> = BTreeMap::new();
     untracked(|| {
@@ -201,18 +201,18 @@ impl<'a> Evaluation<'a> {
         Evaluation { cluster, shape: &key.shape, options }
     }
 
-    /// What decides whether a pool admits the pod.
+    /// The cache key of the decision whether a pool admits the pod.
     fn key(&self, pool: &CandidatePool) -> AdmissionKey {
         let spec = if self.shape.by_name { pool.named_spec() } else { pool.spec };
         AdmissionKey { pool: spec, pod: self.shape.fingerprint, eks: self.options.eks }
     }
 
-    /// The decision about a pool, if it was made before.
+    /// The decision about a pool, if it is cached.
     pub(super) fn remembered(&self, pool: &CandidatePool) -> Option<bool> {
         self.cluster.admissions().get(std::iter::once(self.key(pool))).into_iter().flatten().next()
     }
 
-    /// For each pool, whether it admits the pod; `None` where that takes too many steps for one of them.
+    /// For each pool, whether it admits the pod. `None` if one decision exceeds the step limit.
     fn admit(&self, pools: &[Arc<CandidatePool>]) -> Option<Vec<bool>> {
         let keys: Vec<AdmissionKey> = pools.iter().map(|pool| self.key(pool)).collect();
         let known = self.cluster.admissions().get(keys.iter().copied());
@@ -235,8 +235,8 @@ impl<'a> Evaluation<'a> {
         admits
     }
 
-    /// The decision itself; `None` where it takes too many steps. The scheduler is the pool's; it is set up when
-    /// the first pod gets as far.
+    /// The decision itself. `None` if it exceeds the step limit. The scheduler of the pool is set up when the
+    /// first pod needs it.
     pub(super) fn decide<'p>(
         &self,
         pool: &'p CandidatePool,
@@ -255,7 +255,7 @@ impl<'a> Evaluation<'a> {
         steps::limited(STEPS_PER_DECISION, fits).0
     }
 
-    /// Taints and labels, which decide most and are compared quickly.
+    /// Compares taints and labels, which are fast and exclude most pools.
     fn passes_prefilter(&self, pool: &CandidatePool) -> bool {
         let pod = &self.shape.pod;
         let tolerated = |taint: &Taint| {
@@ -277,13 +277,13 @@ pub(crate) struct Feasibility<'i> {
 }
 
 impl Feasibility<'_> {
-    /// Whether some NodePool cannot be read, so that the pools found are a lower bound.
+    /// Whether a NodePool cannot be read, so that the pools found are a lower bound.
     pub(crate) fn has_unreadable_pools(&self) -> bool {
         self.cluster.table::<CandidatePools>().contains(&PoolKey::Unreadable)
     }
 
-    /// The pools that may start nodes for the pods of a template; `None` where that is not known. Where it takes too
-    /// many steps, the rule that asks is cut short.
+    /// The pools that may start nodes for the pods of a template. `None` if this is not known. If it exceeds
+    /// the step limit, the calling rule is cancelled.
     pub(crate) fn feasible_pools_of(&self, template: &Template<'_>) -> Option<Vec<Arc<CandidatePool>>> {
         let shape = Arc::new(PodShape::new(to_scheduling_pod(template)?));
         match self.cluster.query::<Feasible>(&FeasibleKey { shape, eks: self.eks }) {

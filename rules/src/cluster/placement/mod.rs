@@ -37,12 +37,12 @@ pub(crate) use feasibility::{Feasibility, Feasible};
 use pools::PoolKey;
 pub(crate) use pools::{CandidatePool, CandidatePools, requested_capacity_types};
 
-/// What of a platform decides where pods go and what keeps them there.
+/// The properties of a platform that decide where pods are placed and what blocks their eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PlacementKey {
-    /// EKS adds tolerations to pods that request devices.
+    /// Whether EKS adds tolerations to pods that request devices.
     eks: bool,
-    /// Karpenter reads durations on pods.
+    /// Whether Karpenter accepts durations on pods.
     durations: bool,
 }
 
@@ -64,12 +64,12 @@ impl PlacementKey {
 pub(crate) struct Placement {
     /// In the order of the index.
     blockers: Vec<(Arc<EvictionBlocker>, FeasiblePools)>,
-    /// By the address of a pool that is their first choice. The pool's handle is among those of
-    /// `blockers`, so that no other object has its address.
+    /// By the address of the pool that is their first choice. `blockers` contains a handle of the pool, so
+    /// that no other object can have its address.
     by_first_choice: HashMap<usize, Vec<Arc<EvictionBlocker>>>,
 }
 
-/// By the blockers and their pools, of which the rest is made.
+/// Compares `blockers` only; the other fields are derived from them.
 impl PartialEq for Placement {
     fn eq(&self, other: &Placement) -> bool {
         self.blockers == other.blockers
@@ -82,7 +82,7 @@ impl Placement {
     }
 }
 
-/// Where the pods that block drains go.
+/// The placement of the pods that block drains.
 pub(crate) struct Placements;
 
 impl Query for Placements {
@@ -102,7 +102,7 @@ impl Query for Placements {
                 || blocker.pdb_block.is_some()
                 || shortest.is_some_and(|shortest| blocker.grace > shortest)
         };
-        // One read for the blockers of all workloads, rather than one for each.
+        // One read for the blockers of all workloads instead of one for each.
         record_read(|| Read::Results(Blockers::ID));
         let starters = cluster.table::<NodeStarters>();
         for object in WORKLOAD_KINDS.iter().flat_map(|kind| starters.get(kind)) {
@@ -162,15 +162,15 @@ impl Query for BlockersOn {
     }
 }
 
-/// The blockers of which a pool is the first choice, or one of several of equal weight. The pool may
-/// be another version of the one in the cluster, or a new one.
+/// The blockers for which a pool is the first choice, or one of several of equal weight. The pool may be new,
+/// or another version of the one in the cluster.
 pub(crate) fn blockers_on(
     cluster: &Cluster,
     object: &Object,
     platform: &Platform,
 ) -> Arc<[Arc<EvictionBlocker>]> {
     let placement = PlacementKey::of(platform);
-    // Results are kept for objects of the cluster alone: those go when the object goes.
+    // Results are kept only for objects of the cluster, because they are removed with the object.
     if cluster.is_incremental() {
         return cluster.query::<BlockersOn>(&BlockersOnKey { pool: ObjectKey(object.clone()), placement });
     }
@@ -219,7 +219,7 @@ pub(crate) fn termination_grace_period(pool: &Object) -> Option<i64> {
     i64::try_from(span.seconds()?).ok()
 }
 
-/// Whether a controller made the object.
+/// Whether a controller created the object.
 pub(crate) fn has_controller(object: &Object) -> bool {
     let owners = object.path(&["metadata", "ownerReferences"]);
     owners.items().any(|owner| owner.get("controller").bool() == Some(true))

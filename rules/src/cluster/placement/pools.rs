@@ -1,4 +1,4 @@
-//! NodePools as the scheduler sees them, found by what decides which pods can go there.
+//! NodePools as input of the scheduler, indexed by the properties that decide which pods they can admit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use crate::workload::template::Template;
 /// The label by which pods select a pool.
 pub(super) const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 
-/// A NodePool as the scheduler sees it.
+/// A NodePool as input of the scheduler.
 pub(crate) struct CandidatePool {
     object: Object,
     eligibility: Eligibility,
     pub(super) pool: Pool,
     pub(super) requirements: Requirements,
-    /// Computed once, because rules ask it of every pool that admits a pod.
+    /// Computed once, because rules need it for every pool that admits a pod.
     capacity_types: Vec<&'static str>,
-    /// The scheduling spec without name and weight. Pools with equal specs admit the same pods, but for
-    /// pods that select a pool by its name, and are evaluated once.
+    /// The scheduling spec without name and weight. Pools with equal specs admit the same pods, except for
+    /// pods that select a pool by name, and are evaluated once.
     pub(super) spec: Fingerprint,
 }
 
-/// Whether a pool takes pending pods.
+/// Whether a pool can start nodes for pending pods.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Eligibility {
     Candidate,
     /// A static pool, which the scheduler does not consider for pending pods.
     Static,
-    /// A placeholder, or what cannot be read, decides.
+    /// A placeholder or an unreadable value decides.
     Unreadable,
 }
 
-/// The very same object.
+/// Compares handles, not contents.
 impl PartialEq for CandidatePool {
     fn eq(&self, other: &CandidatePool) -> bool {
         self.object.ptr_eq(&other.object)
@@ -53,7 +53,7 @@ impl Row for Arc<CandidatePool> {
     }
 }
 
-/// The pools that take pending pods.
+/// The pools that can start nodes for pending pods.
 pub(crate) struct CandidatePools;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,10 +62,10 @@ pub(crate) enum PoolKey {
     All,
     /// By name.
     Name(String),
-    /// By a label that is not well known, and one of the values that the pool lists: pods that select
-    /// it can go to no other pools than these and those of `AnyValue`.
+    /// By a label that is not well known, and one of the values that the pool lists: pods that select it can
+    /// only be placed on these pools and those of `AnyValue`.
     Label(String, String),
-    /// By such a label of which the pool does not list the values.
+    /// By such a label, if the pool does not list its values.
     AnyValue(String),
     /// Pools that are not candidates because they cannot be read.
     Unreadable,
@@ -100,7 +100,7 @@ impl View for CandidatePools {
     }
 }
 
-/// The first label that is not well known of which these accept some values only.
+/// The first label that is not well known and that is restricted to some values.
 pub(super) fn custom_label(selected: &Requirements) -> Option<(&str, &Requirement)> {
     selected
         .iter()
@@ -109,7 +109,7 @@ pub(super) fn custom_label(selected: &Requirements) -> Option<(&str, &Requiremen
 
 impl CandidatePool {
     pub(super) fn new(object: &Object) -> CandidatePool {
-        // A pool that takes more steps than there are cannot be read either.
+        // A pool whose evaluation exceeds the step limit is treated as unreadable.
         let read = || {
             let pool = scheduler_pool(object)?;
             let requirements = pool_requirements(&pool);
@@ -131,7 +131,7 @@ impl CandidatePool {
         }
     }
 
-    /// Whether it takes pending pods.
+    /// Whether it can start nodes for pending pods.
     pub(super) fn is_candidate(&self) -> bool {
         self.eligibility == Eligibility::Candidate
     }
@@ -151,12 +151,12 @@ impl CandidatePool {
         self.pool.weight.unwrap_or(0)
     }
 
-    /// Whether its nodes have a taint of this key.
+    /// Whether its nodes have a taint with this key.
     pub(crate) fn has_taint(&self, key: &str) -> bool {
         self.pool.taints.iter().any(|taint| taint.key == key)
     }
 
-    /// Whether its nodes may be of a capacity type other than `reserved`.
+    /// Whether its nodes can have this capacity type, which must not be `reserved`.
     pub(crate) fn allows_capacity_type(&self, capacity_type: &str) -> bool {
         self.capacity_types.contains(&capacity_type)
     }
@@ -165,7 +165,7 @@ impl CandidatePool {
 /// The capacity types of a pool's nodes, without `reserved`.
 fn capacity_types(object: &Object, requirements: &Requirements) -> Vec<&'static str> {
     let own = requirements.get(CAPACITY_TYPE);
-    // Where `reserved` is among them, the pool's spec names none, because no type offers it.
+    // If `reserved` is among them, the spec of the pool contains none, because no type offers it.
     let written = match own {
         Some(_) => None,
         None => NodePool::new(object).and_then(|pool| pool.capacity_types()),
@@ -177,7 +177,7 @@ fn capacity_types(object: &Object, requirements: &Requirements) -> Vec<&'static 
         .collect()
 }
 
-/// A pool as the scheduler reads it; `None` where it cannot be read in full.
+/// A pool as input of the scheduler. `None` if it cannot be read completely.
 fn scheduler_pool(object: &Object) -> Option<Pool> {
     let pool = NodePool::new(object)?;
     let unknown = pool.is_other_provider()
@@ -188,7 +188,7 @@ fn scheduler_pool(object: &Object) -> Option<Pool> {
     (!unknown).then(|| pool.normalized_pool())
 }
 
-/// The capacity types that a template requests; `None` where it requests none.
+/// The capacity types that a template requests. `None` if it requests none.
 pub(crate) fn requested_capacity_types(template: &Template<'_>) -> Option<BTreeSet<&'static str>> {
     let pod = to_scheduling_pod(template)?;
     let mut out = BTreeSet::new();

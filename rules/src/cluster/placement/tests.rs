@@ -1,4 +1,4 @@
-//! What is compared quickly says what the scheduler says of each pool by itself.
+//! The fast comparison gives the same results as running the scheduler for each pool separately.
 
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ fn feasible_pools_are_those_that_admit_the_pod_by_themselves() {
         let admitting = all.iter().filter(|pool| evaluation.decide(pool, &mut None).unwrap());
         admitting.map(|pool| name(pool.object())).collect()
     };
-    // What is remembered for many pods together is what each by itself gives.
+    // Decisions cached for many pods together equal those for each pod alone.
     let (together, single) = keys.split_at(7);
     remember_admissions(&cluster, together);
     let mut sizes = Vec::new();
@@ -115,7 +115,7 @@ fn a_successor_remembers_which_pools_admit_which_pods() {
     cluster.apply(pool("a", 1, &json!({}), &[]));
     assert_eq!(cluster.query::<Feasible>(&key).unwrap().unwrap().len(), 1);
     let mut next = cluster.successor(true);
-    // Another object, with another name and weight: the decision is the same one.
+    // Another object with another name and weight: the decision is the same.
     let renamed = pool("b", 2, &json!({}), &[]);
     next.apply(renamed);
     let known = next.table::<CandidatePools>().get(&PoolKey::All);

@@ -1,4 +1,4 @@
-//! Which autoscaler scales what.
+//! Autoscalers by their targets.
 
 use crate::cluster::table::{View, ViewSlot};
 use crate::keda::hpa_name;
@@ -6,10 +6,10 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-/// Namespace, `group/kind` and name of what is scaled.
+/// Namespace, `group/kind` and name of the target.
 pub(crate) type ScaleTarget = (String, String, String);
 
-/// HPAs and ScaledObjects by what they scale.
+/// HPAs and ScaledObjects by their targets.
 pub(crate) struct Autoscalers;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +18,7 @@ pub(crate) enum AutoscalerKey {
     Hpa(ScaleTarget),
     /// ScaledObjects by their target.
     ScaledObject(ScaleTarget),
-    /// ScaledObjects by namespace and the name of the HPA that KEDA makes for them.
+    /// ScaledObjects by namespace and the name of the HPA that KEDA creates for them.
     ScaledObjectOfHpa(String, String),
 }
 
@@ -44,8 +44,8 @@ impl View for Autoscalers {
     }
 }
 
-/// Namespace, `group/kind` and name of what an HPA or a ScaledObject scales, KEDA's defaults
-/// filled in; `None` where it cannot be read.
+/// Namespace, `group/kind` and name of the target of an HPA or ScaledObject, with KEDA's defaults. `None` if
+/// it cannot be read.
 #[must_use]
 pub fn scale_target(object: &Object) -> Option<(String, String, String)> {
     let reference = object.path(&["spec", "scaleTargetRef"]);

@@ -1,4 +1,4 @@
-//! Which NodePools use which EC2NodeClass.
+//! NodePools by the EC2NodeClass that they use.
 
 use crate::catalog::TypeSet;
 use crate::cluster::Cluster;
@@ -15,10 +15,9 @@ pub(crate) struct ClassPools;
 pub(crate) enum ClassPoolKey {
     /// By the name of the class.
     Class(String),
-    /// Patches and fragments, by the name of the class: they tell little about the pool that they
-    /// become part of.
+    /// Patches and fragments, by the name of the class: they contain only part of a pool.
     PartialOfClass(String),
-    /// Pools whose class is not known, so that they may use any.
+    /// Pools whose class is not known, so that they may use any class.
     UnknownClass,
 }
 
@@ -48,9 +47,9 @@ impl View for ClassPools {
 /// The NodePools of one class.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PoolsOfClass {
-    /// The pools that are known, in the order of their names.
+    /// The known pools, in the order of their names.
     pub pools: Vec<Object>,
-    /// Whether others may use the class that are seen, but not well enough.
+    /// Whether other pools may use the class, whose definition is incomplete.
     pub incomplete: bool,
 }
 
@@ -72,7 +71,7 @@ impl PoolsByClass<'_> {
 }
 
 impl PoolsOfClass {
-    /// The pools of which the types are known, with these types.
+    /// The pools whose types are known, with their types.
     pub(crate) fn with_types(&self) -> impl Iterator<Item = (&Object, TypeSet)> {
         self.pools.iter().filter_map(|object| {
             let types = NodePool::new(object)?.types()?;
@@ -80,8 +79,8 @@ impl PoolsOfClass {
         })
     }
 
-    /// The types of every pool that uses the class: `None` where there is no pool, or where the
-    /// types of one are not known.
+    /// The types of every pool that uses the class. `None` if there is no pool, or if the types of one are
+    /// not known.
     pub(crate) fn all_types(&self) -> Option<Vec<(&Object, TypeSet)>> {
         let known: Vec<(&Object, TypeSet)> = self.with_types().collect();
         let all = !self.incomplete && !known.is_empty() && known.len() == self.pools.len();
@@ -105,7 +104,7 @@ fn class_ref(pool: &Object) -> ClassRef<'_> {
     let name = reference.get("name");
     match name.text() {
         Some(name) if group.text().is_some() && kind.text().is_some() => ClassRef::Named(name),
-        // Without group and kind the API server takes no pool.
+        // The API server rejects a pool whose reference has no group and kind.
         Some(_) if !group.is_unknown() && !kind.is_unknown() => ClassRef::Other,
         Some(_) => ClassRef::Unknown,
         None if name.is_unknown() || reference.is_unknown() => ClassRef::Unknown,

@@ -1,4 +1,4 @@
-//! How many pods a PodDisruptionBudget keeps, and of how many.
+//! How many pods a PodDisruptionBudget keeps available, and how many it selects.
 
 use crate::cluster::Cluster;
 use crate::cluster::views::Workload;
@@ -6,17 +6,17 @@ use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::template::workload_kind;
 
-/// How many pods a PDB wants to keep.
+/// The number of pods that a PDB keeps available.
 #[derive(Clone, Copy)]
 pub(crate) enum IntOrPercent {
     /// A number.
     Count(i64),
-    /// A share of them, from 0 to 100.
+    /// A percentage, 0 to 100.
     Percent(i64),
 }
 
 impl IntOrPercent {
-    /// A number without quotes, or a percentage in them; anything else is refused.
+    /// Parses a number without quotes, or a percentage in quotes; anything else is rejected.
     pub(crate) fn read(node: &Node<'_>) -> Option<IntOrPercent> {
         if let Some(count) = node.int() {
             return Some(IntOrPercent::Count(count));
@@ -26,7 +26,7 @@ impl IntOrPercent {
         (0..=100).contains(&percent).then_some(IntOrPercent::Percent(percent))
     }
 
-    /// How many of `pods` may go while all are healthy; percentages are rounded up.
+    /// How many of `pods` may be disrupted while all are healthy; percentages are rounded up.
     pub(crate) fn disruptions_allowed(self, pods: i64) -> i64 {
         match self {
             IntOrPercent::Count(count) => pods.saturating_sub(count),
@@ -41,17 +41,17 @@ impl IntOrPercent {
 
 /// The pods that a PDB selects.
 pub(crate) struct SelectedPods {
-    /// The fewest.
+    /// Minimum number.
     pub floor: i64,
-    /// The most.
+    /// Maximum number.
     pub ceiling: i64,
-    /// Whether an autoscaler says so.
+    /// Whether an autoscaler sets the number.
     pub scaled: bool,
-    /// Whether every number is written.
+    /// Whether the manifests contain every number.
     pub written: bool,
 }
 
-/// How many pods the workloads run; `None` where one is of a kind or a number that is not known.
+/// The number of pods of the workloads. `None` if the kind or number of one is not known.
 pub(crate) fn selected_pods(workloads: &[&Workload], cluster: &Cluster) -> Option<SelectedPods> {
     if workloads.is_empty() {
         return None;
@@ -73,7 +73,7 @@ pub(crate) fn selected_pods(workloads: &[&Workload], cluster: &Cluster) -> Optio
     Some(pods)
 }
 
-/// Whether a PDB is sure to allow no eviction at any time, whatever the health of its pods.
+/// Whether a PDB certainly never allows an eviction, whatever the health of its pods.
 pub(crate) fn never_allows_eviction(pdb: &Object, cluster: &Cluster) -> bool {
     let spec = pdb.get("spec");
     let most = spec.get("maxUnavailable");
@@ -82,7 +82,7 @@ pub(crate) fn never_allows_eviction(pdb: &Object, cluster: &Cluster) -> bool {
         return false;
     }
     match (most.is_set(), least.is_set()) {
-        // The API server refuses both.
+        // The API server rejects a PDB that sets both.
         (true, true) => false,
         (false, false) => true,
         (true, false) => {

@@ -1,9 +1,9 @@
-//! Which pool takes a pool's pods when that one finds no capacity.
+//! The pool that admits a pool's pods when that one has no capacity.
 //!
-//! Karpenter tries pools by weight, so a fallback has a strictly lower one, asks for no toleration
-//! that the first did not ask for, carries every label by which pods chose the first, and has
-//! types with at least as many devices. Pools are kept by what decides this, each combination
-//! once, so that a question never scans all of them.
+//! Karpenter tries pools by weight, so a fallback has a strictly lower weight, requires no additional
+//! toleration, has every label by which pods selected the first pool, and has types with at least as many
+//! devices. Pools are indexed by these properties, each combination once, so that a lookup never scans all
+//! pools.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) const COUNTED_ACCELERATORS: [&str; 4] =
 type Pair = (String, String);
 type TaintKey = (String, String, String);
 
-/// What decides whether a pool may stand in for another.
+/// The properties that decide whether a pool can be a fallback of another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct PoolProfile {
     weight: i64,
@@ -32,7 +32,7 @@ struct PoolProfile {
     labels: Vec<Pair>,
 }
 
-/// The pools that may stand in for others.
+/// The pools that can be fallbacks of others.
 pub(crate) struct Fallbacks;
 
 impl Query for Fallbacks {
@@ -46,15 +46,15 @@ impl Query for Fallbacks {
     }
 }
 
-/// Every dynamic pool with types, by what decides.
+/// All dynamic pools with types, by these properties.
 #[derive(Debug, Default)]
 pub(crate) struct FallbackPools {
-    /// Labels left out: for pools that no label chooses.
+    /// Without the labels: for pools that no label selects.
     without_labels: BTreeMap<PoolProfile, Object>,
     by_label: BTreeMap<Pair, BTreeMap<PoolProfile, Object>>,
 }
 
-/// The same pools at the same places.
+/// Compares handles of pools.
 impl PartialEq for FallbackPools {
     fn eq(&self, other: &FallbackPools) -> bool {
         let alike = |a: &BTreeMap<PoolProfile, Object>, b: &BTreeMap<PoolProfile, Object>| {
@@ -70,7 +70,7 @@ impl FallbackPools {
     fn new(cluster: &Cluster) -> FallbackPools {
         let mut out = FallbackPools::default();
         let weight = |o: &Object| o.path(&["spec", "weight"]).int().unwrap_or(0);
-        // A pool of the highest weight stands in for no other.
+        // A pool of the highest weight is not a fallback of any other.
         let Some(highest) = cluster.of(Kind::NODE_POOL).map(weight).max() else {
             return out;
         };
@@ -97,14 +97,14 @@ impl FallbackPools {
         out
     }
 
-    /// A pool that stands in for this one.
+    /// A pool that is a fallback of this one.
     pub(crate) fn fallback_of(&self, object: &Object, pool: &NodePool<'_>) -> Option<&Object> {
         let own = pool_profile(pool)?;
         let candidates = match own.labels.first() {
             None => &self.without_labels,
             Some(pair) => self.by_label.get(pair)?,
         };
-        // Weights sort first: nothing from the own weight on can stand in.
+        // Sorted by weight: candidates from the pool's own weight on cannot be fallbacks.
         candidates
             .iter()
             .take_while(|(theirs, _)| theirs.weight < own.weight)

@@ -1,4 +1,4 @@
-//! The kubelet settings that stand in NodePools and Provisioners, by the node class that they use.
+//! The kubelet settings of NodePools and Provisioners, by the node class that they use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ pub(crate) struct KubeletsByClass(BTreeMap<String, KubeletConfig>);
 
 #[derive(Debug, PartialEq)]
 enum KubeletConfig {
-    /// All of them the same; an empty map where none sets anything.
+    /// All pools have the same settings; an empty map if none has any.
     Uniform(Map<String, Value>),
-    /// Not all the same: one class cannot serve them all.
+    /// The settings differ, so that they cannot all be moved to the class.
     Conflicting,
 }
 
@@ -55,7 +55,7 @@ impl KubeletsByClass {
         out
     }
 
-    /// What the class has to take over; `None` where its pools set nothing, or not the same.
+    /// The settings that the class has to receive. `None` if its pools have none, or different ones.
     pub(crate) fn agreed(&self, class: &str) -> Option<&Map<String, Value>> {
         match self.0.get(class)? {
             KubeletConfig::Uniform(wish) if !wish.is_empty() => Some(wish),
@@ -63,7 +63,7 @@ impl KubeletsByClass {
         }
     }
 
-    /// Whether the pools of the class differ.
+    /// Whether the settings of the class's pools differ.
     pub(crate) fn conflicts(&self, class: &str) -> bool {
         matches!(self.0.get(class), Some(KubeletConfig::Conflicting))
     }
@@ -86,8 +86,8 @@ fn kubelet_path(pool: &Object) -> &'static [&'static str] {
     }
 }
 
-/// The settings without those that have no effect: the container runtime has been containerd alone
-/// since Kubernetes 1.24, and null is absence.
+/// The settings without those that have no effect: containerd has been the only container runtime since
+/// Kubernetes 1.24, and null means absent.
 pub(crate) fn kubelet_settings(kubelet: &Value) -> Map<String, Value> {
     let entries = kubelet.as_object().cloned().unwrap_or_default();
     entries.into_iter().filter(|(key, value)| key != "containerRuntime" && !value.is_null()).collect()

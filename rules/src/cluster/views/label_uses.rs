@@ -1,4 +1,4 @@
-//! Which labels of nodes the pods of the input refer to.
+//! The labels of nodes that pods of the input refer to.
 
 use crate::cluster::Cluster;
 use crate::cluster::table::{View, ViewSlot};
@@ -7,8 +7,8 @@ use crate::object::Object;
 use crate::workload::node_labels::referenced_labels;
 use crate::workload::template::{WORKLOAD_KINDS, templates};
 
-/// Workloads by the label keys that their pods select, avoid, prefer or spread over. Patches count
-/// too: what they select is selected in the end.
+/// Workloads by the label keys that their pods select, avoid, prefer or spread over. Patches are included,
+/// because the patched objects will contain these labels.
 pub(crate) struct ReferencedLabels;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,7 +51,7 @@ impl LabelUses<'_> {
         self.0.table::<ReferencedLabels>().contains(&LabelUse::Label(key.to_owned()))
     }
 
-    /// Whether the input has workloads, so that the absence of a label among them means something.
+    /// Whether the input contains workloads. Otherwise the absence of a label means nothing.
     pub(crate) fn has_workloads(self) -> bool {
         self.0.table::<ReferencedLabels>().contains(&LabelUse::StartsNodes)
     }

@@ -1,5 +1,5 @@
-//! What rules ask of a cluster: who scales what, which budget covers which pods, which workloads choose
-//! which pool. Each question is answered through a table or a query, never by a scan over everything.
+//! The lookups that rules use: autoscalers of a target, PDBs of pods, workloads that select a pool. Each
+//! lookup uses a table or a query, and never scans all objects.
 
 mod autoscalers;
 mod class_pools;
@@ -47,13 +47,13 @@ use workloads::{WorkloadKey, is_compatible, label_pairs, pool_labels, required_n
 pub use autoscalers::scale_target;
 pub use workloads::Workload;
 
-/// What is derived from the objects of a cluster.
+/// The data derived from the objects of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Views<'i> {
     cluster: &'i Cluster,
 }
 
-/// Builds each table but [`CandidatePools`]: that one is by far the largest, and read only where pods have to be
+/// Builds each table except [`CandidatePools`], which is by far the largest and is needed only if pods are
 /// placed.
 static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT - 1] = [
     |cluster| _ = cluster.table::<Autoscalers>(),
@@ -71,20 +71,20 @@ static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT - 1] = [
 ];
 
 impl Cluster {
-    /// What is derived from the objects.
+    /// The data derived from the objects.
     #[must_use]
     pub fn views(&self) -> Views<'_> {
         Views::new(self)
     }
 
-    /// What builds each table that nearly every run reads; callers may run these side by side.
+    /// Functions that build the tables which nearly every run reads. Callers may run them in parallel.
     #[must_use]
     pub fn table_builders() -> &'static [fn(&Cluster)] {
         &TABLE_BUILDERS
     }
 
-    /// Builds every table and the results that do not depend on the object under review, so that no
-    /// review waits for them.
+    /// Builds every table, and the results that do not depend on the object under review, so that no review
+    /// has to wait for them.
     pub fn build_views(&self, platform: &Platform) {
         for build in TABLE_BUILDERS {
             build(self);
@@ -97,11 +97,11 @@ impl Cluster {
 /// The replicas a workload can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replicas {
-    /// The fewest while it serves.
+    /// Minimum while it serves requests.
     pub min: i64,
-    /// The most.
+    /// Maximum.
     pub max: i64,
-    /// Whether an autoscaler says so.
+    /// Whether an autoscaler sets the number.
     pub autoscaled: bool,
 }
 
@@ -117,7 +117,7 @@ impl<'i> Views<'i> {
         self.cluster.query::<Placements>(&PlacementKey::of(platform));
     }
 
-    /// A pool of lower weight that takes a pool's pods when that one finds no capacity.
+    /// A pool of lower weight that admits a pool's pods when that one has no capacity.
     pub(crate) fn fallback(self, object: &Object, pool: &NodePool<'_>) -> Option<Object> {
         self.cluster.query::<Fallbacks>(&()).fallback_of(object, pool).cloned()
     }
@@ -132,7 +132,7 @@ impl<'i> Views<'i> {
         Feasibility { cluster: self.cluster, eks: platform.eks }
     }
 
-    /// The pods that block the drain of a pool's nodes, where the pool is their first choice.
+    /// The pods that block the drain of a pool's nodes and for which the pool is the first choice.
     pub(crate) fn blockers_on(self, pool: &Object, platform: &Platform) -> Arc<[Arc<EvictionBlocker>]> {
         placement::blockers_on(self.cluster, pool, platform)
     }
@@ -142,7 +142,7 @@ impl<'i> Views<'i> {
         LabelUses(self.cluster)
     }
 
-    /// Whether a recording rule makes a series of this name.
+    /// Whether a recording rule defines a series with this name.
     pub(crate) fn is_recorded(self, series: &str) -> bool {
         self.cluster.table::<RecordingRules>().contains(&series.to_owned())
     }
@@ -167,7 +167,7 @@ impl<'i> Views<'i> {
         self.cluster.table::<ExtendedResources>().get(&EFA.to_owned())
     }
 
-    /// Whether a NodePool that the workload chooses protects its nodes as a whole.
+    /// Whether a NodePool that the workload selects protects all its nodes.
     pub(crate) fn is_on_protected_nodes(self, object: &Object) -> bool {
         let wants = required_node_labels(object);
         let protected = self.cluster.table::<ProtectedPools>();
@@ -179,8 +179,8 @@ impl<'i> Views<'i> {
         })
     }
 
-    /// The workloads that choose a pool by its name or by one of its own labels, and contradict
-    /// none of them.
+    /// The workloads that select a pool by its name or by one of its custom labels, and contradict none of
+    /// its labels.
     #[must_use]
     pub fn selecting(self, pool: &NodePool<'_>, name: &str) -> Vec<&'i Workload> {
         let labels = pool_labels(pool, name);
@@ -199,7 +199,8 @@ impl<'i> Views<'i> {
         found.into_iter().map(Arc::as_ref).collect()
     }
 
-    /// What a pool is for: its own words, else the workloads that choose it. With the reason.
+    /// The purpose of a pool, with the reason: from its name, labels and taints, otherwise from the workloads
+    /// that select it.
     #[must_use]
     pub fn purpose(self, pool: &NodePool<'_>, name: &str) -> Option<(WorkloadClass, String)> {
         if let Some(class) = pool.purpose() {
@@ -238,14 +239,14 @@ impl<'i> Views<'i> {
         self.cluster.table::<Autoscalers>().get(&AutoscalerKey::ScaledObject(target.clone()))
     }
 
-    /// The ScaledObjects of a namespace for which KEDA makes an HPA of this name.
+    /// The ScaledObjects of a namespace for which KEDA creates an HPA with this name.
     #[must_use]
     pub fn scaled_objects_of_hpa(self, namespace: &str, name: &str) -> &'i [Object] {
         let key = AutoscalerKey::ScaledObjectOfHpa(namespace.to_owned(), name.to_owned());
         self.cluster.table::<Autoscalers>().get(&key)
     }
 
-    /// The replicas a workload can have; `None` where that is not known.
+    /// The replicas that a workload can have. `None` if this is not known.
     #[must_use]
     pub fn replicas(self, object: &Object) -> Option<Replicas> {
         let id = object.id();
@@ -267,8 +268,8 @@ impl<'i> Views<'i> {
         replicas(object).map(|n| Replicas { min: n, max: n, autoscaled: false })
     }
 
-    /// The workloads with pods that the selector of a PDB matches: those that surely do, and
-    /// whether there is one of which that is not known.
+    /// The workloads with pods that the selector of a PDB certainly matches, and whether there are others
+    /// that it may match.
     #[must_use]
     pub fn selected_by(self, pdb: &Object) -> (Vec<&'i Workload>, bool) {
         let namespace = pdb.id().namespace_or_default();
@@ -299,8 +300,8 @@ impl<'i> Views<'i> {
         (found, unknown)
     }
 
-    /// The PDBs whose selector matches the pods of a template: those that surely do, and whether
-    /// there is one of which that is not known.
+    /// The PDBs whose selector certainly matches the pods of a template, and whether there are others that
+    /// may match.
     #[must_use]
     pub fn pdbs_of(self, namespace: &str, template: &Template<'_>) -> (Vec<&'i Object>, bool) {
         let pdbs = self.cluster.table::<Pdbs>();

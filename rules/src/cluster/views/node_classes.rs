@@ -7,7 +7,7 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 
-/// Node classes by kind and name, patches included; the name is empty where it is not known.
+/// Node classes by kind and name, including patches; the name is empty if it is not known.
 pub(crate) struct ClassNames;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,9 +44,9 @@ pub(crate) struct ClassUsers;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ClassUserKey {
-    /// They refer to a class of this name.
+    /// By the name of the class.
     Name(String),
-    /// A placeholder stands for the name, so that it may be any.
+    /// The name contains a placeholder and may be any.
     Unknown,
 }
 
@@ -77,11 +77,11 @@ pub(crate) struct ClassReferences;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ClassReferenceKey {
-    /// The API group, without a version that was written into it.
+    /// The API group, without a version if one is included by mistake.
     Group(String),
     /// The group is not known.
     UnknownGroup,
-    /// The kind, where [`named_class`] finds one.
+    /// The kind, if [`named_class`] returns one.
     Kind(Kind),
 }
 
@@ -109,7 +109,7 @@ impl View for ClassReferences {
 pub(crate) struct NodeClasses<'i>(pub(super) &'i Cluster);
 
 impl<'i> NodeClasses<'i> {
-    /// Whether a class of this kind and name, or one of unknown name, is anywhere in the input.
+    /// Whether the input contains a class with this kind and name, or one whose name is not known.
     pub(crate) fn may_exist(self, kind: Kind, name: &str) -> bool {
         let classes = self.0.table::<ClassNames>();
         let has = |name: &str| classes.contains(&ClassKey::Known(kind.kind.to_owned(), name.to_owned()));
@@ -123,13 +123,13 @@ impl<'i> NodeClasses<'i> {
         has(name) || has("")
     }
 
-    /// Whether a pool or a claim refers to a class of this name, or may.
+    /// Whether a pool or claim may refer to a class with this name.
     pub(crate) fn is_used(self, name: &str) -> bool {
         let users = self.0.table::<ClassUsers>();
         users.contains(&ClassUserKey::Unknown) || users.contains(&ClassUserKey::Name(name.to_owned()))
     }
 
-    /// The API group that every NodePool refers to, where all are known and agree.
+    /// The API group that every NodePool refers to, if all are known and equal.
     pub(crate) fn unique_group(self) -> Option<&'i str> {
         let mut groups = self.0.table::<ClassReferences>().keys().into_iter().filter_map(|key| match key {
             ClassReferenceKey::Group(group) => Some(Some(group.as_str())),
@@ -158,21 +158,21 @@ impl<'i> NodeClasses<'i> {
     }
 }
 
-/// The group of a NodePool's class, without a version that was written into it.
+/// The group of a NodePool's class, without a version if one is included by mistake.
 fn class_group(pool: &Object) -> Option<&str> {
     let text = pool.path(&["spec", "template", "spec", "nodeClassRef", "group"]).text()?;
     Some(text.split('/').next().unwrap_or(text))
 }
 
-/// The kind of the class that a NodePool names; `None` where it names none, where that is another
-/// provider's, or Auto Mode's own.
+/// The kind of the class that a NodePool references. `None` if there is no reference, or if the class belongs
+/// to another provider or is built into Auto Mode.
 fn named_class(pool: &Object) -> Option<Kind> {
     let reference = NodePool::new(pool)?.template_spec().get("nodeClassRef");
     class_kind(&reference)
 }
 
-/// The kind of class that a reference names; `None` where it names none, where that is another
-/// provider's, or Auto Mode's own.
+/// The kind of class of a reference. `None` if it names none, or if the class belongs to another provider or
+/// is built into Auto Mode.
 pub(crate) fn class_kind(reference: &Node<'_>) -> Option<Kind> {
     let is = |kind: &Kind| {
         reference.get("group").text() == Some(kind.group) && reference.get("kind").text() == Some(kind.kind)

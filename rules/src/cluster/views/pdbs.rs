@@ -12,11 +12,11 @@ pub(crate) struct Pdbs;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PdbKey {
-    /// By namespace and the first label that the selector names, key and value.
+    /// By namespace and the first label of the selector, key and value.
     Label(String, String, String),
-    /// By namespace: those that select by no label.
+    /// By namespace: PDBs whose selector contains no label.
     WithoutLabel(String),
-    /// All of a namespace.
+    /// All PDBs of a namespace.
     Namespace(String),
 }
 
@@ -42,7 +42,7 @@ impl View for Pdbs {
     }
 }
 
-/// Pools that protect all of their nodes, by each label through which a workload can choose them.
+/// Pools that protect all of their nodes, by each label with which a workload can select them.
 pub(crate) struct ProtectedPools;
 
 impl View for ProtectedPools {

@@ -1,16 +1,16 @@
-//! The series that Prometheus recording rules make.
+//! The series that Prometheus recording rules define.
 
 use crate::cluster::table::{View, ViewSlot};
 use crate::kind::Kind;
 use crate::object::Object;
 
-/// The kinds that hold Prometheus rules.
+/// The kinds that contain Prometheus rules.
 pub(crate) const PROMETHEUS_RULE_KINDS: [Kind; 2] = [
     Kind::new("monitoring.coreos.com", "PrometheusRule"),
     Kind::new("operator.victoriametrics.com", "VMRule"),
 ];
 
-/// Objects with recording rules, by the names of the series that these make.
+/// Objects with recording rules, by the names of the series that these define.
 pub(crate) struct RecordingRules;
 
 impl View for RecordingRules {
@@ -28,7 +28,7 @@ impl View for RecordingRules {
     }
 }
 
-/// The names of the series that the recording rules of one object make.
+/// The names of the series that the recording rules of one object define.
 pub(crate) fn recording_rule_names(object: &Object) -> Vec<String> {
     object
         .path(&["spec", "groups"])

@@ -1,4 +1,4 @@
-//! Whether the training runs that choose a NodePool are protected from disruption.
+//! Whether the training workloads that select a NodePool are protected from disruption.
 
 use crate::cluster::Cluster;
 use crate::cluster::views::Workload;
@@ -10,7 +10,7 @@ use crate::workload::class::WorkloadClass;
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{Template, templates};
 
-/// Whether every pod of a workload that holds an accelerator is protected.
+/// Whether every pod of a workload that uses an accelerator is protected.
 fn is_protected(object: &Object, platform: &Platform) -> Option<bool> {
     let all = templates(object);
     let mut asked = all.iter().filter(|t| requests_accelerator(t)).peekable();
@@ -29,17 +29,17 @@ fn is_protected(object: &Object, platform: &Platform) -> Option<bool> {
     }
 }
 
-/// What is known of the workloads that train on a pool.
+/// Protection of the training workloads on a pool.
 pub(crate) enum TrainingProtection<'a> {
     /// At least one is not protected.
     Unprotected(&'a Workload),
-    /// All are, or that cannot be said.
+    /// All are protected, or this is not known.
     Protected,
-    /// None is known.
+    /// No training workload is known.
     None,
 }
 
-/// Whether the workloads that choose a pool, servers and helpers aside, are all protected.
+/// Whether the workloads that select a pool, except servers and helpers, are all protected.
 pub(crate) fn training_protection<'a>(
     pool: &NodePool<'_>,
     name: &str,

@@ -1,4 +1,4 @@
-//! Workloads by the labels that they require of their nodes, and by those of their pods.
+//! Workloads by the labels that they require of their nodes, and by the labels of their pods.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,15 +18,15 @@ use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 pub struct Workload {
     /// The object.
     pub object: Object,
-    /// What work it does.
+    /// Its workload class.
     pub classified: LazyClass,
     /// Labels that it requires of its nodes: node selectors and required affinity.
     required_labels: RequiredLabels,
-    /// Which of the kinds it is.
+    /// Index of its kind.
     kind_index: usize,
 }
 
-/// The class of an object, made when it is first looked at.
+/// The class of an object, computed when it is first used.
 #[derive(Debug)]
 pub struct LazyClass(Object);
 
@@ -52,14 +52,14 @@ impl Workload {
         }
     }
 
-    /// The order in which an index gives them: by kind first.
+    /// The order of the rows of a key: by kind first.
     pub(crate) fn cmp_index_order(&self, other: &Workload) -> Ordering {
         self.kind_index
             .cmp(&other.kind_index)
             .then_with(|| self.object.sort_key().cmp(&other.object.sort_key()))
     }
 
-    /// Whether it requires nothing that nodes with these labels do not have.
+    /// Whether nodes with these labels meet its required labels.
     pub(super) fn is_compatible(&self, labels: &[(&str, &str)]) -> bool {
         is_compatible(&self.required_labels, labels)
     }
@@ -75,16 +75,16 @@ impl Row for Arc<Workload> {
     }
 }
 
-/// Workloads by the labels that they require of their nodes, and by those of their pods.
+/// Workloads by the labels that they require of their nodes, and by the labels of their pods.
 pub(crate) struct Workloads;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum WorkloadKey {
-    /// They may require this label of their nodes: key and value.
+    /// By a label that they may require of their nodes: key and value.
     RequiredLabel(String, String),
-    /// Their pods have this label: namespace, key and value.
+    /// By a label of their pods: namespace, key and value.
     PodLabel(String, String, String),
-    /// All of a namespace.
+    /// All workloads of a namespace.
     Namespace(String),
 }
 
@@ -110,7 +110,7 @@ impl View for Workloads {
     }
 }
 
-/// What a workload requires of the labels of its nodes.
+/// The labels that a workload requires of its nodes.
 pub(super) fn required_node_labels(object: &Object) -> RequiredLabels {
     let mut wants = RequiredLabels::new();
     for template in templates(object) {
@@ -121,12 +121,12 @@ pub(super) fn required_node_labels(object: &Object) -> RequiredLabels {
     wants
 }
 
-/// Whether a workload that requires this may run where the labels are these.
+/// Whether nodes with these labels meet the required labels.
 pub(super) fn is_compatible(wants: &RequiredLabels, labels: &[(&str, &str)]) -> bool {
     labels.iter().all(|(key, value)| wants.get(*key).is_none_or(|values| values.iter().any(|v| v == value)))
 }
 
-/// Each required pair, once.
+/// Each pair of a required label and value, once.
 pub(super) fn label_pairs(wants: &RequiredLabels) -> impl Iterator<Item = (&str, &str)> {
     wants.iter().flat_map(|(key, values)| {
         let values: BTreeSet<&str> = values.iter().map(String::as_str).collect();
@@ -144,7 +144,7 @@ fn pod_labels(object: &Object) -> BTreeSet<(&str, &str)> {
     out
 }
 
-/// The labels that a pool gives its nodes for sure, its name among them.
+/// The labels that a pool's nodes certainly have, including its name.
 pub(super) fn pool_labels<'a>(pool: &NodePool<'a>, name: &'a str) -> Vec<(&'a str, &'a str)> {
     let mut labels: Vec<(&str, &str)> =
         pool.labels().entries().into_iter().filter_map(|(k, v)| Some((k, v.text()?))).collect();
@@ -154,13 +154,13 @@ pub(super) fn pool_labels<'a>(pool: &NodePool<'a>, name: &'a str) -> Vec<(&'a st
 
 const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 
-/// Whether a workload that requires this label means a pool by it, rather than a property of nodes.
+/// Whether requiring this label selects a pool, and not a property of nodes.
 pub(super) fn selects_pool(key: &str) -> bool {
     key == NODEPOOL_LABEL || !is_well_known(key)
 }
 
-/// Labels that a template requires of its nodes, with the values it takes: its node selector, and
-/// `In` expressions of required affinity where there is one term.
+/// The labels that a template requires of its nodes, with the accepted values: its node selector, and `In`
+/// expressions of required affinity if there is only one term.
 fn template_required_labels(template: &Template<'_>) -> Vec<(String, Vec<String>)> {
     let mut out: Vec<(String, Vec<String>)> = template
         .spec
