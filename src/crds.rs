@@ -11,8 +11,9 @@ use crate::files::display_path;
 /// Reads the definitions in files and in folders with their subfolders. Other content of the files is
 /// ignored.
 ///
-/// # Errors Paths that cannot be read or contain no definition, and definitions that are not valid or are
-/// present twice.
+/// # Errors
+/// Paths that cannot be read or contain no definition, and definitions that are not valid or are present
+/// twice.
 pub(crate) fn read(paths: &[PathBuf]) -> Result<CustomResourceDefinitions, Vec<String>> {
     let mut errors = Vec::new();
     let mut objects: Vec<Object> = Vec::new();

@@ -240,7 +240,7 @@ pub(crate) enum LogStyle {
     Text,
 }
 
-/// One hundred years, which is enough for certificates and safe for clocks.
+/// Parses `500ms`, `10s`, `5m`, `2h` or `90d`.
 fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "a time looks like 10s, 5m, 2h or 90d".to_owned();
     let unit = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
@@ -253,7 +253,7 @@ fn duration(text: &str) -> Result<Duration, String> {
         "d" => 86_400,
         _ => return Err(wrong()),
     };
-    // A hundred years: certificates and clocks count no further.
+    // One hundred years, which is enough for certificates and safe for clocks.
     let most = 36_500 * 86_400;
     let product = number.checked_mul(seconds).filter(|s| *s <= most);
     product.map(Duration::from_secs).ok_or_else(wrong)

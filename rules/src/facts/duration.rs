@@ -49,7 +49,8 @@ impl GoDuration {
     /// Parses what Go's `time.ParseDuration` accepts: optional sign, then one or more of number (fractions
     /// allowed) and unit (`ns us µs ms s m h`), or a bare `0`.
     ///
-    /// # Errors [`DurationError`], never `NeverNotAllowed`; `Overflow` beyond 63 bits of nanoseconds.
+    /// # Errors
+    /// [`DurationError`], never `NeverNotAllowed`; `Overflow` beyond 63 bits of nanoseconds.
     pub fn parse(text: &str) -> Result<Self, DurationError> {
         let (negative, mut rest) = match text.as_bytes().first() {
             Some(b'-') => (true, &text[1..]),
@@ -206,8 +207,9 @@ impl NillableDuration {
 /// Parses a NodePool duration: it has to match the pattern of the CRD, and Go has to decode it
 /// (<https://karpenter.sh/docs/concepts/nodepools/>).
 ///
-/// # Errors [`DurationError::Overflow`] if the CRD accepts the text but Karpenter cannot decode it. Any other
-/// variant means that the API server rejects the object.
+/// # Errors
+/// [`DurationError::Overflow`] if the CRD accepts the text but Karpenter cannot decode it. Any other variant
+/// means that the API server rejects the object.
 pub fn parse(field: DurationField, text: &str) -> Result<NillableDuration, DurationError> {
     if text.is_empty() {
         return Err(DurationError::Empty);

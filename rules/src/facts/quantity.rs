@@ -71,7 +71,8 @@ impl Quantity {
     /// both as Go does; decimal amounts beyond `i128` nano (1.7e29 units) are capped there, which Go does not
     /// do.
     ///
-    /// # Errors [`QuantityError`] if the API server would reject the text.
+    /// # Errors
+    /// [`QuantityError`] if the API server would reject the text.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         if text.is_empty() {
             return Err(QuantityError::Empty);
@@ -109,7 +110,8 @@ impl Quantity {
     /// removed. Tabs and line breaks are not, because JSON escapes them, and the decoder of quantities does
     /// not resolve escapes. The patterns of CRDs reject any spaces.
     ///
-    /// # Errors [`QuantityError`] if the API server would reject the text.
+    /// # Errors
+    /// [`QuantityError`] if the API server would reject the text.
     pub fn decode(text: &str) -> Result<Self, QuantityError> {
         Self::parse(text.trim_matches(is_blank))
     }

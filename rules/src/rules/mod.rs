@@ -202,7 +202,8 @@ impl Engine {
 impl Config {
     /// Parses a configuration. An empty file is the default configuration.
     ///
-    /// # Errors All errors in it, in the order of the text.
+    /// # Errors
+    /// All errors in it, in the order of the text.
     pub fn parse(path: &str, text: &str) -> Result<Config, Vec<ConfigError>> {
         Config::parse_for(path, text, RULES)
     }

@@ -37,8 +37,9 @@ impl Schedule {
     /// Parses a schedule: five fields separated by spaces, or one of `@yearly @annually @monthly @weekly
     /// @daily @midnight @hourly`.
     ///
-    /// # Errors [`CronError`] for everything that Karpenter cannot use. `@every` is rejected although the
-    /// library supports it, because the CRD rejects budgets with it.
+    /// # Errors
+    /// [`CronError`] for everything that Karpenter cannot use. `@every` is rejected although the library
+    /// supports it, because the CRD rejects budgets with it.
     pub fn parse(text: &str) -> Result<Self, CronError> {
         let text = text.trim();
         if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {

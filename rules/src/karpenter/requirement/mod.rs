@@ -310,7 +310,8 @@ impl Requirements {
 
     /// Whether the sets are compatible on every key that both contain.
     ///
-    /// # Errors The first key, in order, on which they are not.
+    /// # Errors
+    /// The first key, in order, on which they are not.
     pub fn intersects(&self, other: &Self) -> Result<(), Box<Clash>> {
         self.clashes(other).find(|clash| clash.ours.is_some()).map_or(Ok(()), |clash| Err(Box::new(clash)))
     }
@@ -318,7 +319,8 @@ impl Requirements {
     /// Whether a pod with the requirements `other` can be scheduled to nodes with these requirements: each
     /// key of the pod is in this set, is well known, or is required to be absent; and the sets intersect.
     ///
-    /// # Errors The first key, in order, that is not compatible.
+    /// # Errors
+    /// The first key, in order, that is not compatible.
     pub fn compatible(&self, other: &Self) -> Result<(), Box<Clash>> {
         self.clashes(other).next().map_or(Ok(()), |clash| Err(Box::new(clash)))
     }

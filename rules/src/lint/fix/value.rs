@@ -6,7 +6,8 @@ use super::{Fix, FixError};
 
 /// The value after the operations and guards of the fix. Objects that the fix creates are not part of it.
 ///
-/// # Errors [`FixError::Patch`] if a guard or operation fails.
+/// # Errors
+/// [`FixError::Patch`] if a guard or operation fails.
 pub fn apply(value: &Value, fix: &Fix) -> Result<Value, FixError> {
     let patch: json_patch::Patch = serde_json::to_value(&fix.operations)
         .and_then(serde_json::from_value)

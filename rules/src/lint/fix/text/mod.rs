@@ -42,15 +42,16 @@ pub struct Repair {
 
 /// The edits of the object's source that apply a fix.
 ///
-/// # Errors As [`repair`].
+/// # Errors
+/// As [`repair`].
 pub fn edits(object: &Object, fix: &Fix) -> Result<Vec<Edit>, FixError> {
     repair(object, fix).map(|repair| repair.edits)
 }
 
 /// The edits of the object's source that apply a fix, and their scope.
 ///
-/// # Errors [`FixError`] if the fix does not apply, or if its target cannot be edited without changing
-/// anything else.
+/// # Errors
+/// [`FixError`] if the fix does not apply, or if its target cannot be edited without changing anything else.
 pub fn repair(object: &Object, fix: &Fix) -> Result<Repair, FixError> {
     let origin = object.origin().ok_or(FixError::NoText)?;
     let source = &*origin.source;
