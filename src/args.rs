@@ -70,7 +70,7 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) fix: bool,
 
-    /// Apply the fixes that need somebody to look at them, too
+    /// Also apply fixes that need a review
     #[arg(long)]
     pub(crate) unsafe_fixes: bool,
 
@@ -101,11 +101,11 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) complete: bool,
 
-    /// Report what comments and annotations suppress, too
+    /// Also report what comments and annotations suppress
     #[arg(long)]
     pub(crate) no_suppressions: bool,
 
-    /// Succeed where no Kubernetes object is found
+    /// Succeed if no Kubernetes object is found
     #[arg(long)]
     pub(crate) allow_empty: bool,
 
@@ -118,7 +118,7 @@ pub(crate) struct CheckArgs {
     pub(crate) threads: Option<u16>,
 }
 
-/// What decides which rules run, and on what platform.
+/// Options for the rules to run, and the platform.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RuleArgs {
     /// The configuration file, instead of the nearest gpulint.yaml
@@ -129,7 +129,7 @@ pub(crate) struct RuleArgs {
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub(crate) select: Vec<String>,
 
-    /// Not these rules or groups, separated by commas
+    /// Without these rules or groups, separated by commas
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub(crate) ignore: Vec<String>,
 
@@ -165,7 +165,7 @@ pub(crate) struct RulesArgs {
 #[cfg(feature = "webhook")]
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReviewArgs {
-    /// The AdmissionReview as JSON; standard input where absent or `-`
+    /// The AdmissionReview as JSON; standard input if absent or `-`
     pub(crate) file: Option<PathBuf>,
 
     /// Answer as the mutating webhook: with the JSON Patch of the fixes it sends
@@ -180,7 +180,7 @@ pub(crate) struct ReviewArgs {
 /// `gpulint schema`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SchemaArgs {
-    /// Of what
+    /// What the schema describes
     #[arg(value_enum)]
     pub(crate) of: Schema,
 }
@@ -218,7 +218,7 @@ pub(crate) enum FailOn {
 }
 
 impl FailOn {
-    /// As settings say it: `None` for never.
+    /// The severity as in the settings: `None` for never.
     pub(crate) fn severity(self) -> Option<Severity> {
         match self {
             FailOn::Error => Some(Severity::Error),
@@ -252,7 +252,7 @@ pub(crate) enum Schema {
 pub(crate) enum Style {
     /// Snippets with labels, for people.
     Text,
-    /// One line a finding.
+    /// One line per finding.
     Concise,
     /// Version 1 of the JSON report.
     Json,
@@ -263,12 +263,12 @@ impl Style {
         [("text", Style::Text), ("concise", Style::Concise), ("json", Style::Json)];
 }
 
-/// A report format and where it goes.
+/// A report format and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
-    /// How.
+    /// The style.
     pub(crate) style: Style,
-    /// Standard output where absent.
+    /// The file; standard output if absent.
     pub(crate) file: Option<PathBuf>,
 }
 

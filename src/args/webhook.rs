@@ -62,7 +62,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) client_ca: Option<PathBuf>,
 
-    /// The oldest version of TLS that is spoken
+    /// The oldest version of TLS that is accepted
     #[arg(long, value_name = "VERSION", value_enum, default_value_t = TlsMin::Tls12)]
     pub(crate) tls_min: TlsMin,
 
@@ -70,7 +70,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, default_value = "gpulint")]
     pub(crate) name: String,
 
-    /// The namespace of the Service and of the Secret; never judged
+    /// The namespace of the Service and of the Secret; never checked
     #[arg(long, env = "POD_NAMESPACE", default_value = "gpulint")]
     pub(crate) namespace: String,
 
@@ -82,31 +82,31 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "no_cluster")]
     pub(crate) context: Option<String>,
 
-    /// Further DNS names and addresses for certificates of our own
+    /// Further DNS names and addresses for generated certificates
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) dns_name: Vec<String>,
 
-    /// The Secret for certificates of our own [default: NAME-certificates]
+    /// The Secret for generated certificates [default: NAME-certificates]
     #[arg(long, value_name = "NAME")]
     pub(crate) secret: Option<String>,
 
-    /// How long a serving certificate of our own lives; renewed when a third is left
+    /// Lifetime of a generated serving certificate; renewed when a third is left
     #[arg(long, value_name = "TIME", default_value = "90d", value_parser = duration)]
     pub(crate) certificate_lifetime: Duration,
 
-    /// How long a CA of our own lives; renewed when a third is left
+    /// Lifetime of a generated CA; renewed when a third is left
     #[arg(long, value_name = "TIME", default_value = "1095d", value_parser = duration)]
     pub(crate) ca_lifetime: Duration,
 
-    /// How long a new CA is announced before it signs anything
+    /// How long a new CA is published before it signs certificates
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     pub(crate) ca_announce: Duration,
 
-    /// Watch nothing and register nothing: rules that need other objects are silent
+    /// Watch nothing and register nothing: rules that need other objects report nothing
     #[arg(long, requires = "tls_cert")]
     pub(crate) no_cluster: bool,
 
-    /// How often files, Secret and webhook configurations are looked at
+    /// How often files, Secret and webhook configurations are checked for changes
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub(crate) refresh: Duration,
 
@@ -118,15 +118,15 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub(crate) body_timeout: Duration,
 
-    /// Reviews at once, small ones aside; what is more is left to the failure policy
+    /// Concurrent reviews, except small ones; further ones are left to the failure policy
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) max_reviews: u32,
 
-    /// Connections at once; further ones wait
+    /// Concurrent connections; further ones wait
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) max_connections: u32,
 
-    /// How long to serve on after SIGTERM, until Services have noticed
+    /// How long to keep serving after SIGTERM, until Services have noticed
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub(crate) drain_delay: Duration,
 
@@ -142,7 +142,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, conflicts_with = "no_cluster")]
     pub(crate) events: bool,
 
-    /// How log lines look [default: text on a terminal, json elsewhere]
+    /// Format of log lines [default: text on a terminal, json elsewhere]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogStyle>,
 
@@ -162,7 +162,7 @@ pub(crate) struct ManifestsArgs {
     #[arg(long, default_value = "gpulint")]
     pub(crate) name: String,
 
-    /// The namespace, which is made
+    /// The namespace, which is created
     #[arg(long, default_value = "gpulint")]
     pub(crate) namespace: String,
 
@@ -183,7 +183,7 @@ pub(crate) struct ManifestsArgs {
     #[arg(long, default_value_t = 3, value_name = "SECONDS")]
     pub(crate) timeout: u32,
 
-    /// Further namespaces that are not asked about
+    /// Further namespaces whose objects are not sent to the webhook
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
     pub(crate) exempt_namespaces: Vec<String>,
 
@@ -195,7 +195,7 @@ pub(crate) struct ManifestsArgs {
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub(crate) include_kinds: Vec<String>,
 
-    /// The pods may run on nodes that Karpenter made
+    /// The pods may run on nodes that Karpenter created
     #[arg(long)]
     pub(crate) karpenter_nodes: bool,
 
@@ -231,10 +231,10 @@ pub(crate) enum TlsMin {
     Tls13,
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogStyle {
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
     /// For people
     Text,
