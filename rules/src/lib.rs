@@ -44,6 +44,7 @@ pub use lint::context::Context;
 pub use lint::engine::Engine;
 pub use lint::finding::{Finding, Location, Related, Severity};
 pub use lint::fix::{Fix, FixError, Operation, Safety};
+pub use lint::identity::{Identity, fingerprints};
 pub use lint::report::CheckReport;
 pub use lint::rule::{Check, Group, Param, ParamDefault, Rule, docs};
 pub use lint::run::{RunInput, check_run};

@@ -7,7 +7,7 @@ use std::io::Write;
 use gpulint_rules::lint::fix::text;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Authority, Finding, Location, Operation, Safety};
+use gpulint_rules::{Authority, Finding, Operation, Safety, fingerprints};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
@@ -162,16 +162,18 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError
             fixable: summary.fixable,
             suppressed: summary.suppressed,
         },
-        diagnostics: report.findings.par_iter().map(diagnostic).collect(),
+        diagnostics: (report.findings.par_iter().zip(fingerprints(&report.findings)))
+            .map(|(finding, fingerprint)| diagnostic(finding, fingerprint))
+            .collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &root)?;
     out.write_all(b"\n")?;
     Ok(())
 }
 
-fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
+fn diagnostic(finding: &Finding, fingerprint: String) -> Diagnostic<'_> {
     let place = finding.location.resolve_span();
-    let file = file_of(&finding.location).unwrap_or_default();
+    let file = finding.location.path().unwrap_or_default();
     Diagnostic {
         rule: finding.rule.id,
         group: finding.rule.group.name(),
@@ -198,11 +200,11 @@ fn diagnostic(finding: &Finding) -> Diagnostic<'_> {
             .iter()
             .map(|related| Related {
                 message: &related.message,
-                file: file_of(&related.location).unwrap_or(file),
+                file: related.location.path().unwrap_or(file),
                 range: related.location.resolve_span().map(|(s, _, span)| range(s, span)),
             })
             .collect(),
-        fingerprint: finding.fingerprint(),
+        fingerprint,
         fix: finding.fix.as_ref().map(|fix| Fix {
             title: fix.title_with_effect(),
             safety: match fix.safety {
@@ -229,13 +231,6 @@ fn edits(finding: &Finding, fix: &gpulint_rules::Fix) -> Vec<Edit> {
     let edits = text::edits(object, fix).unwrap_or_default();
     let edit = |edit: text::Edit| Edit { range: range(source, edit.span), text: edit.text };
     edits.into_iter().map(edit).collect()
-}
-
-fn file_of(place: &Location) -> Option<&str> {
-    match place {
-        Location::Text { source, .. } => Some(source.path()),
-        Location::Field { object, .. } => Some(object.origin()?.source.path()),
-    }
 }
 
 fn range(source: &Source, span: Span) -> Range {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use gpulint_rules::{Authority, Engine, Finding, Index, Object, Pointer, Severity};
+use gpulint_rules::{Authority, Engine, Finding, Identity, Index, Object, Pointer, Severity};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -59,15 +59,10 @@ pub(crate) struct FindingSummary {
     pub(crate) fixable: bool,
     /// The field in the API server's notation; empty where the finding is about the whole object.
     pub(crate) field: String,
-    /// The JSON Pointer of the field without list indexes.
-    pointer_without_indexes: String,
+    pub(crate) identity: Identity,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
 }
-
-/// Identifies a finding across versions of an object: rule, JSON Pointer, message. Neither pointer nor
-/// message has list indexes, so that a list item stays the same when another one is inserted before it.
-pub(crate) type Identity<'a> = (&'static str, &'a str, Cow<'a, str>);
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(engine: &'a Engine, index: &'a Index) -> Evaluator<'a> {
@@ -155,16 +150,10 @@ impl HeapSize for Evaluation {
         let id = self.group.len() + self.kind.len() + self.name.len();
         let found = self.findings().iter().map(|found| {
             let help = found.help.as_ref().map_or(0, String::len);
-            let texts = found.field.len() + found.pointer_without_indexes.len() + found.message.len() + help;
+            let texts = found.field.len() + found.identity.heap_bytes() + found.message.len() + help;
             size_of::<FindingSummary>() + texts
         });
         size_of::<Evaluation>() + id + found.sum::<usize>()
-    }
-}
-
-impl FindingSummary {
-    pub(crate) fn identity(&self) -> Identity<'_> {
-        (self.rule, &self.pointer_without_indexes, message_without_indexes(&self.message))
     }
 }
 
@@ -172,49 +161,17 @@ impl From<Finding> for FindingSummary {
     fn from(finding: Finding) -> FindingSummary {
         let pointer = finding.location.pointer();
         FindingSummary {
+            identity: finding.identity(),
             rule: finding.rule.id,
             severity: finding.severity,
             rejected_by: finding.rejected_by,
             may_be_transient: finding.may_be_transient,
             fixable: finding.fix.is_some(),
             field: pointer.map(Pointer::field_path).unwrap_or_default(),
-            pointer_without_indexes: pointer_without_indexes(&finding),
             message: finding.message,
             help: finding.help,
         }
     }
-}
-
-/// The JSON Pointer of a finding's field without list indexes.
-pub(crate) fn pointer_without_indexes(finding: &Finding) -> String {
-    let field = finding.location.pointer().map(ToString::to_string);
-    let field = field.unwrap_or_default();
-    let is_number = |step: &&str| !step.is_empty() && step.bytes().all(|b| b.is_ascii_digit());
-    let steps: Vec<&str> = field.split('/').filter(|step| !is_number(step)).collect();
-    steps.join("/")
-}
-
-/// A message without the list positions in the field paths that it names: `requirements[1].operator` is
-/// `requirements.operator`.
-pub(crate) fn message_without_indexes(message: &str) -> Cow<'_, str> {
-    let mut out = String::new();
-    let mut rest = message;
-    while let Some(open) = rest.find('[') {
-        let (before, bracket) = rest.split_at(open);
-        let digits = bracket[1..].bytes().take_while(u8::is_ascii_digit).count();
-        let is_index = digits > 0 && bracket[1 + digits..].starts_with(']');
-        let end = if is_index { digits + 2 } else { 1 };
-        out.push_str(before);
-        if !is_index {
-            out.push('[');
-        }
-        rest = &bracket[end..];
-    }
-    if out.is_empty() && rest.len() == message.len() {
-        return Cow::Borrowed(message);
-    }
-    out.push_str(rest);
-    Cow::Owned(out)
 }
 
 /// Parses an object of a request.

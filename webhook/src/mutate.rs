@@ -12,10 +12,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use gpulint_rules::lint::fix::rounds::{FixOutcome, FixTarget};
 use gpulint_rules::lint::fix::value;
-use gpulint_rules::{Engine, Finding, Fix, Index, Object, Operation, Safety};
+use gpulint_rules::{Engine, Finding, Fix, Identity, Index, Object, Operation, Safety};
 use serde_json::Value;
 
-use crate::evaluate::{Evaluator, message_without_indexes, object, pointer_without_indexes};
+use crate::evaluate::{Evaluator, object};
 use crate::review::{
     Decision, ReviewError, ReviewOutcome, encode, is_exempt, kind, operation, parse_request,
 };
@@ -86,7 +86,7 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
     let sent: Value = serde_json::from_str(request.object?.get()).ok()?;
     let old_findings: BTreeSet<_> = match request.operation.as_str() {
         "UPDATE" => object(request.old_object, request)
-            .map(|old| check(&old).iter().map(identity).collect())
+            .map(|old| check(&old).iter().map(Finding::identity).collect())
             .unwrap_or_default(),
         _ => BTreeSet::new(),
     };
@@ -117,7 +117,7 @@ struct ObjectToFix<'r> {
     sent: Value,
     patched: Value,
     /// Findings of the old object, whose fixes are not applied.
-    old_findings: BTreeSet<(&'static str, String, String)>,
+    old_findings: BTreeSet<Identity>,
     patch: Patch,
     /// Whether the patched value could be read as an object after each fix.
     is_readable: bool,
@@ -133,7 +133,7 @@ struct ObjectEdit {
 impl ObjectToFix<'_> {
     /// The first fix that may be applied and changes something.
     fn edit(&self, findings: &[Finding]) -> Vec<(usize, ObjectEdit)> {
-        let new = findings.iter().filter(|finding| !self.old_findings.contains(&identity(finding)));
+        let new = findings.iter().filter(|finding| !self.old_findings.contains(&finding.identity()));
         let edits = new.filter_map(|finding| {
             let fix = applicable_fix(self.engine, self.request, finding)?;
             let value = value::apply(&self.patched, fix).ok()?;
@@ -189,15 +189,6 @@ fn applicable_fix<'f>(engine: &Engine, request: &Request<'_>, finding: &'f Findi
     let replaces_nodes = fix.replaces_nodes && request.operation != "CREATE";
     // A patch cannot create other objects.
     ((safe || named) && !replaces_nodes && fix.creates.is_empty()).then_some(fix)
-}
-
-/// As [`FindingSummary::identity`](crate::evaluate::FindingSummary::identity).
-fn identity(finding: &Finding) -> (&'static str, String, String) {
-    (
-        finding.rule.id,
-        pointer_without_indexes(finding),
-        message_without_indexes(&finding.message).into_owned(),
-    )
 }
 
 #[cfg(test)]

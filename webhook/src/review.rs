@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpulint_rules::lint::suppress::ANNOTATION;
-use gpulint_rules::{Authority, Engine, Index, Kind, Settings, find_rule};
+use gpulint_rules::{Authority, Engine, Identity, Index, Kind, Settings, find_rule};
 
-use crate::evaluate::{Evaluation, Evaluator, FindingSummary, Identity, Verdict};
+use crate::evaluate::{Evaluation, Evaluator, FindingSummary, Verdict};
 use crate::kinds;
 use crate::logs::cut;
 use crate::wire::{Cause, Details, Request, Response, ReviewIn, ReviewOut, Status};
@@ -286,7 +286,7 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
     for finding in findings {
         // A finding that the old object has as well does not deny: an update must not be blocked by a
         // problem that it did not introduce.
-        let had = old.get_mut(&finding.identity()).is_some_and(|n| {
+        let had = old.get_mut(&finding.identity).is_some_and(|n| {
             let had = *n > 0;
             *n = n.saturating_sub(1);
             had
@@ -335,10 +335,10 @@ fn rule_ids(findings: &[&FindingSummary]) -> String {
     ids.join(",")
 }
 
-fn count_by_identity(findings: &[FindingSummary]) -> BTreeMap<Identity<'_>, usize> {
+fn count_by_identity(findings: &[FindingSummary]) -> BTreeMap<&Identity, usize> {
     let mut counts = BTreeMap::new();
     for finding in findings {
-        *counts.entry(finding.identity()).or_insert(0) += 1;
+        *counts.entry(&finding.identity).or_insert(0) += 1;
     }
     counts
 }

@@ -90,6 +90,15 @@ impl Location {
         }
     }
 
+    /// The path of the file, where the object came from one.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Location::Text { source, .. } => Some(source.path()),
+            Location::Field { object, .. } => Some(object.origin()?.source.path()),
+        }
+    }
+
     /// File, number of the document and bytes, where the object came from a file. A scalar is its
     /// value, a collection its key, and what is absent its nearest written ancestor.
     #[must_use]
@@ -204,6 +213,8 @@ pub struct Finding {
     pub help: Option<String>,
     /// Other places.
     pub related: Vec<Related>,
+    /// What tells it from other findings of its rule at its place: part of its identity.
+    pub parameters: Vec<String>,
     /// The repair.
     pub fix: Option<Fix>,
     /// What the budgets that it speaks of allow in a week.
@@ -222,6 +233,7 @@ impl Finding {
             message,
             help: None,
             related: Vec::new(),
+            parameters: Vec::new(),
             fix: None,
             schedule_grid: None,
         }
@@ -269,6 +281,13 @@ impl Finding {
         self
     }
 
+    /// Names what tells it from other findings of its rule at its place, such as a resource or another object.
+    /// Without it they have one identity, so that one may take the place of another unnoticed.
+    pub fn identified_by(&mut self, parameter: impl Into<String>) -> &mut Finding {
+        self.parameters.push(parameter.into());
+        self
+    }
+
     /// Sets the repair.
     pub fn fix(&mut self, fix: Fix) -> &mut Finding {
         self.fix = Some(fix);
@@ -304,65 +323,5 @@ impl Finding {
         self.location.ptr_eq(&other.location)
             && self.related.len() == other.related.len()
             && (self.related.iter().zip(&other.related)).all(|(a, b)| a.location.ptr_eq(&b.location))
-    }
-
-    /// A name for the finding that survives edits elsewhere in the file: 16 hexadecimal digits
-    /// of rule, object, pointer (list items by their key where they have one) and value.
-    #[must_use]
-    pub fn fingerprint(&self) -> String {
-        let mut hash = Fnv::new();
-        hash.write(self.rule.id);
-        match &self.location {
-            Location::Field { object, pointer, .. } => {
-                let id = object.id();
-                hash.write(&id.group);
-                hash.write(&id.kind);
-                hash.write(id.namespace_or_default());
-                hash.write(&id.name);
-                let mut node = object.root();
-                for step in pointer.steps() {
-                    match step.parse::<usize>() {
-                        Ok(index) if node.is_sequence() => {
-                            node = node.index(index);
-                            let name = ["name", "key", "containerPort", "type"]
-                                .iter()
-                                .find_map(|k| node.get(k).string_or_number());
-                            match name {
-                                Some(name) => hash.write(&name),
-                                None => hash.write(step),
-                            }
-                        }
-                        _ => {
-                            node = node.get(step);
-                            hash.write(step);
-                        }
-                    }
-                }
-                hash.write(&node.to_json().to_string());
-            }
-            Location::Text { source, span, .. } => {
-                hash.write(source.path());
-                let text = source.text();
-                hash.write(text.get(span.start as usize..span.end as usize).unwrap_or_default());
-                hash.write(&self.message);
-            }
-        }
-        format!("{:016x}", hash.0)
-    }
-}
-
-/// FNV-1a, 64 bits: stable over versions of Rust, unlike the standard hasher.
-struct Fnv(u64);
-
-impl Fnv {
-    fn new() -> Fnv {
-        Fnv(0xcbf2_9ce4_8422_2325)
-    }
-
-    fn write(&mut self, text: &str) {
-        for byte in text.bytes().chain(std::iter::once(0xFF)) {
-            self.0 ^= u64::from(byte);
-            self.0 = self.0.wrapping_mul(0x0000_0100_0000_01b3);
-        }
     }
 }

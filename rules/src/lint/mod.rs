@@ -6,6 +6,7 @@ pub mod context;
 pub mod engine;
 pub mod finding;
 pub mod fix;
+pub mod identity;
 pub mod message;
 pub mod report;
 pub(crate) mod resolved;

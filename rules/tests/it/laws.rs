@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::tree::Span;
 use gpulint_rules::tree::scalar::Scalar;
-use gpulint_rules::{Engine, Node, Object, Settings, Shape};
+use gpulint_rules::{Engine, Node, Object, Settings, Shape, fingerprints};
 use gpulint_testing::{fixtures, values, yaml_below};
 use proptest::prelude::*;
 
@@ -94,14 +94,16 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 fn check(bytes: &[u8], settings: Settings) -> Vec<String> {
     let source = Source::new("x.yaml", bytes.to_vec());
     let findings = gpulint_testing::check(&Engine::new(settings), [source]).findings;
+    let names = fingerprints(&findings);
     findings
         .iter()
-        .map(|f| {
+        .zip(names)
+        .map(|(f, fingerprint)| {
             let (source, document, span) = f.location.resolve_span().expect("everything came from text");
             assert!(span.start <= span.end && span.end as usize <= source.text().len());
             assert!(source.text().is_char_boundary(span.start as usize));
             assert!(source.disk_offset(span.end) >= u64::from(span.end - span.start));
-            format!("{document} {} {} {}", f.rule.id, f.message, f.fingerprint())
+            format!("{document} {} {} {}", f.rule.id, f.message, fingerprint)
         })
         .collect()
 }

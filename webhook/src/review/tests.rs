@@ -105,6 +105,21 @@ fn an_old_fault_that_moved_in_its_list_does_not_deny() {
 }
 
 #[test]
+fn another_number_in_the_words_is_no_new_fault() {
+    let scaled = |min: u32| {
+        json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+            "metadata": {"name": "chat", "namespace": "ml"},
+            "spec": {"scaleTargetRef": {"name": "chat"}, "minReplicaCount": min, "maxReplicaCount": 1,
+                "triggers": [{"type": "cron", "metadata": {"timezone": "UTC", "start": "0 8 * * *",
+                    "end": "0 18 * * *", "desiredReplicas": "1"}}]}})
+    };
+    let created = ask("CREATE", scaled(3), Value::Null);
+    assert!(created["status"]["message"].to_string().contains('3'), "{created}");
+    let answer = ask("UPDATE", scaled(2), scaled(3));
+    assert_eq!(answer["allowed"], true, "{answer}");
+}
+
+#[test]
 fn deletions_and_subresources_are_exempt() {
     assert_eq!(ask("DELETE", Value::Null, pool(json!({})))["allowed"], true);
     let engine = Engine::new(Settings::default());

@@ -167,7 +167,7 @@ impl<'e> Suppressions<'e> {
         let place = |_: Range<usize>| Location::of(object, &node);
         let Some(text) = node.text() else {
             let message = format!("`{ANNOTATION}` is no string");
-            self.report("suppression-invalid", place(0..0), message, None);
+            self.report("suppression-invalid", "", place(0..0), message, None);
             return;
         };
         let mut said = grammar::parse_annotation(text);
@@ -205,7 +205,13 @@ impl<'e> Suppressions<'e> {
         for fault in &said.errors {
             let place = place(fault.at.clone());
             let help = Some(fault.help.to_owned());
-            self.report("suppression-invalid", place, fault.message.clone(), help);
+            self.report(
+                "suppression-invalid",
+                text.get(fault.at.clone()).unwrap_or_default(),
+                place,
+                fault.message.clone(),
+                help,
+            );
         }
         let today = self.rules.settings().today;
         let mut ended: Option<&Range<usize>> = None;
@@ -214,7 +220,13 @@ impl<'e> Suppressions<'e> {
             let rule = match suppressible_rule(self.rules, &text[id.clone()]) {
                 Ok(rule) => rule,
                 Err((message, help)) => {
-                    self.report("suppression-invalid", place(id.clone()), message, Some(help));
+                    self.report(
+                        "suppression-invalid",
+                        &text[id.clone()],
+                        place(id.clone()),
+                        message,
+                        Some(help),
+                    );
                     continue;
                 }
             };
@@ -227,7 +239,7 @@ impl<'e> Suppressions<'e> {
                     let message = format!("suppression ended on {date}");
                     let help = "repair what it covers and remove it, or write a later day";
                     let place = place(at.clone());
-                    self.report("suppression-expired", place, message, Some(help.to_owned()));
+                    self.report("suppression-expired", rule.id, place, message, Some(help.to_owned()));
                 }
                 continue;
             }
@@ -283,20 +295,22 @@ impl<'e> Suppressions<'e> {
                     Location::Field { .. } => "remove it",
                 };
                 let help = Some(help.to_owned());
-                self.report("suppression-unused", allowed.place, message, help);
+                self.report("suppression-unused", id, allowed.place, message, help);
             } else if !allowed.has_reason && silent != allowed.directive_number {
                 silent = allowed.directive_number;
                 let message = format!("suppression of `{id}` gives no reason");
                 let help = Some("say behind it why the finding may stand".to_owned());
-                self.report("suppression-without-reason", allowed.place, message, help);
+                self.report("suppression-without-reason", id, allowed.place, message, help);
             }
         }
         self.findings
     }
 
-    fn report(&mut self, id: &str, place: Location, message: String, help: Option<String>) {
+    /// Reports a suppression, of the rule `of` where it names one.
+    fn report(&mut self, id: &str, of: &str, place: Location, message: String, help: Option<String>) {
         if let Some(mut finding) = self.rules.builtin_finding(id, place, message) {
             finding.help = help;
+            finding.identified_by(of);
             self.findings.push(finding);
         }
     }

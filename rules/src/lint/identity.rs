@@ -1,0 +1,208 @@
+//! The identity of a finding: what stays the same while its object and its file are edited elsewhere.
+//!
+//! It is rule, object, place and the parameters that the rule names. The place is the pointer with list items
+//! named by their key. Neither values nor words nor list indexes take part: a replica count of 3 that becomes 2
+//! is the same finding, and so is an item behind another one that was inserted before it. Several findings of an
+//! object may have one identity; they are compared as multisets.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use crate::lint::finding::{Finding, Location};
+use crate::object::Object;
+use crate::tree::pointer::{Pointer, escape};
+
+/// The fields that name an item of a list, the more telling ones first: those of Kubernetes' own list maps, and
+/// those of the lists of Karpenter, KEDA and Prometheus.
+const ITEM_KEYS: [&str; 13] = [
+    "name",
+    "key",
+    "containerPort",
+    "port",
+    "mountPath",
+    "deviceName",
+    "topologyKey",
+    "parameter",
+    "groupName",
+    "alert",
+    "record",
+    "ip",
+    "type",
+];
+
+/// The identity of a finding. Ordered and hashed as a whole; what it consists of is not meant to be taken apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    rule: &'static str,
+    /// Group, kind, namespace and name; empty where the finding is about a text that is no object.
+    object: [String; 4],
+    /// The pointer: `/spec/template/spec/containers/~[name=server]/image`. Empty for a place in a text.
+    place: String,
+    /// What the rule names of the finding beside its place.
+    parameters: Vec<String>,
+}
+
+impl Identity {
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let strings = self.object.iter().chain(&self.parameters).map(String::len).sum::<usize>();
+        strings + self.place.len() + self.parameters.len() * size_of::<String>()
+    }
+}
+
+impl Finding {
+    /// Its identity, which a finding of an earlier or a later version of the object may share.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        let object = self.location.object().map(|object| {
+            let id = object.id();
+            [id.group.clone(), id.kind.clone(), id.namespace_or_default().to_owned(), id.name.clone()]
+        });
+        let place = match &self.location {
+            Location::Field { object, pointer, .. } => keyed_pointer(object, pointer),
+            Location::Text { .. } => String::new(),
+        };
+        Identity {
+            rule: self.rule.id,
+            object: object.unwrap_or_default(),
+            place,
+            parameters: self.parameters.clone(),
+        }
+    }
+}
+
+/// A pointer whose list items are named by their key; an item without one has no name. `~[` begins no step of a
+/// pointer, because a tilde is escaped there.
+fn keyed_pointer(object: &Object, pointer: &Pointer) -> String {
+    let mut out = String::new();
+    let mut node = object.root();
+    for step in pointer.steps() {
+        match step.parse::<usize>() {
+            Ok(index) if node.is_sequence() => {
+                node = node.index(index);
+                out.push_str("/~[");
+                let key = ITEM_KEYS.iter().find_map(|key| Some((key, node.get(key).string_or_number()?)));
+                if let Some((key, name)) = key {
+                    let _ = write!(out, "{key}={}", escape(&name));
+                }
+                out.push(']');
+            }
+            _ => {
+                node = node.get(step);
+                let _ = write!(out, "/{}", escape(step));
+            }
+        }
+    }
+    out
+}
+
+/// A name for each finding of a report, which survives edits elsewhere: 16 hexadecimal digits of its identity, the
+/// path of its file, and its ordinal among the findings that have both. No two findings of a report share one.
+#[must_use]
+pub fn fingerprints(findings: &[Finding]) -> Vec<String> {
+    let mut seen: HashMap<(Identity, &str), usize> = HashMap::with_capacity(findings.len());
+    findings
+        .iter()
+        .map(|finding| {
+            let identity = finding.identity();
+            let path = finding.location.path().unwrap_or_default();
+            let mut hash = Fnv::new();
+            hash.write(identity.rule);
+            identity.object.iter().for_each(|part| hash.write(part));
+            hash.write(&identity.place);
+            identity.parameters.iter().for_each(|parameter| hash.write(parameter));
+            hash.write("");
+            hash.write(path);
+            let ordinal = seen.entry((identity, path)).or_default();
+            hash.write(&ordinal.to_string());
+            *ordinal += 1;
+            format!("{:016x}", hash.0)
+        })
+        .collect()
+}
+
+/// FNV-1a, 64 bits: stable over versions of Rust, unlike the standard hasher.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn write(&mut self, text: &str) {
+        for byte in text.bytes().chain(std::iter::once(0xFF)) {
+            self.0 ^= u64::from(byte);
+            self.0 = self.0.wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::lint::rule::{Group, Rule};
+    use crate::tree::pointer::Pointer;
+
+    static RULE: Rule = Rule { id: "odd", ..Rule::error(Group::Gpu) };
+
+    fn object(value: Value) -> Object {
+        Object::from_json(&value).unwrap()
+    }
+
+    fn finding(object: &Object, pointer: &str, message: &str) -> Finding {
+        let location =
+            Location::Field { object: object.clone(), pointer: Pointer::parse(pointer).unwrap(), key: false };
+        Finding::new(&RULE, location, message.to_owned())
+    }
+
+    fn deployment(replicas: u32, containers: Value) -> Object {
+        object(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
+            "spec": {"replicas": replicas, "template": {"spec": {"containers": containers}}}}))
+    }
+
+    #[test]
+    fn value_words_and_index_do_not_take_part() {
+        let before = deployment(3, json!([{"name": "a", "image": "x"}, {"name": "b", "image": "x"}]));
+        let after = deployment(2, json!([{"name": "c"}, {"name": "b", "image": "y"}, {"name": "a"}]));
+        let same = |one: Finding, other: Finding| assert_eq!(one.identity(), other.identity());
+        same(finding(&before, "/spec/replicas", "3 is few"), finding(&after, "/spec/replicas", "2 is few"));
+        let containers = "/spec/template/spec/containers";
+        same(
+            finding(&before, &format!("{containers}/1/image"), "x"),
+            finding(&after, &format!("{containers}/1/image"), "y"),
+        );
+        same(
+            finding(&before, &format!("{containers}/0"), "x"),
+            finding(&after, &format!("{containers}/2"), "x"),
+        );
+        let other = finding(&after, &format!("{containers}/0"), "x");
+        assert_ne!(finding(&before, &format!("{containers}/0"), "x").identity(), other.identity());
+    }
+
+    #[test]
+    fn parameters_take_part() {
+        let object = deployment(3, json!([]));
+        let mut one = finding(&object, "/spec", "x");
+        assert_eq!(one.identity(), finding(&object, "/spec", "x").identity());
+        one.identified_by("nvidia.com/gpu");
+        assert_ne!(one.identity(), finding(&object, "/spec", "x").identity());
+    }
+
+    #[test]
+    fn fingerprints_are_unique_in_a_report() {
+        let object = deployment(3, json!(["a", "b"]));
+        let of = |pointer: &str| finding(&object, pointer, "x");
+        let item = "/spec/template/spec/containers";
+        let all = [of("/spec"), of(&format!("{item}/0")), of(&format!("{item}/1")), of("/spec")];
+        let names = fingerprints(&all);
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 4, "{names:?}");
+        // What stands before does not change the names of what follows.
+        assert_eq!(fingerprints(&all[1..3]), names[1..3]);
+        assert!(names.iter().all(|name| name.len() == 16));
+    }
+}
