@@ -5,8 +5,10 @@ use std::fs::File;
 use std::io;
 use std::io::Read;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use gpulint_rules::{Engine, Index};
+use gpulint_webhook::ReviewContext;
 
 use crate::args::ReviewArgs;
 use crate::error::CliError;
@@ -27,7 +29,8 @@ pub(crate) fn run(args: &ReviewArgs) -> Result<ExitCode, CliError> {
     let answer = if args.mutate {
         gpulint_webhook::mutate(&engine, &index, &body).map(|answer| answer.body)
     } else {
-        gpulint_webhook::review(&engine, &index, &body)
+        let context = ReviewContext { now: Some(SystemTime::now()), ..ReviewContext::default() };
+        gpulint_webhook::review_in_context(&engine, &index, context, &body).map(|answer| answer.body)
     };
     let answer = answer.map_err(|error| CliError::Usage(format!("{name}: {error}")))?;
     output::to_stdout(|out| {

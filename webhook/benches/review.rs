@@ -46,7 +46,7 @@ fn main() {
     took.sort_unstable();
     println!("one after it: {:.1} ms", took[4].as_secs_f64() * 1e3);
 
-    let asked = ReviewContext { from_api_server: true, index_is_fed: true };
+    let asked = ReviewContext { from_api_server: true, index_is_fed: true, now: None };
     let cases = [
         ("NodePool", create(&pool("new"), "karpenter.sh")),
         ("NodePool without taints", create(&untainted(), "karpenter.sh")),

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use gpulint_rules::{Authority, Engine, Finding, Identity, Index, Object, Pointer, Severity};
+use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -54,7 +56,7 @@ pub(crate) struct FindingSummary {
     pub(crate) rule: &'static str,
     pub(crate) severity: Severity,
     pub(crate) rejected_by: Option<Authority>,
-    pub(crate) may_be_transient: bool,
+    pub(crate) reports_absence: bool,
     /// Whether it has a fix.
     pub(crate) fixable: bool,
     /// The field in the API server's notation; empty where the finding is about the whole object.
@@ -165,7 +167,7 @@ impl From<Finding> for FindingSummary {
             rule: finding.rule.id,
             severity: finding.severity,
             rejected_by: finding.rejected_by,
-            may_be_transient: finding.may_be_transient,
+            reports_absence: finding.reports_absence,
             fixable: finding.fix.is_some(),
             field: pointer.map(Pointer::field_path).unwrap_or_default(),
             message: finding.message,
@@ -269,6 +271,24 @@ impl<'a> PartialObjectMetadata<'a> {
     }
 }
 
+/// When an object was stored for the first time: its `metadata.creationTimestamp`, which the API server sets.
+pub(crate) fn created_at(raw: &RawValue) -> Option<SystemTime> {
+    #[derive(Deserialize)]
+    struct Stored<'a> {
+        #[serde(borrow)]
+        metadata: Created<'a>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Created<'a> {
+        #[serde(borrow)]
+        creation_timestamp: Option<Cow<'a, str>>,
+    }
+    let stored: Stored<'_> = serde_json::from_str(raw.get()).ok()?;
+    let created: Timestamp = stored.metadata.creation_timestamp?.parse().ok()?;
+    SystemTime::try_from(created).ok()
+}
+
 /// Whether the object is being deleted. Further updates only remove its finalizers.
 fn is_terminating(object: &Object) -> bool {
     object.path(&["metadata", "deletionTimestamp"]).is_set()
@@ -335,7 +355,7 @@ mod tests {
             let before = self.by_rules();
             let evaluator =
                 Evaluator::new(&self.engine, &self.index).with_cache(&self.cache, self.generation);
-            let context = ReviewContext::default();
+            let context = ReviewContext { now: Some(SystemTime::now()), ..ReviewContext::default() };
             let validated = review_with(evaluator, context, body).unwrap();
             let patched = mutate_with(evaluator, body).unwrap();
             let fresh = review_in_context(&self.engine, &self.index, context, body).unwrap();
@@ -379,7 +399,7 @@ mod tests {
     #[test]
     fn a_change_of_cluster_configuration_date_or_object_is_evaluated_again() {
         let mut server = Server::new();
-        let body = review("u-1", "CREATE", &pool(), &Value::Null);
+        let body = review("u-1", "UPDATE", &pool(), &pool());
         let (before, _) = server.send(&body);
         assert!(before.contains("node-class-missing"), "{before}");
 
@@ -393,6 +413,7 @@ mod tests {
         assert!(!with_class.contains("node-class-missing"), "{with_class}");
 
         // The configuration.
+        let body = review("u-1", "CREATE", &pool(), &Value::Null);
         let mut settings = Settings::default();
         settings.webhook.deny = None;
         server.engine = Engine::new(settings);

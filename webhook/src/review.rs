@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use gpulint_rules::lint::suppress::ANNOTATION;
 use gpulint_rules::{Authority, Engine, Identity, Index, Kind, Settings, find_rule};
 
-use crate::evaluate::{Evaluation, Evaluator, FindingSummary, Verdict};
+use crate::evaluate::{Evaluation, Evaluator, FindingSummary, Verdict, created_at};
 use crate::kinds;
 use crate::logs::cut;
 use crate::wire::{Cause, Details, Request, Response, ReviewIn, ReviewOut, Status};
@@ -21,6 +22,9 @@ const MAX_WARNINGS_BYTES: usize = 4096;
 const MAX_CAUSES: usize = 100;
 /// Longest field and message of a cause, in characters: names and values of an object have no such limit.
 const MAX_CAUSE_CHARS: usize = 1024;
+/// The age from which on an update of an object is warned that another object is absent. What is applied together
+/// with it exists by then.
+const SETTLED_AFTER: Duration = Duration::from_secs(600);
 
 /// The body is not an AdmissionReview with a request.
 #[derive(Debug, thiserror::Error)]
@@ -86,11 +90,12 @@ impl Decision {
 pub struct ReviewContext {
     /// The API server sends it. It calls validating webhooks after its own validation has passed, so
     /// that a finding which says that the API server rejects the object is wrong (gpulint's schemas
-    /// are older than the cluster's), and warns instead of denying. Findings that may be transient,
-    /// such as a missing object that may be applied next, warn as well.
+    /// are older than the cluster's), and warns instead of denying.
     pub from_api_server: bool,
     /// Watches fill the index: a kind that is not complete in it has not been listed yet.
     pub index_is_fed: bool,
+    /// The time of the review, which tells how old the object of an update is; without it every object counts as new.
+    pub now: Option<SystemTime>,
 }
 
 /// An answer, with the values of its metrics.
@@ -283,7 +288,12 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
     let engine = evaluator.engine;
     let webhook = &engine.settings().webhook;
     let (mut denied, mut warned, mut accepted_by_api_server) = (Vec::new(), Vec::new(), Vec::new());
+    let is_settled = is_settled(context, request);
     for finding in findings {
+        // What is absent may be applied next: in which order, nobody promises.
+        if finding.reports_absence && !is_settled {
+            continue;
+        }
         // A finding that the old object has as well does not deny: an update must not be blocked by a
         // problem that it did not introduce.
         let had = old.get_mut(&finding.identity).is_some_and(|n| {
@@ -293,11 +303,10 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         });
         let denies = !had && webhook.deny.is_some_and(|least| finding.severity >= least);
         let accepted_by_server = context.from_api_server && finding.rejected_by == Some(Authority::ApiServer);
-        let may_be_transient = context.from_api_server && finding.may_be_transient;
         if denies && accepted_by_server {
             accepted_by_api_server.push(finding);
         }
-        if denies && !accepted_by_server && !may_be_transient {
+        if denies && !accepted_by_server && !finding.reports_absence {
             denied.push(finding);
         } else if webhook.warn.is_some_and(|least| finding.severity >= least) {
             warned.push(finding);
@@ -322,6 +331,13 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         response.status = Some(denial_status(engine.settings(), &evaluation, request, &denied));
     }
     Decided { response, decision, rules: denied.iter().chain(&warned).map(|f| f.rule).collect(), unsynced }
+}
+
+/// Whether the request updates an object that is older than [`SETTLED_AFTER`].
+fn is_settled(context: ReviewContext, request: &Request<'_>) -> bool {
+    let created = request.old_object.filter(|_| request.operation == "UPDATE").and_then(created_at);
+    let age = context.now.zip(created).and_then(|(now, created)| now.duration_since(created).ok());
+    age.is_some_and(|age| age > SETTLED_AFTER)
 }
 
 /// The distinct rule ids, in the order of the findings.

@@ -204,7 +204,7 @@ pub struct Finding {
     /// Who refuses the object for this, if anybody does.
     pub rejected_by: Option<Authority>,
     /// Whether it holds only until another object is made, which may be applied a moment later.
-    pub may_be_transient: bool,
+    pub reports_absence: bool,
     /// Where.
     pub location: Location,
     /// What is wrong.
@@ -228,7 +228,7 @@ impl Finding {
             rule,
             severity: rule.severity,
             rejected_by: rule.sole_authority(),
-            may_be_transient: false,
+            reports_absence: rule.reports_absence,
             location,
             message,
             help: None,
@@ -261,9 +261,10 @@ impl Finding {
         self
     }
 
-    /// Says that it holds only until another object is made.
-    pub fn may_be_transient(&mut self) -> &mut Finding {
-        self.may_be_transient = true;
+    /// Says whether it holds only until another object is made: only findings of a rule that declares it may.
+    pub fn reports_absence(&mut self, absence: bool) -> &mut Finding {
+        debug_assert!(self.rule.reports_absence || !absence);
+        self.reports_absence = absence;
         self
     }
 

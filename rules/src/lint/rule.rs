@@ -237,6 +237,10 @@ pub struct Rule {
     pub kinds: &'static [Kind],
     /// The kinds of other objects that it reads from the cluster.
     pub reads: &'static [Kind],
+    /// Whether it reports that an object is absent, as a PodDisruptionBudget that nobody wrote: its findings hold only
+    /// until that object is made, which may be applied a moment later. The admission webhook denies none of them. A
+    /// finding of such a rule that rests on no absence says so ([`crate::Finding::reports_absence`]).
+    pub reports_absence: bool,
     /// What can be set in the configuration.
     pub params: &'static [Param],
     /// Who rejects what the rule finds; empty where everything accepts it. With exactly one entry each error
@@ -291,6 +295,7 @@ impl Rule {
             since: "0.1.0",
             kinds: &[],
             reads: &[],
+            reports_absence: false,
             params: &[],
             rejected_by: &[],
             owns: &[],

@@ -1,6 +1,6 @@
 //! For every fixture of a kind that rules check, the server reports the same findings as `gpulint check --complete`. Decisions
-//! differ in one point: findings that the API server rejects the object, and findings about a missing object that may be
-//! applied next, do not deny.
+//! differ in two points: findings that the API server rejects the object do not deny, and findings that report an absence
+//! are left out, because what is absent may be applied next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Engine, Index, Object, Pointer, Settings, Severity};
+use gpulint_rules::{Engine, Finding, Index, Object, Pointer, Settings};
 use gpulint_webhook::kinds;
 use serde_json::{Value, json};
 
@@ -91,18 +91,17 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
     objects
         .into_iter()
         .map(|(number, object)| {
-            // The report does not contain who rejects an object.
-            let taken: BTreeSet<String> = engine
-                .review_object(&object, &index)
-                .findings
-                .iter()
-                .filter(|f| f.severity == Severity::Error)
-                .filter(|f| f.rejected_by == Some(gpulint_rules::Authority::ApiServer) || f.may_be_transient)
-                .map(|f| {
+            // The report does not contain who rejects an object, and what reports an absence.
+            let judged = engine.review_object(&object, &index).findings;
+            let causes = |of: &dyn Fn(&Finding) -> bool| -> BTreeSet<String> {
+                let cause = |f: &Finding| {
                     let field = f.location.pointer().map(Pointer::field_path).unwrap_or_default();
                     format!("{field}: gpulint {}: {}", f.rule.id, f.message)
-                })
-                .collect();
+                };
+                judged.iter().filter(|f| of(f)).map(cause).collect()
+            };
+            let taken = causes(&|f| f.rejected_by == Some(gpulint_rules::Authority::ApiServer));
+            let absent = causes(&|f| f.reports_absence);
             let id = object.id();
             let of = |d: &&Value| {
                 d["document"] == number
@@ -118,9 +117,10 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
                     finding["rule"].as_str().unwrap(),
                     finding["message"].as_str().unwrap()
                 );
+                let cause = format!("{}: {message}", field(&finding["pointer"]));
                 match finding["severity"].as_str().unwrap() {
+                    _ if absent.contains(&cause) => {}
                     "error" => {
-                        let cause = format!("{}: {message}", field(&finding["pointer"]));
                         if taken.contains(&cause) {
                             warned.push(cut(&message));
                         } else {

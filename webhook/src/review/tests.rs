@@ -139,9 +139,14 @@ fn decide(extra: &Value) -> ReviewOutcome {
     review_in_context(&engine, &index, ReviewContext::default(), body.to_string().as_bytes()).unwrap()
 }
 
+/// 2026-01-01T00:00:00Z.
+fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600)
+}
+
 /// Reviews a request of the API server.
 fn live(settings: Settings, index: &Index, request: &Value) -> (ReviewOutcome, Value) {
-    let context = ReviewContext { from_api_server: true, index_is_fed: true };
+    let context = ReviewContext { from_api_server: true, index_is_fed: true, now: Some(now()) };
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let engine = Engine::new(settings);
     let answer = review_in_context(&engine, index, context, body.to_string().as_bytes()).unwrap();
@@ -180,16 +185,46 @@ fn findings_that_the_api_server_rejects_an_object_do_not_deny_its_requests() {
 }
 
 #[test]
-fn a_missing_object_that_may_be_applied_next_only_warns() {
-    // A pool and its node class are often applied together, in any order.
+fn what_is_absent_denies_nothing_and_warns_on_updates_of_old_objects() {
+    // A pool and its node class, or a Deployment and its PDB, are often applied together, in any order.
+    let stored = |mut object: Value, created: &str| {
+        object["metadata"]["uid"] = "7e1a".into();
+        object["metadata"]["creationTimestamp"] = created.into();
+        object
+    };
     let mut tainted = pool(json!({}));
     let taint = json!([{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]);
     tainted["spec"]["template"]["spec"]["taints"] = taint;
-    let request = json!({"uid": "u", "operation": "CREATE", "object": tainted});
-    let (answer, response) = live(Settings::default(), &Index::new(true), &request);
-    assert_eq!(answer.decision, Decision::Warned, "{response}");
-    let warnings = response["warnings"].to_string();
-    assert!(warnings.contains("node-class-missing"), "{response}");
+    let server = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "chat", "namespace": "ml"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "chat"}}, "template": {
+            "metadata": {"labels": {"app": "chat"}},
+            "spec": {"containers": [{"name": "vllm", "image": "vllm/vllm-openai:v0.8.4",
+                "args": ["--model", "m"], "ports": [{"containerPort": 8000}],
+                "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}}});
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "chat", "namespace": "ml"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "chat"}}}});
+    for (object, rule) in [(tainted, "node-class-missing"), (server, "pdb-missing"), (budget, "pdb-selector")]
+    {
+        let ask = |old: Value| {
+            let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
+            let request = json!({"uid": "u", "operation": operation, "object": object, "oldObject": old});
+            let settings = configured("webhook: {deny: warning, warn: info}");
+            let (_, response) = live(settings, &Index::new(true), &request);
+            let denied = response["status"].to_string().contains(rule);
+            (denied, response["warnings"].to_string().contains(rule))
+        };
+        // Nothing of the old object is found, so that what is found of the new one is new.
+        let old = |created: &str| {
+            let mut old = stored(object.clone(), created);
+            old["spec"] = json!({});
+            old
+        };
+        assert_eq!(ask(Value::Null), (false, false), "{rule}");
+        assert_eq!(ask(old("2025-12-31T23:50:01Z")), (false, false), "{rule}");
+        assert_eq!(ask(old("2025-12-31T23:49:59Z")), (false, true), "{rule}");
+        assert_eq!(ask(old("yesterday")), (false, false), "{rule}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
 use axum::body::Body;
@@ -98,7 +98,11 @@ async fn mutate_objects(State(shared): State<Arc<Shared>>, request: Request) -> 
 type ReviewFn = fn(&Shared, &[u8]) -> Result<ReviewOutcome, ReviewError>;
 
 fn validate(shared: &Shared, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
-    let context = ReviewContext { from_api_server: true, index_is_fed: shared.cache.has_cluster() };
+    let context = ReviewContext {
+        from_api_server: true,
+        index_is_fed: shared.cache.has_cluster(),
+        now: Some(SystemTime::now()),
+    };
     with_evaluator(shared, |evaluator| review_with(evaluator, context, body))
 }
 

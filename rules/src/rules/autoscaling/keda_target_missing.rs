@@ -49,6 +49,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "keda-target-missing",
     kinds: &[Kind::SCALED_OBJECT],
     reads: SCALABLE,
+    reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_target_missing.rs")),
     check: Check::Object(check),

@@ -64,6 +64,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::new("argoproj.io", "Rollout"),
     ],
     reads: &[Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT],
+    reports_absence: true,
     docs: docs(include_str!("pdb_missing.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
@@ -116,6 +117,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 format!("{kind} `{name}` may run as a single replica: each eviction is an outage"),
             )
             .severity(Severity::Info)
+            .reports_absence(false)
             .help("keep two replicas, and add a PodDisruptionBudget with `maxUnavailable: 1`");
         }
         floor => {

@@ -31,6 +31,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "pdb-selector",
     kinds: &[Kind::PDB],
     reads: WORKLOAD_KINDS,
+    reports_absence: true,
     docs: docs(include_str!("pdb_selector.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Availability)
@@ -52,7 +53,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !node.is_set() {
         ctx.report(&node, "without `selector` the PDB protects no pod")
             .help("select the labels of the pods to protect")
-            .severity(Severity::Warning);
+            .severity(Severity::Warning)
+            .reports_absence(false);
         return None;
     }
     if !node.is_mapping() {
@@ -71,7 +73,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             "an empty `selector` selects every pod of the namespace".to_owned()
         };
         let finding = ctx.report(&node, message);
-        finding.help("select the labels of one workload's pods");
+        finding.help("select the labels of one workload's pods").reports_absence(false);
         if !several {
             finding.severity(Severity::Warning);
         }

@@ -60,6 +60,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "instance-store-unused",
     reads: &[Kind::NODE_POOL, Kind::DAEMON_SET],
+    reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("instance_store_unused.rs")),
     check: Check::NodeClass(check),
@@ -131,6 +132,7 @@ fn joined(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>)
         format!("no type of {} has local disks, so RAID0 does nothing", which(&pools)),
     )
     .severity(severity)
+    .reports_absence(false)
     .help("map the volume that images and pods need, or choose types with local disks")
     .related(pool, &pool.path(&["metadata", "name"]), "the pool");
 }
@@ -156,6 +158,7 @@ fn idle_volume(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) {
             if large { &size } else { &iops },
             "with RAID0 images and pods are on the local disks, and this volume is mostly idle",
         )
+        .reports_absence(false)
         .help("a volume for the system alone, such as 50Gi of gp3 as it comes, is enough");
     }
 }

@@ -43,6 +43,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "instance-label-other-provider",
     kinds: &KINDS_AND_WORKLOADS,
     reads: &[Kind::NODE_POOL],
+    reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("instance_label_other_provider.rs")),
     check: Check::Object(check),
@@ -96,7 +97,7 @@ fn check_key(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider,
         _ => (format!("`{key}` is a label of EKS Auto Mode alone"), "with an EC2NodeClass"),
     };
     let finding = ctx.report(node, message);
-    finding.help(format!("{with} the key is `{other}`"));
+    finding.help(format!("{with} the key is `{other}`")).reports_absence(false);
     if place == KeyLocation::TemplateLabel {
         finding.at_key();
     } else {
@@ -145,7 +146,7 @@ fn check_pod_key(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'
     let severity =
         if ctx.index().is_complete_for(Kind::NODE_POOL) { Severity::Error } else { Severity::Warning };
     let finding = ctx.report(node, message);
-    finding.severity(severity).may_be_transient().help(format!("the nodes of these pools have `{other}`"));
+    finding.severity(severity).help(format!("the nodes of these pools have `{other}`"));
     if selector {
         finding.at_key();
     } else {

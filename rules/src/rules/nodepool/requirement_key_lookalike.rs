@@ -49,6 +49,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "requirement-key-lookalike",
     kinds: &[Kind::NODE_POOL],
     reads: WORKLOAD_KINDS,
+    reports_absence: true,
     params: &[Param {
         name: "domains",
         description: "Domains of label keys of your own, which are never taken for slips",
@@ -107,6 +108,7 @@ fn lookalike(item: &RequirementItem<'_>, key: &str, word: &str, sure: TypoConfid
     }
     let title = format!("write `{word}`; check which nodes the pool then gets");
     finding
+        .reports_absence(false)
         .help(format!("write `{word}`"))
         .fix(Fix::new(title, Safety::Unsafe).set(&node, json!(word)).replaces_nodes());
 }

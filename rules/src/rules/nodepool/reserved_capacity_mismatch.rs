@@ -63,6 +63,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "reserved-capacity-mismatch",
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     reads: &READS,
+    reports_absence: true,
     docs: docs(include_str!("reserved_capacity_mismatch.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::NodePool)
@@ -112,11 +113,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&node, format!("`reserved` is without effect: class `{shown}` selects no reservations"))
             .severity(Severity::Warning)
     };
-    finding.help("write `capacityReservationSelectorTerms` in the class, or take `reserved` out").related(
-        found,
-        &class.spec(),
-        "the class",
-    );
+    finding
+        .reports_absence(false)
+        .help("write `capacityReservationSelectorTerms` in the class, or take `reserved` out")
+        .related(found, &class.spec(), "the class");
     None
 }
 

@@ -54,6 +54,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "node-class-missing",
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     reads: &[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
+    reports_absence: true,
     docs: docs(include_str!("node_class_missing.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)
@@ -91,7 +92,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let finding = if complete {
         ctx.report(&node, format!("there is no {kind} `{class}`, so the pool is never Ready"))
             .severity(Severity::Error)
-            .may_be_transient()
     } else {
         ctx.report(
             &node,

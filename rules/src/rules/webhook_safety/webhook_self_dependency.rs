@@ -71,6 +71,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "webhook-self-dependency",
     kinds: &KINDS,
     reads: &[Kind::SERVICE, Kind::DEPLOYMENT, Kind::HPA, Kind::SCALED_OBJECT, Kind::PDB],
+    reports_absence: true,
     docs: docs(include_str!("webhook_self_dependency.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::WebhookSafety)
@@ -102,9 +103,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         for backend in backends(found, namespace, index) {
             if let Some(weakness) = weakness(backend, index) {
                 let whose = backend.display_name();
-                let message = format!("the webhook needs Deployment `{whose}`, {weakness}");
+                let message = format!("the webhook needs Deployment `{whose}`, {}", weakness.describe());
                 ctx.report(&service, message)
                     .at_key()
+                    .reports_absence(weakness == Weakness::NoBudget)
                     .help(if pods {
                         "leave its own namespace out with a `namespaceSelector`, or run it safely"
                     } else {
@@ -144,7 +146,25 @@ fn backends<'i>(
 }
 
 /// Why a Deployment may be unavailable when it is needed.
-fn weakness(deployment: &Object, index: &Cluster) -> Option<&'static str> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weakness {
+    KarpenterNodes,
+    OneReplica,
+    NoBudget,
+}
+
+impl Weakness {
+    fn describe(self) -> &'static str {
+        match self {
+            Weakness::KarpenterNodes => "which runs on Karpenter's nodes alone",
+            Weakness::OneReplica => "which has one replica",
+            Weakness::NoBudget => "which no PodDisruptionBudget covers",
+        }
+    }
+}
+
+/// The weakness of a Deployment that a webhook needs.
+fn weakness(deployment: &Object, index: &Cluster) -> Option<Weakness> {
     let views = index.views();
     let all = templates(deployment);
     let on_karpenter = all.iter().any(|template| {
@@ -154,18 +174,18 @@ fn weakness(deployment: &Object, index: &Cluster) -> Option<&'static str> {
         })
     });
     if on_karpenter {
-        return Some("which runs on Karpenter's nodes alone");
+        return Some(Weakness::KarpenterNodes);
     }
     let floor = views.replicas(deployment)?.min;
     if floor <= 1 {
         // If `replicas` is not set, an autoscaler outside the input may run more.
         let said = deployment.path(&["spec", "replicas"]).is_set();
-        return (said || index.is_complete()).then_some("which has one replica");
+        return (said || index.is_complete()).then_some(Weakness::OneReplica);
     }
     let namespace = deployment.id().namespace_or_default();
     let uncovered = all.iter().all(|template| {
         let (found, unknown) = views.pdbs_of(namespace, template);
         found.is_empty() && !unknown
     });
-    (uncovered && index.is_complete()).then_some("which no PodDisruptionBudget covers")
+    (uncovered && index.is_complete()).then_some(Weakness::NoBudget)
 }
