@@ -1,8 +1,8 @@
 //! The objects of the cluster that rules read, filled by watches.
 //!
 //! Requests read a snapshot: an [`Index`] with its views built, which is replaced as a whole. Fields that no
-//! rule reads (managed fields, status, resource versions) are removed before an object is stored, and
-//! objects whose controller is checked itself are not stored. An event that leaves the rest of an object
+//! rule reads (managed fields, status, resource versions) are removed before an object is stored, and of
+//! objects whose controller is checked itself only the uid, where they own others. An event that leaves the rest of an object
 //! as it was, such as the status update of a node, changes nothing and builds no snapshot.
 //!
 //! [`Cache::handle`] does what `kube::runtime::reflector::store::Writer` does (buffer the objects of a
@@ -27,8 +27,8 @@ use kube::runtime::watcher::Event;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::evaluate::has_checked_controller;
 use crate::evaluation_cache::Versioned;
+use crate::exemption::{DerivedOwners, has_checked_controller, may_own};
 use crate::kinds;
 use crate::metrics::Metrics;
 
@@ -103,15 +103,32 @@ impl KindState {
 
 #[derive(Clone, Debug)]
 struct CachedObject {
-    object: Object,
-    /// Of its JSON text, to recognize events without a relevant change.
+    content: Content,
+    /// Of its JSON text or its uid, to recognize events without a relevant change.
     hash: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    /// An object that rules read.
+    Whole(Object),
+    /// The uid of an object that a controller made and that may own others.
+    Derived(String),
+}
+
+/// What requests read.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// The objects that rules read.
+    pub(crate) index: Index,
+    /// Other objects that may own those of requests.
+    pub(crate) derived: DerivedOwners,
 }
 
 /// The objects, and the snapshot that requests read.
 pub(crate) struct Cache {
     kinds: Mutex<BTreeMap<Kind, KindState>>,
-    index: ArcSwap<Versioned<Index>>,
+    snapshot: ArcSwap<Versioned<Snapshot>>,
     changed: Notify,
     metrics: Arc<Metrics>,
     has_cluster: bool,
@@ -129,7 +146,10 @@ impl Cache {
         let kinds = if has_cluster { kinds::watched() } else { &[] };
         Cache {
             kinds: Mutex::new(kinds.iter().map(|k| (*k, KindState::default())).collect()),
-            index: ArcSwap::from_pointee(Versioned { version: 0, value: Index::new(false) }),
+            snapshot: ArcSwap::from_pointee(Versioned {
+                version: 0,
+                value: Snapshot { index: Index::new(false), derived: DerivedOwners::default() },
+            }),
             changed: Notify::new(),
             metrics,
             has_cluster,
@@ -142,16 +162,16 @@ impl Cache {
     }
 
     /// The current snapshot with its version.
-    pub(crate) fn index(&self) -> Arc<Versioned<Index>> {
-        self.index.load_full()
+    pub(crate) fn snapshot(&self) -> Arc<Versioned<Snapshot>> {
+        self.snapshot.load_full()
     }
 
     /// Kinds that are not complete in the snapshot. A completed list is not enough, because requests read
     /// the snapshot.
     pub(crate) fn unsynced(&self) -> Vec<Kind> {
-        let index = self.index.load();
+        let snapshot = self.snapshot.load();
         let kinds = self.lock();
-        let waiting = kinds.keys().filter(|kind| !index.value.is_complete_for(**kind));
+        let waiting = kinds.keys().filter(|kind| !snapshot.value.index.is_complete_for(**kind));
         waiting.copied().collect()
     }
 
@@ -233,16 +253,28 @@ impl Cache {
 
     /// Publishes a snapshot of the objects of this moment. Not called concurrently.
     fn rebuild_snapshot(&self, platform: &Platform) {
+        let mut derived = DerivedOwners::default();
         // The lock is held while handles are copied, not while the index is built from them: watches
         // need it for every event.
         let kinds: Vec<(Kind, bool, Vec<Object>)> = {
             let kinds = self.lock();
-            let copy = |state: &KindState| state.objects.values().map(|o| o.object.clone()).collect();
-            kinds.iter().map(|(kind, state)| (*kind, state.synced, copy(state))).collect()
+            let mut copy = |kind: Kind, state: &KindState| {
+                let mut objects = Vec::with_capacity(state.objects.len());
+                for ((namespace, name), cached) in &state.objects {
+                    match &cached.content {
+                        Content::Whole(object) => objects.push(object.clone()),
+                        Content::Derived(uid) => {
+                            derived.insert(kind, namespace.clone(), name.clone(), uid.clone());
+                        }
+                    }
+                }
+                objects
+            };
+            kinds.iter().map(|(kind, state)| (*kind, state.synced, copy(*kind, state))).collect()
         };
         // Which pools admit which pods is handed on, so that the scheduler runs for changed pools only.
-        let previous = self.index.load();
-        let mut index = previous.value.successor(kinds.iter().all(|(_, synced, _)| *synced));
+        let previous = self.snapshot.load();
+        let mut index = previous.value.index.successor(kinds.iter().all(|(_, synced, _)| *synced));
         let counts: Vec<(Kind, usize, bool)> =
             kinds.iter().map(|(kind, synced, objects)| (*kind, objects.len(), *synced)).collect();
         for (kind, synced, objects) in kinds {
@@ -256,7 +288,7 @@ impl Cache {
         // Built before the snapshot is published, so that no request waits for it.
         index.build_views(platform);
         let version = previous.version + 1;
-        self.index.store(Arc::new(Versioned { version, value: index }));
+        self.snapshot.store(Arc::new(Versioned { version, value: Snapshot { index, derived } }));
         // The metrics count what reviews see, so they follow the snapshot.
         for (kind, objects, synced) in counts {
             self.metrics.cached(kind, objects, synced);
@@ -270,12 +302,20 @@ impl Cache {
     }
 }
 
-/// The object to store; `None` if its controller is checked itself.
+/// The object to store. Of one whose controller is checked itself that is the uid, or nothing where it owns no others.
 fn cached_object(value: &Value) -> Option<CachedObject> {
-    let object = Object::from_json(value).filter(|object| !has_checked_controller(object))?;
+    let object = Object::from_json(value)?;
     let mut hasher = DefaultHasher::new();
+    if has_checked_controller(&object) {
+        if !may_own(&object) {
+            return None;
+        }
+        let uid = value["metadata"]["uid"].as_str()?.to_owned();
+        uid.hash(&mut hasher);
+        return Some(CachedObject { content: Content::Derived(uid), hash: hasher.finish() });
+    }
     value.to_string().hash(&mut hasher);
-    Some(CachedObject { object, hash: hasher.finish() })
+    Some(CachedObject { content: Content::Whole(object), hash: hasher.finish() })
 }
 
 /// Namespace (empty if cluster-scoped) and name.
@@ -302,7 +342,7 @@ mod tests {
 
     fn find(cache: &Cache, name: &str) -> &'static str {
         cache.rebuild_snapshot(&Platform::default());
-        match cache.index().value.find(Kind::NODE_POOL, "default", name) {
+        match cache.snapshot().value.index.find(Kind::NODE_POOL, "default", name) {
             Lookup::Found(_) => "found",
             Lookup::Missing => "missing",
             Lookup::Unknown => "unknown",
@@ -321,7 +361,7 @@ mod tests {
         assert_eq!(find(&cache, "a"), "found");
         assert_eq!(find(&cache, "b"), "missing");
         assert!(!cache.unsynced().contains(&Kind::NODE_POOL));
-        assert!(!cache.index().value.is_complete(), "other kinds are not listed");
+        assert!(!cache.snapshot().value.index.is_complete(), "other kinds are not listed");
     }
 
     #[test]
@@ -349,7 +389,7 @@ mod tests {
             cache.mark_absent(kind);
         }
         assert_eq!(find(&cache, "a"), "missing");
-        assert!(cache.index().value.is_complete());
+        assert!(cache.snapshot().value.index.is_complete());
     }
 
     #[test]
@@ -360,6 +400,33 @@ mod tests {
         assert!(cached_object(&pod).is_none());
         pod["metadata"]["ownerReferences"][0]["kind"] = "Widget".into();
         assert!(cached_object(&pod).is_some());
+        // No controller makes a NodePool.
+        let mut pool = pool("a");
+        pool["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d",
+            "controller": true}]);
+        assert!(cached_object(&pool).is_some());
+    }
+
+    #[test]
+    fn of_replica_sets_of_deployments_the_uid_is_kept() {
+        let cache = cache();
+        let replica_set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": {"name": "web-1", "namespace": "x", "uid": "7e1a", "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": true}]},
+            "spec": {}});
+        cache.handle(Kind::REPLICA_SET, Event::Init);
+        cache.handle(Kind::REPLICA_SET, Event::InitApply(replica_set));
+        cache.handle(Kind::REPLICA_SET, Event::InitDone);
+        cache.rebuild_snapshot(&Platform::default());
+        let snapshot = cache.snapshot();
+        assert!(matches!(snapshot.value.index.find(Kind::REPLICA_SET, "x", "web-1"), Lookup::Missing));
+        let raw = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "x",
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1",
+                                 "uid": "7e1a", "controller": true}]}});
+        let body = json!({"uid": "u", "operation": "CREATE", "namespace": "x", "object": raw}).to_string();
+        let request: crate::wire::Request<'_> = serde_json::from_str(&body).unwrap();
+        let derived = Some(&snapshot.value.derived);
+        assert!(crate::exemption::is_derived(&snapshot.value.index, derived, request.object, &request));
     }
 
     #[tokio::test]

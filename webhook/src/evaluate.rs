@@ -11,6 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::evaluation_cache::{EvaluationCache, Generation, HeapSize};
+use crate::exemption::DerivedOwners;
 use crate::kinds;
 use crate::wire::Request;
 
@@ -24,6 +25,8 @@ const SERVER_MANAGED_FIELDS: [&str; 5] =
 pub(crate) struct Evaluator<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) index: &'a Index,
+    /// The objects that controllers made and that own others.
+    pub(crate) derived: Option<&'a DerivedOwners>,
     cache: Option<(&'a EvaluationCache<Evaluation>, Generation)>,
 }
 
@@ -42,7 +45,7 @@ pub(crate) enum Verdict {
     /// It is not a Kubernetes object with `apiVersion` and `kind`.
     #[default]
     NoObject,
-    /// It is being deleted, or its controller is itself checked.
+    /// It is being deleted.
     Exempt,
     /// No rule checks its kind.
     UnknownKind,
@@ -68,7 +71,12 @@ pub(crate) struct FindingSummary {
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(engine: &'a Engine, index: &'a Index) -> Evaluator<'a> {
-        Evaluator { engine, index, cache: None }
+        Evaluator { engine, index, derived: None, cache: None }
+    }
+
+    /// With the owners that the index does not hold.
+    pub(crate) fn with_derived(self, derived: &'a DerivedOwners) -> Evaluator<'a> {
+        Evaluator { derived: Some(derived), ..self }
     }
 
     /// Looks objects up in `cache` first. `generation` is that of the engine and the index.
@@ -85,11 +93,6 @@ impl<'a> Evaluator<'a> {
         let Some(raw) = raw else {
             return Arc::default();
         };
-        // Pods of a ReplicaSet and the like are most of a cluster's requests. They are recognised by
-        // their metadata alone, and are not worth an entry in the cache, because none comes twice.
-        if PartialObjectMetadata::read(raw).is_some_and(|head| head.has_checked_controller()) {
-            return Arc::new(Evaluation { verdict: Verdict::Exempt, ..Evaluation::default() });
-        }
         let Some((cache, generation)) = self.cache else {
             return match normalized_value(raw, request) {
                 Some(value) => self.run_rules(&value),
@@ -127,7 +130,7 @@ impl Evaluation {
     /// Runs the rules on an object.
     pub(crate) fn of(engine: &Engine, index: &Index, object: &Object) -> Evaluation {
         let id = object.id();
-        let verdict = if has_checked_controller(object) || is_terminating(object) {
+        let verdict = if is_terminating(object) {
             Verdict::Exempt
         } else if !kinds::is_checked(&id.group, &id.kind) {
             Verdict::UnknownKind
@@ -212,65 +215,6 @@ fn normalized_value(raw: &RawValue, request: &Request<'_>) -> Option<Value> {
     Some(value)
 }
 
-/// Whether the object's controller is of a kind that is checked itself. Denying a Pod would not undo its
-/// Deployment; it would only prevent Pods that run already from being replaced.
-pub(crate) fn has_checked_controller(object: &Object) -> bool {
-    let owners = object.path(&["metadata", "ownerReferences"]);
-    owners.items().any(|owner| {
-        let version = owner.get("apiVersion");
-        let kind = owner.get("kind");
-        owner.get("controller").bool() == Some(true) && is_checked_owner(version.text(), kind.text())
-    })
-}
-
-fn is_checked_owner(api_version: Option<&str>, kind: Option<&str>) -> bool {
-    let group = api_version.map(|v| v.split_once('/').map_or("", |(group, _)| group));
-    kinds::checked().iter().any(|k| Some(k.group) == group && Some(k.kind) == kind)
-}
-
-/// The part of an object that [`PartialObjectMetadata::has_checked_controller`] needs, deserialized
-/// without the rest. Deserialization fails on unexpected types; the whole object is then parsed.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PartialObjectMetadata<'a> {
-    #[serde(borrow, rename = "apiVersion")]
-    _version: Cow<'a, str>,
-    #[serde(borrow, rename = "kind")]
-    _kind: Cow<'a, str>,
-    #[serde(borrow)]
-    metadata: Metadata<'a>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    #[serde(borrow, default)]
-    owner_references: Vec<OwnerReference<'a>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct OwnerReference<'a> {
-    #[serde(borrow)]
-    api_version: Cow<'a, str>,
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    #[serde(default)]
-    controller: bool,
-}
-
-impl<'a> PartialObjectMetadata<'a> {
-    fn read(raw: &'a RawValue) -> Option<PartialObjectMetadata<'a>> {
-        serde_json::from_str(raw.get()).ok()
-    }
-
-    /// As the function [`has_checked_controller`], on an [`Object`].
-    fn has_checked_controller(&self) -> bool {
-        let mut owners = self.metadata.owner_references.iter();
-        owners.any(|o| o.controller && is_checked_owner(Some(&o.api_version), Some(&o.kind)))
-    }
-}
-
 /// When an object was stored for the first time: its `metadata.creationTimestamp`, which the API server sets.
 pub(crate) fn created_at(raw: &RawValue) -> Option<SystemTime> {
     #[derive(Deserialize)]
@@ -287,6 +231,20 @@ pub(crate) fn created_at(raw: &RawValue) -> Option<SystemTime> {
     let stored: Stored<'_> = serde_json::from_str(raw.get()).ok()?;
     let created: Timestamp = stored.metadata.creation_timestamp?.parse().ok()?;
     SystemTime::try_from(created).ok()
+}
+
+/// Whether two versions of an object differ in nothing but metadata other than labels and annotations: owners,
+/// finalizers, what the API server manages.
+pub(crate) fn differ_in_bookkeeping_only(request: &Request<'_>) -> bool {
+    let read = |raw: Option<&RawValue>| {
+        let mut value: Value = serde_json::from_str(raw?.get()).ok()?;
+        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.retain(|key, _| key == "labels" || key == "annotations");
+        }
+        Some(value)
+    };
+    let (new, old) = (read(request.object), read(request.old_object));
+    new.is_some() && new == old
 }
 
 /// Whether the object is being deleted. Further updates only remove its finalizers.
@@ -449,35 +407,6 @@ mod tests {
         assert!(worse.contains("\"allowed\":false"), "{worse}");
         let (same, _) = server.send(&review("u-1", "UPDATE", &pool(), &pool()));
         assert!(same.contains("\"allowed\":true"), "{same}");
-    }
-
-    #[test]
-    fn the_controller_is_found_in_partial_metadata_as_in_the_whole_object() {
-        let pod = |owners: Value| {
-            json!({"apiVersion": "v1", "kind": "Pod",
-                "metadata": {"name": "a", "ownerReferences": owners}, "spec": {"containers": []}})
-        };
-        let owner = |version: &str, kind: &str, controller: Value| json!([{"apiVersion": version, "kind": kind, "name": "a", "controller": controller}]);
-        let cases = [
-            (pod(Value::Null), false),
-            (pod(json!([])), false),
-            (pod(owner("apps/v1", "ReplicaSet", true.into())), true),
-            (pod(owner("apps/v1", "ReplicaSet", false.into())), false),
-            (pod(owner("apps/v1", "ReplicaSet", Value::Null)), false),
-            (pod(owner("apps/v1", "ReplicaSet", "true".into())), false),
-            (pod(owner("v1", "ReplicaSet", true.into())), false),
-            (pod(owner("example.com/v1", "ReplicaSet", true.into())), false),
-            (pod(json!([{"controller": true}, "odd"])), false),
-            (pod(json!({"controller": true})), false),
-            (json!({"kind": "Pod", "metadata": {"ownerReferences": []}}), false),
-            (json!([1]), false),
-        ];
-        for (value, derived) in cases {
-            let raw = serde_json::value::to_raw_value(&value).unwrap();
-            let head = PartialObjectMetadata::read(&raw).is_some_and(|head| head.has_checked_controller());
-            let whole = Object::from_json(&value).is_some_and(|object| has_checked_controller(&object));
-            assert_eq!((head, whole), (derived, derived), "{value}");
-        }
     }
 
     #[test]

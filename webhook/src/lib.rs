@@ -9,6 +9,7 @@ mod cause;
 mod certificates;
 mod evaluate;
 mod evaluation_cache;
+mod exemption;
 pub mod kinds;
 mod limits;
 pub mod logs;

@@ -16,9 +16,8 @@ use gpulint_rules::{Engine, Finding, Fix, Identity, Index, Object, Operation, Sa
 use serde_json::Value;
 
 use crate::evaluate::{Evaluator, object};
-use crate::review::{
-    Decision, ReviewError, ReviewOutcome, encode, is_exempt, kind, operation, parse_request,
-};
+use crate::exemption::{is_derived, is_exempt};
+use crate::review::{Decision, ReviewError, ReviewOutcome, encode, kind, operation, parse_request};
 use crate::wire::{Request, Response};
 
 /// Bound on the fixes of one object; more indicate fixes that undo each other.
@@ -41,7 +40,9 @@ pub(crate) fn mutate_with(evaluator: Evaluator<'_>, body: &[u8]) -> Result<Revie
     let mut response = Response { uid: request.uid.clone(), allowed: true, ..Response::default() };
     let mut decision = Decision::Allowed;
     let mut rules = Vec::new();
-    if is_exempt(evaluator.engine, &request) {
+    if is_exempt(evaluator.engine, &request)
+        || is_derived(evaluator.index, evaluator.derived, request.object, &request)
+    {
         decision = Decision::Exempt;
     } else if let Some(patch) = build_patch(evaluator, &request) {
         response.patch = Some(STANDARD.encode(serde_json::to_vec(&patch.operations)?));

@@ -7,7 +7,10 @@ use std::time::{Duration, SystemTime};
 use gpulint_rules::lint::suppress::ANNOTATION;
 use gpulint_rules::{Authority, Engine, Identity, Index, Kind, Settings, find_rule};
 
-use crate::evaluate::{Evaluation, Evaluator, FindingSummary, Verdict, created_at};
+use crate::evaluate::{
+    Evaluation, Evaluator, FindingSummary, Verdict, created_at, differ_in_bookkeeping_only,
+};
+use crate::exemption::{is_derived, is_exempt};
 use crate::kinds;
 use crate::logs::cut;
 use crate::wire::{Cause, Details, Request, Response, ReviewIn, ReviewOut, Status};
@@ -211,26 +214,6 @@ pub(crate) fn kind(request: &Request<'_>) -> Option<Kind> {
     kinds::checked().iter().copied().find(|k| k.group == request.kind.group && k.kind == request.kind.kind)
 }
 
-/// Whether the request is exempt, whatever object it holds.
-pub(crate) fn is_exempt(engine: &Engine, request: &Request<'_>) -> bool {
-    let is_write = matches!(request.operation.as_str(), "CREATE" | "UPDATE")
-        && request.sub_resource.as_deref().unwrap_or_default().is_empty();
-    let namespaces = &engine.settings().webhook.exempt_namespaces;
-    let namespace = request.namespace.as_ref();
-    !is_write || is_karpenter(request) || namespace.is_some_and(|n| namespaces.contains(n))
-}
-
-/// Whether Karpenter sends the request. It annotates NodePools and creates NodeClaims; denying those would
-/// stop provisioning.
-fn is_karpenter(request: &Request<'_>) -> bool {
-    request
-        .user_info
-        .username
-        .strip_prefix("system:serviceaccount:")
-        .and_then(|rest| rest.split_once(':'))
-        .is_some_and(|(_, account)| account == "karpenter")
-}
-
 /// A decision before it is serialized.
 struct Decided {
     response: Response,
@@ -256,7 +239,9 @@ impl Decided {
 }
 
 fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_>) -> Decided {
-    if is_exempt(evaluator.engine, request) {
+    if is_exempt(evaluator.engine, request)
+        || is_derived(evaluator.index, evaluator.derived, request.object, request)
+    {
         return Decided::allowed(Decision::Exempt, None);
     }
     let evaluation = evaluator.evaluate(request.object, request);
@@ -311,6 +296,10 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         } else if webhook.warn.is_some_and(|least| finding.severity >= least) {
             warned.push(finding);
         }
+    }
+    // Owners come and go without anybody's doing, and finalizers have to.
+    if !denied.is_empty() && request.operation == "UPDATE" && differ_in_bookkeeping_only(request) {
+        warned.append(&mut denied);
     }
     let (group, kind) = (&evaluation.group, &evaluation.kind);
     let unsynced = context.index_is_fed && !kinds::is_synced_for(evaluator.index, group, kind);

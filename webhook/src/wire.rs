@@ -55,6 +55,8 @@ pub(crate) struct GroupKind {
 pub(crate) struct User {
     #[serde(default)]
     pub(crate) username: String,
+    #[serde(default)]
+    pub(crate) groups: Vec<String>,
 }
 
 /// An AdmissionReview with a response.

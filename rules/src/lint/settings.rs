@@ -149,6 +149,10 @@ pub struct WebhookSettings {
     pub mutate_rules: Vec<String>,
     /// Namespaces that are never judged.
     pub exempt_namespaces: Vec<String>,
+    /// Service accounts whose requests are never judged, as `NAMESPACE/NAME`.
+    pub exempt_accounts: Vec<String>,
+    /// Groups of users whose requests are never judged.
+    pub exempt_groups: Vec<String>,
     /// Rules that an annotation may not suppress.
     pub forbid_suppressions: Vec<String>,
 }
@@ -161,6 +165,10 @@ impl Default for WebhookSettings {
             mutate: true,
             mutate_rules: Vec::new(),
             exempt_namespaces: vec!["kube-system".to_owned(), "karpenter".to_owned()],
+            // Where Karpenter's documentation and its chart install it.
+            exempt_accounts: vec!["kube-system/karpenter".to_owned(), "karpenter/karpenter".to_owned()],
+            // Kubelets make mirror Pods and update their Nodes.
+            exempt_groups: vec!["system:nodes".to_owned()],
             forbid_suppressions: Vec::new(),
         }
     }

@@ -186,12 +186,28 @@ const EXEMPT: Edit<'_> = (
     "{{ append .Values.exemptNamespaces .Release.Namespace | uniq | sortAlpha | toJson }}",
 );
 
+/// A list of values as a list of CEL, and user names of service accounts as well.
+const EXEMPT_ACCOUNTS: Edit<'_> = (
+    Instead,
+    "/webhooks/0/matchConditions/0/expression",
+    "\"!(request.userInfo.username in [{{ range $at, $account := .Values.exemptAccounts }}{{ if $at }}, {{ end }}\
+     'system:serviceaccount:{{ replace \"/\" \":\" $account }}'{{ end }}])\"",
+);
+const EXEMPT_GROUPS: Edit<'_> = (
+    Instead,
+    "/webhooks/0/matchConditions/1/expression",
+    "\"!request.userInfo.groups.exists(g, g in [{{ range $at, $group := .Values.exemptGroups }}{{ if $at }}, {{ end }}\
+     '{{ $group }}'{{ end }}])\"",
+);
+
 const VALIDATING: &[Edit<'_>] = &[
     INJECT_CA,
     (Instead, "/webhooks/0/failurePolicy", "{{ .Values.failurePolicy }}"),
     TIMEOUT,
     SIDE_EFFECTS,
     EXEMPT,
+    EXEMPT_ACCOUNTS,
+    EXEMPT_GROUPS,
     (
         Instead,
         "/webhooks/0/rules",
@@ -204,6 +220,8 @@ const MUTATING: &[Edit<'_>] = &[
     TIMEOUT,
     SIDE_EFFECTS,
     EXEMPT,
+    EXEMPT_ACCOUNTS,
+    EXEMPT_GROUPS,
     (
         Instead,
         "/webhooks/0/rules",
@@ -415,6 +433,8 @@ fn the_values_are_the_defaults_of_the_manifests() {
     assert_eq!(values["config"], json!(install.config));
     assert_eq!(values["timeoutSeconds"], json!(install.timeout_seconds));
     assert_eq!(values["exemptNamespaces"], json!(install.exempt_namespaces));
+    assert_eq!(values["exemptAccounts"], json!(install.exempt_accounts));
+    assert_eq!(values["exemptGroups"], json!(install.exempt_groups));
     assert_eq!(values["excludeKinds"], json!(install.exclude_kinds));
     assert_eq!(values["includeKinds"], json!(install.include_kinds));
     assert_eq!(values["failurePolicy"], json!("Ignore"));

@@ -9,6 +9,7 @@ mod objects;
 mod webhooks;
 
 use gpulint_rules::Kind;
+use gpulint_rules::lint::settings::WebhookSettings;
 use serde_json::Value;
 
 use crate::kinds;
@@ -34,6 +35,10 @@ pub struct Install {
     pub timeout_seconds: u32,
     /// Namespaces that the webhooks do not match, besides their own.
     pub exempt_namespaces: Vec<String>,
+    /// Service accounts whose requests the webhooks do not match, as `NAMESPACE/NAME`.
+    pub exempt_accounts: Vec<String>,
+    /// Groups of users whose requests the webhooks do not match.
+    pub exempt_groups: Vec<String>,
     /// Names of kinds that the webhooks do not match.
     pub exclude_kinds: Vec<String>,
     /// Names of kinds that the webhooks match on request only ([`Importance::OnRequest`]).
@@ -67,6 +72,8 @@ impl Default for Install {
             exempt_namespaces: ["karpenter", "kube-node-lease", "kube-public", "kube-system"]
                 .map(text)
                 .to_vec(),
+            exempt_accounts: WebhookSettings::default().exempt_accounts,
+            exempt_groups: WebhookSettings::default().exempt_groups,
             exclude_kinds: Vec::new(),
             include_kinds: Vec::new(),
             karpenter_nodes: false,

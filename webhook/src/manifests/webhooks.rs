@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Install;
 use super::objects::labels;
+use crate::exemption::{KUBE_CONTROLLER_MANAGER, KUBE_CONTROLLERS};
 use crate::kinds;
 
 /// The `timeoutSeconds` of the webhooks for kinds that are not [`Importance::Guarded`](crate::kinds::Importance):
@@ -73,31 +74,52 @@ fn webhook(
         "namespaceSelector": {"matchExpressions": [
             {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": exempt}
         ]},
-        "matchConditions": match_conditions(),
+        "matchConditions": match_conditions(install),
         "rules": rules(matched)
     })
 }
 
 /// Conditions that spare calls. The server allows such requests as well, if they reach it.
-fn match_conditions() -> Value {
+fn match_conditions(install: &Install) -> Value {
     json!([
         {
-            "name": "not-by-karpenter",
-            "expression": "!(request.userInfo.username.startsWith('system:serviceaccount:') && request.userInfo.username.endsWith(':karpenter'))"
+            "name": "not-by-exempt-accounts",
+            "expression": format!("!(request.userInfo.username in {})", user_names(&install.exempt_accounts))
         },
         {
-            "name": "not-by-nodes",
-            "expression": "!('system:nodes' in request.userInfo.groups)"
+            "name": "not-by-exempt-groups",
+            "expression": format!("!request.userInfo.groups.exists(g, g in {})", cel_list(&install.exempt_groups))
+        },
+        {
+            "name": "not-by-kube-controllers",
+            "expression": format!(
+                "!(request.userInfo.username in {})",
+                cel_list(kube_controllers())
+            )
         },
         {
             "name": "not-being-deleted",
             "expression": "!has(object.metadata.deletionTimestamp)"
-        },
-        {
-            "name": "not-made-by-a-controller",
-            "expression": "!has(object.metadata.ownerReferences) || !object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller && o.apiVersion in ['apps/v1', 'batch/v1'] && o.kind in ['CronJob', 'DaemonSet', 'Deployment', 'Job', 'ReplicaSet', 'StatefulSet'])"
         }
     ])
+}
+
+/// The user names of service accounts, as a list of CEL.
+fn user_names(accounts: &[String]) -> String {
+    cel_list(accounts.iter().map(|account| format!("system:serviceaccount:{}", account.replace('/', ":"))))
+}
+
+/// The user names of kube-controller-manager.
+fn kube_controllers() -> impl Iterator<Item = String> {
+    let accounts = KUBE_CONTROLLERS.iter().map(|name| format!("system:serviceaccount:kube-system:{name}"));
+    accounts.chain([KUBE_CONTROLLER_MANAGER.to_owned()])
+}
+
+/// A list of strings in CEL.
+fn cel_list(items: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let quoted = |item: &str| format!("'{}'", item.replace('\\', "\\\\").replace('\'', "\\'"));
+    let items: Vec<String> = items.into_iter().map(|item| quoted(item.as_ref())).collect();
+    format!("[{}]", items.join(", "))
 }
 
 /// One rule per API group. Subresources such as `status` and `scale` are not matched.

@@ -312,23 +312,45 @@ fn findings_that_do_not_fit_into_the_warnings_are_counted() {
 }
 
 #[test]
-fn karpenter_and_controlled_objects_are_exempt() {
-    let user = json!({"userInfo": {"username": "system:serviceaccount:kube-system:karpenter"}});
-    assert_eq!(decide(&user).decision, Decision::Exempt);
-    let user = json!({"userInfo": {"username": "system:serviceaccount:karpenter:someone"}});
-    assert_eq!(decide(&user).decision, Decision::Denied);
-    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "controller": true});
-    let pod = |owner: &Value| {
-        json!({"object": {"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "x-1", "ownerReferences": [owner]}, "spec": {"containers": []}}})
+fn an_invented_controller_exempts_nothing() {
+    let invented = |mut object: Value| {
+        object["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "x", "controller": true}]);
+        object
     };
-    assert_eq!(decide(&pod(&owner)).decision, Decision::Exempt);
-    let mut other = owner.clone();
-    other["controller"] = false.into();
-    assert_ne!(decide(&pod(&other)).decision, Decision::Exempt);
-    other = owner;
-    other["apiVersion"] = "example.com/v1".into();
-    assert_ne!(decide(&pod(&other)).decision, Decision::Exempt);
+    assert_eq!(decide(&json!({"object": invented(pool(json!({})))})).decision, Decision::Denied);
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x-1", "namespace": "ml"},
+        "spec": {"containers": []}});
+    assert_ne!(decide(&json!({"object": invented(pod), "namespace": "ml"})).decision, Decision::Exempt);
+}
+
+#[test]
+fn losing_an_owner_is_no_fault() {
+    // The Deployment that owned it is gone with `--cascade=orphan`.
+    let annotated = json!({"karpenter.sh/do-not-disrupt": "yes"});
+    let orphan = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": "web-1", "namespace": "ml", "uid": "7e1a"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}, "annotations": annotated},
+            "spec": {"containers": [{"name": "web", "image": "registry.example.com/web:1"}]}}}});
+    let mut owned = orphan.clone();
+    owned["metadata"]["ownerReferences"] = json!([
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "90ab", "controller": true}]);
+    assert_eq!(ask("CREATE", orphan.clone(), Value::Null)["allowed"], false);
+    assert_eq!(ask("UPDATE", orphan.clone(), owned.clone())["allowed"], true);
+    // Whatever else is said of the two: only bookkeeping differs.
+    let mut released = orphan.clone();
+    released["metadata"]["finalizers"] = json!([]);
+    let review =
+        json!({"uid": "u", "operation": "UPDATE", "object": released, "oldObject": owned}).to_string();
+    assert!(differ_in_bookkeeping_only(&serde_json::from_str(&review).unwrap()));
+    for at in ["/metadata/labels", "/metadata/annotations", "/spec/replicas"] {
+        let mut changed = orphan.clone();
+        let (parent, key) = at.rsplit_once('/').unwrap();
+        changed.pointer_mut(parent).unwrap()[key] = json!({"a": "b"});
+        let review =
+            json!({"uid": "u", "operation": "UPDATE", "object": changed, "oldObject": owned}).to_string();
+        assert!(!differ_in_bookkeeping_only(&serde_json::from_str(&review).unwrap()), "{at}");
+    }
 }
 
 #[test]

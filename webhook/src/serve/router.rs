@@ -112,9 +112,12 @@ fn mutate(shared: &Shared, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
 
 /// Calls `work` with the configuration and the index snapshot of this moment.
 fn with_evaluator<T>(shared: &Shared, work: impl FnOnce(Evaluator<'_>) -> T) -> T {
-    let (engine, index) = (shared.live_config.engine(), shared.cache.index());
-    let generation = Generation { config: engine.version, snapshot: index.version };
-    work(Evaluator::new(&engine.value, &index.value).with_cache(&shared.evaluation_cache, generation))
+    let (engine, snapshot) = (shared.live_config.engine(), shared.cache.snapshot());
+    let generation = Generation { config: engine.version, snapshot: snapshot.version };
+    let evaluator = Evaluator::new(&engine.value, &snapshot.value.index)
+        .with_derived(&snapshot.value.derived)
+        .with_cache(&shared.evaluation_cache, generation);
+    work(evaluator)
 }
 
 /// Answers an admission request, or fails with an HTTP error, on which the API server applies the

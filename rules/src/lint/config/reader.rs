@@ -6,6 +6,7 @@ use super::{
     BTreeMap, Config, ConfigError, Globs, Group, Override, OverrideTable, ParamValue, Platform, RuleSettings,
     RuleTable, Severity, SeverityThreshold, WebhookSettings,
 };
+use crate::facts::names::is_dns_subdomain;
 use crate::facts::suggest;
 use crate::facts::timezone;
 use crate::lint::rule::{Param, ParamDefault, Rule, RuleSet};
@@ -19,7 +20,15 @@ use crate::tree::scalar::Scalar;
 pub(super) const ROOT: &[&str] = &["fail-on", "platform", "rules", "overrides", "ignore", "crds", "webhook"];
 pub(super) const PLATFORM: &[&str] = &["karpenter", "keda", "kubernetes", "eks", "region", "timezone"];
 pub(super) const OVERRIDE: &[&str] = &["paths", "namespaces", "kinds", "names", "rules"];
-pub(super) const WEBHOOK: &[&str] = &["deny", "warn", "mutate", "exempt-namespaces", "forbid-suppressions"];
+pub(super) const WEBHOOK: &[&str] = &[
+    "deny",
+    "warn",
+    "mutate",
+    "exempt-namespaces",
+    "exempt-accounts",
+    "exempt-groups",
+    "forbid-suppressions",
+];
 
 const SEVERITIES: &[Severity] = &[Severity::Error, Severity::Warning, Severity::Info];
 
@@ -125,11 +134,31 @@ impl<'s> ConfigReader<'s> {
                 "warn" => webhook.warn = self.threshold(&node, "off").unwrap_or_default(),
                 "mutate" => self.mutate(&node, &mut webhook),
                 "exempt-namespaces" => webhook.exempt_namespaces = self.strings(&node),
+                "exempt-accounts" => webhook.exempt_accounts = self.accounts(&node),
+                "exempt-groups" => webhook.exempt_groups = self.strings(&node),
                 "forbid-suppressions" => webhook.forbid_suppressions = self.rule_ids(&node),
                 _ => {}
             }
         }
         webhook
+    }
+
+    /// Service accounts as `NAMESPACE/NAME`.
+    fn accounts(&mut self, node: &Node<'_>) -> Vec<String> {
+        let mut out = Vec::new();
+        for item in self.list(node) {
+            let Some(text) = self.string(&item) else {
+                continue;
+            };
+            let parts = text.split_once('/');
+            if parts.is_some_and(|(namespace, name)| is_dns_subdomain(namespace) && is_dns_subdomain(name)) {
+                out.push(text);
+            } else {
+                let message = format!("`{text}` is no service account: write `NAMESPACE/NAME`");
+                self.error(value_span(&item), message, None);
+            }
+        }
+        out
     }
 
     fn mutate(&mut self, node: &Node<'_>, webhook: &mut WebhookSettings) {

@@ -75,6 +75,18 @@ pub fn schema(known_rules: RuleSet) -> Value {
                         "default": webhook.exempt_namespaces,
                         "description": "Namespaces that are never judged"
                     },
+                    "exempt-accounts": {
+                        "type": "array",
+                        "items": {"type": "string", "pattern": "^[a-z0-9.-]+/[a-z0-9.-]+$"},
+                        "default": webhook.exempt_accounts,
+                        "description": "Service accounts, as NAMESPACE/NAME, whose requests are never judged"
+                    },
+                    "exempt-groups": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "default": webhook.exempt_groups,
+                        "description": "Groups of users whose requests are never judged"
+                    },
                     "forbid-suppressions": with_description(rule_ids(known_rules), "Rules that an annotation may not suppress")
                 }
             }
