@@ -137,7 +137,11 @@ fn print_manifests(args: ManifestsArgs) -> Result<ExitCode, CliError> {
         install.image = image;
     }
     if let Some(path) = &args.config {
-        install.config = validated_config(path)?;
+        let (text, config) = validated_config(path)?;
+        install.config = text;
+        // The API server does not ask about these at all; it knows no globs.
+        let settings = config.resolve();
+        install.exempt_namespaces.extend(settings.webhook.exempt_namespaces.exact().map(str::to_owned));
     }
     let objects = manifests::objects(&install).map_err(|e| CliError::Usage(e.to_string()))?;
     let text = manifests::yaml(&objects).map_err(|e| CliError::Usage(e.to_string()))?;
@@ -145,12 +149,12 @@ fn print_manifests(args: ManifestsArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The text of a configuration, after validating it.
-fn validated_config(path: &PathBuf) -> Result<String, CliError> {
+/// The text of a configuration, after validating it, and its settings.
+fn validated_config(path: &PathBuf) -> Result<(String, Config), CliError> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| CliError::Usage(format!("{name}: {e}")))?;
     match Config::parse(&name, &text) {
-        Ok(_) => Ok(text),
+        Ok(config) => Ok((text, config)),
         Err(errors) => Err(CliError::Several(errors.iter().map(ToString::to_string).collect())),
     }
 }

@@ -114,7 +114,7 @@ pub(crate) fn is_exempt(engine: &Engine, request: &Request<'_>) -> bool {
         && request.sub_resource.as_deref().unwrap_or_default().is_empty();
     let namespaces = &engine.settings().webhook.exempt_namespaces;
     let namespace = request.namespace.as_ref();
-    !is_write || is_exempt_sender(engine, request) || namespace.is_some_and(|n| namespaces.contains(n))
+    !is_write || is_exempt_sender(engine, request) || namespace.is_some_and(|n| namespaces.matches(n))
 }
 
 /// Whether the sender is exempt. Karpenter annotates NodePools and creates NodeClaims; denying those would stop

@@ -15,11 +15,18 @@ pub fn checked() -> &'static [Kind] {
     CHECKED.get_or_init(|| collect_kinds(Rule::kinds))
 }
 
-/// The kinds that rules look up in the index, in order. These are watched.
+/// The kinds that rules look up in the index, in order, and namespaces, whose labels the configuration selects by. These
+/// are watched.
 #[must_use]
 pub fn watched() -> &'static [Kind] {
     static WATCHED: OnceLock<Vec<Kind>> = OnceLock::new();
-    WATCHED.get_or_init(|| collect_kinds(|rule| rule.reads))
+    WATCHED.get_or_init(|| {
+        let mut kinds = collect_kinds(|rule| rule.reads);
+        kinds.push(Kind::NAMESPACE);
+        kinds.sort();
+        kinds.dedup();
+        kinds
+    })
 }
 
 /// Whether a rule checks objects of this group and kind.

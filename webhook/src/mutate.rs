@@ -12,12 +12,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use gpulint_rules::lint::fix::rounds::{FixOutcome, FixTarget};
 use gpulint_rules::lint::fix::value;
+use gpulint_rules::lint::settings::Mutation;
 use gpulint_rules::{Engine, Finding, Fix, Identity, Index, Object, Operation, Safety};
 use serde_json::Value;
 
 use crate::evaluate::{Evaluator, object};
 use crate::exemption::{is_derived, is_exempt};
-use crate::review::{Decision, ReviewError, ReviewOutcome, encode, kind, operation, parse_request};
+use crate::review::{Decision, ReviewError, ReviewOutcome, bounded, encode, kind, operation, parse_request};
 use crate::wire::{Request, Response};
 
 /// Bound on the fixes of one object; more indicate fixes that undo each other.
@@ -45,12 +46,17 @@ pub(crate) fn mutate_with(evaluator: Evaluator<'_>, body: &[u8]) -> Result<Revie
     {
         decision = Decision::Exempt;
     } else if let Some(patch) = build_patch(evaluator, &request) {
-        response.patch = Some(STANDARD.encode(serde_json::to_vec(&patch.operations)?));
-        response.patch_type = Some("JSONPatch");
-        decision = Decision::Patched;
-        let mut ids = patch.rules.clone();
-        ids.dedup();
-        response.audit_annotations.insert("patched", ids.join(","));
+        let sends = evaluator.engine.settings().webhook.mutate != Mutation::Warn;
+        response.warnings = repair_warnings(&patch, sends);
+        decision = Decision::Warned;
+        if sends {
+            response.patch = Some(STANDARD.encode(serde_json::to_vec(&patch.operations)?));
+            response.patch_type = Some("JSONPatch");
+            decision = Decision::Patched;
+            let mut ids = patch.rules.clone();
+            ids.dedup();
+            response.audit_annotations.insert("patched", ids.join(","));
+        }
         rules = patch.rules;
     }
     Ok(ReviewOutcome {
@@ -66,12 +72,61 @@ pub(crate) fn mutate_with(evaluator: Evaluator<'_>, body: &[u8]) -> Result<Revie
 struct Patch {
     operations: Vec<Operation>,
     rules: Vec<&'static str>,
+    /// What each fix does.
+    descriptions: Vec<Description>,
+}
+
+/// What a fix does.
+enum Description {
+    /// It writes a scalar, in place of another one where there was one.
+    Wrote { new: String, old: Option<String> },
+    /// Anything else, in the words of its title.
+    Titled(String),
+}
+
+/// A warning for each fix, so that who applies the manifest mends it there.
+fn repair_warnings(patch: &Patch, sent: bool) -> Vec<String> {
+    const HINT: &str = "change it in your manifest";
+    let repairs = patch.rules.iter().zip(&patch.descriptions).map(|(rule, description)| {
+        let wrote = if sent { "wrote" } else { "would write" };
+        let text = match description {
+            Description::Wrote { new, old: Some(old) } => format!("{wrote} `{new}` for `{old}`; {HINT}"),
+            Description::Wrote { new, old: None } => format!("{wrote} `{new}`; {HINT}"),
+            Description::Titled(title) if sent => format!("repaired: {title}; {HINT}"),
+            Description::Titled(title) => format!("would {title}; {HINT}"),
+        };
+        format!("gpulint {rule}: {text}")
+    });
+    bounded(repairs.collect())
+}
+
+impl Description {
+    fn of(fix: &Fix) -> Description {
+        let scalar = |value: &Value| match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+            _ => None,
+        };
+        let described = match fix.operations.as_slice() {
+            [Operation::Test { value: old, .. }, Operation::Replace { value: new, .. }] => {
+                scalar(new).zip(scalar(old)).map(|(new, old)| Description::Wrote { new, old: Some(old) })
+            }
+            [Operation::Add { path, value }] => {
+                let key = path.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~");
+                let is_index = key == "-" || key.bytes().all(|byte| byte.is_ascii_digit());
+                let value = scalar(value).filter(|_| !is_index);
+                value.map(|value| Description::Wrote { new: format!("{key}: {value}"), old: None })
+            }
+            _ => None,
+        };
+        described.unwrap_or_else(|| Description::Titled(fix.title.clone()))
+    }
 }
 
 fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch> {
     let (engine, index) = (evaluator.engine, evaluator.index);
     let webhook = &engine.settings().webhook;
-    if !webhook.mutate && webhook.mutate_rules.is_empty() {
+    if webhook.mutate == Mutation::Off && webhook.mutate_rules.is_empty() {
         return None;
     }
     // Most objects have no fix, which the cached evaluation tells without parsing the object again.
@@ -91,7 +146,7 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
             .unwrap_or_default(),
         _ => BTreeSet::new(),
     };
-    let patch = Patch { operations: Vec::new(), rules: Vec::new() };
+    let patch = Patch { operations: Vec::new(), rules: Vec::new(), descriptions: Vec::new() };
     let mut target = ObjectToFix {
         engine,
         index,
@@ -128,6 +183,7 @@ struct ObjectToFix<'r> {
 struct ObjectEdit {
     rule: &'static str,
     operations: Vec<Operation>,
+    description: Description,
     value: Value,
 }
 
@@ -140,7 +196,12 @@ impl ObjectToFix<'_> {
             let value = value::apply(&self.patched, fix).ok()?;
             let allowed = !value::semantic_eq(&value, &self.patched)
                 && IMMUTABLE_MEMBERS.iter().all(|at| value.pointer(at) == self.sent.pointer(at));
-            let edit = ObjectEdit { rule: finding.rule.id, operations: fix.operations.clone(), value };
+            let edit = ObjectEdit {
+                rule: finding.rule.id,
+                operations: fix.operations.clone(),
+                description: Description::of(fix),
+                value,
+            };
             allowed.then_some((0, edit))
         });
         edits.take(1).collect()
@@ -176,6 +237,7 @@ impl FixTarget for ObjectToFix<'_> {
     fn apply(&mut self, _: usize, edit: ObjectEdit) {
         self.patch.operations.extend(edit.operations);
         self.patch.rules.push(edit.rule);
+        self.patch.descriptions.push(edit.description);
         self.patched = edit.value;
     }
 }
@@ -185,7 +247,7 @@ impl FixTarget for ObjectToFix<'_> {
 fn applicable_fix<'f>(engine: &Engine, request: &Request<'_>, finding: &'f Finding) -> Option<&'f Fix> {
     let webhook = &engine.settings().webhook;
     let fix = finding.fix.as_ref()?;
-    let safe = webhook.mutate && fix.safety == Safety::Safe && !fix.replaces_nodes;
+    let safe = webhook.mutate != Mutation::Off && fix.safety == Safety::Safe && !fix.replaces_nodes;
     let named = webhook.mutate_rules.iter().any(|id| id == finding.rule.id);
     let replaces_nodes = fix.replaces_nodes && request.operation != "CREATE";
     // A patch cannot create other objects.
@@ -248,6 +310,39 @@ mod tests {
         json_patch::patch(&mut after, &patch).unwrap();
         let (answer, patch) = ask(Settings::default(), "CREATE", &after, &Value::Null);
         assert_eq!((answer.decision, patch), (Decision::Allowed, None));
+    }
+
+    #[test]
+    fn each_repair_is_said() {
+        let warnings = |settings: Settings, object: &Value| {
+            let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": "u-1", "operation": "CREATE", "object": object}});
+            let engine = Engine::new(settings);
+            let answer = mutate(&engine, &Index::new(false), body.to_string().as_bytes()).unwrap();
+            let mut body: Value = serde_json::from_slice(&answer.body).unwrap();
+            (body["response"]["warnings"].take(), body["response"]["patch"].is_string(), answer.decision)
+        };
+        let mut misspelt = pool(json!("5m"));
+        misspelt["spec"]["template"]["spec"]["requirements"][0]["values"] = json!(["C6i", "m6i"]);
+        let (said, patched, decision) = warnings(Settings::default(), &misspelt);
+        assert_eq!(
+            said,
+            json!(["gpulint requirement-value-unknown: wrote `c6i` for `C6i`; change it in your manifest"])
+        );
+        assert!(patched && decision == Decision::Patched);
+        let (said, _, _) = warnings(Settings::default(), &pool(Value::Null));
+        assert!(said.to_string().contains("; change it in your manifest"), "{said}");
+        // Only said.
+        let mut only = Settings::default();
+        only.webhook.mutate = Mutation::Warn;
+        let (said, patched, decision) = warnings(only, &misspelt);
+        assert_eq!(
+            said,
+            json!([
+                "gpulint requirement-value-unknown: would write `c6i` for `C6i`; change it in your manifest"
+            ])
+        );
+        assert!(!patched && decision == Decision::Warned);
     }
 
     #[test]
@@ -332,7 +427,7 @@ mod tests {
         let (_, patch) = ask(named, "CREATE", &untainted, &Value::Null);
         assert!(patch.unwrap().to_string().contains("NoSchedule"));
         let mut off = Settings::default();
-        off.webhook.mutate = false;
+        off.webhook.mutate = Mutation::Off;
         assert_eq!(ask(off, "CREATE", &pool(Value::Null), &Value::Null).1, None);
     }
 }

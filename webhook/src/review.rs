@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use gpulint_rules::lint::settings::Thresholds;
 use gpulint_rules::lint::suppress::ANNOTATION;
-use gpulint_rules::{Authority, Engine, Identity, Index, Kind, Settings, find_rule};
+use gpulint_rules::{Authority, Engine, Identity, Index, Kind, Lookup, Settings, find_rule};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::evaluate::{
     Evaluation, Evaluator, FindingSummary, Verdict, created_at, differ_in_bookkeeping_only,
@@ -244,7 +247,9 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
     {
         return Decided::allowed(Decision::Exempt, None);
     }
-    let evaluation = evaluator.evaluate(request.object, request);
+    let refused = refused_suppression(evaluator.engine, request);
+    let object = refused.as_ref().map(|refused| &*refused.object).or(request.object);
+    let evaluation = evaluator.evaluate(object, request);
     let findings = match &evaluation.verdict {
         Verdict::NoObject => {
             let warning = "gpulint: this is no Kubernetes object with apiVersion and kind; not judged";
@@ -263,15 +268,13 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         Verdict::Findings(findings) => findings,
     };
     // The old object is evaluated only if it can change the decision.
-    let deny = evaluator.engine.settings().webhook.deny;
-    let may_deny = deny.is_some_and(|least| findings.iter().any(|f| f.severity >= least));
+    let thresholds = thresholds(evaluator, request);
+    let may_deny = thresholds.deny.is_some_and(|least| findings.iter().any(|f| f.severity >= least));
     let before = match request.operation.as_str() {
         "UPDATE" if may_deny => evaluator.evaluate(request.old_object, request),
         _ => Arc::default(),
     };
     let mut old = count_by_identity(before.findings());
-    let engine = evaluator.engine;
-    let webhook = &engine.settings().webhook;
     let (mut denied, mut warned, mut accepted_by_api_server) = (Vec::new(), Vec::new(), Vec::new());
     let is_settled = is_settled(context, request);
     for finding in findings {
@@ -286,14 +289,14 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
             *n = n.saturating_sub(1);
             had
         });
-        let denies = !had && webhook.deny.is_some_and(|least| finding.severity >= least);
+        let denies = !had && thresholds.deny.is_some_and(|least| finding.severity >= least);
         let accepted_by_server = context.from_api_server && finding.rejected_by == Some(Authority::ApiServer);
         if denies && accepted_by_server {
             accepted_by_api_server.push(finding);
         }
         if denies && !accepted_by_server && !finding.reports_absence {
             denied.push(finding);
-        } else if webhook.warn.is_some_and(|least| finding.severity >= least) {
+        } else if thresholds.warn.is_some_and(|least| finding.severity >= least) {
             warned.push(finding);
         }
     }
@@ -303,8 +306,10 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
     }
     let (group, kind) = (&evaluation.group, &evaluation.kind);
     let unsynced = context.index_is_fed && !kinds::is_synced_for(evaluator.index, group, kind);
+    let notes = refused.map(|refused| refused.warning).into_iter();
+    let notes = notes.chain(unsynced.then(|| UNSYNCED.to_owned()));
     let mut response =
-        Response { allowed: denied.is_empty(), warnings: warnings(&warned, unsynced), ..Response::default() };
+        Response { allowed: denied.is_empty(), warnings: warnings(&warned, notes), ..Response::default() };
     let lists = [("denied", &denied), ("warned", &warned), ("taken-by-api-server", &accepted_by_api_server)];
     for (key, findings) in lists {
         if !findings.is_empty() {
@@ -320,6 +325,53 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         response.status = Some(denial_status(engine.settings(), &evaluation, request, &denied));
     }
     Decided { response, decision, rules: denied.iter().chain(&warned).map(|f| f.rule).collect(), unsynced }
+}
+
+/// What denies and what warns in the namespace of a request.
+fn thresholds(evaluator: Evaluator<'_>, request: &Request<'_>) -> Thresholds {
+    let name = request.namespace.as_deref().filter(|name| !name.is_empty());
+    let namespace = name.and_then(|name| match evaluator.index.find(Kind::NAMESPACE, "default", name) {
+        Lookup::Found(namespace) => Some(namespace),
+        _ => None,
+    });
+    let label = |key: &str| namespace?.path(&["metadata", "labels"]).get(key).text();
+    evaluator.engine.settings().webhook.thresholds(name, label)
+}
+
+/// A suppression that does not count, because the sender of the request may not suppress.
+struct RefusedSuppression {
+    /// The object with the suppressions that it had before.
+    object: Box<RawValue>,
+    warning: String,
+}
+
+/// The suppression that a request adds or changes, if its sender may not. One that stays as it was counts, whoever
+/// sends the request.
+fn refused_suppression(engine: &Engine, request: &Request<'_>) -> Option<RefusedSuppression> {
+    let suppressors = engine.settings().webhook.may_suppress.as_ref()?;
+    let user = &request.user_info;
+    if suppressors.include(&user.username, &user.groups) {
+        return None;
+    }
+    let read = |raw: Option<&RawValue>| serde_json::from_str::<Value>(raw?.get()).ok();
+    let allows = |object: &Value| object.get("metadata")?.get("annotations")?.get(ANNOTATION).cloned();
+    let mut object = read(request.object)?;
+    let said = allows(&object)?;
+    let before = read(request.old_object).and_then(|old| allows(&old));
+    if before.as_ref() == Some(&said) {
+        return None;
+    }
+    let annotations = object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()?;
+    match before {
+        Some(before) => annotations.insert(ANNOTATION.to_owned(), before),
+        None => annotations.remove(ANNOTATION),
+    };
+    Some(RefusedSuppression {
+        object: serde_json::value::to_raw_value(&object).ok()?,
+        warning: format!(
+            "gpulint: the annotation `{ANNOTATION}` does not count: you may not suppress findings"
+        ),
+    })
 }
 
 /// Whether the request updates an object that is older than [`SETTLED_AFTER`].
@@ -418,16 +470,21 @@ fn cause_message(finding: &FindingSummary) -> String {
 /// The warning of [`ReviewOutcome::unsynced`].
 const UNSYNCED: &str = "gpulint: the cluster's objects are not all known yet; rules about them kept silent";
 
-/// The warnings, within Kubernetes' limits; the last one counts the findings that did not fit.
-fn warnings(findings: &[&FindingSummary], unsynced: bool) -> Vec<String> {
+/// The warnings of findings, after other notes.
+fn warnings(findings: &[&FindingSummary], notes: impl Iterator<Item = String>) -> Vec<String> {
+    let findings = findings.iter().map(|finding| format!("gpulint {}: {}", finding.rule, finding.message));
+    bounded(notes.chain(findings).collect())
+}
+
+/// Warnings within Kubernetes' limits; the last one counts those that did not fit.
+pub(crate) fn bounded(texts: Vec<String>) -> Vec<String> {
     const TAIL: usize = 64;
     let mut out: Vec<String> = Vec::new();
-    out.extend(unsynced.then(|| UNSYNCED.to_owned()));
-    let mut length: usize = out.iter().map(String::len).sum();
-    for (at, finding) in findings.iter().enumerate() {
-        let text = truncate(&format!("gpulint {}: {}", finding.rule, finding.message));
+    let mut length = 0;
+    for (at, text) in texts.iter().enumerate() {
+        let text = truncate(text);
         if length + text.len() + TAIL > MAX_WARNINGS_BYTES {
-            out.push(format!("gpulint: {} more findings", findings.len() - at));
+            out.push(format!("gpulint: {} more findings", texts.len() - at));
             break;
         }
         length += text.len();

@@ -102,6 +102,7 @@ impl Override {
 /// A list of globs.
 #[derive(Clone, Debug, Default)]
 pub struct Globs {
+    patterns: Vec<String>,
     set: Option<GlobSet>,
 }
 
@@ -119,7 +120,18 @@ impl Globs {
             builder.add(Glob::new(glob).map_err(|e| e.to_string())?);
         }
         let set = builder.build().map_err(|e| e.to_string())?;
-        Ok(Globs { set: Some(set) })
+        Ok(Globs { patterns: globs.to_vec(), set: Some(set) })
+    }
+
+    /// The globs as they are written.
+    #[must_use]
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+
+    /// Those that match one text alone: themselves.
+    pub fn exact(&self) -> impl Iterator<Item = &str> {
+        self.patterns.iter().map(String::as_str).filter(|glob| !glob.contains(['*', '?', '[', '{', '\\']))
     }
 
     /// Whether there is no glob.
@@ -136,6 +148,49 @@ impl Globs {
     }
 }
 
+/// What the mutating webhook does about safe fixes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mutation {
+    /// Nothing.
+    Off,
+    /// It warns of what it would write.
+    Warn,
+    /// It sends them as a patch, and warns of what it wrote.
+    #[default]
+    Patch,
+}
+
+/// From which severity on findings deny a request, and from which on they become warnings; `None`: never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Findings from here on deny.
+    pub deny: Option<Severity>,
+    /// Findings from here on become warnings.
+    pub warn: Option<Severity>,
+}
+
+/// Other thresholds for some namespaces.
+#[derive(Clone, Debug, Default)]
+pub struct NamespacePolicy {
+    /// Globs of names; empty: every name.
+    pub names: Globs,
+    /// Labels that the namespace has to have; empty: any.
+    pub match_labels: BTreeMap<String, String>,
+    /// Replaces [`WebhookSettings::deny`] where it is set.
+    pub deny: Option<Option<Severity>>,
+    /// Replaces [`WebhookSettings::warn`] where it is set.
+    pub warn: Option<Option<Severity>>,
+}
+
+/// Whose suppressions count in the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Suppressors {
+    /// User names as the API server knows them; those of service accounts are `system:serviceaccount:NAMESPACE:NAME`.
+    pub users: Vec<String>,
+    /// Groups of users.
+    pub groups: Vec<String>,
+}
+
 /// What the webhook does with findings.
 #[derive(Clone, Debug)]
 pub struct WebhookSettings {
@@ -143,18 +198,22 @@ pub struct WebhookSettings {
     pub deny: Option<Severity>,
     /// Findings from here on become warnings; `None`: never.
     pub warn: Option<Severity>,
-    /// Whether safe fixes are sent as a patch.
-    pub mutate: bool,
+    /// Other thresholds for some namespaces: the first entry that fits.
+    pub namespaces: Vec<NamespacePolicy>,
+    /// What is done about safe fixes.
+    pub mutate: Mutation,
     /// Rules whose fixes are sent although they are not safe.
     pub mutate_rules: Vec<String>,
     /// Namespaces that are never judged.
-    pub exempt_namespaces: Vec<String>,
+    pub exempt_namespaces: Globs,
     /// Service accounts whose requests are never judged, as `NAMESPACE/NAME`.
     pub exempt_accounts: Vec<String>,
     /// Groups of users whose requests are never judged.
     pub exempt_groups: Vec<String>,
-    /// Rules that an annotation may not suppress.
+    /// Rules and groups of rules that an annotation may not suppress; `all`: any.
     pub forbid_suppressions: Vec<String>,
+    /// Who may suppress by an annotation; `None`: everybody.
+    pub may_suppress: Option<Suppressors>,
 }
 
 impl Default for WebhookSettings {
@@ -162,15 +221,46 @@ impl Default for WebhookSettings {
         WebhookSettings {
             deny: Some(Severity::Error),
             warn: Some(Severity::Warning),
-            mutate: true,
+            namespaces: Vec::new(),
+            mutate: Mutation::Patch,
             mutate_rules: Vec::new(),
-            exempt_namespaces: vec!["kube-system".to_owned(), "karpenter".to_owned()],
+            exempt_namespaces: Globs::new(&["kube-system".to_owned(), "karpenter".to_owned()])
+                .unwrap_or_default(),
             // Where Karpenter's documentation and its chart install it.
             exempt_accounts: vec!["kube-system/karpenter".to_owned(), "karpenter/karpenter".to_owned()],
             // Kubelets make mirror Pods and update their Nodes.
             exempt_groups: vec!["system:nodes".to_owned()],
             forbid_suppressions: Vec::new(),
+            may_suppress: None,
         }
+    }
+}
+
+impl WebhookSettings {
+    /// The thresholds for objects of a namespace; `None` for those of no namespace. `label` gives a label of the
+    /// namespace.
+    pub fn thresholds<'n>(
+        &self,
+        namespace: Option<&str>,
+        label: impl Fn(&str) -> Option<&'n str>,
+    ) -> Thresholds {
+        let fits = |policy: &&NamespacePolicy| {
+            namespace.is_some_and(|name| policy.names.is_empty() || policy.names.matches(name))
+                && policy.match_labels.iter().all(|(key, value)| label(key) == Some(value))
+        };
+        let policy = self.namespaces.iter().find(fits);
+        Thresholds {
+            deny: policy.and_then(|p| p.deny).unwrap_or(self.deny),
+            warn: policy.and_then(|p| p.warn).unwrap_or(self.warn),
+        }
+    }
+}
+
+impl Suppressors {
+    /// Whether a user is among them.
+    #[must_use]
+    pub fn include(&self, user: &str, groups: &[String]) -> bool {
+        self.users.iter().any(|u| u == user) || self.groups.iter().any(|group| groups.contains(group))
     }
 }
 

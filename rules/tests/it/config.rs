@@ -1,6 +1,7 @@
 //! The configuration: what each key does, and the exact text of each error.
 
 use gpulint_rules::lint::config::Config;
+use gpulint_rules::lint::settings::Mutation;
 use gpulint_rules::{RULES, Severity, Version};
 
 fn errors(text: &str) -> Vec<String> {
@@ -68,9 +69,9 @@ webhook:
     assert!(settings.ignore_paths.matches("vendor/x.yaml"));
     let webhook = &settings.webhook;
     assert_eq!((webhook.deny, webhook.warn), (None, Some(Severity::Error)));
-    assert!(webhook.mutate);
+    assert_eq!(webhook.mutate, Mutation::Patch);
     assert_eq!(webhook.mutate_rules, ["yaml-syntax"]);
-    assert_eq!(webhook.exempt_namespaces, ["a"]);
+    assert_eq!(webhook.exempt_namespaces.patterns(), ["a"]);
     assert_eq!(webhook.forbid_suppressions, ["yaml-syntax"]);
 }
 
@@ -81,7 +82,7 @@ fn other_spellings_are_read() {
     );
     assert_eq!(settings.fail_on, Some(Severity::Error));
     assert_eq!((settings.webhook.deny, settings.webhook.warn), (None, None));
-    assert!(!settings.webhook.mutate);
+    assert_eq!(settings.webhook.mutate, Mutation::Off);
     assert_eq!(settings.rules["yaml-syntax"].enabled, Some(false));
 }
 
@@ -163,7 +164,7 @@ fn errors_have_places_and_suggestions() {
         ("webhook: {mutat: safe}\n", "1:11: unknown key `mutat` of `webhook`; did you mean `mutate`?"),
         (
             "webhook: {mutate: saef}\n",
-            "1:19: expected `safe`, `off` or a list of rules, found `saef`; did you mean `safe`?",
+            "1:19: expected `safe`, `warn`, `off` or a list of rules, found `saef`; did you mean `safe`?",
         ),
         ("webhook: {mutate: [yaml-sytax]}\n", "1:20: unknown rule `yaml-sytax`; did you mean `yaml-syntax`?"),
         ("webhook: {deny: {a: 1}}\n", "1:17: expected `error`, `warning`, `info` or `off`, found a map"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use gpulint_rules::lint::settings::Globs;
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Engine, Index, Object, RULES, Settings};
 use serde_json::{Value, json};
@@ -31,9 +32,8 @@ fn a_second_answer_patches_nothing() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let files = yaml_below(&root.join("fixtures"));
     let mut everything = Settings::default();
-    everything.webhook.exempt_namespaces.clear();
-    let mut safe = everything.clone();
-    safe.webhook.mutate = true;
+    everything.webhook.exempt_namespaces = Globs::default();
+    let safe = everything.clone();
     everything.webhook.mutate_rules =
         RULES.iter().filter(|rule| rule.fix.is_some()).map(|rule| rule.id.to_owned()).collect();
     let engines = [Engine::new(safe), Engine::new(everything)];

@@ -10,6 +10,16 @@ labels:
   {{- include "gpulint.labels" . | nindent 2 }}
 {{- end }}
 
+{{/* Namespaces that are not asked about: those of the values and the exact names of the configuration, whose globs the API server does not know. */}}
+{{- define "gpulint.exemptNamespaces" -}}
+{{- $names := append .Values.exemptNamespaces .Release.Namespace }}
+{{- $webhook := get (fromYaml .Values.config) "webhook" | default dict }}
+{{- range get $webhook "exempt-namespaces" | default list }}
+{{- if regexMatch "^[a-z0-9-]+$" . }}{{ $names = append $names . }}{{ end }}
+{{- end }}
+{{- $names | uniq | sortAlpha | toJson }}
+{{- end }}
+
 {{/* The rules of a webhook, one per API group: for what is guarded or for all else; with `mutated` only resources that have fixes. */}}
 {{- define "gpulint.rules" -}}
 {{- $values := .root.Values -}}

@@ -183,7 +183,7 @@ const SIDE_EFFECTS: Edit<'_> =
 const EXEMPT: Edit<'_> = (
     Instead,
     "/webhooks/0/namespaceSelector/matchExpressions/0/values",
-    "{{ append .Values.exemptNamespaces .Release.Namespace | uniq | sortAlpha | toJson }}",
+    "{{ include \"gpulint.exemptNamespaces\" . }}",
 );
 
 /// A list of values as a list of CEL, and user names of service accounts as well.

@@ -2,7 +2,7 @@
 
 use super::*;
 use gpulint_rules::Settings;
-use serde_json::{Value, json};
+use serde_json::json;
 
 fn pool(extra: Value) -> Value {
     let mut spec = json!({
@@ -280,6 +280,81 @@ fn namespaces_and_suppressions_as_configured() {
     assert_eq!(decision(forbidden), Decision::Denied);
     let exempt = "webhook: {forbid-suppressions: [do-not-disrupt-invalid-value], exempt-namespaces: [tools]}";
     assert_eq!(decision(exempt), Decision::Exempt);
+}
+
+#[test]
+fn namespaces_have_thresholds_of_their_own() {
+    let config = "webhook:\n  exempt-namespaces: [\"infra-*\"]\n  namespaces:\n  \
+                  - {names: [\"team-*\"], selector: {matchLabels: {stage: dev}}, deny: off}\n  \
+                  - {names: [\"team-*\"], deny: warning}\n  \
+                  - {selector: {matchLabels: {stage: dev}}, deny: off, warn: off}\n";
+    let mut index = Index::new(true);
+    for (name, stage) in [("team-a", "prod"), ("team-b", "dev"), ("other", "prod"), ("lab", "dev")] {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "labels": {"stage": stage}}});
+        index.apply(gpulint_rules::Object::from_json(&namespace).unwrap());
+    }
+    // An error and a warning.
+    let decision = |namespace: &str, error: bool| {
+        let annotation = if error { "yes" } else { "true" };
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": namespace,
+                "annotations": {"karpenter.sh/do-not-disrupt": annotation}},
+            "spec": {"restartPolicy": "Never", "nodeSelector": {"karpenter.sh/capacity-type": "spot"},
+                "containers": [{"name": "trainer", "image": "registry.example.com/ml/bert:v3",
+                "command": ["torchrun", "train.py"], "resources": {"limits": {"nvidia.com/gpu": 1}}}]}});
+        let request = json!({"uid": "u", "operation": "CREATE", "namespace": namespace, "object": pod});
+        live(configured(config), &index, &request).0.decision
+    };
+    for (namespace, error, expected) in [
+        ("team-a", false, Decision::Denied),
+        ("team-b", true, Decision::Warned),
+        // Its labels are not known, so that the second entry fits.
+        ("team-c", false, Decision::Denied),
+        ("other", true, Decision::Denied),
+        ("other", false, Decision::Warned),
+        ("lab", true, Decision::Allowed),
+        ("infra-dns", true, Decision::Exempt),
+    ] {
+        assert_eq!(decision(namespace, error), expected, "{namespace} {error}");
+    }
+}
+
+#[test]
+fn suppressions_count_of_those_who_may_suppress() {
+    let pod = |allow: &str| {
+        let mut annotations = json!({"karpenter.sh/do-not-disrupt": "yes"});
+        if !allow.is_empty() {
+            annotations["gpulint.dev/allow"] = allow.into();
+        }
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "a", "namespace": "tools", "annotations": annotations},
+            "spec": {"containers": [{"name": "a", "image": "registry.example.com/a:1"}]}})
+    };
+    let config = "webhook: {may-suppress: {users: [admin], groups: [sre]}}";
+    let ask = |user: &str, groups: &[&str], new: &str, old: Option<&str>| {
+        let mut request = json!({"uid": "u", "operation": "CREATE", "namespace": "tools", "object": pod(new),
+            "userInfo": {"username": user, "groups": groups}});
+        if let Some(old) = old {
+            request["operation"] = "UPDATE".into();
+            request["oldObject"] = pod(old);
+        }
+        let (outcome, response) = live(configured(config), &Index::new(true), &request);
+        (outcome.decision == Decision::Denied, response["warnings"].to_string().contains("may not suppress"))
+    };
+    let allow = "do-not-disrupt-invalid-value: the next release reads it";
+    assert_eq!(ask("admin", &[], allow, None), (false, false));
+    assert_eq!(ask("somebody", &["sre"], allow, None), (false, false));
+    assert_eq!(ask("somebody", &[], allow, None), (true, true));
+    assert_eq!(ask("somebody", &[], "", None), (true, false));
+    // What stands already stays, and what was suppressed before stays so.
+    assert_eq!(ask("somebody", &[], allow, Some(allow)), (false, false));
+    assert_eq!(ask("somebody", &[], "gpu-limit-mismatch: x", Some(allow)), (false, true));
+    // Nobody may, whatever the sender.
+    let request = json!({"uid": "u", "operation": "CREATE", "namespace": "tools", "object": pod(allow)});
+    for forbidden in ["all", "[all]", "[disruption]", "[do-not-disrupt-invalid-value]"] {
+        let settings = configured(&format!("webhook: {{forbid-suppressions: {forbidden}}}"));
+        assert_eq!(live(settings, &Index::new(true), &request).0.decision, Decision::Denied, "{forbidden}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use gpulint_rules::lint::settings::Globs;
 use gpulint_rules::{Engine, Settings};
 
 use crate::evaluation_cache::Versioned;
@@ -92,6 +93,10 @@ impl LiveConfig {
 }
 
 fn with_exempt(mut settings: Settings, exempt: &[String]) -> Settings {
-    settings.webhook.exempt_namespaces.extend(exempt.iter().cloned());
+    let patterns = settings.webhook.exempt_namespaces.patterns().iter().chain(exempt).cloned();
+    // The configuration's own are globs, and names of namespaces are.
+    if let Ok(globs) = Globs::new(&patterns.collect::<Vec<_>>()) {
+        settings.webhook.exempt_namespaces = globs;
+    }
     settings
 }

@@ -10,6 +10,7 @@ use crate::facts::names::is_dns_subdomain;
 use crate::facts::suggest;
 use crate::facts::timezone;
 use crate::lint::rule::{Param, ParamDefault, Rule, RuleSet};
+use crate::lint::settings::{Mutation, NamespacePolicy, Suppressors};
 use crate::platform::{Product, Version};
 use crate::source::{Document, Source};
 use crate::tree::Span;
@@ -23,12 +24,16 @@ pub(super) const OVERRIDE: &[&str] = &["paths", "namespaces", "kinds", "names", 
 pub(super) const WEBHOOK: &[&str] = &[
     "deny",
     "warn",
+    "namespaces",
     "mutate",
     "exempt-namespaces",
     "exempt-accounts",
     "exempt-groups",
     "forbid-suppressions",
+    "may-suppress",
 ];
+pub(super) const NAMESPACE_POLICY: &[&str] = &["names", "selector", "deny", "warn"];
+pub(super) const SUPPRESSORS: &[&str] = &["users", "groups"];
 
 const SEVERITIES: &[Severity] = &[Severity::Error, Severity::Warning, Severity::Info];
 
@@ -132,15 +137,64 @@ impl<'s> ConfigReader<'s> {
             match key {
                 "deny" => webhook.deny = self.threshold(&node, "off").unwrap_or_default(),
                 "warn" => webhook.warn = self.threshold(&node, "off").unwrap_or_default(),
+                "namespaces" => {
+                    webhook.namespaces =
+                        self.list(&node).iter().map(|item| self.namespace_policy(item)).collect();
+                }
                 "mutate" => self.mutate(&node, &mut webhook),
-                "exempt-namespaces" => webhook.exempt_namespaces = self.strings(&node),
+                "exempt-namespaces" => webhook.exempt_namespaces = self.globs(&node),
                 "exempt-accounts" => webhook.exempt_accounts = self.accounts(&node),
                 "exempt-groups" => webhook.exempt_groups = self.strings(&node),
-                "forbid-suppressions" => webhook.forbid_suppressions = self.rule_ids(&node),
+                "forbid-suppressions" => webhook.forbid_suppressions = self.forbidden(&node),
+                "may-suppress" => webhook.may_suppress = Some(self.suppressors(&node)),
                 _ => {}
             }
         }
         webhook
+    }
+
+    fn namespace_policy(&mut self, node: &Node<'_>) -> NamespacePolicy {
+        let mut policy = NamespacePolicy::default();
+        for (key, node) in self.map(node, NAMESPACE_POLICY, " of an entry of `namespaces`") {
+            match key {
+                "names" => policy.names = self.globs(&node),
+                "deny" => policy.deny = self.threshold(&node, "off"),
+                "warn" => policy.warn = self.threshold(&node, "off"),
+                _ => {
+                    for (_, labels) in self.map(&node, &["matchLabels"], " of `selector`") {
+                        if !labels.is_mapping() {
+                            self.unexpected_value(&labels, "a map of labels", &[]);
+                        }
+                        for (label, value) in labels.entries() {
+                            if let Some(value) = self.string(&value) {
+                                policy.match_labels.insert(label.to_owned(), value);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        policy
+    }
+
+    fn suppressors(&mut self, node: &Node<'_>) -> Suppressors {
+        let mut out = Suppressors::default();
+        for (key, node) in self.map(node, SUPPRESSORS, " of `may-suppress`") {
+            match key {
+                "users" => out.users = self.strings(&node),
+                _ => out.groups = self.strings(&node),
+            }
+        }
+        out
+    }
+
+    /// Rules and groups, or the word `all`.
+    fn forbidden(&mut self, node: &Node<'_>) -> Vec<String> {
+        if keyword(node).as_deref() == Some("all") {
+            return vec!["all".to_owned()];
+        }
+        let groups = Group::ALL.iter().map(|g| g.name()).chain(["all"]);
+        self.ids(node, &groups.collect::<Vec<_>>())
     }
 
     /// Service accounts as `NAMESPACE/NAME`.
@@ -168,21 +222,34 @@ impl<'s> ConfigReader<'s> {
         }
         match keyword(node).as_deref() {
             Some("safe") => {}
-            Some("off") => webhook.mutate = false,
-            _ => self.unexpected_value(node, "`safe`, `off` or a list of rules", &["safe", "off"]),
+            Some("off") => webhook.mutate = Mutation::Off,
+            Some("warn") => webhook.mutate = Mutation::Warn,
+            _ => {
+                self.unexpected_value(
+                    node,
+                    "`safe`, `warn`, `off` or a list of rules",
+                    &["safe", "warn", "off"],
+                );
+            }
         }
     }
 
     fn rule_ids(&mut self, node: &Node<'_>) -> Vec<String> {
+        self.ids(node, &[])
+    }
+
+    /// Rules, or one of some other words.
+    fn ids(&mut self, node: &Node<'_>, others: &[&str]) -> Vec<String> {
         let mut out = Vec::new();
         for item in self.list(node) {
             let Some(id) = self.string(&item) else {
                 continue;
             };
-            if self.find_rule(&id).is_some() {
+            if self.find_rule(&id).is_some() || others.contains(&&*id) {
                 out.push(id);
             } else {
-                let near = suggest::nearest(&id, self.known_rules.iter().map(|r| r.id));
+                let known = self.known_rules.iter().map(|r| r.id).chain(others.iter().copied());
+                let near = suggest::nearest(&id, known);
                 self.error(value_span(&item), format!("unknown rule `{id}`"), near);
             }
         }

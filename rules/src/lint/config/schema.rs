@@ -64,16 +64,37 @@ pub fn schema(known_rules: RuleSet) -> Value {
                 "properties": {
                     "deny": threshold(webhook.deny, "Findings of this severity or a worse one deny a request"),
                     "warn": threshold(webhook.warn, "Findings of this severity or a worse one become warnings"),
+                    "namespaces": {
+                        "type": ["array", "null"],
+                        "description": "Other thresholds for some namespaces: the first entry that fits",
+                        "items": {
+                            "type": "object",
+                            "additionalProperties": false,
+                            "properties": {
+                                "names": strings("Globs of names; empty: every name"),
+                                "selector": {
+                                    "type": ["object", "null"],
+                                    "additionalProperties": false,
+                                    "description": "Labels that the namespace has to have",
+                                    "properties": {
+                                        "matchLabels": {"type": ["object", "null"], "additionalProperties": {"type": "string"}}
+                                    }
+                                },
+                                "deny": threshold(webhook.deny, "Replaces `deny`"),
+                                "warn": threshold(webhook.warn, "Replaces `warn`")
+                            }
+                        }
+                    },
                     "mutate": {
-                        "description": "Which fixes are sent: the safe ones, none, or also those of these rules",
+                        "description": "Which fixes are sent: the safe ones, none, or also those of these rules; `warn` only says what would be written",
                         "default": "safe",
-                        "anyOf": [{"enum": ["safe", "off", false]}, rule_ids(known_rules)]
+                        "anyOf": [{"enum": ["safe", "warn", "off", false]}, rule_ids(known_rules)]
                     },
                     "exempt-namespaces": {
                         "type": "array",
                         "items": {"type": "string"},
-                        "default": webhook.exempt_namespaces,
-                        "description": "Namespaces that are never judged"
+                        "default": webhook.exempt_namespaces.patterns(),
+                        "description": "Globs of namespaces that are never judged"
                     },
                     "exempt-accounts": {
                         "type": "array",
@@ -87,7 +108,19 @@ pub fn schema(known_rules: RuleSet) -> Value {
                         "default": webhook.exempt_groups,
                         "description": "Groups of users whose requests are never judged"
                     },
-                    "forbid-suppressions": with_description(rule_ids(known_rules), "Rules that an annotation may not suppress")
+                    "forbid-suppressions": {
+                        "description": "Rules and groups of rules that an annotation may not suppress; `all`: any",
+                        "anyOf": [{"const": "all"}, {"type": "array", "items": {"enum": rules_and_groups(known_rules)}}]
+                    },
+                    "may-suppress": {
+                        "type": ["object", "null"],
+                        "additionalProperties": false,
+                        "description": "Who may suppress by an annotation in the cluster; everybody where it is not set",
+                        "properties": {
+                            "users": strings("User names as the API server knows them"),
+                            "groups": strings("Groups of users")
+                        }
+                    }
                 }
             }
         },
@@ -154,6 +187,11 @@ fn rule_ids(known_rules: RuleSet) -> Value {
     json!({"type": "array", "items": {"enum": ids}})
 }
 
+fn rules_and_groups(known_rules: RuleSet) -> Vec<&'static str> {
+    let groups = Group::ALL.iter().map(|group| group.name());
+    known_rules.iter().map(|rule| rule.id).chain(groups).chain(["all"]).collect()
+}
+
 fn threshold(default: Option<Severity>, about: &str) -> Value {
     json!({
         "enum": ["error", "warning", "info", "off", "never", false],
@@ -181,6 +219,8 @@ mod tests {
             (&properties["platform"], reader::PLATFORM),
             (&properties["webhook"], reader::WEBHOOK),
             (&properties["overrides"]["items"], reader::OVERRIDE),
+            (&properties["webhook"]["properties"]["namespaces"]["items"], reader::NAMESPACE_POLICY),
+            (&properties["webhook"]["properties"]["may-suppress"], reader::SUPPRESSORS),
         ] {
             let map = map["properties"].as_object().unwrap();
             assert_eq!(map.keys().map(String::as_str).collect::<Vec<_>>(), keys);

@@ -175,7 +175,7 @@ impl<'e> Suppressions<'e> {
         said.entries.retain(|entry| {
             let id = &text[entry.id.clone()];
             let group = self.rules.find(id).map(|r| r.group.name());
-            let refused = forbidden.iter().any(|f| f == id || Some(f.as_str()) == group);
+            let refused = forbidden.iter().any(|f| f == id || f == "all" || Some(f.as_str()) == group);
             if refused {
                 said.errors.push(grammar::SyntaxError {
                     at: entry.id.clone(),
