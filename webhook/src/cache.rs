@@ -32,7 +32,7 @@ use crate::exemption::{DerivedOwners, has_checked_controller, may_own};
 use crate::kinds;
 use crate::metrics::Metrics;
 
-pub(crate) use feed::run_watches;
+pub(crate) use feed::{run_watches, trim};
 
 /// Shortest time between two snapshots.
 const MIN_SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);

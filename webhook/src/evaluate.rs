@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::confirm::{Confirmed, ObjectRef};
 use crate::evaluation_cache::{EvaluationCache, Generation, HeapSize};
 use crate::exemption::DerivedOwners;
 use crate::kinds;
@@ -27,6 +28,8 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) index: &'a Index,
     /// The objects that controllers made and that own others.
     pub(crate) derived: Option<&'a DerivedOwners>,
+    /// The objects that were read to confirm a refusal; `None` where the index is not older than the cluster.
+    pub(crate) confirmed: Option<&'a Confirmed>,
     cache: Option<(&'a EvaluationCache<Evaluation>, Generation)>,
 }
 
@@ -65,18 +68,34 @@ pub(crate) struct FindingSummary {
     /// The field in the API server's notation; empty where the finding is about the whole object.
     pub(crate) field: String,
     pub(crate) identity: Identity,
+    /// Other objects that it speaks of.
+    pub(crate) rests_on: Vec<ObjectRef>,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
 }
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(engine: &'a Engine, index: &'a Index) -> Evaluator<'a> {
-        Evaluator { engine, index, derived: None, cache: None }
+        Evaluator { engine, index, derived: None, confirmed: None, cache: None }
     }
 
     /// With the owners that the index does not hold.
     pub(crate) fn with_derived(self, derived: &'a DerivedOwners) -> Evaluator<'a> {
         Evaluator { derived: Some(derived), ..self }
+    }
+
+    /// On another index, without a cache.
+    pub(crate) fn on_index<'b>(self, index: &'b Index) -> Evaluator<'b>
+    where
+        'a: 'b,
+    {
+        Evaluator { index, cache: None, ..self }
+    }
+
+    /// With the objects that were read to confirm a refusal, none of them at first. Refusals that rest on other objects
+    /// warn, and are reported as to be confirmed.
+    pub(crate) fn with_confirmed(self, confirmed: &'a Confirmed) -> Evaluator<'a> {
+        Evaluator { confirmed: Some(confirmed), ..self }
     }
 
     /// Looks objects up in `cache` first. `generation` is that of the engine and the index.
@@ -156,7 +175,8 @@ impl HeapSize for Evaluation {
         let found = self.findings().iter().map(|found| {
             let help = found.help.as_ref().map_or(0, String::len);
             let texts = found.field.len() + found.identity.heap_bytes() + found.message.len() + help;
-            size_of::<FindingSummary>() + texts
+            let refs = found.rests_on.iter().map(|object| size_of::<ObjectRef>() + object.heap_bytes());
+            size_of::<FindingSummary>() + texts + refs.sum::<usize>()
         });
         size_of::<Evaluation>() + id + found.sum::<usize>()
     }
@@ -167,6 +187,11 @@ impl From<Finding> for FindingSummary {
         let pointer = finding.location.pointer();
         FindingSummary {
             identity: finding.identity(),
+            rests_on: if finding.rule.reads.is_empty() {
+                Vec::new()
+            } else {
+                ObjectRef::of_finding(&finding)
+            },
             rule: finding.rule.id,
             severity: finding.severity,
             rejected_by: finding.rejected_by,

@@ -7,6 +7,7 @@
 mod cache;
 mod cause;
 mod certificates;
+mod confirm;
 mod evaluate;
 mod evaluation_cache;
 mod exemption;

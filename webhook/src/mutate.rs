@@ -66,6 +66,7 @@ pub(crate) fn mutate_with(evaluator: Evaluator<'_>, body: &[u8]) -> Result<Revie
         decision,
         rules,
         unsynced: false,
+        to_confirm: Vec::new(),
     })
 }
 

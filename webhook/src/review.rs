@@ -10,6 +10,7 @@ use gpulint_rules::{Authority, Engine, Identity, Index, Kind, Lookup, Settings, 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::confirm::ObjectRef;
 use crate::evaluate::{
     Evaluation, Evaluator, FindingSummary, Verdict, created_at, differ_in_bookkeeping_only,
 };
@@ -119,6 +120,8 @@ pub struct ReviewOutcome {
     pub rules: Vec<&'static str>,
     /// Some rules could not report, because a kind that they read has not been listed yet.
     pub unsynced: bool,
+    /// The objects on which a refusal rests and that have to be read before: until then its findings warn.
+    pub(crate) to_confirm: Vec<ObjectRef>,
 }
 
 /// Answers an AdmissionReview v1: denies what the configuration denies, warns of the rest.
@@ -161,6 +164,7 @@ pub(crate) fn review_with(
         decision: decided.decision,
         rules: decided.rules,
         unsynced: decided.unsynced,
+        to_confirm: decided.to_confirm,
     })
 }
 
@@ -183,6 +187,7 @@ pub(crate) fn fail_open(body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
         decision: Decision::Failed,
         rules: Vec::new(),
         unsynced: false,
+        to_confirm: Vec::new(),
     })
 }
 
@@ -223,6 +228,7 @@ struct Decided {
     decision: Decision,
     rules: Vec<&'static str>,
     unsynced: bool,
+    to_confirm: Vec<ObjectRef>,
 }
 
 impl Decided {
@@ -237,6 +243,7 @@ impl Decided {
             decision,
             rules: Vec::new(),
             unsynced: false,
+            to_confirm: Vec::new(),
         }
     }
 }
@@ -275,7 +282,8 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         _ => Arc::default(),
     };
     let mut old = count_by_identity(before.findings());
-    let (mut denied, mut warned, mut accepted_by_api_server) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut denied, mut unconfirmed, mut warned) = (Vec::new(), Vec::new(), Vec::new());
+    let mut accepted_by_api_server = Vec::new();
     let is_settled = is_settled(context, request);
     for finding in findings {
         // What is absent may be applied next: in which order, nobody promises.
@@ -295,15 +303,28 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
             accepted_by_api_server.push(finding);
         }
         if denies && !accepted_by_server && !finding.reports_absence {
-            denied.push(finding);
+            if evaluator.confirmed.is_none_or(|confirmed| confirmed.holds(&finding.rests_on)) {
+                denied.push(finding);
+            } else {
+                unconfirmed.push(finding);
+            }
         } else if thresholds.warn.is_some_and(|least| finding.severity >= least) {
             warned.push(finding);
         }
     }
     // Owners come and go without anybody's doing, and finalizers have to.
-    if !denied.is_empty() && request.operation == "UPDATE" && differ_in_bookkeeping_only(request) {
+    let refuses = !denied.is_empty() || !unconfirmed.is_empty();
+    let is_forced = refuses && request.operation == "UPDATE" && differ_in_bookkeeping_only(request);
+    if is_forced {
         warned.append(&mut denied);
     }
+    let mut to_confirm = Vec::new();
+    for object in unconfirmed.iter().flat_map(|finding| &finding.rests_on).filter(|_| !is_forced) {
+        if !to_confirm.contains(object) {
+            to_confirm.push(object.clone());
+        }
+    }
+    warned.append(&mut unconfirmed);
     let (group, kind) = (&evaluation.group, &evaluation.kind);
     let unsynced = context.index_is_fed && !kinds::is_synced_for(evaluator.index, group, kind);
     let notes = refused.map(|refused| refused.warning).into_iter();
@@ -324,7 +345,8 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
     if decision == Decision::Denied {
         response.status = Some(denial_status(engine.settings(), &evaluation, request, &denied));
     }
-    Decided { response, decision, rules: denied.iter().chain(&warned).map(|f| f.rule).collect(), unsynced }
+    let rules = denied.iter().chain(&warned).map(|f| f.rule).collect();
+    Decided { response, decision, rules, unsynced, to_confirm }
 }
 
 /// What denies and what warns in the namespace of a request.

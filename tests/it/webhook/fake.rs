@@ -55,6 +55,7 @@ impl Fake {
             .route("/apis/{group}/{version}", get(resources))
             .route("/apis/{group}/{version}/{plural}", get(objects))
             .route("/api/{version}/{plural}", get(core))
+            .fallback(one)
             .with_state(Arc::clone(&kinds));
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -78,6 +79,15 @@ impl Fake {
     pub(crate) fn lists(&self, plural: &str) -> usize {
         let kinds = self.kinds.lock().unwrap();
         kinds.iter().filter(|((_, name), _)| name == plural).map(|(_, kept)| kept.lists).sum()
+    }
+
+    /// Replaces an object of which watches are not told: they lag behind.
+    pub(crate) fn change_unseen(&self, object: &Value) {
+        let mut kinds = self.kinds.lock().unwrap();
+        let row = rows().find(|row| is_of(object, row)).unwrap();
+        let kept = kinds.get_mut(&key(row)).unwrap();
+        kept.objects.retain(|o| o["metadata"]["name"] != object["metadata"]["name"]);
+        kept.objects.push(object.clone());
     }
 
     /// Adds or removes an object.
@@ -195,6 +205,38 @@ async fn objects(
         receiver.recv().await.map(|line| (line, receiver))
     });
     Body::from_stream(stream.map(Ok::<_, Infallible>)).into_response()
+}
+
+/// One object: `/apis/GROUP/VERSION[/namespaces/NAMESPACE]/PLURAL/NAME`.
+async fn one(State(kinds): State<Kinds>, uri: axum::http::Uri) -> Response {
+    let steps: Vec<&str> = uri.path().split('/').skip(1).collect();
+    let (group, rest) = match steps.as_slice() {
+        ["api", _, rest @ ..] => ("", rest),
+        ["apis", group, _, rest @ ..] => (*group, rest),
+        _ => return axum::http::StatusCode::NOT_FOUND.into_response(),
+    };
+    let (namespace, plural, name) = match rest {
+        ["namespaces", namespace, plural, name] => (Some(*namespace), *plural, *name),
+        [plural, name] => (None, *plural, *name),
+        _ => return axum::http::StatusCode::NOT_FOUND.into_response(),
+    };
+    let kinds = kinds.lock().unwrap();
+    let status = |code: u16, reason: &str| {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+            "reason": reason, "message": reason});
+        let code = axum::http::StatusCode::from_u16(code).unwrap();
+        (code, answer(&status)).into_response()
+    };
+    let Some(kept) = kinds.get(&(group.to_owned(), plural.to_owned())) else {
+        return status(404, "NotFound");
+    };
+    if kept.refused {
+        return status(403, "Forbidden");
+    }
+    let is_it = |object: &&Value| {
+        object["metadata"]["name"] == *name && object["metadata"]["namespace"].as_str() == namespace
+    };
+    kept.objects.iter().find(is_it).map_or_else(|| status(404, "NotFound"), answer)
 }
 
 fn answer(value: &Value) -> Response {

@@ -5,6 +5,7 @@
 mod attacks;
 mod balancer;
 mod client;
+mod confirm;
 mod drain;
 mod fake;
 mod in_cluster;

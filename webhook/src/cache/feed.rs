@@ -231,7 +231,7 @@ fn is_not_found(error: &watcher::Error) -> bool {
 
 /// The object as JSON, without fields that no rule reads, and with `apiVersion` and `kind`, which the API
 /// server omits from the items of a list.
-fn trim(mut object: DynamicObject, resource: &ApiResource) -> Value {
+pub(crate) fn trim(mut object: DynamicObject, resource: &ApiResource) -> Value {
     object.types.get_or_insert_with(|| TypeMeta {
         api_version: resource.api_version.clone(),
         kind: resource.kind.clone(),

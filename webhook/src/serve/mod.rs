@@ -27,6 +27,7 @@ use tokio::task::JoinSet;
 
 use crate::cache::{Cache, run_watches};
 use crate::certificates::Lifetimes;
+use crate::confirm::Reader;
 use crate::evaluate::Evaluation;
 use crate::evaluation_cache::EvaluationCache;
 use crate::limits::Limits;
@@ -144,6 +145,8 @@ pub(crate) struct Shared {
     /// workers, which evaluate small ones, get their share of the CPU.
     pub(crate) threads: Arc<Turns>,
     pub(crate) tls: Arc<Tls>,
+    /// Reads objects on which refusals rest; `None` without a cluster.
+    pub(crate) reader: Option<Reader>,
     pub(crate) registration: RegistrationState,
     pub(crate) denials: Denials,
     /// What rules build once is built.
@@ -246,6 +249,7 @@ impl Server {
             large_turns: Turns::new(cores() - 1),
             threads: Turns::new(cores()),
             tls: Arc::new(Tls::new(options.tls_floor)),
+            reader: client.clone().map(Reader::new),
             registration: RegistrationState::default(),
             denials,
             warm: AtomicBool::new(false),

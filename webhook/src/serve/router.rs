@@ -21,6 +21,7 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use bytes::Bytes;
 use gpulint_rules::steps::{Interrupt, Interrupted, interruptible};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -28,6 +29,7 @@ use super::Shared;
 use super::body::{Guarded, read};
 use super::peers::{Peer, Room};
 use super::turns::Turn;
+use crate::confirm::Confirmed;
 use crate::evaluate::Evaluator;
 use crate::evaluation_cache::Generation;
 use crate::limits::deadline;
@@ -95,15 +97,41 @@ async fn mutate_objects(State(shared): State<Arc<Shared>>, request: Request) -> 
     admit(shared, "mutate", request, mutate).await
 }
 
+/// What is left of the time of a review when the reading of other objects ends.
+const CONFIRMED_REVIEW: Duration = Duration::from_millis(200);
+
 type ReviewFn = fn(&Shared, &[u8]) -> Result<ReviewOutcome, ReviewError>;
 
 fn validate(shared: &Shared, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
-    let context = ReviewContext {
+    if shared.reader.is_none() {
+        return with_evaluator(shared, |evaluator| review_with(evaluator, context(shared), body));
+    }
+    let none = Confirmed::default();
+    with_evaluator(shared, |evaluator| review_with(evaluator.with_confirmed(&none), context(shared), body))
+}
+
+/// As [`validate`], with what the API server has of the objects on which a refusal rests.
+fn validate_confirmed(
+    shared: &Shared,
+    body: &[u8],
+    confirmed: &Confirmed,
+) -> Result<ReviewOutcome, ReviewError> {
+    with_evaluator(shared, |evaluator| match confirmed.applied_to(evaluator.index) {
+        Some(index) => {
+            // Of this index nothing is in the cache.
+            let evaluator = evaluator.on_index(&index).with_confirmed(confirmed);
+            review_with(evaluator, context(shared), body)
+        }
+        None => review_with(evaluator.with_confirmed(confirmed), context(shared), body),
+    })
+}
+
+fn context(shared: &Shared) -> ReviewContext {
+    ReviewContext {
         from_api_server: true,
         index_is_fed: shared.cache.has_cluster(),
         now: Some(SystemTime::now()),
-    };
-    with_evaluator(shared, |evaluator| review_with(evaluator, context, body))
+    }
 }
 
 fn mutate(shared: &Shared, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
@@ -174,39 +202,73 @@ async fn handle(
     let body = read(request.into_body(), limits, &mut room, deadline).await?;
     let for_answer = peer.room();
     if body.len() <= INLINE_BODY_MAX {
-        let outcome = catch_review_panic(shared, webhook, &body, review, deadline);
-        return outcome.map(|outcome| (outcome, for_answer));
+        let outcome = catch_review_panic(webhook, || review(shared, &body), &body, deadline)?;
+        let outcome = confirm_refusal(shared, webhook, &peer, body, outcome, deadline).await?;
+        return Ok((outcome, for_answer));
     }
     let counted = peer.review().ok_or(Failure::Shed)?;
     let memory = tokio::time::timeout_at(deadline, memory_to_judge(shared, &peer, body.len()));
     let memory = memory.await.map_err(|_| Failure::Deadline)?;
     let thread = tokio::time::timeout_at(deadline, shared.threads.wait(peer.address()));
     let thread = thread.await.map_err(|_| Failure::Deadline)?;
-    let shared = Arc::clone(shared);
+    let (judging, judged) = (Arc::clone(shared), body.clone());
     // All of it moves into the task: a review that is abandoned at its deadline still counts.
     let work = tokio::task::spawn_blocking(move || {
-        let _held = (in_flight, room, counted, memory, thread);
-        catch_review_panic(&shared, webhook, &body, review, deadline)
+        let outcome = catch_review_panic(webhook, || review(&judging, &judged), &judged, deadline);
+        drop(thread);
+        (outcome, (in_flight, room, counted, memory))
     });
     match tokio::time::timeout_at(deadline, work).await {
-        Ok(Ok(result)) => result.map(|outcome| (outcome, for_answer)),
+        Ok(Ok((outcome, _held))) => {
+            let outcome = confirm_refusal(shared, webhook, &peer, body, outcome?, deadline).await?;
+            Ok((outcome, for_answer))
+        }
         Ok(Err(_)) => Err(Failure::Panic),
         Err(_) => Err(Failure::Deadline),
     }
 }
 
-/// Runs a review, which stops at the deadline. A panic in a rule allows this one request with a warning.
-fn catch_review_panic(
-    shared: &Shared,
+/// Where a refusal rests on other objects: reads these, and judges once more. If they cannot be read in time, the
+/// request is allowed with warnings, as the first judgement says.
+async fn confirm_refusal(
+    shared: &Arc<Shared>,
     webhook: &'static str,
+    peer: &Peer,
+    body: Bytes,
+    outcome: ReviewOutcome,
+    deadline: tokio::time::Instant,
+) -> Result<ReviewOutcome, Failure> {
+    let Some(reader) = shared.reader.as_ref().filter(|_| !outcome.to_confirm.is_empty()) else {
+        return Ok(outcome);
+    };
+    let confirmed = reader.read(&outcome.to_confirm, deadline - CONFIRMED_REVIEW).await;
+    let Ok(thread) = tokio::time::timeout_at(deadline, shared.threads.wait(peer.address())).await else {
+        return Ok(outcome);
+    };
+    let shared = Arc::clone(shared);
+    let work = tokio::task::spawn_blocking(move || {
+        let outcome = catch_review_panic(webhook, || validate_confirmed(&shared, &body, &confirmed), &body, deadline);
+        drop(thread);
+        outcome
+    });
+    match tokio::time::timeout_at(deadline, work).await {
+        Ok(Ok(confirmed)) => confirmed,
+        Ok(Err(_)) => Err(Failure::Panic),
+        Err(_) => Ok(outcome),
+    }
+}
+
+/// Runs the review of a body, which stops at the deadline. A panic in a rule allows this one request with a warning.
+fn catch_review_panic(
+    webhook: &'static str,
+    review: impl FnOnce() -> Result<ReviewOutcome, ReviewError>,
     body: &[u8],
-    review: ReviewFn,
     deadline: tokio::time::Instant,
 ) -> Result<ReviewOutcome, Failure> {
     static PANICS: RateLimit = RateLimit::new(5, Duration::from_secs(10));
     static MALFORMED: RateLimit = RateLimit::new(5, Duration::from_secs(10));
     let late: Interrupt = Arc::new(move || tokio::time::Instant::now() >= deadline);
-    let result = catch_unwind(AssertUnwindSafe(|| interruptible(&late, || review(shared, body))));
+    let result = catch_unwind(AssertUnwindSafe(|| interruptible(&late, review)));
     let result = result.unwrap_or_else(|_| {
         // The panic message is not logged: it may quote the object.
         if let Some(left_out) = PANICS.admit() {
@@ -287,7 +349,6 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use axum::http;
-    use bytes::Bytes;
     use gpulint_rules::Settings;
     use http_body_util::{BodyExt, StreamBody};
     use hyper::body::Frame;
@@ -322,6 +383,7 @@ mod tests {
             large_turns: Turns::new(1),
             threads: Turns::new(2),
             tls: Arc::new(Tls::new(TlsFloor::Tls12)),
+            reader: None,
             registration: RegistrationState::default(),
             denials: Denials::new(false),
             warm: AtomicBool::new(true),

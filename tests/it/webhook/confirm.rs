@@ -1,0 +1,62 @@
+//! Refusals that rest on another object, while the watches lag behind the API server.
+
+use serde_json::{Value, json};
+
+use crate::cluster::server::Authority;
+use crate::webhook::client::{Client, metric};
+use crate::webhook::fake::Fake;
+use crate::webhook::reviews::create;
+use crate::webhook::server::{Folder, Server};
+
+/// A Deployment whose containers request this much.
+pub(crate) fn deployment(requests: &Value) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "chat", "namespace": "ml"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "chat"}}, "template": {
+            "metadata": {"labels": {"app": "chat"}},
+            "spec": {"containers": [{"name": "chat", "image": "registry.example.com/chat:1.2.3",
+                "resources": {"requests": requests}}]}}}})
+}
+
+/// A ScaledObject that needs the containers to request CPU.
+pub(crate) fn scaled_object() -> Value {
+    json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "chat", "namespace": "ml"},
+        "spec": {"scaleTargetRef": {"name": "chat"}, "minReplicaCount": 2, "maxReplicaCount": 4,
+            "triggers": [{"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}}]}})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_refusal_rests_on_is_read_before() {
+    let (folder, authority, fake) = (Folder::new(), Authority::new(), Fake::start().await);
+    let pair = authority.issue(&["127.0.0.1"]);
+    folder.write("tls.crt", &pair.certificate);
+    folder.write("tls.key", &pair.key);
+    let (without, with) = (deployment(&json!({})), deployment(&json!({"cpu": "1"})));
+    fake.hold(std::slice::from_ref(&without));
+    let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key"];
+    let kubeconfig = fake.kubeconfig(&folder);
+    let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &args).await;
+    server.ready().await;
+    let deployments = r#"gpulint_cache_objects{group="apps",kind="Deployment"}"#;
+    server
+        .until("the Deployment is seen", async || metric(&server.metrics().await, deployments) == 1.0)
+        .await;
+    let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
+    let mut ask = async || {
+        let answer = open.post("/validate?timeout=3s", create(&scaled_object())).await.unwrap();
+        let response = answer.json()["response"].clone();
+        let about = |at: &str| {
+            response.pointer(at).is_some_and(|v| v.to_string().contains("missing-resource-request"))
+        };
+        (about("/status/message"), about("/warnings"))
+    };
+    assert_eq!(ask().await, (true, false), "it holds of what the API server has");
+    // The change was made just now, and no watch has told of it.
+    fake.change_unseen(&with);
+    assert_eq!(ask().await, (false, false));
+    // The API server does not say.
+    fake.refuse("deployments", true);
+    assert_eq!(ask().await, (false, true));
+    fake.refuse("deployments", false);
+    fake.change_unseen(&without);
+    assert_eq!(ask().await, (true, false));
+}

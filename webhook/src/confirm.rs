@@ -1,0 +1,218 @@
+//! Reads the objects on which a refusal rests from the API server, because the snapshot may be older than they are: of
+//! two objects that are applied together, the second is reviewed before the first one's change has arrived.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::StreamExt;
+use futures::stream;
+use gpulint_rules::{Finding, Index, Kind, Lookup, Object};
+use kube::api::DynamicObject;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use tokio::time::{Instant, timeout_at};
+
+use crate::cache::trim;
+use crate::kinds;
+
+/// Objects that are read for one review; a refusal that rests on more is not confirmed for the rest.
+const MAX_READS: usize = 16;
+/// Reads of one review at once.
+const CONCURRENT_READS: usize = 4;
+
+/// An object that a finding rests on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ObjectRef {
+    kind: Kind,
+    /// The version in which it is watched.
+    version: String,
+    namespace: Option<String>,
+    name: String,
+}
+
+impl ObjectRef {
+    /// The objects beside its own that a finding names: a rule that reads from the cluster names what it read there.
+    pub(crate) fn of_finding(finding: &Finding) -> Vec<ObjectRef> {
+        let own = finding.location.object();
+        let others = finding.related.iter().filter_map(|related| related.location.object());
+        let others = others.filter(|other| own.is_none_or(|own| !own.is_same_resource(other)));
+        let refs: BTreeSet<ObjectRef> = others.filter_map(ObjectRef::new).collect();
+        refs.into_iter().collect()
+    }
+
+    fn new(object: &Object) -> Option<ObjectRef> {
+        let id = object.id();
+        let kind = kinds::watched().iter().copied().find(|kind| id.is(*kind))?;
+        Some(ObjectRef {
+            kind,
+            version: id.version.clone(),
+            namespace: id.namespace.clone(),
+            name: id.name.clone(),
+        })
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.version.len() + self.namespace.as_ref().map_or(0, String::len) + self.name.len()
+    }
+}
+
+/// What the API server has of some objects: the object as the cache would keep it, or that it is gone. What could not be
+/// read is not in it.
+#[derive(Debug, Default)]
+pub(crate) struct Confirmed(BTreeMap<ObjectRef, Option<Object>>);
+
+impl Confirmed {
+    /// Whether all of some objects were read.
+    pub(crate) fn holds(&self, refs: &[ObjectRef]) -> bool {
+        refs.iter().all(|object| self.0.contains_key(object))
+    }
+
+    /// The index with these objects in place of its own; `None` if that changes nothing.
+    pub(crate) fn applied_to(&self, index: &Index) -> Option<Index> {
+        let known = |object: &ObjectRef| {
+            let namespace = object.namespace.as_deref().unwrap_or("default");
+            match index.find(object.kind, namespace, &object.name) {
+                Lookup::Found(known) => Some(known),
+                _ => None,
+            }
+        };
+        let is_same = |(object, fresh): (&ObjectRef, &Option<Object>)| match (known(object), fresh) {
+            (Some(known), Some(fresh)) => known.root().to_json() == fresh.root().to_json(),
+            (known, fresh) => known.is_none() && fresh.is_none(),
+        };
+        if self.0.iter().all(is_same) {
+            return None;
+        }
+        let mut out = index.successor(index.is_complete());
+        for kind in kinds::watched().iter().filter(|kind| index.is_complete_for(**kind)) {
+            out.mark_complete(*kind);
+        }
+        let replaced: Vec<&Object> = self.0.keys().filter_map(known).collect();
+        for object in index.objects() {
+            if !replaced.iter().any(|other| other.is_same_resource(object)) {
+                out.apply(object.clone());
+            }
+        }
+        self.0.values().flatten().for_each(|object| out.apply(object.clone()));
+        Some(out)
+    }
+}
+
+/// Reads objects from the API server.
+pub(crate) struct Reader(Client);
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reader")
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(client: Client) -> Reader {
+        Reader(client)
+    }
+
+    /// Reads objects until a deadline.
+    pub(crate) async fn read(&self, refs: &[ObjectRef], deadline: Instant) -> Confirmed {
+        let refs: Vec<ObjectRef> = refs.iter().take(MAX_READS).cloned().collect();
+        let read = |object: ObjectRef| {
+            let client = self.0.clone();
+            async move {
+                let answer = timeout_at(deadline, get(client, &object)).await;
+                (object, answer)
+            }
+        };
+        let answers: Vec<_> = stream::iter(refs).map(read).buffer_unordered(CONCURRENT_READS).collect().await;
+        let mut confirmed = Confirmed::default();
+        for (object, answer) in answers {
+            match answer {
+                Ok(Ok(found)) => {
+                    confirmed.0.insert(object, found);
+                }
+                Ok(Err(error)) => tracing::debug!(kind = %object.kind, %error, "an object was not read"),
+                Err(_) => tracing::debug!(kind = %object.kind, "an object was not read in time"),
+            }
+        }
+        confirmed
+    }
+}
+
+/// An object as the cache would keep it; `None` if there is none.
+async fn get(client: Client, object: &ObjectRef) -> kube::Result<Option<Object>> {
+    let Some(row) = object.kind.info() else {
+        return Ok(None);
+    };
+    let gvk = GroupVersionKind::gvk(object.kind.group, &object.version, object.kind.kind);
+    let resource = ApiResource::from_gvk_with_plural(&gvk, row.plural);
+    let api: Api<DynamicObject> = match &object.namespace {
+        Some(namespace) if row.namespaced => Api::namespaced_with(client, namespace, &resource),
+        _ => Api::all_with(client, &resource),
+    };
+    let found = api.get_opt(&object.name).await?;
+    Ok(found.and_then(|found| Object::from_json(&trim(found, &resource))))
+}
+
+#[cfg(test)]
+mod tests {
+    use gpulint_rules::{Engine, Settings};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::evaluate::Evaluator;
+    use crate::review::{Decision, ReviewContext, ReviewOutcome, review_with};
+
+    fn object(value: &Value) -> Object {
+        Object::from_json(value).unwrap()
+    }
+
+    /// A server whose containers may lack the request that its autoscaler measures.
+    fn deployment(resources: &Value) -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "chat", "namespace": "ml"},
+            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "chat"}}, "template": {
+                "metadata": {"labels": {"app": "chat"}},
+                "spec": {"containers": [{"name": "chat", "image": "registry.example.com/chat:1",
+                    "resources": resources}]}}}})
+    }
+
+    fn scaled_object() -> Value {
+        json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "chat", "namespace": "ml"},
+            "spec": {"scaleTargetRef": {"name": "chat"}, "minReplicaCount": 2, "maxReplicaCount": 4,
+                "triggers": [{"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}}]}})
+    }
+
+    fn review(index: &Index, confirmed: &Confirmed) -> ReviewOutcome {
+        let engine = Engine::new(Settings::default());
+        let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "u", "operation": "CREATE", "namespace": "ml", "object": scaled_object()}});
+        let context = ReviewContext { from_api_server: true, index_is_fed: true, now: None };
+        let evaluator = Evaluator::new(&engine, index).with_confirmed(confirmed);
+        review_with(evaluator, context, body.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_refusal_that_rests_on_another_object_needs_that_object() {
+        let without = deployment(&json!({}));
+        let mut index = Index::new(true);
+        index.apply(object(&without));
+        let first = review(&index, &Confirmed::default());
+        assert_eq!(first.decision, Decision::Warned, "not read: it warns");
+        assert_eq!(first.to_confirm.len(), 1, "{:?}", first.to_confirm);
+
+        let read = |found: Option<&Value>| {
+            Confirmed(BTreeMap::from([(first.to_confirm[0].clone(), found.map(object))]))
+        };
+        // As in the snapshot.
+        let same = read(Some(&without));
+        assert!(same.applied_to(&index).is_none());
+        let outcome = review(&index, &same);
+        assert_eq!((outcome.decision, outcome.to_confirm.len()), (Decision::Denied, 0));
+        // Repaired a moment ago, or gone.
+        let repaired = deployment(&json!({"requests": {"cpu": "1"}}));
+        for fresh in [read(Some(&repaired)), read(None)] {
+            let newer = fresh.applied_to(&index).unwrap();
+            let outcome = review(&newer, &fresh);
+            assert_ne!(outcome.decision, Decision::Denied, "{outcome:?}");
+            assert!(!outcome.rules.contains(&"missing-resource-request"), "{outcome:?}");
+        }
+    }
+}
