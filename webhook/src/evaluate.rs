@@ -61,7 +61,8 @@ pub(crate) enum Verdict {
 pub(crate) struct FindingSummary {
     pub(crate) rule: &'static str,
     pub(crate) severity: Severity,
-    pub(crate) rejected_by: Option<Authority>,
+    /// Whether nobody but the API server rejects the object for it.
+    pub(crate) is_for_api_server: bool,
     pub(crate) reports_absence: bool,
     /// Whether it has a fix.
     pub(crate) fixable: bool,
@@ -118,7 +119,8 @@ impl<'a> Evaluator<'a> {
                 None => Arc::default(),
             };
         };
-        let text_key = cache.key_of_text(request.namespace.as_deref(), raw.get());
+        let text_key =
+            cache.key_of_text(request.namespace.as_deref(), request.operation == "CREATE", raw.get());
         if let Some(known) = cache.get(generation, text_key) {
             cache.record_lookup(true);
             return known;
@@ -138,6 +140,20 @@ impl<'a> Evaluator<'a> {
         evaluation
     }
 
+    /// Keeps what the rules found in a value that a patch gives: the validating webhook is asked about it next.
+    pub(crate) fn remember(
+        &self,
+        value: &Value,
+        request: &Request<'_>,
+        object: &Object,
+        findings: Vec<Finding>,
+    ) {
+        if let Some((cache, generation)) = self.cache {
+            let key = cache.key_of_value(&normalized(value.clone(), request));
+            cache.insert(generation, key, &Arc::new(Evaluation::from_findings(object, findings)));
+        }
+    }
+
     fn run_rules(&self, value: &Value) -> Arc<Evaluation> {
         let object = Object::from_json(value);
         let evaluation = object.map(|object| Evaluation::of(self.engine, self.index, &object));
@@ -154,9 +170,15 @@ impl Evaluation {
         } else if !kinds::is_checked(&id.group, &id.kind) {
             Verdict::UnknownKind
         } else {
-            let findings = engine.review_object(object, index).findings;
-            Verdict::Findings(findings.into_iter().map(FindingSummary::from).collect())
+            return Evaluation::from_findings(object, engine.review_object(object, index).findings);
         };
+        Evaluation { group: id.group.clone(), kind: id.kind.clone(), name: id.name.clone(), verdict }
+    }
+
+    /// What the rules found in an object.
+    fn from_findings(object: &Object, findings: Vec<Finding>) -> Evaluation {
+        let id = object.id();
+        let verdict = Verdict::Findings(findings.into_iter().map(FindingSummary::from).collect());
         Evaluation { group: id.group.clone(), kind: id.kind.clone(), name: id.name.clone(), verdict }
     }
 
@@ -194,7 +216,8 @@ impl From<Finding> for FindingSummary {
             },
             rule: finding.rule.id,
             severity: finding.severity,
-            rejected_by: finding.rejected_by,
+            is_for_api_server: finding.rejected_by == Some(Authority::ApiServer)
+                && finding.otherwise_rejected_by.is_none(),
             reports_absence: finding.reports_absence,
             fixable: finding.fix.is_some(),
             field: pointer.map(Pointer::field_path).unwrap_or_default(),
@@ -209,35 +232,49 @@ pub(crate) fn object(raw: Option<&RawValue>, request: &Request<'_>) -> Option<Ob
     Object::from_json(&normalized_value(raw?, request)?)
 }
 
-/// An object of a request as the rules see it: with the namespace of the request if it has none, and,
-/// if it is stored already, without status and [`SERVER_MANAGED_FIELDS`].
+/// An object of a request as the rules see it.
 fn normalized_value(raw: &RawValue, request: &Request<'_>) -> Option<Value> {
-    let mut value: Value = serde_json::from_str(raw.get()).ok()?;
-    if let Some(root) = value.as_object_mut() {
-        let mut stored = false;
-        let metadata = root.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
-        if let Some(metadata) = metadata.as_object_mut() {
-            if let Some(namespace) = &request.namespace
-                && !namespace.is_empty()
-            {
-                metadata.entry("namespace").or_insert_with(|| Value::String(namespace.clone()));
-            }
-            if let Some(uid) = metadata.get_mut("uid")
-                && uid.is_string()
-            {
-                // Rules distinguish stored objects from new ones, but not one stored object from another.
-                *uid = Value::String("0".to_owned());
-                stored = true;
-                for key in SERVER_MANAGED_FIELDS {
-                    metadata.remove(key);
-                }
-            }
+    Some(normalized(serde_json::from_str(raw.get()).ok()?, request))
+}
+
+/// An object of a request as the rules see it: with the namespace of the request if it has none, and without what the API
+/// server writes: [`SERVER_MANAGED_FIELDS`], and the status of a stored object. A new object has got its uid when it comes
+/// to the validating webhook, and had none at the mutating one; for the rules it is new at both.
+fn normalized(mut value: Value, request: &Request<'_>) -> Value {
+    let Some(root) = value.as_object_mut() else {
+        return value;
+    };
+    let mut has_uid = false;
+    let metadata = root.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    if let Some(metadata) = metadata.as_object_mut() {
+        if let Some(namespace) = &request.namespace
+            && !namespace.is_empty()
+        {
+            metadata.entry("namespace").or_insert_with(|| Value::String(namespace.clone()));
         }
-        if stored {
-            root.remove("status");
+        has_uid = metadata.get("uid").is_some_and(Value::is_string);
+        if has_uid {
+            for key in SERVER_MANAGED_FIELDS {
+                metadata.remove(key);
+            }
+            if request.operation == "CREATE" {
+                metadata.remove("uid");
+            } else {
+                // Rules distinguish stored objects from new ones, but not one stored object from another.
+                metadata.insert("uid".to_owned(), Value::String("0".to_owned()));
+            }
+        } else if metadata.get("managedFields").is_some_and(Value::is_array) {
+            metadata.remove("managedFields");
         }
     }
-    Some(value)
+    // The API server writes a status into new objects of its own kinds, and drops it from others.
+    let version = root.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    let is_built_in = !group.contains('.') || group.ends_with(".k8s.io");
+    if has_uid || (is_built_in && request.operation == "CREATE") {
+        root.remove("status");
+    }
+    value
 }
 
 /// When an object was stored for the first time: its `metadata.creationTimestamp`, which the API server sets.
@@ -367,9 +404,9 @@ mod tests {
         let (again, evaluated) = server.send(&review("u-2", "CREATE", &pool(), &Value::Null));
         assert_eq!(evaluated, 0);
         assert_eq!(again, first.replace("u-1", "u-2"));
-        // The same findings, but another decision: the update adds none of them.
+        // Stored it is another object, once for both versions; the update adds none of its findings.
         let (update, evaluated) = server.send(&review("u-3", "UPDATE", &pool(), &pool()));
-        assert_eq!(evaluated, 0);
+        assert_eq!(evaluated, 1);
         assert!(update.contains("\"allowed\":true"), "{update}");
         // Fields that the API server manages do not make it another object.
         let mut touched = pool();
@@ -377,6 +414,52 @@ mod tests {
         touched["metadata"]["managedFields"] = json!([]);
         touched["status"] = json!({"resources": {"cpu": "16"}});
         assert_eq!(server.send(&review("u-4", "UPDATE", &touched, &Value::Null)).1, 0);
+    }
+
+    #[test]
+    fn both_webhooks_share_what_is_found_in_a_new_object() {
+        let server = Server::new();
+        let mutate = |body: &[u8]| {
+            let before = server.by_rules();
+            let evaluator =
+                Evaluator::new(&server.engine, &server.index).with_cache(&server.cache, server.generation);
+            let answer: Value = serde_json::from_slice(&mutate_with(evaluator, body).unwrap().body).unwrap();
+            (answer["response"]["patch"].as_str().map(str::to_owned), server.by_rules() - before)
+        };
+        // The API server writes these in between.
+        let stored = |mut object: Value| {
+            let metadata = object["metadata"].as_object_mut().unwrap();
+            metadata.insert("uid".into(), "7e1a".into());
+            metadata.insert("generation".into(), 1.into());
+            metadata.insert("creationTimestamp".into(), "2026-01-02T03:04:05Z".into());
+            metadata.insert("managedFields".into(), json!([{"manager": "kubectl"}, {"manager": "gpulint"}]));
+            object
+        };
+        let mut new = pool();
+        new.as_object_mut().unwrap().remove("status");
+        let metadata = new["metadata"].as_object_mut().unwrap();
+        metadata.retain(|key, _| key == "name" || key == "managedFields");
+        assert_eq!(mutate(&review("u-1", "CREATE", &new, &Value::Null)), (None, 1));
+        assert_eq!(server.send(&review("u-2", "CREATE", &stored(new), &Value::Null)).1, 0);
+
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "ml"},
+            "spec": {"containers": [{"name": "a", "image": "a:1"}]}, "status": {}});
+        assert_eq!(mutate(&review("u-3", "CREATE", &pod, &Value::Null)), (None, 1));
+        let mut admitted = stored(pod);
+        admitted["status"] = json!({"phase": "Pending", "qosClass": "BestEffort"});
+        assert_eq!(server.send(&review("u-4", "CREATE", &admitted, &Value::Null)).1, 0);
+
+        // With a patch as well.
+        let mut misspelt = pool();
+        misspelt["metadata"] = json!({"name": "web"});
+        misspelt.as_object_mut().unwrap().remove("status");
+        misspelt["spec"]["template"]["spec"]["requirements"][0]["values"] = json!(["C6i", "m6i"]);
+        let (patch, _) = mutate(&review("u-5", "CREATE", &misspelt, &Value::Null));
+        let patch =
+            base64::Engine::decode(&base64::engine::general_purpose::STANDARD, patch.unwrap()).unwrap();
+        let patch: json_patch::Patch = serde_json::from_slice(&patch).unwrap();
+        json_patch::patch(&mut misspelt, &patch).unwrap();
+        assert_eq!(server.send(&review("u-6", "CREATE", &stored(misspelt), &Value::Null)).1, 0);
     }
 
     #[test]

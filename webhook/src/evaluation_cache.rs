@@ -91,10 +91,10 @@ impl<V: HeapSize> EvaluationCache<V> {
         }
     }
 
-    /// The key of an object as it was sent, in the namespace of its request.
-    pub(crate) fn key_of_text(&self, namespace: Option<&str>, text: &str) -> CacheKey {
+    /// The key of an object as it was sent, in the namespace of its request, and as a new object or a stored one.
+    pub(crate) fn key_of_text(&self, namespace: Option<&str>, is_new: bool, text: &str) -> CacheKey {
         self.key(|hasher| {
-            hasher.write_u8(0);
+            hasher.write_u8(u8::from(is_new) << 1);
             namespace.hash(hasher);
             hasher.write(text.as_bytes());
         })
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn an_entry_is_found_in_its_own_generation_only() {
         let cache = cache();
-        let key = cache.key_of_text(None, "{}");
+        let key = cache.key_of_text(None, true, "{}");
         cache.insert(generation(1, 5), key, &Arc::new(Bytes(1)));
         assert!(cache.get(generation(1, 5), key).is_some());
         for other in [generation(1, 6), generation(2, 5), generation(1, 4)] {
@@ -179,17 +179,17 @@ mod tests {
     fn the_cache_is_bounded_and_keeps_what_is_used() {
         let cache = cache();
         let now = Generation::default();
-        let used = cache.key_of_text(None, "used");
+        let used = cache.key_of_text(None, true, "used");
         let value = Arc::new(Bytes(2_000));
         cache.insert(now, used, &value);
         for number in 0..20_000 {
-            let key = cache.key_of_text(None, &number.to_string());
+            let key = cache.key_of_text(None, true, &number.to_string());
             cache.insert(now, key, &value);
             assert!(cache.get(now, used).is_some(), "{number}");
         }
         assert!(cache.entries.weight() <= CAPACITY_BYTES as u64, "{}", cache.entries.weight());
         assert!(cache.entries.len() > 1_000, "{}", cache.entries.len());
-        let large = cache.key_of_text(None, "large");
+        let large = cache.key_of_text(None, true, "large");
         cache.insert(now, large, &Arc::new(Bytes(MAX_ENTRY_BYTES + 1)));
         assert!(cache.get(now, large).is_none());
     }
@@ -198,10 +198,11 @@ mod tests {
     fn keys_differ_by_text_value_and_namespace() {
         let cache = cache();
         let keys = [
-            cache.key_of_text(None, "{}"),
-            cache.key_of_text(Some(""), "{}"),
-            cache.key_of_text(Some("a"), "{}"),
-            cache.key_of_text(None, "{ }"),
+            cache.key_of_text(None, true, "{}"),
+            cache.key_of_text(Some(""), true, "{}"),
+            cache.key_of_text(Some("a"), true, "{}"),
+            cache.key_of_text(None, true, "{ }"),
+            cache.key_of_text(None, false, "{}"),
             cache.key_of_value(&json!({})),
             cache.key_of_value(&json!({"a": 1})),
             cache.key_of_value(&json!({"a": "1"})),

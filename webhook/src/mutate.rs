@@ -149,8 +149,7 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
     };
     let patch = Patch { operations: Vec::new(), rules: Vec::new(), descriptions: Vec::new() };
     let mut target = ObjectToFix {
-        engine,
-        index,
+        evaluator,
         request,
         patched: sent.clone(),
         sent,
@@ -168,8 +167,7 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
 
 /// The object of a request while fixes are applied to it.
 struct ObjectToFix<'r> {
-    engine: &'r Engine,
-    index: &'r Index,
+    evaluator: Evaluator<'r>,
     request: &'r Request<'r>,
     sent: Value,
     patched: Value,
@@ -193,7 +191,7 @@ impl ObjectToFix<'_> {
     fn edit(&self, findings: &[Finding]) -> Vec<(usize, ObjectEdit)> {
         let new = findings.iter().filter(|finding| !self.old_findings.contains(&finding.identity()));
         let edits = new.filter_map(|finding| {
-            let fix = applicable_fix(self.engine, self.request, finding)?;
+            let fix = applicable_fix(self.evaluator.engine, self.request, finding)?;
             let value = value::apply(&self.patched, fix).ok()?;
             let allowed = !value::semantic_eq(&value, &self.patched)
                 && IMMUTABLE_MEMBERS.iter().all(|at| value.pointer(at) == self.sent.pointer(at));
@@ -219,7 +217,14 @@ impl FixTarget for ObjectToFix<'_> {
         }
         let raw = serde_json::value::to_raw_value(&self.patched).ok();
         match raw.and_then(|raw| object(Some(&raw), self.request)) {
-            Some(object) => self.edit(&self.engine.review_object(&object, self.index).findings),
+            Some(object) => {
+                let findings = self.evaluator.engine.review_object(&object, self.evaluator.index).findings;
+                let edits = self.edit(&findings);
+                if edits.is_empty() {
+                    self.evaluator.remember(&self.patched, self.request, &object, findings);
+                }
+                edits
+            }
             None => {
                 self.is_readable = false;
                 Vec::new()

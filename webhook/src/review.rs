@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use gpulint_rules::lint::settings::Thresholds;
 use gpulint_rules::lint::suppress::ANNOTATION;
-use gpulint_rules::{Authority, Engine, Identity, Index, Kind, Lookup, Settings, find_rule};
+use gpulint_rules::{Engine, Identity, Index, Kind, Lookup, Settings, find_rule};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -298,7 +298,7 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
             had
         });
         let denies = !had && thresholds.deny.is_some_and(|least| finding.severity >= least);
-        let accepted_by_server = context.from_api_server && finding.rejected_by == Some(Authority::ApiServer);
+        let accepted_by_server = context.from_api_server && finding.is_for_api_server;
         if denies && accepted_by_server {
             accepted_by_api_server.push(finding);
         }
@@ -343,7 +343,7 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         (true, true) => Decision::Allowed,
     };
     if decision == Decision::Denied {
-        response.status = Some(denial_status(engine.settings(), &evaluation, request, &denied));
+        response.status = Some(denial_status(evaluator.engine.settings(), &evaluation, request, &denied));
     }
     let rules = denied.iter().chain(&warned).map(|f| f.rule).collect();
     Decided { response, decision, rules, unsynced, to_confirm }
@@ -441,7 +441,10 @@ fn denial_status(
         .collect();
     let more = denied.len() - causes.len();
     let more = (more > 0).then(|| format!("gpulint: {more} more findings"));
-    let help = more.into_iter().chain(what_to_do(settings, denied));
+    let user = &request.user_info;
+    let may_suppress = settings.webhook.may_suppress.as_ref();
+    let may_suppress = may_suppress.is_none_or(|who| who.include(&user.username, &user.groups));
+    let help = more.into_iter().chain(what_to_do(settings, may_suppress, denied));
     causes.extend(help.map(|message| Cause { reason: "Help", field: String::new(), message }));
     let lines: Vec<String> = causes
         .iter()
@@ -467,12 +470,12 @@ fn denial_status(
 }
 
 /// Where the reasons are written down, and how one object passes all the same.
-fn what_to_do(settings: &Settings, denied: &[&FindingSummary]) -> Option<String> {
+fn what_to_do(settings: &Settings, may_suppress: bool, denied: &[&FindingSummary]) -> Option<String> {
     let rule = denied.first()?.rule;
     let mut text = format!("`gpulint explain {rule}` says why, and what to do");
     let group = find_rule(rule).map(|rule| rule.group.name());
     let forbidden = &settings.webhook.forbid_suppressions;
-    if !forbidden.iter().any(|f| f == rule || f == "all" || Some(f.as_str()) == group) {
+    if may_suppress && !forbidden.iter().any(|f| f == rule || f == "all" || Some(f.as_str()) == group) {
         text.push_str(&format!(
             "; to let this object pass, annotate it: {ANNOTATION}: \"{rule}: the reason\""
         ));

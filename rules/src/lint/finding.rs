@@ -203,6 +203,9 @@ pub struct Finding {
     pub severity: Severity,
     /// Who refuses the object for this, if anybody does.
     pub rejected_by: Option<Authority>,
+    /// Who does not take the object either where that one does: a controller that no longer reads a version which an API
+    /// server may still serve.
+    pub otherwise_rejected_by: Option<Authority>,
     /// Whether it holds only until another object is made, which may be applied a moment later.
     pub reports_absence: bool,
     /// Where.
@@ -228,6 +231,7 @@ impl Finding {
             rule,
             severity: rule.severity,
             rejected_by: rule.sole_authority(),
+            otherwise_rejected_by: None,
             reports_absence: rule.reports_absence,
             location,
             message,
@@ -258,6 +262,12 @@ impl Finding {
     pub fn rejected_by(&mut self, authority: Option<Authority>) -> &mut Finding {
         debug_assert!(authority.is_none_or(|a| self.rule.rejected_by.contains(&a)));
         self.rejected_by = authority;
+        self
+    }
+
+    /// Says who does not take the object either where the first authority does.
+    pub fn otherwise_rejected_by(&mut self, authority: Authority) -> &mut Finding {
+        self.otherwise_rejected_by = Some(authority);
         self
     }
 

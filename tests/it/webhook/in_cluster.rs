@@ -88,6 +88,7 @@ async fn a_cluster_asks_the_webhook() {
                  "metrics": [{"type": "Resource", "resource": {"name": "cpu",
                     "target": {"type": "Utilization", "averageUtilization": 60}}}]}});
     make(&cluster, "/apis/autoscaling/v2/namespaces/ml/horizontalpodautoscalers", &hpa).await;
+    make(&cluster, REPLICA_SETS, &owned_replica_set()).await;
 
     let folder = Folder::new();
     folder.write("gpulint.yaml", "{}\n");
@@ -99,6 +100,8 @@ async fn a_cluster_asks_the_webhook() {
     passes(&cluster).await;
     mutation(&cluster, &folder).await;
     context(&cluster).await;
+    owners(&cluster).await;
+    together(&cluster).await;
 
     hung(&cluster, &server).await;
 
@@ -270,6 +273,76 @@ async fn context(cluster: &Cluster) {
     assert!(answer.to_string().contains("keda-hpa-conflict"), "{answer:#}");
     make(cluster, "/apis/apps/v1/namespaces/ml/deployments", &deployment("free")).await;
     make(cluster, path, &scaled("free")).await;
+}
+
+const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/ml/replicasets";
+
+fn owned_replica_set() -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": "owned", "namespace": "ml", "ownerReferences": [invented_controller()]},
+        "spec": {"selector": {"matchLabels": {"app": "owned"}}, "template": {
+            "metadata": {"labels": {"app": "owned"}, "annotations": {"karpenter.sh/do-not-disrupt": "yes"}},
+            "spec": {"containers": [{"name": "main", "image": "registry.example.com/main:1.2.3"}]}}}})
+}
+
+fn invented_controller() -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "nobody", "controller": true,
+           "uid": "7e1a0c52-0000-4000-8000-000000000000"})
+}
+
+/// What owners exempt, and that objects may lose them.
+async fn owners(cluster: &Cluster) {
+    let mut pool = bad_pool("owned");
+    pool["metadata"]["ownerReferences"] = json!([invented_controller()]);
+    let (code, answer) = post(cluster, POOLS, &pool).await;
+    assert_eq!(code, 422, "{answer:#}");
+    let mut another = owned_replica_set();
+    another["metadata"]["name"] = "another".into();
+    let (code, answer) = post(cluster, REPLICA_SETS, &another).await;
+    assert_eq!(code, 422, "{answer:#}");
+    // As `kubectl delete --cascade=orphan` and a controller's release do.
+    let path = format!("{REPLICA_SETS}/owned");
+    let orphan = json!({"metadata": {"ownerReferences": null}}).to_string().into_bytes();
+    let (code, answer) = cluster.send("PATCH", &path, MERGE, orphan).await;
+    assert_eq!(code, 200, "{answer:#}");
+    let released = json!({"metadata": {"labels": {"released": "true"}}}).to_string().into_bytes();
+    let (code, answer) = cluster.send("PATCH", &path, MERGE, released).await;
+    assert_eq!(code, 200, "{answer:#}");
+}
+
+/// One apply of two objects: a Deployment that is repaired, and a ScaledObject that needs the repair.
+async fn together(cluster: &Cluster) {
+    let deployments = "/apis/apps/v1/namespaces/ml/deployments";
+    let scaled = |name: &str| {
+        json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": name, "namespace": "ml"},
+            "spec": {"scaleTargetRef": {"name": name}, "minReplicaCount": 2, "maxReplicaCount": 4,
+                "triggers": [{"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}}]}})
+    };
+    let path = "/apis/keda.sh/v1alpha1/namespaces/ml/scaledobjects";
+    for number in 0..10 {
+        let name = format!("pair-{number}");
+        let mut without = deployment(&name);
+        without["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({});
+        make(cluster, deployments, &without).await;
+        cluster
+            .until("the Deployment without requests is seen", async || {
+                post(cluster, &format!("{path}?dryRun=All"), &scaled(&name)).await.0 == 422
+            })
+            .await;
+        let repair = json!([{"op": "add", "path": "/spec/template/spec/containers/0/resources",
+            "value": {"requests": {"cpu": "1"}}}]);
+        let (code, answer) = cluster
+            .send(
+                "PATCH",
+                &format!("{deployments}/{name}"),
+                "application/json-patch+json",
+                repair.to_string().into_bytes(),
+            )
+            .await;
+        assert_eq!(code, 200, "{answer:#}");
+        let (code, answer) = post(cluster, path, &scaled(&name)).await;
+        assert_eq!(code, 201, "{number}: {answer:#}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -100,7 +100,10 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
                 };
                 judged.iter().filter(|f| of(f)).map(cause).collect()
             };
-            let taken = causes(&|f| f.rejected_by == Some(gpulint_rules::Authority::ApiServer));
+            let taken = causes(&|f| {
+                f.rejected_by == Some(gpulint_rules::Authority::ApiServer)
+                    && f.otherwise_rejected_by.is_none()
+            });
             let absent = causes(&|f| f.reports_absence);
             let id = object.id();
             let of = |d: &&Value| {

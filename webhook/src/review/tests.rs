@@ -185,6 +185,26 @@ fn findings_that_the_api_server_rejects_an_object_do_not_deny_its_requests() {
 }
 
 #[test]
+fn a_version_that_karpenter_does_not_read_denies_although_it_is_served() {
+    let mut old = pool(json!({}));
+    old["apiVersion"] = "karpenter.sh/v1beta1".into();
+    let request = json!({"uid": "u", "operation": "CREATE", "object": old});
+    let decision = |karpenter: &str| {
+        let settings = configured(&format!("platform: {{{karpenter}}}"));
+        live(settings, &Index::new(true), &request).0
+    };
+    let denied = decision("karpenter: \"1.14\"");
+    assert_eq!(denied.decision, Decision::Denied);
+    assert!(denied.rules.contains(&"karpenter-legacy-api"), "{:?}", denied.rules);
+    // Karpenter 1.0 reads it, and may be the one that runs.
+    for karpenter in ["karpenter: \"1.0\"", ""] {
+        let warned = decision(karpenter);
+        assert_eq!(warned.decision, Decision::Warned, "{karpenter}: {warned:?}");
+        assert!(warned.rules.contains(&"karpenter-legacy-api"), "{:?}", warned.rules);
+    }
+}
+
+#[test]
 fn what_is_absent_denies_nothing_and_warns_on_updates_of_old_objects() {
     // A pool and its node class, or a Deployment and its PDB, are often applied together, in any order.
     let stored = |mut object: Value, created: &str| {

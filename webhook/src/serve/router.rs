@@ -203,7 +203,8 @@ async fn handle(
     let for_answer = peer.room();
     if body.len() <= INLINE_BODY_MAX {
         let outcome = catch_review_panic(webhook, || review(shared, &body), &body, deadline)?;
-        let outcome = confirm_refusal(shared, webhook, &peer, body, outcome, deadline).await?;
+        let outcome = confirm_refusal(shared, webhook, &peer, &body, outcome, deadline).await?;
+        shared.denials.record(&body, &outcome);
         return Ok((outcome, for_answer));
     }
     let counted = peer.review().ok_or(Failure::Shed)?;
@@ -220,7 +221,8 @@ async fn handle(
     });
     match tokio::time::timeout_at(deadline, work).await {
         Ok(Ok((outcome, _held))) => {
-            let outcome = confirm_refusal(shared, webhook, &peer, body, outcome?, deadline).await?;
+            let outcome = confirm_refusal(shared, webhook, &peer, &body, outcome?, deadline).await?;
+            shared.denials.record(&body, &outcome);
             Ok((outcome, for_answer))
         }
         Ok(Err(_)) => Err(Failure::Panic),
@@ -234,7 +236,7 @@ async fn confirm_refusal(
     shared: &Arc<Shared>,
     webhook: &'static str,
     peer: &Peer,
-    body: Bytes,
+    body: &Bytes,
     outcome: ReviewOutcome,
     deadline: tokio::time::Instant,
 ) -> Result<ReviewOutcome, Failure> {
@@ -245,9 +247,10 @@ async fn confirm_refusal(
     let Ok(thread) = tokio::time::timeout_at(deadline, shared.threads.wait(peer.address())).await else {
         return Ok(outcome);
     };
-    let shared = Arc::clone(shared);
+    let (shared, body) = (Arc::clone(shared), body.clone());
     let work = tokio::task::spawn_blocking(move || {
-        let outcome = catch_review_panic(webhook, || validate_confirmed(&shared, &body, &confirmed), &body, deadline);
+        let outcome =
+            catch_review_panic(webhook, || validate_confirmed(&shared, &body, &confirmed), &body, deadline);
         drop(thread);
         outcome
     });
@@ -277,9 +280,6 @@ fn catch_review_panic(
         Ok(fail_open(body))
     });
     let result = result.map_err(|Interrupted| Failure::Deadline)?;
-    if let Ok(outcome) = &result {
-        shared.denials.record(body, outcome);
-    }
     result.map_err(|error| {
         if let Some(left_out) = MALFORMED.admit() {
             tracing::warn!(webhook, error = in_words(&error), left_out, "not an AdmissionReview");

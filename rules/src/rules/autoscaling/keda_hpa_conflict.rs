@@ -72,6 +72,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let refused = object.is(Kind::SCALED_OBJECT) && spelled_alike(object, first);
         ctx.report(&reference, format!("a second {kind} scales `{}`: they undo each other", key.2))
             .help("keep one of the two")
+            .identified_by(format!("{kind} {}", first.name()))
             .rejected_by(refused.then_some(Authority::KedaAdmission))
             .related(
                 first,
@@ -93,6 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         );
         // KEDA rejects the ScaledObject if the HPA exists first; in the other order both are accepted.
         let refused = spelled_alike(object, hpa).then_some(Authority::KedaAdmission);
+        finding.identified_by(format!("HorizontalPodAutoscaler {}", hpa.name()));
         finding.help("KEDA makes an HPA of its own: remove one of the two").rejected_by(refused).related(
             hpa,
             &hpa.path(&["spec", "scaleTargetRef", "name"]),

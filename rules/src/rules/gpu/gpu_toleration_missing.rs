@@ -97,6 +97,7 @@ fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         let toleration = json!({"key": key, "operator": "Exists", "effect": "NoSchedule"});
         ctx.report(&tolerations, message)
             .severity(severity)
+            .identified_by(key)
             .help(format!("tolerate `{key}` with the operator `Exists`"))
             .fix(Fix::new(format!("tolerate `{key}`"), Safety::Unsafe).append(&tolerations, toleration));
     }

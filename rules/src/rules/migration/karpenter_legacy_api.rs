@@ -109,6 +109,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let finding = ctx.report(&object.get("apiVersion"), message);
     if served {
         finding.severity(Severity::Warning);
+    } else {
+        // An API server that serves it from an old CRD stores what Karpenter does not read.
+        finding.otherwise_rejected_by(Authority::Karpenter);
     }
     match conversion {
         Ok(fix) => {
