@@ -273,9 +273,32 @@ pub(crate) fn fields_at(
     }
 }
 
+/// The version of Kubernetes that added a field which the schema does not have; `None` where no version that is known
+/// has it, and for CRDs.
+pub(crate) fn added_later(object: &Object, pointer: &Pointer) -> Option<Version> {
+    let (field, above) = pointer.steps().split_last()?;
+    let (parent, above) = above.split_last()?;
+    let above = schema_at(table::find(object.id())?.structural(), above)?;
+    let parent = child(above, parent)?.get("$ref")?.as_str()?;
+    core::added_later(parent, field)
+}
+
+/// The schema of a field or of an item.
+fn child<'s>(schema: &'s Value, step: &str) -> Option<&'s Value> {
+    schema["properties"]
+        .get(step)
+        .or_else(|| schema.get("items").filter(|_| step.parse::<usize>().is_ok()))
+        .or_else(|| schema.get("additionalProperties"))
+}
+
+/// The schema at the end of a path, references resolved.
+fn schema_at<'s>(schema: &'s Value, steps: &[String]) -> Option<&'s Value> {
+    steps.iter().try_fold(resolve(schema), |schema, step| Some(resolve(child(schema, step)?)))
+}
+
 fn fields(schema: &Value, pointer: &Pointer) -> Vec<String> {
     let steps = pointer.steps();
-    let (mut schema, steps) = match steps.split_first() {
+    let (schema, steps) = match steps.split_first() {
         Some((first, rest)) if first == "metadata" => {
             match core::definition(super::structural::OBJECT_META) {
                 Some(schema) => (schema, rest),
@@ -284,18 +307,10 @@ fn fields(schema: &Value, pointer: &Pointer) -> Vec<String> {
         }
         _ => (schema, steps),
     };
-    for step in steps {
-        schema = resolve(schema);
-        let next = schema["properties"]
-            .get(step)
-            .or_else(|| schema.get("items").filter(|_| step.parse::<usize>().is_ok()))
-            .or_else(|| schema.get("additionalProperties"));
-        match next {
-            Some(next) => schema = next,
-            None => return Vec::new(),
-        }
-    }
-    let fields = resolve(schema)["properties"].as_object();
+    let Some(at) = schema_at(schema, steps) else {
+        return Vec::new();
+    };
+    let fields = at["properties"].as_object();
     let mut names: Vec<String> = fields.into_iter().flatten().map(|(k, _)| k.clone()).collect();
     if steps.is_empty() && pointer.steps().is_empty() {
         for name in ["apiVersion", "kind", "metadata"] {

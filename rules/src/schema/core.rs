@@ -5,6 +5,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use serde_json::{Map, Value};
 
+use crate::platform::Version;
 use crate::source::{Source, read};
 use crate::tree::node::Node;
 
@@ -14,6 +15,18 @@ const GENERATED: &str = include_str!("../../schemas/core/v1.34.json");
 const STRICT_YAML: &str = include_str!("../../schemas/core/strict.yaml");
 /// Hand-written overlay: differences of core types embedded in CRDs from the generated types.
 const EMBEDDED_YAML: &str = include_str!("../../schemas/core/embedded.yaml");
+
+/// Fields that types have in versions of Kubernetes after [`GENERATED`].
+const LATER_TSV: &str = include_str!("../../schemas/core/later.tsv");
+
+/// The first minor version of Kubernetes, of those after the schemas', in which a type has a field.
+pub(super) fn added_later(name: &str, field: &str) -> Option<Version> {
+    LATER_TSV.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
+        let mut cells = line.split('\t');
+        let found = cells.next() == Some(name) && cells.next() == Some(field);
+        found.then(|| Version::parse(cells.next()?))?
+    })
+}
 
 /// Parses an embedded schema with the reader of manifests. Null if it does not parse, which a test excludes.
 pub(super) fn read_yaml(text: &str) -> Value {
@@ -119,6 +132,16 @@ mod tests {
     fn the_inner_overlay_speaks_of_types_that_are_there() {
         for name in EMBEDDED_OVERLAY.as_object().expect("a map").keys() {
             assert!(embedded(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn later_fields_are_of_types_that_are_there() {
+        for line in super::LATER_TSV.lines().filter(|line| !line.starts_with('#')) {
+            let [name, field, version] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let fields = definition(name).unwrap_or_else(|| panic!("no type {name}"))["properties"].clone();
+            assert!(fields.get(field).is_none(), "{name} has {field} already");
+            assert_eq!(super::added_later(name, field), crate::platform::Version::parse(version));
         }
     }
 

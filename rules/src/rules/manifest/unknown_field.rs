@@ -8,7 +8,8 @@
 //!
 //! # Fix
 //! Write the field that is meant: the nearest name, or where the field stands in this version. Where
-//! `platform` names a version that is newer than gpulint's schemas, the rule is silent.
+//! `platform` names a version that is newer than gpulint's schemas, the rule is silent. A field of
+//! Kubernetes that came with a later version is a warning while `platform.kubernetes` is not set.
 //!
 //! # Example
 //! ```yaml,diff
@@ -39,6 +40,7 @@ use crate::facts::suggest;
 use crate::kind::SCHEMA_KINDS;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::migration::moved_fields::{Replacement, moved_field};
+use crate::platform::Version;
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
@@ -77,6 +79,10 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
     let parent = Pointer::from_steps(above.iter().cloned());
     let field = super::words::quoted_field(pointer);
     let node = object.root().at(pointer);
+    if let Some(since) = schema::added_later(object, pointer) {
+        newer(&node, &field, since, ctx);
+        return;
+    }
     let finding = ctx.report(
         &node,
         format!("{} of `{}` has no field {field}", super::words::with_article(&id.kind), id.api_version()),
@@ -120,6 +126,22 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
         finding.help(format!("it stands at {}", super::words::quoted_field(&home)));
     } else if !known.is_empty() {
         finding.help(super::words::list_names("known here are", &known));
+    }
+}
+
+/// A field that came with a later version of Kubernetes than the cluster's: no slip.
+fn newer(node: &Node<'_>, field: &str, since: Version, ctx: &mut Context<'_>) {
+    let kubernetes = ctx.platform().kubernetes;
+    let stated = ctx.platform().is_stated(Product::Kubernetes);
+    let finding =
+        ctx.report(node, format!("{field} requires Kubernetes {since}; {kubernetes} does not have it"));
+    finding.at_key();
+    if stated {
+        finding.help(format!("update Kubernetes to {since}, or remove the field"));
+    } else {
+        finding
+            .severity(Severity::Warning)
+            .help("set `platform.kubernetes` in gpulint.yaml to the version of the cluster");
     }
 }
 

@@ -140,23 +140,7 @@ pub(super) fn pod<'a>(
         report.check_syntax_unless_empty(&spec.get(field), &DNS_SUBDOMAIN);
     }
     report.check_syntax(&spec.get("runtimeClassName"), &DNS_SUBDOMAIN);
-    if of == PodSpecOwner::Pod
-        && !report.partial
-        && !open
-        && matches!(spec.get("serviceAccountName").text(), None | Some(""))
-        && !spec.get("serviceAccountName").is_unknown()
-    {
-        for volume in mapping_items(&spec.get("volumes")) {
-            for source in mapping_items(&volume.path(&["projected", "sources"])) {
-                let token = source.get("serviceAccountToken");
-                if token.is_set() && spec.get("serviceAccount").text().is_none() {
-                    report
-                        .error(&token, "a Pod with this source needs `serviceAccountName`")
-                        .help("write `serviceAccountName`, for example `default`");
-                }
-            }
-        }
-    }
+    // A projected token requires `serviceAccountName`, which admission sets to `default` before validation.
 }
 
 /// References to claims of dynamic resource allocation.
@@ -260,7 +244,8 @@ pub(super) fn profiles<'a>(template: &Node<'a>, report: &mut Checker<'a>) {
         let Some(container) = key.strip_prefix(PREFIX) else {
             continue;
         };
-        let mut all = spec.get("initContainers").items().chain(spec.get("containers").items());
+        let lists = ["initContainers", "containers", "ephemeralContainers"];
+        let mut all = lists.iter().flat_map(|list| spec.get(list).items());
         if !is_placeholder(key)
             && !all.any(|c| {
                 c.is_unknown() || may_hold_more_fields(&c) || {
