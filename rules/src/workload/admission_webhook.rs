@@ -82,9 +82,12 @@ impl<'a> Webhook<'a> {
         self.node.get(name)
     }
 
-    /// The name, for messages.
-    pub(crate) fn name(&self) -> &'a str {
-        self.node.get("name").text().unwrap_or("?")
+    /// What a message calls it: its name in backticks, or `this webhook` where it has none.
+    pub(crate) fn display_name(&self) -> String {
+        match self.node.get("name").text().filter(|name| !name.is_empty()) {
+            Some(name) => format!("`{name}`"),
+            None => "this webhook".to_owned(),
+        }
     }
 
     /// Whether requests are rejected while the webhook is unavailable (`failurePolicy: Fail`, the default).

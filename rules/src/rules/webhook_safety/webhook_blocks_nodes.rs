@@ -4,15 +4,16 @@
 //! With `failurePolicy: Fail`, the default, a request is refused while the webhook is down. If it
 //! is asked about nodes, NodeClaims, certificate requests, leases or events, no node can join or
 //! stay while it is away, and where its own pods need a new node, it never comes back. The same
-//! holds for pods of `kube-system` and of Karpenter's namespace: Karpenter cannot restart, nor can
-//! the network plugin of a fresh node start.
+//! holds for pods of `kube-system`: the network plugin of a fresh node cannot start. Where the input
+//! shows in which other namespace Karpenter runs, pods that cannot be created there are a warning:
+//! Karpenter cannot restart.
 //!
 //! # Fix
 //! Set `failurePolicy: Ignore`, or leave these resources out of `rules`; for pods, leave out
 //! `kube-system` and Karpenter's namespace with a `namespaceSelector` on
 //! `kubernetes.io/metadata.name`. A webhook with `matchConditions` or an `objectSelector` is taken
 //! to know what it does, and so is one that selects namespaces by labels of its own.
-//! `namespaces` lists the namespaces beside `kube-system` whose pods must start.
+//! `namespaces` lists more namespaces whose pods must start.
 //!
 //! # Bad
 //! ```yaml,bad
@@ -67,16 +68,18 @@
 //! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
 //! - <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/>
 
+use crate::cluster::Cluster;
 use crate::rules::prelude::*;
 use crate::workload::admission_webhook::{KINDS, NODE_RESOURCES, PODS, Webhook};
 
 pub(crate) static RULE: Rule = Rule {
     id: "webhook-blocks-nodes",
     kinds: &KINDS,
+    reads: &[Kind::DEPLOYMENT],
     params: &[Param {
         name: "namespaces",
-        description: "namespaces beside kube-system whose pods must start while a webhook is down",
-        default: ParamDefault::Strings(&["karpenter"]),
+        description: "namespaces, beside kube-system and Karpenter's, whose pods must start while a webhook is down",
+        default: ParamDefault::Strings(&[]),
     }],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("webhook_blocks_nodes.rs")),
@@ -89,7 +92,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_patched_by_kustomize() {
         return None;
     }
-    let namespaces = ctx.strings("namespaces");
+    let mut namespaces = ctx.strings("namespaces");
+    namespaces.extend(karpenters_namespaces(ctx.index()));
     for webhook in Webhook::of(object) {
         if !webhook.fails_closed(object.is_partial()) || is_karpenters(&webhook) {
             continue;
@@ -101,30 +105,48 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .collect();
         blocked.dedup();
         let policy = webhook.get("failurePolicy");
-        let name = webhook.name();
-        let (message, help) = if let [first, more @ ..] = blocked.as_slice() {
+        let name = webhook.display_name();
+        let own = |namespace: &&String| webhook.blocks(PODS, std::slice::from_ref(*namespace));
+        let (message, help, severity) = if let [first, more @ ..] = blocked.as_slice() {
             let what = match more.len() {
                 0 => format!("`{first}`"),
                 n => format!("`{first}` and {n} more"),
             };
             (
-                format!("while `{name}` is down, {what} cannot be written: no node joins"),
+                format!("while {name} is down, {what} cannot be written: no node joins"),
                 "set `failurePolicy: Ignore`, or leave what nodes need out of `rules`",
+                Severity::Error,
             )
-        } else if webhook.blocks(PODS, &namespaces) {
+        } else if webhook.blocks(PODS, &[]) {
             (
-                format!("while `{name}` is down, no pod starts in the system's namespaces either"),
-                "set `failurePolicy: Ignore`, or leave these out with a `namespaceSelector`",
+                format!("while {name} is down, no pod can be created in namespace `kube-system`"),
+                "set `failurePolicy: Ignore`, or leave the namespace out with a `namespaceSelector`",
+                Severity::Error,
+            )
+        } else if let Some(namespace) = namespaces.iter().find(own) {
+            (
+                format!("while {name} is down, no pod can be created in namespace `{namespace}`"),
+                "set `failurePolicy: Ignore`, or leave the namespace out with a `namespaceSelector`",
+                Severity::Warning,
             )
         } else {
             continue;
         };
-        ctx.report(&policy, message).help(help).fix(
+        ctx.report(&policy, message).severity(severity).help(help).fix(
             Fix::new("write `failurePolicy: Ignore`; check that nothing relies on its veto", Safety::Unsafe)
                 .set(&policy, json!("Ignore")),
         );
     }
     None
+}
+
+/// The namespaces in which the input runs Karpenter.
+fn karpenters_namespaces(cluster: &Cluster) -> Vec<String> {
+    let is_karpenter = |deployment: &&Object| {
+        let label = deployment.path(&["metadata", "labels", "app.kubernetes.io/name"]);
+        deployment.name() == "karpenter" || label.text() == Some("karpenter")
+    };
+    cluster.of(Kind::DEPLOYMENT).filter(is_karpenter).filter_map(|d| d.id().namespace.clone()).collect()
 }
 
 /// Karpenter's own webhook: without Karpenter there are no new nodes anyway.
