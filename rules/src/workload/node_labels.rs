@@ -1,6 +1,7 @@
 //! Node labels that a pod refers to, and the effect if no node has the label.
 
 use crate::tree::node::Node;
+use crate::workload::gpu::requested_extended_resources;
 use crate::workload::template::Template;
 
 /// How a pod uses a label of its nodes.
@@ -70,6 +71,34 @@ pub(crate) fn referenced_labels<'a>(template: &Template<'a>) -> Vec<LabelReferen
         topology_key(&spread, usage, &mut out);
     }
     out
+}
+
+/// Labels of nodes that Karpenter does not start: those of GKE, of managed node groups of EKS, of node pools of AKS.
+fn is_of_other_nodes(key: &str) -> bool {
+    key.starts_with("cloud.google.com/gke-")
+        || matches!(
+            key,
+            "eks.amazonaws.com/nodegroup"
+                | "alpha.eksctl.io/nodegroup-name"
+                | "kubernetes.azure.com/agentpool"
+                | "agentpool"
+        )
+}
+
+/// Whether the pods of a template never run on a node that Karpenter starts on EKS: they require a label that such
+/// nodes do not have, or ask for Google's TPUs.
+pub(crate) fn is_off_karpenter(template: &Template<'_>) -> bool {
+    let required =
+        |label: &LabelReference<'_>| label.usage == LabelUse::Required && is_of_other_nodes(label.key);
+    referenced_labels(template).iter().any(required)
+        || requested_extended_resources(template).contains(&"google.com/tpu")
+}
+
+/// Whether a template names Karpenter, in an annotation or in a label of the nodes that it selects or avoids.
+pub(crate) fn names_karpenter(template: &Template<'_>) -> bool {
+    let own = |key: &str| key.starts_with("karpenter.");
+    referenced_labels(template).iter().any(|label| own(label.key))
+        || template.metadata.get("annotations").entries().iter().any(|(key, _)| own(key))
 }
 
 fn expressions<'a>(term: &Node<'a>, required: bool, out: &mut Vec<LabelReference<'a>>) {

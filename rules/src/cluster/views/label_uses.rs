@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::cluster::table::{View, ViewSlot};
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::workload::node_labels::referenced_labels;
+use crate::workload::node_labels::{names_karpenter, referenced_labels};
 use crate::workload::template::{WORKLOAD_KINDS, templates};
 
 /// Workloads by the label keys that their pods select, avoid, prefer or spread over. Patches are included,
@@ -17,6 +17,8 @@ pub(crate) enum LabelUse {
     Label(String),
     /// Workloads for which nodes are started.
     StartsNodes,
+    /// Workloads that name Karpenter in an annotation or in a label of nodes.
+    Karpenter,
 }
 
 impl View for ReferencedLabels {
@@ -37,6 +39,9 @@ impl View for ReferencedLabels {
         if !object.is(Kind::DAEMON_SET) {
             keys.push(LabelUse::StartsNodes);
         }
+        if templates.iter().any(names_karpenter) {
+            keys.push(LabelUse::Karpenter);
+        }
         keys
     }
 }
@@ -49,6 +54,11 @@ impl LabelUses<'_> {
     /// Whether some pod refers to the label.
     pub(crate) fn contains(self, key: &str) -> bool {
         self.0.table::<ReferencedLabels>().contains(&LabelUse::Label(key.to_owned()))
+    }
+
+    /// Whether some pod names Karpenter.
+    pub(crate) fn name_karpenter(self) -> bool {
+        self.0.table::<ReferencedLabels>().contains(&LabelUse::Karpenter)
     }
 
     /// Whether the input contains workloads. Otherwise the absence of a label means nothing.

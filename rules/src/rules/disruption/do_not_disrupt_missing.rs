@@ -4,7 +4,9 @@
 //! Consolidation and drift evict training pods like any others. The run starts again at its last
 //! checkpoint, or at the beginning; in a distributed run every other worker waits. With
 //! `karpenter.sh/do-not-disrupt` Karpenter leaves the node alone until the pod has ended. It does
-//! not help against a spot reclaim or the expiry of the node.
+//! not help against a spot reclaim or the expiry of the node. Where nothing in the input or in the
+//! configuration (`platform.karpenter`) shows Karpenter, this is info. Pods that run on nodes of GKE, of
+//! a managed node group, or on TPUs are left alone.
 //!
 //! # Fix
 //! Annotate the pod template with `karpenter.sh/do-not-disrupt: "true"`. Give the NodePool a
@@ -47,12 +49,15 @@ use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::{WORKLOAD_KINDS, is_short_deadline, is_short_lived, workload_kind};
+use crate::workload::node_labels::is_off_karpenter;
+use crate::workload::template::{
+    WORKLOAD_KINDS, is_short_deadline, is_short_lived, with_workloads, workload_kind,
+};
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-missing",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL],
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_missing.rs")),
     check: Check::Object(check),
@@ -61,6 +66,11 @@ pub(crate) static RULE: Rule = Rule {
 
 /// Names of the annotation, including the deprecated ones, which another rule reports.
 const NAMES: [&str; 3] = [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
+
+/// Karpenter's own kinds, which show that it runs in the cluster.
+const KARPENTERS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];
+
+const READS: [Kind; WORKLOAD_KINDS.len() + KARPENTERS.len()] = with_workloads(&KARPENTERS);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let ends = workload_kind(object).is_some_and(|k| k.runs_to_completion);
@@ -86,11 +96,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in &bare {
         fix = fix.set(&template.annotation(DO_NOT_DISRUPT), json!("true"));
     }
+    let severity = if uses_karpenter(ctx) { Severity::Warning } else { Severity::Info };
     let name = object.display_name();
     ctx.report(&node, format!("training run `{name}` may be evicted to save money or to replace its node"))
+        .severity(severity)
         .help("annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`")
         .fix(fix);
     None
+}
+
+/// Whether the input or the configuration shows that Karpenter starts the nodes.
+fn uses_karpenter(ctx: &Context<'_>) -> bool {
+    let index = ctx.index();
+    ctx.platform().is_stated(Product::Karpenter)
+        || KARPENTERS.iter().any(|kind| index.has_any(*kind))
+        || index.views().referenced_labels().name_karpenter()
 }
 
 /// Whether a template requests accelerators, does not set the annotation, and may run on other capacity than
@@ -104,6 +124,7 @@ fn is_bare(template: &Template<'_>) -> bool {
         && !unknown
         && !NAMES.iter().any(|n| annotations.get(n).is_set())
         && !is_spot_only(template)
+        && !is_off_karpenter(template)
         && !is_short_deadline(&template.spec.get("activeDeadlineSeconds"))
 }
 
