@@ -65,6 +65,18 @@ pub(crate) fn suggest(text: &str, key: &str, known: &BTreeSet<&'static str>) -> 
     }
 }
 
+/// The label that has this value, where a requirement gives it to another one: `p3` is a family, not a category.
+pub(crate) fn label_of(text: &str, key: &str) -> Option<&'static str> {
+    const LABELS: [&str; 4] = [
+        "karpenter.k8s.aws/instance-family",
+        "karpenter.k8s.aws/instance-category",
+        "karpenter.k8s.aws/instance-size",
+        crate::catalog::INSTANCE_TYPE,
+    ];
+    let has = |label: &&str| crate::catalog::values(label).is_some_and(|values| values.contains(text));
+    if LABELS.contains(&key) { LABELS.into_iter().find(has) } else { None }
+}
+
 fn exact(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Option<&'static str> {
     let lower = text.to_ascii_lowercase();
     let word = match (key, lower.as_str()) {
@@ -85,9 +97,8 @@ fn guess(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Option<&'stat
         }
     }
     if key.ends_with("instance-category") {
-        // The letters at the start of a family or type name its category.
-        let end = lower.find(|c: char| !c.is_ascii_lowercase())?;
-        return known.get(&lower[..end]).copied();
+        // What has digits is a family or a type: its category admits far more than that.
+        return None;
     }
     nearest(&lower, known.iter().copied())
 }
@@ -118,7 +129,7 @@ mod tests {
             ("kubernetes.io/arch", "arm", Suggestion::Likely("arm64")),
             ("karpenter.k8s.aws/instance-gpu-name", "A10G", Suggestion::Certain("a10g")),
             ("karpenter.k8s.aws/instance-gpu-name", "nvidia-h100", Suggestion::Likely("h100")),
-            ("karpenter.k8s.aws/instance-category", "g5", Suggestion::Likely("g")),
+            ("karpenter.k8s.aws/instance-category", "g5", Suggestion::None),
             ("node.kubernetes.io/instance-type", "m7i.lrage", Suggestion::Typo("m7i.large")),
             ("node.kubernetes.io/instance-type", "p9x.48xlarge", Suggestion::Likely("c9g.48xlarge")),
             ("node.kubernetes.io/instance-type", "ecs.g7.xlarge", Suggestion::Likely("c6g.xlarge")),

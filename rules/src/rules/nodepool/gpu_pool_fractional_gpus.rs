@@ -59,9 +59,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if types.is_subset(&shares) || super::names_one_of(pool, &shares) {
         return None;
     }
-    let overlaid = (ctx.index().of(Kind::NODE_OVERLAY))
-        .any(|o| o.path(&["spec", "capacity", "nvidia.com/gpu"]).is_set());
-    if overlaid {
+    if super::may_be_overlaid(ctx.index(), "nvidia.com/gpu") {
         return None;
     }
     let requirements = pool.requirements();

@@ -3,9 +3,9 @@
 //! # Why
 //! Karpenter starts a node for every pod that fits the pool. Without a limit on accelerators the
 //! only ceiling is the account's quota: an autoscaler that reads a broken metric, or a Job with
-//! one zero too many, buys 8-GPU machines at 30 to 100 dollars an hour until somebody looks. CPU
-//! and memory limits count something else, and a limit on `nodes` counts a small and a large
-//! machine alike.
+//! one zero too many, buys 8-GPU machines at 30 to 100 dollars an hour until somebody looks. A limit
+//! on `cpu` or `memory` bounds the accelerators too, but seldom where you think: that is a warning,
+//! which says how many it allows. A limit on `nodes` counts a small and a large machine alike.
 //!
 //! # Fix
 //! Write under `spec.limits` how many accelerators the pool may have in all, by the name of the
@@ -36,6 +36,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
+use crate::facts::quantity::Quantity;
 use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
@@ -43,6 +44,7 @@ use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-without-limit",
+    reads: &[Kind::NODE_OVERLAY],
     docs: docs(include_str!("gpu_pool_without_limit.rs")),
     check: Check::NodePool(check),
     ..Rule::error(Group::NodePool)
@@ -65,19 +67,58 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let name = object.display_name();
-    let by_nodes = limits.get("nodes").is_set();
-    let finding =
-        ctx.report(&limits.get(resource), format!("GPU pool `{name}` has no limit on `{resource}`"));
-    if by_nodes {
-        finding
+    let node = limits.get(resource);
+    if limits.get("nodes").is_set() {
+        ctx.report(&node, format!("GPU pool `{name}` has no limit on `{resource}`"))
             .severity(Severity::Info)
             .help(format!("`nodes` counts machines of any size alike; add a limit on `{resource}`"));
-    } else {
-        finding.help(format!(
-            "add `{resource}` to `spec.limits`, or a runaway autoscaler buys all that the quota allows"
-        ));
+        return None;
     }
+    if entries.iter().any(|(key, _)| INDIRECT.contains(key)) {
+        let allowed = if super::may_be_overlaid(ctx.index(), resource) {
+            None
+        } else {
+            indirect_limits(pool, resource).into_iter().min_by_key(|(_, _, devices)| *devices)
+        };
+        // What fits no node at all is limit-below-any-instance's.
+        let message = match allowed {
+            Some((_, _, 0)) => return None,
+            Some((by, amount, devices)) => format!(
+                "GPU pool `{name}` has no limit on `{resource}`: its `{by}` limit of {amount} allows {devices} of them"
+            ),
+            None => format!("GPU pool `{name}` has no limit on `{resource}`"),
+        };
+        ctx.report(&node, message)
+            .severity(Severity::Warning)
+            .help(format!("add `{resource}` to `spec.limits`: the number that you are ready to pay for"));
+        return None;
+    }
+    ctx.report(&node, format!("GPU pool `{name}` has no limit on `{resource}`")).help(format!(
+        "add `{resource}` to `spec.limits`, or a runaway autoscaler buys all that the quota allows"
+    ));
     None
+}
+
+/// The limits that bound accelerators without counting them.
+const INDIRECT: [&str; 2] = ["cpu", "memory"];
+
+/// For each limit on something else that bounds the accelerators: its resource, its amount as written, and how many
+/// devices whole nodes of the best type bring under it. Nothing where types or amounts are not known.
+fn indirect_limits(pool: &NodePool<'_>, resource: &str) -> Vec<(&'static str, String, i128)> {
+    let Some(types) = pool.types() else {
+        return Vec::new();
+    };
+    let devices_under = |by: &'static str| {
+        let amount = pool.limits().get(by).string_or_number()?.into_owned();
+        let limit = Quantity::parse(&amount).ok()?.milli();
+        let devices = types.iter().filter_map(|t| {
+            let per_node = i128::from(t.devices(resource));
+            let cost = t.capacity(by);
+            (per_node > 0 && cost > 0).then(|| limit / cost * per_node)
+        });
+        Some((by, amount, devices.max()?))
+    };
+    INDIRECT.into_iter().filter_map(devices_under).collect()
 }
 
 /// The accelerator resources that can limit the pool, the most common first. Empty if the pool is not

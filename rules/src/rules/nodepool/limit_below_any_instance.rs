@@ -47,6 +47,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "limit-below-any-instance",
     docs: docs(include_str!("limit_below_any_instance.rs")),
+    reads: &[Kind::NODE_OVERLAY],
     check: Check::NodePool(check),
     ..Rule::error(Group::NodePool)
 };
@@ -87,6 +88,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         .collect();
     // A type that is newer than the catalogue may be smaller.
     let unsure = super::names_something_new(pool, None);
+    let limits: Vec<_> =
+        limits.into_iter().filter(|(_, name, _)| !super::may_be_overlaid(ctx.index(), name)).collect();
     let mut told = false;
     for (node, name, limit) in &limits {
         if types.iter().any(|t| t.capacity(name) <= *limit) {

@@ -59,7 +59,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let limits = pool.limits();
     for (key, node) in limits.entries() {
         let known = INSTANCE_RESOURCES.contains(&key) || key == "nodes";
-        if known || is_placeholder(key) || overlaid(key, ctx) {
+        if known || is_placeholder(key) || super::may_be_overlaid(ctx.index(), key) {
             continue;
         }
         let meant = meant(key, pool);
@@ -81,11 +81,6 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
-}
-
-/// Whether a NodeOverlay adds the resource to instance types.
-fn overlaid(key: &str, ctx: &Context<'_>) -> bool {
-    ctx.index().of(Kind::NODE_OVERLAY).any(|o| o.path(&["spec", "capacity", key]).is_set())
 }
 
 fn meant(key: &str, pool: &NodePool<'_>) -> Option<&'static str> {

@@ -4,7 +4,8 @@
 //! Limits hold together: the first one that is reached stops the pool. Where `cpu`, `memory` or
 //! `nodes` allows fewer GPUs than the GPU limit says, the GPU limit is never reached, pods wait
 //! although GPUs seem to be left, and Karpenter's log names a resource that nobody watches. The
-//! number in the finding is the most that whole nodes can bring under the other limit.
+//! number in the finding is the most that whole nodes can bring under the other limit. Where a NodeOverlay
+//! changes how many devices a node has, nothing is reported.
 //!
 //! # Fix
 //! Raise the other limit, take it out (a GPU limit alone is enough for a GPU pool), or lower the
@@ -42,6 +43,7 @@ use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "limits-inconsistent",
+    reads: &[Kind::NODE_OVERLAY],
     docs: docs(include_str!("limits_inconsistent.rs")),
     check: Check::NodePool(check),
     ..Rule::info(Group::NodePool)
@@ -82,6 +84,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     let types: Vec<&InstanceType> = types.iter().filter(fits).collect();
     for wanted in limits.iter().filter(devices) {
+        if super::may_be_overlaid(ctx.index(), wanted.name) {
+            continue;
+        }
         let least = (limits.iter())
             .filter(|l| OTHERS.contains(&l.name))
             .filter_map(|other| Some((reach(&types, wanted, other)?, other)))

@@ -42,6 +42,7 @@ use crate::karpenter::requirement_list::RequirementItem;
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::RequirementSpec;
 use crate::lint::finding::ellipsize;
+use crate::platform::Version;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -105,11 +106,23 @@ fn judge(
         more => format!(", nor {more} more of the list"),
     };
     let by = excluded_by(pool, key, text);
+    let bound = by.as_deref().and_then(|by| strict_bound(pool, by)).filter(|bound| {
+        // Types that only the bound's own number excludes: it was meant to be included.
+        let at_bound = catalog::index(&bound.key).and_then(|index| index.with(&bound.text));
+        let excluded = dead.iter().filter_map(|node| index.with(node.text()?));
+        at_bound.is_some_and(|at| excluded.into_iter().any(|with| !with.is_empty() && with.is_subset(&at)))
+    });
+    let karpenter = ctx.platform().karpenter;
     let finding =
         ctx.report(first, format!("no type of the pool has the {name} `{}`{more}", ellipsize(text)));
-    finding.help(match by.as_deref() {
-        Some(by) => format!("the requirement on `{by}` excludes it: take it out, or loosen that"),
-        None => "the other requirements exclude it: take it out, or loosen them".to_owned(),
+    if bound.is_some() {
+        finding.severity(Severity::Warning);
+    }
+    let by = by.as_deref().map(|by| by.rsplit('/').next().unwrap_or(by));
+    finding.help(match (bound, by) {
+        (Some(bound), _) => bound.help(karpenter),
+        (None, Some(by)) => format!("the requirement on `{by}` excludes it: take it out, or loosen that"),
+        (None, None) => "the other requirements exclude it: take it out, or loosen them".to_owned(),
     });
     for other in &dead[1..] {
         finding.related(object, other, "nor this one");
@@ -127,7 +140,53 @@ fn judge(
     }
 }
 
-/// The short name of the one other key whose requirement excludes all types with a value.
+/// A requirement that excludes the number that it names.
+struct StrictBound {
+    key: String,
+    operator: Operator,
+    text: String,
+    number: i64,
+}
+
+impl StrictBound {
+    fn help(&self, karpenter: Version) -> String {
+        let number = self.number;
+        let (written, first, step) = match self.operator {
+            Operator::Lt => ("`Lt", "ends", -1),
+            _ => ("`Gt", "starts", 1),
+        };
+        // The inclusive operators came with Karpenter 1.9.
+        let inclusive = match karpenter >= Version::new(1, 9) {
+            true => format!("{written}e {number}`"),
+            false => format!("{written} {}`", number - step),
+        };
+        format!(
+            "{written} {number}` {first} at {}: write {inclusive}, or leave these values out",
+            number + step
+        )
+    }
+}
+
+/// The one `Gt` or `Lt` requirement of the pool on a key.
+fn strict_bound(pool: &NodePool<'_>, key: &str) -> Option<StrictBound> {
+    let own = pool.normalized_pool();
+    let mut bounds = own.requirements.iter().filter(|r| r.key == key);
+    let (bound, None) = (bounds.next()?, bounds.next()) else {
+        return None;
+    };
+    let [text] = bound.values.as_slice() else {
+        return None;
+    };
+    matches!(bound.op, Operator::Gt | Operator::Lt).then_some(())?;
+    Some(StrictBound {
+        key: key.to_owned(),
+        operator: bound.op,
+        text: text.clone(),
+        number: text.parse().ok()?,
+    })
+}
+
+/// The one other key whose requirement excludes all types with a value.
 fn excluded_by(pool: &NodePool<'_>, key: &str, value: &str) -> Option<String> {
     let mut own = pool.normalized_pool();
     own.requirements.push(RequirementSpec {
@@ -139,7 +198,7 @@ fn excluded_by(pool: &NodePool<'_>, key: &str, value: &str) -> Option<String> {
     let keys = scheduling::smallest_conflict(&own, &scheduling::SchedulerOptions::default());
     let mut others = keys.iter().filter(|k| *k != key);
     match (others.next(), others.next()) {
-        (Some(other), None) => Some(other.rsplit('/').next().unwrap_or(other).to_owned()),
+        (Some(other), None) => Some(other.clone()),
         _ => None,
     }
 }

@@ -34,7 +34,7 @@ use std::collections::BTreeSet;
 use super::requested_values::{Requested, Requester, short_name, visit_values};
 use crate::catalog;
 use crate::facts::names::is_label_value;
-use crate::karpenter::labels::value::{Suggestion, has_known_values, has_open_values, suggest};
+use crate::karpenter::labels::value::{Suggestion, has_known_values, has_open_values, label_of, suggest};
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
@@ -76,7 +76,8 @@ fn unknown(
     ctx: &mut Context<'_>,
 ) {
     let meant = suggest(text, requested.key, known);
-    let sure = matches!(meant, Suggestion::Certain(_) | Suggestion::Typo(_));
+    let home = label_of(text, requested.key);
+    let sure = home.is_some() || matches!(meant, Suggestion::Certain(_) | Suggestion::Typo(_));
     if !sure && !requested.refused && may_be_elsewhere(requested, known) {
         return;
     }
@@ -101,6 +102,10 @@ fn unknown(
             if requested.values.len() > 1 && !requested.refused {
                 finding.fix(Fix::new("take the empty value out", Safety::Safe).remove(node));
             }
+        }
+        _ if home.is_some() => {
+            let home = home.unwrap_or_default();
+            finding.help(format!("`{text}` is a value of `{home}`: write that key"));
         }
         Suggestion::Certain(word) => {
             finding.help(format!("write `{word}`"));
