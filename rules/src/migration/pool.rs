@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::draft::{FieldPath, PatchBuilder};
 use super::{ConversionError, class, kubelet, name_is_free};
+use crate::catalog;
 use crate::cluster::Cluster;
 use crate::cluster::views::kubelet_settings;
 use crate::karpenter::requirement::normalise;
@@ -61,7 +62,7 @@ pub(super) fn provisioner(object: &Object, cluster: &Cluster) -> Result<Fix, Con
 pub(super) fn node_pool(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;
-    reference(&mut draft, REFERENCE)?;
+    reference(&mut draft, REFERENCE, &shown_class(object, cluster))?;
     let class = draft.text(&[REFERENCE, &["name"]].concat());
     let class = class.map(str::to_owned);
     kubelet::drop_from_pool(&mut draft, &["spec", "template", "spec", "kubelet"], class.as_deref(), cluster)?;
@@ -88,7 +89,7 @@ pub(super) fn node_pool(object: &Object, cluster: &Cluster) -> Result<Fix, Conve
 pub(super) fn node_claim(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     let mut draft = PatchBuilder::new(object)?;
     draft.set(&["apiVersion"], json!("karpenter.sh/v1"))?;
-    reference(&mut draft, &["spec", "nodeClassRef"])?;
+    reference(&mut draft, &["spec", "nodeClassRef"], &shown_class(object, cluster))?;
     let class = draft.text(&["spec", "nodeClassRef", "name"]);
     let class = class.map(str::to_owned);
     kubelet::drop_from_pool(&mut draft, &["spec", "kubelet"], class.as_deref(), cluster)?;
@@ -115,7 +116,8 @@ fn node_class(
                 if draft.text(&[REFERENCE, &["kind"]].concat()) == Some("AWSNodeTemplate") {
                     draft.set(&[REFERENCE, &["kind"]].concat(), json!("EC2NodeClass"))?;
                 }
-                reference(draft, REFERENCE)?;
+                // Only AWS' own provider had Provisioners.
+                reference(draft, REFERENCE, &Some(EC2))?;
             }
             let class = draft.text(name).map(str::to_owned);
             kubelet::drop_from_pool(draft, path, class.as_deref(), cluster)?;
@@ -127,7 +129,12 @@ fn node_class(
         Some(provider) => {
             let own = object.name();
             if own.is_empty() || !provider.is_object() {
-                return Err("a placeholder hides what the EC2NodeClass would be".into());
+                return Err(match object.path(&["metadata", "name"]).is_set() {
+                    true => "a placeholder hides what the EC2NodeClass would be".into(),
+                    false => {
+                        "`metadata.name` is missing: the EC2NodeClass takes the Provisioner's name".into()
+                    }
+                });
             }
             name_is_free(object, Kind::EC2_NODE_CLASS, cluster)?;
             name_is_free(object, Kind::AWS_NODE_TEMPLATE, cluster)?;
@@ -147,8 +154,48 @@ fn node_class(
     }
 }
 
-/// Changes `apiVersion` of a class reference to `group`; the kind becomes required.
-fn reference(draft: &mut PatchBuilder, path: FieldPath<'_>) -> Result<(), ConversionError> {
+/// Group and kind of a node class.
+type ClassKind = (&'static str, &'static str);
+
+const EC2: ClassKind = (CLASS_GROUP, "EC2NodeClass");
+/// The class of Azure's provider of Karpenter.
+const AKS: ClassKind = ("karpenter.azure.com", "AKSNodeClass");
+
+/// What the input shows of the class to which a NodePool or NodeClaim refers by name alone: a class of that name, or
+/// keys and instance types that only one provider has.
+fn shown_class(object: &Object, cluster: &Cluster) -> Option<ClassKind> {
+    let spec = match object.is(Kind::NODE_POOL) {
+        true => object.path(&["spec", "template", "spec"]),
+        false => object.get("spec"),
+    };
+    let requirements = spec.get("requirements");
+    let labels = object.path(&["spec", "template", "metadata", "labels"]).entries();
+    let written: Vec<&str> = requirements.items().filter_map(|item| item.get("key").text()).collect();
+    let uses = |domain: &str| {
+        let own = |key: &str| key.split_once('/').is_some_and(|(written, _)| written == domain);
+        written.iter().any(|key| own(key)) || labels.iter().any(|(key, _)| own(key))
+    };
+    let types = requirements.items().filter(|item| item.get("key").text() == Some(catalog::INSTANCE_TYPE));
+    let of_ec2 = |name: &str| catalog::values(catalog::INSTANCE_TYPE).is_some_and(|all| all.contains(name));
+    if uses(AKS.0) {
+        return Some(AKS);
+    }
+    let name = spec.path(&["nodeClassRef", "name"]).text().unwrap_or_default();
+    let has = |kind: Kind| !cluster.all(kind.group, kind.kind, "default", name).is_empty();
+    (uses(CLASS_GROUP)
+        || types.flat_map(|item| item.get("values").items()).any(|value| value.text().is_some_and(of_ec2))
+        || has(Kind::EC2_NODE_CLASS)
+        || has(Kind::AWS_NODE_TEMPLATE))
+    .then_some(EC2)
+}
+
+/// `apiVersion` of a class reference becomes `group`; the kind must be there. `shown` is what the input shows of a class
+/// whose kind is not written.
+fn reference(
+    draft: &mut PatchBuilder,
+    path: FieldPath<'_>,
+    shown: &Option<ClassKind>,
+) -> Result<(), ConversionError> {
     if draft.get(path).is_none_or(|r| !r.is_object()) {
         return Ok(());
     }
@@ -156,12 +203,21 @@ fn reference(draft: &mut PatchBuilder, path: FieldPath<'_>) -> Result<(), Conver
     let group = [path, &["group"]].concat();
     let kind = [path, &["kind"]].concat();
     let named = draft.text(&kind).map(str::to_owned);
-    // v1beta1 never read the version, and many manifests have Karpenter's own group there.
-    let value = match (named.as_deref(), draft.text(&api_version)) {
-        (Some("EC2NodeClass") | None, _) | (_, None) => CLASS_GROUP,
-        (_, Some(text)) => text.split('/').next().unwrap_or(text),
+    if named.is_none() && draft.get(&kind).is_some() {
+        return Err("the kind of the class is no text".into());
     }
-    .to_owned();
+    // v1beta1 never read the version, and many manifests have Karpenter's own group there.
+    let written = [&api_version, &group].into_iter().find_map(|path| draft.text(path));
+    let written =
+        written.map(|text| text.split('/').next().unwrap_or(text)).filter(|group| *group != "karpenter.sh");
+    let of_kind = [EC2, AKS].into_iter().find(|class| Some(class.1) == named.as_deref());
+    let of_group = [EC2, AKS].into_iter().find(|class| named.is_none() && Some(class.0) == written);
+    let known = of_kind.or(of_group).or(shown.filter(|_| named.is_none() && written.is_none()));
+    let (value, class_kind) = match (known, written, &named) {
+        (Some(class), _, _) => (class.0.to_owned(), class.1.to_owned()),
+        (None, Some(group), Some(kind)) => (group.to_owned(), kind.clone()),
+        _ => return Err("write `group` and `kind` of its class: nothing in the input shows them".into()),
+    };
     if draft.get(&group).is_some() {
         draft.remove(&api_version);
     } else {
@@ -169,10 +225,7 @@ fn reference(draft: &mut PatchBuilder, path: FieldPath<'_>) -> Result<(), Conver
         draft.set(&group, json!(value))?;
     }
     if named.is_none() {
-        if draft.get(&kind).is_some() {
-            return Err("the kind of the class is no text".into());
-        }
-        draft.set(&kind, json!("EC2NodeClass"))?;
+        draft.set(&kind, json!(class_kind))?;
     }
     Ok(())
 }

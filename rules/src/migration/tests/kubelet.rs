@@ -4,7 +4,7 @@ use super::converted;
 
 fn pool(name: &str, kubelet: &str) -> String {
     format!(
-        "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec: {{template: {{spec: {{requirements: [], nodeClassRef: {{name: gpu}}{kubelet}}}}}}}\n---\n"
+        "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec: {{template: {{spec: {{requirements: [{{key: karpenter.k8s.aws/instance-family, operator: Exists}}], nodeClassRef: {{name: gpu}}{kubelet}}}}}}}\n---\n"
     )
 }
 

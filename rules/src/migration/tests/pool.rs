@@ -214,9 +214,11 @@ fn a_half_converted_pool_is_left() {
 fn node_pool(rest: &str, reference: &str, new: &str) {
     becomes(
         POOL,
-        &format!("  template: {{spec: {{requirements: [], nodeClassRef: {reference}}}}}\n{rest}"),
         &format!(
-            "  template: {{spec: {{requirements: [], nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}}}}}}\n{new}"
+            "  template: {{spec: {{requirements: [{{key: karpenter.k8s.aws/instance-family, operator: Exists}}], nodeClassRef: {reference}}}}}\n{rest}"
+        ),
+        &format!(
+            "  template: {{spec: {{requirements: [{{key: karpenter.k8s.aws/instance-family, operator: Exists}}], nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}}}}}}\n{new}"
         ),
     );
 }
@@ -236,6 +238,26 @@ fn a_beta_reference_loses_its_version() {
         "  template: {spec: {nodeClassRef: {apiVersion: karpenter.azure.com/v1alpha2, kind: AKSNodeClass, name: a}}}\n",
         "  template: {spec: {nodeClassRef: {group: karpenter.azure.com, kind: AKSNodeClass, name: a}}}\n",
     );
+    for reference in
+        ["{name: a}", "{kind: AKSNodeClass, name: a}", "{apiVersion: karpenter.azure.com/v1alpha2, name: a}"]
+    {
+        let requirement = "requirements: [{key: karpenter.azure.com/sku-family, operator: In, values: [D]}]";
+        becomes(
+            POOL,
+            &format!("  template: {{spec: {{{requirement}, nodeClassRef: {reference}}}}}\n"),
+            &format!(
+                "  template: {{spec: {{{requirement}, nodeClassRef: {{group: karpenter.azure.com, kind: AKSNodeClass, name: a}}}}}}\n"
+            ),
+        );
+    }
+    // Nothing says whose class it is.
+    for reference in ["{name: a}", "{kind: OtherNodeClass, name: a}"] {
+        is_left(
+            POOL,
+            &format!("  template: {{spec: {{requirements: [], nodeClassRef: {reference}}}}}\n"),
+            "nothing in the input",
+        );
+    }
 }
 
 #[test]
@@ -283,8 +305,8 @@ fn beta_resources_go() {
 fn a_claim_by_hand_still_never_expires() {
     becomes(
         "apiVersion: karpenter.sh/v1beta1\nkind: NodeClaim",
-        "  requirements: []\n  resources: {requests: {cpu: 4}}\n  nodeClassRef: {name: a}\n",
-        "  requirements: []\n  resources: {requests: {cpu: 4}}\n  nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}\n  expireAfter: Never\n",
+        "  requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}]\n  resources: {requests: {cpu: 4}}\n  nodeClassRef: {name: a}\n",
+        "  requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}]\n  resources: {requests: {cpu: 4}}\n  nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}\n  expireAfter: Never\n",
     );
     is_left("apiVersion: karpenter.sh/v1alpha5\nkind: Machine", "  {}\n", "remove it");
 }
