@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-use crate::facts::text::ellipsize;
+use crate::facts::text::{UNNAMED, ellipsize};
 use crate::kind::{self, Kind, KindInfo, WorkloadKind};
 use crate::source::{Document, Source};
 use crate::steps;
@@ -227,8 +227,8 @@ impl Object {
         &self.0.id
     }
 
-    /// What a message calls it: its name, cut where it is long; where a placeholder stands for the
-    /// name, that.
+    /// What a message calls it, in backticks: its name, cut where it is long; where a placeholder stands for
+    /// the name, that; and where there is none, [`UNNAMED`], which no message shows.
     #[must_use]
     pub fn display_name(&self) -> Cow<'_, str> {
         if !self.name().is_empty() {
@@ -237,7 +237,7 @@ impl Object {
         let metadata = self.get("metadata");
         let written = |key: &str| metadata.get(key).raw_text().filter(|text| !text.is_empty());
         let written = written("name").or_else(|| written("generateName"));
-        ellipsize(written.unwrap_or("unnamed"))
+        ellipsize(written.unwrap_or(UNNAMED))
     }
 
     /// Its name.

@@ -2,6 +2,10 @@
 
 use std::borrow::Cow;
 
+/// What stands in a message, in backticks, for the name of an object that has none. The blank keeps it from being
+/// a name; [`fit_to_limit`](crate::lint::message::fit_to_limit) takes it out.
+pub(crate) const UNNAMED: &str = "unnamed object";
+
 /// The text on one line of at most 44 characters; a shortened text ends in an ellipsis.
 pub(crate) fn ellipsize(text: &str) -> Cow<'_, str> {
     const MAX_CHARS: usize = 44;

@@ -1,13 +1,17 @@
 //! A line of a report: messages and helps have at most 120 characters, because the API server cuts
 //! warnings there. What is quoted in backticks is shortened until the sentence around it fits.
 
+use crate::facts::text::UNNAMED;
+
 /// The most characters of a message or a help.
 pub(crate) const MAX_MESSAGE_CHARS: usize = 120;
 /// Below this many characters a name tells nothing.
 const MIN_QUOTE_CHARS: usize = 8;
 
-/// The text as a line: as it is where it is short, else with its longest quotes cut.
+/// The text as a line: as it is where it is short, else with its longest quotes cut. The name of an object that
+/// has none is left out.
 pub(crate) fn fit_to_limit(text: String) -> String {
+    let text = if text.contains(UNNAMED) { without_unnamed(&text) } else { text };
     if text.chars().count() <= MAX_MESSAGE_CHARS {
         return text;
     }
@@ -34,6 +38,26 @@ pub(crate) fn fit_to_limit(text: String) -> String {
         }
     }
     truncate(out.join("`"))
+}
+
+/// Leaves out [`UNNAMED`] after a noun, as in "pool `x` has"; elsewhere, as in "nodes of `x`", it is `this object`.
+fn without_unnamed(text: &str) -> String {
+    const BEFORE_A_NAME: [&str; 8] = ["and", "by", "for", "of", "on", "to", "while", "with"];
+    let marker = format!("`{UNNAMED}`");
+    let mut out = String::new();
+    for (at, part) in text.split(marker.as_str()).enumerate() {
+        if at > 0 {
+            let words = out.trim_end();
+            let last = words.rsplit(' ').next().unwrap_or_default();
+            if last.is_empty() || last.ends_with([':', ',', ';', '(']) || BEFORE_A_NAME.contains(&last) {
+                out.push_str("this object");
+            } else {
+                out.truncate(words.len());
+            }
+        }
+        out.push_str(part);
+    }
+    out
 }
 
 /// Without its end where it is still too long.
@@ -72,6 +96,17 @@ mod tests {
         // Cut already.
         let line = fit(&format!("`{}…` {}", "é".repeat(43), "c".repeat(90)));
         assert_eq!(line.matches('…').count(), 1, "{line}");
+    }
+
+    #[test]
+    fn an_object_without_a_name_is_not_named() {
+        for (text, line) in [
+            ("GPU pool `unnamed object` has no limit", "GPU pool has no limit"),
+            ("nodes of `unnamed object` expire", "nodes of this object expire"),
+            ("`unnamed object` never ends: Job `unnamed object` runs", "this object never ends: Job runs"),
+        ] {
+            assert_eq!(fit(text), line);
+        }
     }
 
     #[test]
