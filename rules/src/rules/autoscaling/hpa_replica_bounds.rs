@@ -2,8 +2,9 @@
 //!
 //! # Why
 //! The API server rejects an HPA without `maxReplicas`, with bounds below one, and with a maximum
-//! below the minimum. A minimum of 0 is legal only with an Object or External metric, and only where
-//! the alpha feature gate HPAScaleToZero is on, which EKS does not offer.
+//! below the minimum. A minimum of 0 is valid only with an Object or External metric, and only where
+//! the feature gate HPAScaleToZero is on. It is off by default, and EKS does not let you set it, so that
+//! is a warning; with `platform: {eks: false}` nothing is reported.
 //!
 //! # Fix
 //! Write 1 <= `minReplicas` <= `maxReplicas`. To scale to zero use KEDA's ScaledObject.
@@ -42,8 +43,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let max = spec.get("maxReplicas");
     let external =
         spec.get("metrics").items().any(|m| matches!(m.get("type").text(), Some("Object" | "External")));
-    let zero = external && !ctx.platform().eks;
-    report_below(&min, i64::from(!zero), RULE.sole_authority(), ctx);
+    if external && min.int() == Some(0) {
+        // Who writes this has the gate on, or thinks so.
+        if ctx.platform().eks {
+            ctx.report(
+                &min,
+                "`minReplicas: 0` requires the feature gate HPAScaleToZero, which is off by default",
+            )
+            .severity(Severity::Warning)
+            .help("where the gate is off, write 1, or scale to zero with a KEDA ScaledObject");
+        }
+    } else {
+        report_below(&min, 1, RULE.sole_authority(), ctx);
+    }
     report_below(&max, 1, RULE.sole_authority(), ctx);
     if !max.is_set() && spec.is_mapping() {
         ctx.report(&max, "`maxReplicas` is missing")

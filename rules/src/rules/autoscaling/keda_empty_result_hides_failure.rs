@@ -1,9 +1,10 @@
-//! A fallback waits for a failure that counts as 0.
+//! A fallback does not cover an empty answer, which counts as 0.
 //!
 //! # Why
-//! Prometheus, Loki and CloudWatch triggers take an empty answer for 0 unless `ignoreNullValues` is
-//! `"false"`. A scrape target that is lost gives an empty answer: KEDA sees no failure, never falls
-//! back, and scales the service in instead.
+//! Prometheus, Loki and CloudWatch triggers read an empty answer as 0 unless `ignoreNullValues` is
+//! `"false"`. The fallback still applies where the server cannot be reached or answers with an error.
+//! But a scrape target that is lost gives an empty answer: KEDA sees no failure and scales the service
+//! in.
 //!
 //! # Fix
 //! Write `ignoreNullValues: "false"` where an empty answer means that something is broken, or let the
@@ -54,7 +55,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let kind = triggers.peek()?.kind()?;
     // A fallback takes effect as soon as one trigger can fail.
     if triggers.all(takes_null_for_zero) {
-        let message = format!("an empty answer counts as 0 for `{kind}`, so this fallback never fires");
+        let message =
+            format!("an empty answer of the `{kind}` trigger counts as 0, so the fallback does not cover it");
         ctx.report(&fallback.node, message)
             .help("write `ignoreNullValues: \"false\"` where an empty answer is a failure");
     }

@@ -1,10 +1,10 @@
 //! Two autoscalers set the replicas of one workload.
 //!
 //! # Why
-//! KEDA makes an HPA of its own for each ScaledObject. A second HPA, or a second ScaledObject, on
-//! the same workload computes another number from other metrics, and the two undo each other
-//! every 15 seconds: pods that load a model for minutes are started and stopped without end.
-//! KEDA's admission refuses the ScaledObject only where the HPA was there first.
+//! KEDA makes an HPA of its own for each ScaledObject. Since Kubernetes 1.26 the HPA controller stops
+//! where two HPAs select the same pods: both get the condition `ScalingActive=False` with the reason
+//! `AmbiguousSelector`, and the workload keeps the replicas that it has. KEDA's admission webhook rejects
+//! the ScaledObject only where the HPA was there first.
 //!
 //! # Fix
 //! Keep one. To take over an HPA, name it in `horizontalPodAutoscalerConfig.name` and set the
@@ -70,15 +70,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let kind = &object.id().kind;
         // Kubernetes accepts a second HPA; KEDA rejects a second ScaledObject.
         let refused = object.is(Kind::SCALED_OBJECT) && spelled_alike(object, first);
-        ctx.report(&reference, format!("a second {kind} scales `{}`: they undo each other", key.2))
-            .help("keep one of the two")
-            .identified_by(format!("{kind} {}", first.name()))
-            .rejected_by(refused.then_some(Authority::KedaAdmission))
-            .related(
-                first,
-                &first.path(&["spec", "scaleTargetRef", "name"]),
-                format!("{kind} `{}` scales it too", first.display_name()),
-            );
+        ctx.report(
+            &reference,
+            format!("`{}` has two autoscalers: the HPA controller then scales neither", key.2),
+        )
+        .help("keep one of the two; the condition of both says AmbiguousSelector")
+        .rejected_by(refused.then_some(Authority::KedaAdmission))
+        .related(
+            first,
+            &first.path(&["spec", "scaleTargetRef", "name"]),
+            format!("{kind} `{}` scales it too", first.display_name()),
+        );
     }
     if object.is(Kind::HPA) {
         return None;
@@ -90,16 +92,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         let finding = ctx.report(
             &reference,
-            format!("`{}` is scaled by this ScaledObject and by HPA `{}`", key.2, hpa.display_name()),
+            format!(
+                "`{}` has two autoscalers, this one and HPA `{}`: neither scales it",
+                key.2,
+                hpa.display_name()
+            ),
         );
         // KEDA rejects the ScaledObject if the HPA exists first; in the other order both are accepted.
         let refused = spelled_alike(object, hpa).then_some(Authority::KedaAdmission);
-        finding.identified_by(format!("HorizontalPodAutoscaler {}", hpa.name()));
-        finding.help("KEDA makes an HPA of its own: remove one of the two").rejected_by(refused).related(
-            hpa,
-            &hpa.path(&["spec", "scaleTargetRef", "name"]),
-            "the HPA scales it here",
-        );
+        finding
+            .help("remove one: KEDA makes its own HPA, and the controller stops both (AmbiguousSelector)")
+            .rejected_by(refused)
+            .related(hpa, &hpa.path(&["spec", "scaleTargetRef", "name"]), "the HPA scales it here");
         if hpa.annotation(SKIP).text() == Some("false") {
             finding.severity(Severity::Warning);
         }

@@ -81,6 +81,9 @@ fn instead(key: &ScalerKey, source: KeySource, help: String) -> String {
     }
 }
 
+/// Fields of a trigger that people write into its metadata.
+const TRIGGER_FIELDS: [&str; 4] = ["authenticationRef", "metricType", "name", "useCachedMetrics"];
+
 fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>, ctx: &mut Context<'_>) {
     // A version newer than the table has more keys; removed ones are reported by keda-removed-field.
     if ctx.platform().keda > TABLE_VERSION || removed_key(scaler.name, name).is_some() {
@@ -91,11 +94,16 @@ fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>,
     let near = nearest(name, known).map(|near| (near, metadata.get(near)));
     let message = format!("{} trigger does not read `{}`", with_article(scaler.name), ellipsize(name));
     let finding = ctx.report(value, message).at_key();
+    let beside = trigger.node.get(name);
     match near {
+        _ if TRIGGER_FIELDS.contains(&name) && beside.is_absent() => {
+            let fix = Fix::unsafe_("move it beside `type`").move_to(value, &beside);
+            finding.help("move it beside `type`: it is a field of the trigger, not of its metadata").fix(fix)
+        }
         Some((near, other)) if !other.is_set() => {
             let fix = Fix::unsafe_(format!("rename it to `{near}`")).move_to(value, &other);
             finding.help(format!("did you mean `{near}`?")).fix(fix)
         }
-        _ => finding.help("KEDA ignores it without a word: remove it"),
+        _ => finding.help("KEDA silently ignores it: remove it"),
     };
 }

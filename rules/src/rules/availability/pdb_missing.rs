@@ -8,7 +8,8 @@
 //! told as information.
 //!
 //! # Fix
-//! Add a PodDisruptionBudget with `maxUnavailable: 1` for the labels of the pods.
+//! Add a PodDisruptionBudget with `maxUnavailable: 1` for the labels of the pods. All pods of a
+//! LeaderWorkerSet have the label `leaderworkerset.sigs.k8s.io/name`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -70,6 +71,9 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Availability)
 };
 
+/// The label that the LeaderWorkerSet controller sets on all pods of a set, leaders and workers.
+const LWS_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || is_owned(object) {
         return None;
@@ -87,6 +91,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let views = index.views();
     let replicas = views.replicas(object)?;
     let namespace = object.id().namespace_or_default();
+    let selects_set = |pdb: &Object| {
+        let label = pdb.path(&["spec", "selector", "matchLabels", LWS_NAME]);
+        label.is_unknown() || label.text() == Some(object.name())
+    };
+    let is_set = object.id().kind == "LeaderWorkerSet";
+    if is_set && index.in_namespace(Kind::PDB, namespace).any(selects_set) {
+        return None;
+    }
     for template in &templates {
         let (found, unknown) = views.pdbs_of(namespace, template);
         let (others, _) = views.pdbs_of("default", template);
@@ -125,7 +137,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 &place,
                 format!("no PodDisruptionBudget covers the {floor} replicas of {kind} `{name}`"),
             )
-            .help("add a PodDisruptionBudget with `maxUnavailable: 1` for its pods' labels");
+            .help(if kind == "LeaderWorkerSet" {
+                format!("add one with `maxUnavailable: 1` that selects `{LWS_NAME}: {name}`")
+            } else {
+                "add a PodDisruptionBudget with `maxUnavailable: 1` for its pods' labels".to_owned()
+            });
         }
     }
     None

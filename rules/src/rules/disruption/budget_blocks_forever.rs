@@ -149,6 +149,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             finding
                 .severity(Severity::Info)
                 .help("leave a window for patches; expiry ignores budgets and still ends runs");
+        } else if let Some(duration) = at.filter(|_| endless).and_then(|i| nodes[i].get("duration").text()) {
+            finding.help(format!("shorten `duration: {duration}`: the windows leave no gap"));
+        } else if at.is_none() {
+            finding.help("leave a window for patches: the windows of these budgets leave no gap");
         } else {
             finding.help("leave a window for patches: add a `schedule` and a `duration` to it");
         }

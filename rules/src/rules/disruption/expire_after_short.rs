@@ -6,7 +6,7 @@
 //! runs; with less than an hour it spends much of its paid life booting and pulling images.
 //!
 //! # Fix
-//! Write hours or days, or `Never`. Up to `seconds` (600), and up to `gpu-seconds` (3600) on GPU pools,
+//! Write hours, as in `168h` for a week, or `Never`; Karpenter does not accept `d`. Up to `seconds` (600), and up to `gpu-seconds` (3600) on GPU pools,
 //! count as short.
 //!
 //! # Example
@@ -65,16 +65,16 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let least = ctx.int(if gpu { "gpu-seconds" } else { "seconds" });
     let name = object.display_name();
     if seconds == 0 {
-        ctx.report(&node, format!("each node of pool `{name}` expires the moment it is there"))
-            .help("write hours or days, or `Never`");
+        ctx.report(&node, format!("each node of pool `{name}` expires as soon as it exists"))
+            .help("write hours, such as `168h` for a week, or `Never`");
     } else if i64::try_from(seconds).is_ok_and(|s| s < least) {
         let nodes = if gpu { "GPU nodes" } else { "nodes" };
         ctx.report(
             &node,
-            format!("{nodes} of pool `{name}` live {text}, little longer than they take to start"),
+            format!("{nodes} of pool `{name}` expire after {text}, barely longer than they take to boot"),
         )
         .severity(Severity::Warning)
-        .help("write hours or days, or `Never`");
+        .help("write hours, such as `168h` for a week, or `Never`");
     }
     None
 }

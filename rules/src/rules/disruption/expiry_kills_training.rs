@@ -1,9 +1,11 @@
 //! The nodes of a training pool expire under a running job.
 //!
 //! # Why
-//! Expiration asks nobody: since v1 it waits for no budget, and `karpenter.sh/do-not-disrupt` does not
-//! hold it off. A node is drained when it is as old as `expireAfter` says, thirty days where nothing
-//! is said, and whatever trains on it starts again from its last checkpoint.
+//! Since v1 no budget delays expiration. When a node is as old as `expireAfter` says, 720 hours by
+//! default, Karpenter taints it and starts to drain it. Pods without `karpenter.sh/do-not-disrupt` are
+//! evicted, and what trains in them starts again from its last checkpoint. Pods with the annotation, and
+//! pods whose PodDisruptionBudget allows no eviction, hold the drain until the pool's
+//! `terminationGracePeriod` is over, and without one until they end; no new pod starts on the node.
 //!
 //! # Fix
 //! Write `expireAfter: Never` on pools for training. Nodes go when they are empty, and new AMIs come in
@@ -71,8 +73,13 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         None if expiry.is_set() => return None,
         None => "after 720h, the default".to_owned(),
     };
-    ctx.report(&expiry, format!("nodes of {what} `{name}` are drained {when}, whatever runs on them"))
-        .help("write `expireAfter: Never`; budgets and do-not-disrupt do not hold off expiration")
+    let grace = pool.template_spec().get("terminationGracePeriod");
+    let held = match grace.text() {
+        Some(text) => format!("for {text} at most"),
+        None => "until they end".to_owned(),
+    };
+    ctx.report(&expiry, format!("nodes of {what} `{name}` start to drain {when}; no budget delays that"))
+        .help(format!("write `expireAfter: Never`; do-not-disrupt pods hold a drain {held}"))
         .fix(Fix::new("never expire nodes", Safety::Unsafe).replaces_nodes().set(&expiry, json!("Never")));
     None
 }

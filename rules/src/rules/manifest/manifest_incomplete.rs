@@ -7,8 +7,9 @@
 //! is reported here, once, and no other rule misses it a second time.
 //!
 //! # Fix
-//! Write the parts that are missing. A patch belongs into the `patches` of a kustomization, where
-//! nothing is missed in it.
+//! Add the parts that are missing; `kubectl explain` describes the fields of a kind. If the file is a
+//! patch, list it under `patches` in its kustomization: nothing is missing in a patch. If it is an
+//! excerpt for documentation, leave it out with `ignore` in gpulint.yaml.
 //!
 //! # Example
 //! ```yaml,diff
@@ -96,8 +97,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Nothing else is reported as missing in a fragment, and absent fields have no location: only this one.
     let finding = ctx.report(&object.root(), message);
     finding.location = Location::of(object, &place);
-    finding.rejected_by(refused).help("write it; a patch belongs into the `patches` of a kustomization");
+    finding.rejected_by(refused).help(if looks_like_a_patch(object) {
+        "if this is a patch, list it under `patches` in a kustomization; otherwise add what is missing"
+            .to_owned()
+    } else {
+        format!(
+            "add what is missing; `kubectl explain {}` describes the fields",
+            object.id().kind.to_lowercase()
+        )
+    });
     None
+}
+
+/// Whether the path of the file speaks of a patch.
+fn looks_like_a_patch(object: &Object) -> bool {
+    object.origin().is_some_and(|origin| {
+        let path = origin.source.path().to_ascii_lowercase();
+        path.contains("patch") || path.split('/').any(|folder| matches!(folder, "overlay" | "overlays"))
+    })
 }
 
 /// The parts that are missing or are not maps, in the order of the schema.
@@ -130,4 +147,32 @@ fn is_judged_elsewhere(object: &Object, ctx: &Context<'_>) -> bool {
 fn parent(pointer: &Pointer) -> Pointer {
     let steps = pointer.steps();
     Pointer::from_steps(steps.iter().take(steps.len().saturating_sub(1)).cloned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::looks_like_a_patch;
+    use crate::object::Object;
+    use crate::source::{Source, read};
+
+    #[test]
+    fn only_paths_of_patches_lead_to_patches() {
+        let object = |path: &str| {
+            let text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: 2}\n";
+            let source = Arc::new(Source::from_text(path, text));
+            read(&source)
+                .iter()
+                .flat_map(|d| Object::from_document(&source, d, false))
+                .next()
+                .expect("an object")
+        };
+        for path in ["replicas-patch.yaml", "a/patches/b.yaml", "overlays/prod/replicas.yaml"] {
+            assert!(looks_like_a_patch(&object(path)), "{path}");
+        }
+        for path in ["deployment.yaml", "overlay-networks/a.yaml", "docs/pool.yaml"] {
+            assert!(!looks_like_a_patch(&object(path)), "{path}");
+        }
+    }
 }

@@ -110,7 +110,7 @@ fn judge(
         // Types that only the bound's own number excludes: it was meant to be included.
         let at_bound = catalog::index(&bound.key).and_then(|index| index.with(&bound.text));
         let excluded = dead.iter().filter_map(|node| index.with(node.text()?));
-        at_bound.is_some_and(|at| excluded.into_iter().any(|with| !with.is_empty() && with.is_subset(&at)))
+        at_bound.is_some_and(|at| excluded.into_iter().any(|with| !with.is_empty() && with.is_subset(at)))
     });
     let karpenter = ctx.platform().karpenter;
     let finding =
