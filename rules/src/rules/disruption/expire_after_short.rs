@@ -6,8 +6,8 @@
 //! runs; with less than an hour it spends much of its paid life booting and pulling images.
 //!
 //! # Fix
-//! Write hours, as in `168h` for a week, or `Never`; Karpenter does not accept `d`. Up to `seconds` (600), and up to `gpu-seconds` (3600) on GPU pools,
-//! count as short.
+//! Write hours, as in `168h` for a week, or `Never`; Karpenter does not accept `d`. Up to `seconds`
+//! (600), and up to `gpu-seconds` (3600) on GPU pools, count as short.
 //!
 //! # Example
 //! ```yaml,diff
