@@ -75,6 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             format!("`{}` has two autoscalers: the HPA controller then scales neither", key.2),
         )
         .help("keep one of the two; the condition of both says AmbiguousSelector")
+        .identified_by(format!("{kind} {}", first.name()))
         .rejected_by(refused.then_some(Authority::KedaAdmission))
         .related(
             first,
@@ -100,6 +101,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         );
         // KEDA rejects the ScaledObject if the HPA exists first; in the other order both are accepted.
         let refused = spelled_alike(object, hpa).then_some(Authority::KedaAdmission);
+        finding.identified_by(format!("HorizontalPodAutoscaler {}", hpa.name()));
         finding
             .help("remove one: KEDA makes its own HPA, and the controller stops both (AmbiguousSelector)")
             .rejected_by(refused)
