@@ -281,7 +281,7 @@ fn owned_replica_set() -> Value {
     json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {"name": "owned", "namespace": "ml", "ownerReferences": [invented_controller()]},
         "spec": {"selector": {"matchLabels": {"app": "owned"}}, "template": {
-            "metadata": {"labels": {"app": "owned"}, "annotations": {"karpenter.sh/do-not-disrupt": "yes"}},
+            "metadata": {"labels": {"app": "owned"}, "annotations": {"karpenter.sh/do-not-disrupt": "soon"}},
             "spec": {"containers": [{"name": "main", "image": "registry.example.com/main:1.2.3"}]}}}})
 }
 
