@@ -292,7 +292,7 @@ pub(crate) fn created_at(raw: &RawValue) -> Option<SystemTime> {
     }
     let stored: Stored<'_> = serde_json::from_str(raw.get()).ok()?;
     let created: Timestamp = stored.metadata.creation_timestamp?.parse().ok()?;
-    SystemTime::try_from(created).ok()
+    Some(SystemTime::from(created))
 }
 
 /// Whether two versions of an object differ in nothing but metadata other than labels and annotations: owners,
