@@ -214,7 +214,7 @@ impl Workspace {
         let at = checks[0].object as usize;
         let object = kept.file.objects[at].clone();
         if kept.results[at].steps >= STEPS_PER_OBJECT {
-            // Which rules still run depends on how many steps those before them take.
+            // Which rules run depends on the number of steps of those before them.
             self.recheck_object(kept, checks[0]);
             return true;
         }
@@ -253,8 +253,7 @@ impl Workspace {
         renewed | self.recheck_if_exhausted(kept, checks[0])
     }
 
-    /// Runs all rules again for an object if together they take more steps now than there are; returns whether
-    /// they do.
+    /// Runs all rules again for an object if their steps now exceed the limit. Returns whether they do.
     fn recheck_if_exhausted(&mut self, kept: &mut FileState, object: CheckId) -> bool {
         let exhausted = kept.results[object.object as usize].steps >= STEPS_PER_OBJECT;
         if exhausted {

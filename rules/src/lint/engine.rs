@@ -21,10 +21,10 @@ use crate::source::{Document, ParseDiagnosticKind, Source};
 use crate::steps;
 use crate::tree::Span;
 
-/// How many steps ([`crate::steps`]) the rules may take for one object: about 200 ms. What people write takes some
-/// ten thousand.
+/// Maximum number of steps ([`crate::steps`]) of all rules for one object: about 200 ms. Typical manifests
+/// need some ten thousand.
 pub(crate) const STEPS_PER_OBJECT: u64 = 20_000_000;
-/// How many of them one rule may take, so that one alone does not keep the others from running.
+/// Maximum number of steps of one rule, so that it does not prevent the other rules from running.
 const STEPS_PER_RULE: u64 = STEPS_PER_OBJECT / 5;
 
 /// A set of rules with one configuration.
@@ -111,7 +111,8 @@ impl Engine {
         self.kind_agnostic.iter().chain(of_kind).chain(over_schema).copied()
     }
 
-    /// Runs one rule, for which so many steps are left. One that takes more has one finding, which says so.
+    /// Runs one rule with the number of steps that are left. A rule that exceeds it has a single finding,
+    /// which reports that.
     fn run_rule(
         &self,
         at: usize,
@@ -131,18 +132,18 @@ impl Engine {
         let (finished, steps) = steps::limited(allowance, run);
         let reads_earlier_findings = finished.unwrap_or_else(|| {
             findings.truncate(from);
-            // Which object would make a difference is not known.
+            // The objects whose change would affect the result are not known.
             if !resolved.rule.reads.is_empty() {
                 record_read(|| Read::All);
             }
             findings.extend(self.cut_short(resolved.rule, object, steps >= left));
-            // It may have read them before it was cut short.
+            // It may have read them before it was cancelled.
             true
         });
         RunOutcome { reads_earlier_findings, steps: steps.min(left) }
     }
 
-    /// What is said of a rule that did not finish, or of all from it on.
+    /// The finding for a rule that did not finish, or for this rule and all later ones.
     fn cut_short(&self, rule: &'static Rule, object: &Object, is_last: bool) -> Option<Finding> {
         let place = Location::of(object, &object.root());
         let others = if is_last { " and the rules after it" } else { "" };
@@ -152,7 +153,7 @@ impl Engine {
         Some(finding)
     }
 
-    /// Runs one rule under what is set for the object; returns whether it read the findings of earlier rules.
+    /// Runs one rule with the settings for the object. Returns whether it read the findings of earlier rules.
     fn run_with_settings(
         &self,
         rule: &'static Rule,
@@ -363,21 +364,21 @@ fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read>
     reads.iter().copied().find(|read| !read.is_within(rule.reads) && !is_own(read))
 }
 
-/// The outcome of running a rule for an object.
+/// The result of running a rule for an object.
 #[derive(Clone, Copy, Debug)]
 struct RunOutcome {
-    /// Whether it looked at what other rules have found.
+    /// Whether it read the findings of other rules.
     reads_earlier_findings: bool,
-    /// How many steps it took.
+    /// Number of steps.
     steps: u64,
 }
 
 /// The results of the rules for one object.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectResults {
-    /// By the numbers of the rules.
+    /// By the index of the rule.
     pub(crate) rules: Vec<RuleResult>,
-    /// How many steps all rules took: those as well that have no result.
+    /// Number of steps of all rules, including those without a result.
     pub(crate) steps: u64,
 }
 
@@ -391,6 +392,6 @@ pub(crate) struct RuleResult {
     /// What it read from the cluster, in order.
     pub(crate) reads: Vec<Read>,
     pub(crate) findings: Vec<Finding>,
-    /// How many steps it took.
+    /// Number of steps.
     pub(crate) steps: u64,
 }
