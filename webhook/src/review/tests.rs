@@ -79,7 +79,7 @@ fn an_update_that_adds_no_finding_gets_warnings() {
 
 #[test]
 fn an_old_fault_that_moved_in_its_list_does_not_deny() {
-    // The message names the place: `spec.template.spec.requirements[1].operator` has no value `Inside`.
+    // The message names the place: `spec.template.spec.requirements[1].operator` does not accept `Inside`.
     let requirements = |items: &[Value]| {
         let mut pool = pool(json!({}));
         pool["spec"]["template"]["spec"]["requirements"] = Value::from(items);

@@ -1,13 +1,15 @@
-//! A value that the API server refuses where it stands.
+//! A value that the API server rejects for its field.
 //!
 //! # Why
-//! A number where text is wanted, `30d` where Karpenter knows hours, minutes and seconds, a label
+//! A number where the field is a string, `30d` where Karpenter reads hours, minutes and seconds, a label
 //! with a blank in it, a port above 65535: the API server answers with an error, and the rollout
-//! stops there. Here the error comes before, at the value, with what to write instead.
+//! stops there. gpulint reports the same error earlier, at the value, with what to write instead.
 //!
 //! # Fix
-//! Write what the field takes: quotes around a number that is meant as text, another unit, one of
-//! the values that are allowed.
+//! Write a value that the field accepts: quotes around a number that is meant as text, another unit, one of
+//! the valid values. `kubectl explain KIND.FIELD` describes a field; the references below have the formats
+//! of names and durations. If the value is a placeholder that a tool fills in later, run that tool first, or
+//! write it in a form that gpulint knows, such as `${NAME}`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -39,7 +41,7 @@ use crate::karpenter::requirement_list::Provider;
 use crate::kind::SCHEMA_KINDS;
 use crate::platform::{Platform, Version};
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
-use crate::rules::manifest::words::{list_names, quoted_field, quoted_value};
+use crate::rules::manifest::words::{list_names, quoted_field, quoted_value, with_article};
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
@@ -165,8 +167,12 @@ impl Said {
 fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
     let at = quoted_field(&violation.pointer);
     match &violation.kind {
-        ViolationKind::Missing => Said::new(format!("{at} is missing")),
-        ViolationKind::Unknown => Said::new(format!("{at} is no field")),
+        ViolationKind::Missing => {
+            Said::new(format!("{at} is missing, which {} needs", with_article(&object.id().kind))).help(
+                format!("add it; `kubectl explain {}` describes the fields", object.id().kind.to_lowercase()),
+            )
+        }
+        ViolationKind::Unknown => Said::new(format!("{at} is not a field")),
         ViolationKind::Type { expected } => of_type(object, node, &at, expected),
         ViolationKind::Enum { allowed } => of_enum(object, node, &at, allowed),
         ViolationKind::Pattern { pattern } => of_pattern(object, node, &at, pattern),
@@ -179,7 +185,7 @@ fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
                 (false, true) => "less than",
             };
             let written = shown(node);
-            Said::new(format!("{at} is {written}, and has to be {bound} {limit}"))
+            Said::new(format!("{at} is {written}, and must be {bound} {limit}"))
         }
         ViolationKind::Count { of, limit, lower } => {
             let what = match of {
@@ -195,9 +201,9 @@ fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
             let bound = if *lower { "at least" } else { "at most" };
             let empty = *lower && (node.text() == Some("") || node.shape() != Shape::Scalar);
             let said = Said::new(if empty && *limit == 1 {
-                format!("{at} is empty, and needs {bound} {limit} {many}")
+                format!("{at} is empty, and must have {bound} {limit} {many}")
             } else {
-                format!("{at} has {bound} {limit} {many}")
+                format!("{at} must have {bound} {limit} {many}")
             });
             match of {
                 LengthUnit::Characters if !lower => said.help("write a shorter text"),
@@ -243,7 +249,7 @@ fn of_type(object: &Object, node: &Node<'_>, at: &str, expected: &[&str]) -> Sai
     };
     let wanted: Vec<String> = expected.iter().filter(|e| **e != "null").map(|e| article(e)).collect();
     let wanted = wanted.join(" or ");
-    let said = Said::new(format!("{at} takes {wanted}, not {}", article(found)));
+    let said = Said::new(format!("{at} must be {wanted}, not {}", article(found)));
     let Some(text) = node.raw_text().filter(|_| node.shape() == Shape::Scalar) else {
         return said;
     };
@@ -271,9 +277,9 @@ fn of_type(object: &Object, node: &Node<'_>, at: &str, expected: &[&str]) -> Sai
 }
 
 fn of_enum(object: &Object, node: &Node<'_>, at: &str, allowed: &[String]) -> Said {
-    let said = Said::new(format!("{at} has no value {}", shown(node)));
+    let said = Said::new(format!("{at} does not accept {}", shown(node)));
     let Some(text) = node.text() else {
-        return said.help(list_names("it takes", allowed));
+        return said.help(list_names("valid values:", allowed));
     };
     let same = |word: &&String| word.eq_ignore_ascii_case(text);
     // The name of the policy in v1beta1.
@@ -286,7 +292,7 @@ fn of_enum(object: &Object, node: &Node<'_>, at: &str, allowed: &[String]) -> Sa
     match suggest::nearest(text, allowed.iter().map(String::as_str)) {
         // Short names are too similar to each other for a suggestion.
         Some(near) if near.len() > 4 => said.help(format!("did you mean `{near}`?")),
-        _ => said.help(list_names("it takes", allowed)),
+        _ => said.help(list_names("valid values:", allowed)),
     }
 }
 
@@ -313,8 +319,8 @@ fn of_pattern(object: &Object, node: &Node<'_>, at: &str, pattern: &str) -> Said
             DurationField::TerminationGracePeriod => "hours, minutes and seconds, as in `1h30m`",
             _ => "hours, minutes and seconds, as in `1h30m`, or `Never`",
         };
-        let said =
-            Said::new(format!("{at} cannot read {written} as a duration")).help(format!("it takes {takes}"));
+        let said = Said::new(format!("{at} is {written}, which is not a duration that Karpenter reads"))
+            .help(format!("write {takes}"));
         let text = node.text().unwrap_or_default();
         return match duration::suggest(field, text) {
             Some(better) => {
@@ -324,13 +330,13 @@ fn of_pattern(object: &Object, node: &Node<'_>, at: &str, pattern: &str) -> Said
             None => said,
         };
     }
-    let said = Said::new(format!("{at} does not take {written}"));
+    let said = Said::new(format!("{at} does not accept {written}"));
     if node.text() == Some("") {
         return said.help("write a value, or leave the field out");
     }
     match pattern.chars().count() {
-        0..=80 => said.help(format!("it has to match {pattern}")),
-        _ => said,
+        0..=80 => said.help(format!("it must match {pattern}")),
+        _ => said.help(format!("`kubectl explain {}` describes the field", object.id().kind.to_lowercase())),
     }
 }
 
