@@ -160,11 +160,12 @@ fn is_judged(value: &Value) -> bool {
     kinds::is_checked(group, kind) && !going
 }
 
-/// Whether it has valid metadata with a name.
+/// Whether it has valid metadata with a name that an API server stores.
 fn is_storable(value: &Value) -> bool {
     let name = value["metadata"]["name"].as_str().unwrap_or_default();
     let read = serde_json::from_value::<kube::api::DynamicObject>(value.clone());
-    !name.is_empty() && read.is_ok()
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.' | ':');
+    !name.is_empty() && name.chars().all(is_name) && read.is_ok()
 }
 
 async fn ask(connection: &mut Connection, value: &Value) -> (Said, Said, bool) {

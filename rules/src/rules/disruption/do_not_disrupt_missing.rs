@@ -49,7 +49,7 @@ use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::gpu::requests_accelerator;
-use crate::workload::node_labels::is_off_karpenter;
+use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 use crate::workload::template::{
     WORKLOAD_KINDS, is_short_deadline, is_short_lived, with_workloads, workload_kind,
 };
@@ -96,7 +96,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in &bare {
         fix = fix.set(&template.annotation(DO_NOT_DISRUPT), json!("true"));
     }
-    let severity = if uses_karpenter(ctx) { Severity::Warning } else { Severity::Info };
+    let severity = if uses_karpenter(ctx) || templates.iter().any(names_karpenter) {
+        Severity::Warning
+    } else {
+        Severity::Info
+    };
     let name = object.display_name();
     ctx.report(&node, format!("training run `{name}` may be evicted to save money or to replace its node"))
         .severity(severity)
