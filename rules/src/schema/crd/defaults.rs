@@ -10,7 +10,7 @@ pub(super) fn apply(schema: &Value, value: &mut Value) {
             let more = schema.get("additionalProperties").filter(|more| more.is_object());
             fields.retain(|name, value| {
                 let inner = properties.and_then(|known| known.get(name)).or(more);
-                !value.is_null() || inner.is_some_and(is_nullable)
+                !value.is_null() || inner.is_some_and(|inner| flag(inner, "nullable"))
             });
             for (name, inner) in properties.into_iter().flatten() {
                 if let Some(default) = inner.get("default")
@@ -34,10 +34,6 @@ pub(super) fn apply(schema: &Value, value: &mut Value) {
         }
         _ => {}
     }
-}
-
-fn is_nullable(schema: &Value) -> bool {
-    schema.get("nullable").and_then(Value::as_bool) == Some(true)
 }
 
 /// A value as an expression sees it, by its schema: only fields that the schema declares, under names that are
