@@ -50,7 +50,7 @@ pub(crate) enum Command {
 /// `gpulint check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without a configuration file every rule runs as it comes. A file is judged under the nearest \
+Without a configuration file every rule runs as it comes. A file is checked under the nearest \
 gpulint.yaml in its folder or above.
 
 Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 bad usage, bad configuration, a path \

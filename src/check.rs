@@ -30,16 +30,16 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     let engines: Vec<Engine> =
         scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
     let mut set = Batch::read(inputs, &engines, !args.quiet);
-    let judged = set.check(None);
+    let reports = set.check(None);
     let checked = match requested_safety(args) {
         None => {
-            let checked = CheckOutcome::new(&set, judged, found);
+            let checked = CheckOutcome::new(&set, reports, found);
             write(&checked.report, args, color, Output::Stdout)?;
             checked
         }
         Some(most) if args.diff => {
-            let plans = fix::plan_round(&judged, most);
-            let checked = CheckOutcome::new(&set, judged, found);
+            let plans = fix::plan_round(&reports, most);
+            let checked = CheckOutcome::new(&set, reports, found);
             let fixed = fix::run(&mut set, plans, most);
             output::to_stdout(|out| fixed.diff(&set, out))?;
             write(&checked.report, args, color, Output::FilesOnly)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             checked
         }
         Some(most) => {
-            let checked = apply_fixes(&mut set, judged, found, most);
+            let checked = apply_fixes(&mut set, reports, found, most);
             let stdin = set.stdin();
             if let Some(text) = stdin {
                 output::to_stdout(|out| Ok(out.write_all(text)?))?;
@@ -81,16 +81,16 @@ fn requested_safety(args: &CheckArgs) -> Option<Safety> {
 /// Fixes the files, and reports the remaining findings of all inputs.
 fn apply_fixes(
     set: &mut Batch<'_>,
-    judged: Vec<Option<CheckReport>>,
+    reports: Vec<Option<CheckReport>>,
     found: FoundFiles,
     most: Safety,
 ) -> CheckOutcome {
-    let plans = fix::plan_round(&judged, most);
+    let plans = fix::plan_round(&reports, most);
     let mut fixed = fix::run(set, plans, most);
     let errors = fixed.write(set);
     let count = fixed.count();
-    let judged = if count > 0 { set.check(None) } else { judged };
-    let mut checked = CheckOutcome::new(set, judged, found);
+    let reports = if count > 0 { set.check(None) } else { reports };
+    let mut checked = CheckOutcome::new(set, reports, found);
     checked.report.summary.fixed = Some(count);
     checked.report.unfixed = fix::unfixed_reasons(&checked.report.findings, most);
     checked.errors.extend(errors);
@@ -144,7 +144,7 @@ struct CheckOutcome {
 }
 
 impl CheckOutcome {
-    fn new(set: &Batch<'_>, judged: Vec<Option<CheckReport>>, found: FoundFiles) -> CheckOutcome {
+    fn new(set: &Batch<'_>, reports: Vec<Option<CheckReport>>, found: FoundFiles) -> CheckOutcome {
         let mut summary = Summary { skipped: found.skipped, ..Summary::default() };
         let mut errors = found.errors;
         let mut unparsable = 0;
@@ -160,15 +160,15 @@ impl CheckOutcome {
         summary.skipped.sort();
         // There may be hundreds of thousands of findings: a growing list would be copied, and have unused
         // capacity.
-        let count = judged.iter().flatten().map(|judged| judged.findings.len());
+        let count = reports.iter().flatten().map(|report| report.findings.len());
         let mut findings: Vec<Finding> = Vec::with_capacity(count.sum());
         let mut failed = false;
-        for (at, judged) in judged.into_iter().enumerate() {
-            let Some(judged) = judged else { continue };
+        for (at, report) in reports.into_iter().enumerate() {
+            let Some(report) = report else { continue };
             let from = set.engine(at).settings().fail_on;
-            failed |= from.is_some_and(|from| judged.findings.iter().any(|f| f.severity >= from));
-            summary.suppressed += judged.suppressed;
-            findings.extend(judged.findings);
+            failed |= from.is_some_and(|from| report.findings.iter().any(|f| f.severity >= from));
+            summary.suppressed += report.suppressed;
+            findings.extend(report.findings);
         }
         summary.count(&findings);
         CheckOutcome {

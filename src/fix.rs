@@ -78,11 +78,11 @@ pub(crate) fn run(batch: &mut Batch<'_>, first: Round, max_safety: Safety) -> Fi
 }
 
 /// The edits for the findings of all inputs that can be applied together.
-pub(crate) fn plan_round(judged: &[Option<CheckReport>], max_safety: Safety) -> Round {
-    judged
+pub(crate) fn plan_round(reports: &[Option<CheckReport>], max_safety: Safety) -> Round {
+    reports
         .par_iter()
         .enumerate()
-        .filter_map(|(at, judged)| Some((at, FileEdit::of(&judged.as_ref()?.findings, max_safety)?)))
+        .filter_map(|(at, report)| Some((at, FileEdit::of(&report.as_ref()?.findings, max_safety)?)))
         .collect()
 }
 

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use gpulint_rules::{Engine, Index};
+use gpulint_rules::{Cluster, Engine};
 use gpulint_webhook::ReviewContext;
 
 use crate::args::ReviewArgs;
@@ -25,12 +25,12 @@ pub(crate) fn run(args: &ReviewArgs) -> Result<ExitCode, CliError> {
     if body.len() as u64 > MAX_BODY {
         return Err(CliError::Usage(format!("{name}: larger than 8 MiB")));
     }
-    let index = Index::new(engine.settings().complete);
+    let cluster = Cluster::new(engine.settings().complete);
     let answer = if args.mutate {
-        gpulint_webhook::mutate(&engine, &index, &body).map(|answer| answer.body)
+        gpulint_webhook::mutate(&engine, &cluster, &body).map(|answer| answer.body)
     } else {
         let context = ReviewContext { now: Some(SystemTime::now()), ..ReviewContext::default() };
-        gpulint_webhook::review_in_context(&engine, &index, context, &body).map(|answer| answer.body)
+        gpulint_webhook::review_in_context(&engine, &cluster, context, &body).map(|answer| answer.body)
     };
     let answer = answer.map_err(|error| CliError::Usage(format!("{name}: {error}")))?;
     output::to_stdout(|out| {

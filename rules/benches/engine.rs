@@ -1,6 +1,6 @@
 //! `cargo bench -p gpulint-rules`: the engine by itself, medians over rounds.
 //!
-//! Reading, judging 2,000 NodePools, one review beside 10,000 objects, and one changed file among
+//! Reading, checking 2,000 NodePools, one review beside 10,000 objects, and one changed file among
 //! 1,400. Whole runs of the program are measured from outside, on what the `manifests` example
 //! writes.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::disallowed_methods)]
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use gpulint_rules::file::File;
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Engine, Index, Object, Settings, Workspace};
+use gpulint_rules::{Cluster, Engine, Object, Settings, Workspace};
 
 const GPU_POOL: &str = include_str!("../../fixtures/practices/000/01-inference-pool.yaml");
 
@@ -52,23 +52,23 @@ fn main() {
 
     let engine = Engine::new(Settings::default());
     let file = File::read(source);
-    let index = gpulint_testing::index(&engine, &file.objects);
-    let judging = median(9, || {
-        std::hint::black_box(engine.check_file(&file, &index));
+    let cluster = gpulint_testing::cluster(&engine, &file.objects);
+    let checking = median(9, || {
+        std::hint::black_box(engine.check_file(&file, &cluster));
     });
-    println!("judge them: {judging:?}, {:?} each", judging / 2000);
+    println!("check them: {checking:?}, {:?} each", checking / 2000);
 
-    let mut index = Index::new(false);
+    let mut cluster = Cluster::new(false);
     for n in 0..10_000 {
         let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": format!("pod-{n}"), "namespace": format!("team-{}", n % 50), "labels": {"app": format!("a{n}")}},
             "spec": {"nodeSelector": {"team": format!("t{n}")}, "containers": [{"name": "main", "image": "example.com/a:1"}]}});
-        index.apply(Object::from_json(&pod).unwrap());
+        cluster.apply(Object::from_json(&pod).unwrap());
     }
     let pool = file.objects[0].root().to_json();
     let review = median(999, || {
         let object = Object::from_json(&pool).unwrap();
-        std::hint::black_box(engine.review_object(&object, &index));
+        std::hint::black_box(engine.review_object(&object, &cluster));
     });
     println!("one review beside 10,000 objects: {review:?}");
     edits(&engine);

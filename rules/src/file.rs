@@ -12,7 +12,7 @@ pub struct File {
     pub source: Arc<Source>,
     /// Its documents, broken ones included.
     pub documents: Vec<Document>,
-    /// The objects of the documents that are judged.
+    /// The objects of the documents that are checked.
     pub objects: Vec<Object>,
 }
 

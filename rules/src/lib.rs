@@ -1,7 +1,7 @@
-//! The engine of gpulint: reads manifests, judges them, reports findings.
+//! The engine of gpulint: reads manifests, checks them, reports findings.
 //!
 //! ```text
-//! bytes ─► Source ─► Document (Tree: values + spans) ─► Object ─► Index
+//! bytes ─► Source ─► Document (Tree: values + spans) ─► Object ─► Cluster
 //!                                                          │        │
 //!                                                          ▼        ▼
 //!                                         Engine::check_object(object, index)
@@ -34,7 +34,6 @@ pub mod workload;
 pub mod workspace;
 
 pub use cluster::Cluster;
-pub use cluster::Cluster as Index;
 pub use cluster::objects::Lookup;
 pub use file::File;
 pub use kind::Kind;

@@ -37,7 +37,7 @@ Outside the cluster: kubectl create namespace gpulint; gpulint webhook serve --c
 which cluster and account it writes to, and makes the webhook configurations itself.
 
 Findings of webhook.deny (default: error) refuse an object, those of webhook.warn become warnings. \
-What the API server itself would refuse only warns: it has judged the object before it asks, and its \
+What the API server itself would refuse only warns: it has checked the object before it asks, and its \
 schemas may be newer than ours. So does what lacks an object that may be applied next. On updates, what the old object had already warns as well.
 
 SIGTERM: /readyz fails, the server goes on for --drain-delay, then it finishes what is open.")]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use gpulint_rules::lint::settings::{Globs, WebhookSettings};
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Engine, Index, Object, Settings, Severity};
+use gpulint_rules::{Cluster, Engine, Object, Settings, Severity};
 
 use gpulint_testing::{children, expect_file, relative, yaml_below};
 
@@ -108,7 +108,7 @@ fn a_review_gives_what_a_file_gives() {
                 .flat_map(|d| Object::from_document(&source, d, false))
                 .filter(|o| !o.is_partial() && !o.id().name.is_empty())
                 .collect();
-            let mut index = Index::new(true);
+            let mut cluster = Cluster::new(true);
             let mut seen = std::collections::BTreeSet::new();
             let unique = objects.iter().all(|o| {
                 seen.insert((
@@ -123,13 +123,13 @@ fn a_review_gives_what_a_file_gives() {
                 continue;
             }
             for object in &objects {
-                index.apply(object.clone());
+                cluster.apply(object.clone());
             }
             // An object that a cluster has given a uid is not created again.
             for object in objects.iter().filter(|object| object.path(&["metadata", "uid"]).is_absent()) {
                 let from_file = count(
                     engine
-                        .review_object(object, &index)
+                        .review_object(object, &cluster)
                         .findings
                         .iter()
                         // A review has no comments.
@@ -144,7 +144,8 @@ fn a_review_gives_what_a_file_gives() {
                     "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
                     "request": {"uid": "u", "operation": "CREATE", "object": object.root().to_json()}
                 });
-                let answer = gpulint_webhook::review(&engine, &index, review.to_string().as_bytes()).unwrap();
+                let answer =
+                    gpulint_webhook::review(&engine, &cluster, review.to_string().as_bytes()).unwrap();
                 let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
                 let response = &answer["response"];
                 let strings = |v: &serde_json::Value| v.as_str().unwrap().to_owned();

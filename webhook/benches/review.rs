@@ -10,7 +10,7 @@ mod objects;
 
 use std::time::{Duration, Instant};
 
-use gpulint_rules::{Engine, Index, Object, Settings};
+use gpulint_rules::{Cluster, Engine, Object, Settings};
 use gpulint_webhook::{ReviewContext, mutate, review_in_context};
 use serde_json::{Value, json};
 
@@ -21,16 +21,16 @@ const FIRST_ROUNDS: usize = 21;
 fn main() {
     let objects: Vec<Object> = cluster().iter().filter_map(Object::from_json).collect();
     let engine = Engine::new(Settings::default());
-    let snapshot = |previous: &Index| {
-        let mut index = previous.successor(true);
+    let snapshot = |previous: &Cluster| {
+        let mut cluster = previous.successor(true);
         for object in &objects {
-            index.apply(object.clone());
+            cluster.apply(object.clone());
         }
-        index.build_views(&engine.settings().platform);
-        index
+        cluster.build_views(&engine.settings().platform);
+        cluster
     };
     let began = Instant::now();
-    let mut index = snapshot(&Index::new(true));
+    let mut cluster = snapshot(&Cluster::new(true));
     println!(
         "the first snapshot of {} objects: {:.1} ms",
         objects.len(),
@@ -39,14 +39,14 @@ fn main() {
     let mut took: Vec<Duration> = (0..9)
         .map(|_| {
             let began = Instant::now();
-            index = snapshot(&index);
+            cluster = snapshot(&cluster);
             began.elapsed()
         })
         .collect();
     took.sort_unstable();
     println!("one after it: {:.1} ms", took[4].as_secs_f64() * 1e3);
 
-    let asked = ReviewContext { from_api_server: true, index_is_fed: true, now: None };
+    let asked = ReviewContext { from_api_server: true, cluster_is_fed: true, now: None };
     let cases = [
         ("NodePool", create(&pool("new"), "karpenter.sh")),
         ("NodePool without taints", create(&untainted(), "karpenter.sh")),
@@ -61,10 +61,10 @@ fn main() {
         // Each on a snapshot that has served no review, and then on the same one again.
         let mut took: Vec<[Duration; 2]> = (0..FIRST_ROUNDS)
             .map(|_| {
-                index = snapshot(&index);
+                cluster = snapshot(&cluster);
                 [(); 2].map(|()| {
                     let began = Instant::now();
-                    assert!(!review_in_context(&engine, &index, asked, body).unwrap().body.is_empty());
+                    assert!(!review_in_context(&engine, &cluster, asked, body).unwrap().body.is_empty());
                     began.elapsed()
                 })
             })
@@ -77,8 +77,8 @@ fn main() {
         println!("{name:<24} first after a snapshot {first:>6.0} µs, second {second:>6.0} µs");
     }
     for (name, body) in cases {
-        let validated = measure(|| review_in_context(&engine, &index, asked, &body).unwrap().body.len());
-        let mutated = measure(|| mutate(&engine, &index, &body).unwrap().body.len());
+        let validated = measure(|| review_in_context(&engine, &cluster, asked, &body).unwrap().body.len());
+        let mutated = measure(|| mutate(&engine, &cluster, &body).unwrap().body.len());
         println!("{name:<24} {:>6} bytes   validate {validated}   mutate {mutated}", body.len());
     }
 }

@@ -1,6 +1,6 @@
 //! The objects of the cluster that rules read, filled by watches.
 //!
-//! Requests read a snapshot: an [`Index`] with its views built, which is replaced as a whole. Fields that no
+//! Requests read a snapshot: an [`Cluster`] with its views built, which is replaced as a whole. Fields that no
 //! rule reads (managed fields, status, resource versions) are removed before an object is stored, and of
 //! objects whose controller is checked itself only the uid, where they own others. An event that leaves the rest of an object
 //! as it was, such as the status update of a node, changes nothing and builds no snapshot.
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use gpulint_rules::{Index, Kind, Object, Platform};
+use gpulint_rules::{Cluster, Kind, Object, Platform};
 use kube::runtime::watcher::Event;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -120,7 +120,7 @@ enum Content {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// The objects that rules read.
-    pub(crate) index: Index,
+    pub(crate) cluster: Cluster,
     /// Other objects that may own those of requests.
     pub(crate) derived: DerivedOwners,
 }
@@ -148,7 +148,7 @@ impl Cache {
             kinds: Mutex::new(kinds.iter().map(|k| (*k, KindState::default())).collect()),
             snapshot: ArcSwap::from_pointee(Versioned {
                 version: 0,
-                value: Snapshot { index: Index::new(false), derived: DerivedOwners::default() },
+                value: Snapshot { cluster: Cluster::new(false), derived: DerivedOwners::default() },
             }),
             changed: Notify::new(),
             metrics,
@@ -171,7 +171,7 @@ impl Cache {
     pub(crate) fn unsynced(&self) -> Vec<Kind> {
         let snapshot = self.snapshot.load();
         let kinds = self.lock();
-        let waiting = kinds.keys().filter(|kind| !snapshot.value.index.is_complete_for(**kind));
+        let waiting = kinds.keys().filter(|kind| !snapshot.value.cluster.is_complete_for(**kind));
         waiting.copied().collect()
     }
 
@@ -242,7 +242,7 @@ impl Cache {
             let (cache, platform) = (Arc::clone(&self), platform());
             let began = Instant::now();
             if tokio::task::spawn_blocking(move || cache.rebuild_snapshot(&platform)).await.is_err() {
-                tracing::error!("the index could not be made; the old one stays");
+                tracing::error!("the cluster could not be made; the old one stays");
             }
             tokio::time::sleep(
                 (began.elapsed() * SNAPSHOT_DUTY_DIVISOR).clamp(MIN_SNAPSHOT_INTERVAL, MAX_SNAPSHOT_INTERVAL),
@@ -254,7 +254,7 @@ impl Cache {
     /// Publishes a snapshot of the objects of this moment. Not called concurrently.
     fn rebuild_snapshot(&self, platform: &Platform) {
         let mut derived = DerivedOwners::default();
-        // The lock is held while handles are copied, not while the index is built from them: watches
+        // The lock is held while handles are copied, not while the snapshot is built from them: watches
         // need it for every event.
         let kinds: Vec<(Kind, bool, Vec<Object>)> = {
             let kinds = self.lock();
@@ -274,21 +274,21 @@ impl Cache {
         };
         // Which pools admit which pods is handed on, so that the scheduler runs for changed pools only.
         let previous = self.snapshot.load();
-        let mut index = previous.value.index.successor(kinds.iter().all(|(_, synced, _)| *synced));
+        let mut cluster = previous.value.cluster.successor(kinds.iter().all(|(_, synced, _)| *synced));
         let counts: Vec<(Kind, usize, bool)> =
             kinds.iter().map(|(kind, synced, objects)| (*kind, objects.len(), *synced)).collect();
         for (kind, synced, objects) in kinds {
             if synced {
-                index.mark_complete(kind);
+                cluster.mark_complete(kind);
             }
             for object in objects {
-                index.apply(object);
+                cluster.apply(object);
             }
         }
         // Built before the snapshot is published, so that no request waits for it.
-        index.build_views(platform);
+        cluster.build_views(platform);
         let version = previous.version + 1;
-        self.snapshot.store(Arc::new(Versioned { version, value: Snapshot { index, derived } }));
+        self.snapshot.store(Arc::new(Versioned { version, value: Snapshot { cluster, derived } }));
         // The metrics count what reviews see, so they follow the snapshot.
         for (kind, objects, synced) in counts {
             self.metrics.cached(kind, objects, synced);
@@ -342,7 +342,7 @@ mod tests {
 
     fn find(cache: &Cache, name: &str) -> &'static str {
         cache.rebuild_snapshot(&Platform::default());
-        match cache.snapshot().value.index.find(Kind::NODE_POOL, "default", name) {
+        match cache.snapshot().value.cluster.find(Kind::NODE_POOL, "default", name) {
             Lookup::Found(_) => "found",
             Lookup::Missing => "missing",
             Lookup::Unknown => "unknown",
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(find(&cache, "a"), "found");
         assert_eq!(find(&cache, "b"), "missing");
         assert!(!cache.unsynced().contains(&Kind::NODE_POOL));
-        assert!(!cache.snapshot().value.index.is_complete(), "other kinds are not listed");
+        assert!(!cache.snapshot().value.cluster.is_complete(), "other kinds are not listed");
     }
 
     #[test]
@@ -389,7 +389,7 @@ mod tests {
             cache.mark_absent(kind);
         }
         assert_eq!(find(&cache, "a"), "missing");
-        assert!(cache.snapshot().value.index.is_complete());
+        assert!(cache.snapshot().value.cluster.is_complete());
     }
 
     #[test]
@@ -419,14 +419,14 @@ mod tests {
         cache.handle(Kind::REPLICA_SET, Event::InitDone);
         cache.rebuild_snapshot(&Platform::default());
         let snapshot = cache.snapshot();
-        assert!(matches!(snapshot.value.index.find(Kind::REPLICA_SET, "x", "web-1"), Lookup::Missing));
+        assert!(matches!(snapshot.value.cluster.find(Kind::REPLICA_SET, "x", "web-1"), Lookup::Missing));
         let raw = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "x",
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1",
                                  "uid": "7e1a", "controller": true}]}});
         let body = json!({"uid": "u", "operation": "CREATE", "namespace": "x", "object": raw}).to_string();
         let request: crate::wire::Request<'_> = serde_json::from_str(&body).unwrap();
         let derived = Some(&snapshot.value.derived);
-        assert!(crate::exemption::is_derived(&snapshot.value.index, derived, request.object, &request));
+        assert!(crate::exemption::is_derived(&snapshot.value.cluster, derived, request.object, &request));
     }
 
     #[tokio::test]

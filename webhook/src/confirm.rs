@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt;
 use futures::stream;
-use gpulint_rules::{Finding, Index, Kind, Lookup, Object};
+use gpulint_rules::{Cluster, Finding, Kind, Lookup, Object};
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
@@ -68,10 +68,10 @@ impl Confirmed {
     }
 
     /// The index with these objects in place of its own; `None` if that changes nothing.
-    pub(crate) fn applied_to(&self, index: &Index) -> Option<Index> {
+    pub(crate) fn applied_to(&self, cluster: &Cluster) -> Option<Cluster> {
         let known = |object: &ObjectRef| {
             let namespace = object.namespace.as_deref().unwrap_or("default");
-            match index.find(object.kind, namespace, &object.name) {
+            match cluster.find(object.kind, namespace, &object.name) {
                 Lookup::Found(known) => Some(known),
                 _ => None,
             }
@@ -83,12 +83,12 @@ impl Confirmed {
         if self.0.iter().all(is_same) {
             return None;
         }
-        let mut out = index.successor(index.is_complete());
-        for kind in kinds::watched().iter().filter(|kind| index.is_complete_for(**kind)) {
+        let mut out = cluster.successor(cluster.is_complete());
+        for kind in kinds::watched().iter().filter(|kind| cluster.is_complete_for(**kind)) {
             out.mark_complete(*kind);
         }
         let replaced: Vec<&Object> = self.0.keys().filter_map(known).collect();
-        for object in index.objects() {
+        for object in cluster.objects() {
             if !replaced.iter().any(|other| other.is_same_resource(object)) {
                 out.apply(object.clone());
             }
@@ -180,21 +180,21 @@ mod tests {
                 "triggers": [{"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}}]}})
     }
 
-    fn review(index: &Index, confirmed: &Confirmed) -> ReviewOutcome {
+    fn review(cluster: &Cluster, confirmed: &Confirmed) -> ReviewOutcome {
         let engine = Engine::new(Settings::default());
         let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": "u", "operation": "CREATE", "namespace": "ml", "object": scaled_object()}});
-        let context = ReviewContext { from_api_server: true, index_is_fed: true, now: None };
-        let evaluator = Evaluator::new(&engine, index).with_confirmed(confirmed);
+        let context = ReviewContext { from_api_server: true, cluster_is_fed: true, now: None };
+        let evaluator = Evaluator::new(&engine, cluster).with_confirmed(confirmed);
         review_with(evaluator, context, body.to_string().as_bytes()).unwrap()
     }
 
     #[test]
     fn a_refusal_that_rests_on_another_object_needs_that_object() {
         let without = deployment(&json!({}));
-        let mut index = Index::new(true);
-        index.apply(object(&without));
-        let first = review(&index, &Confirmed::default());
+        let mut cluster = Cluster::new(true);
+        cluster.apply(object(&without));
+        let first = review(&cluster, &Confirmed::default());
         assert_eq!(first.decision, Decision::Warned, "not read: it warns");
         assert_eq!(first.to_confirm.len(), 1, "{:?}", first.to_confirm);
 
@@ -203,13 +203,13 @@ mod tests {
         };
         // As in the snapshot.
         let same = read(Some(&without));
-        assert!(same.applied_to(&index).is_none());
-        let outcome = review(&index, &same);
+        assert!(same.applied_to(&cluster).is_none());
+        let outcome = review(&cluster, &same);
         assert_eq!((outcome.decision, outcome.to_confirm.len()), (Decision::Denied, 0));
         // Repaired a moment ago, or gone.
         let repaired = deployment(&json!({"requests": {"cpu": "1"}}));
         for fresh in [read(Some(&repaired)), read(None)] {
-            let newer = fresh.applied_to(&index).unwrap();
+            let newer = fresh.applied_to(&cluster).unwrap();
             let outcome = review(&newer, &fresh);
             assert_ne!(outcome.decision, Decision::Denied, "{outcome:?}");
             assert!(!outcome.rules.contains(&"missing-resource-request"), "{outcome:?}");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use gpulint_rules::{Authority, Engine, Finding, Identity, Index, Object, Pointer, Severity};
+use gpulint_rules::{Authority, Cluster, Engine, Finding, Identity, Object, Pointer, Severity};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,10 +25,10 @@ const SERVER_MANAGED_FIELDS: [&str; 5] =
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evaluator<'a> {
     pub(crate) engine: &'a Engine,
-    pub(crate) index: &'a Index,
+    pub(crate) cluster: &'a Cluster,
     /// The objects that controllers made and that own others.
     pub(crate) derived: Option<&'a DerivedOwners>,
-    /// The objects that were read to confirm a refusal; `None` where the index is not older than the cluster.
+    /// The objects that were read to confirm a refusal; `None` where the snapshot is not older than the cluster.
     pub(crate) confirmed: Option<&'a Confirmed>,
     cache: Option<(&'a EvaluationCache<Evaluation>, Generation)>,
 }
@@ -76,21 +76,21 @@ pub(crate) struct FindingSummary {
 }
 
 impl<'a> Evaluator<'a> {
-    pub(crate) fn new(engine: &'a Engine, index: &'a Index) -> Evaluator<'a> {
-        Evaluator { engine, index, derived: None, confirmed: None, cache: None }
+    pub(crate) fn new(engine: &'a Engine, cluster: &'a Cluster) -> Evaluator<'a> {
+        Evaluator { engine, cluster, derived: None, confirmed: None, cache: None }
     }
 
-    /// With the owners that the index does not hold.
+    /// With the owners that the snapshot does not hold.
     pub(crate) fn with_derived(self, derived: &'a DerivedOwners) -> Evaluator<'a> {
         Evaluator { derived: Some(derived), ..self }
     }
 
-    /// On another index, without a cache.
-    pub(crate) fn on_index<'b>(self, index: &'b Index) -> Evaluator<'b>
+    /// On another snapshot, without a cache.
+    pub(crate) fn on_index<'b>(self, cluster: &'b Cluster) -> Evaluator<'b>
     where
         'a: 'b,
     {
-        Evaluator { index, cache: None, ..self }
+        Evaluator { cluster, cache: None, ..self }
     }
 
     /// With the objects that were read to confirm a refusal, none of them at first. Refusals that rest on other objects
@@ -99,7 +99,7 @@ impl<'a> Evaluator<'a> {
         Evaluator { confirmed: Some(confirmed), ..self }
     }
 
-    /// Looks objects up in `cache` first. `generation` is that of the engine and the index.
+    /// Looks objects up in `cache` first. `generation` is that of the engine and the snapshot.
     pub(crate) fn with_cache(
         self,
         cache: &'a EvaluationCache<Evaluation>,
@@ -156,21 +156,21 @@ impl<'a> Evaluator<'a> {
 
     fn run_rules(&self, value: &Value) -> Arc<Evaluation> {
         let object = Object::from_json(value);
-        let evaluation = object.map(|object| Evaluation::of(self.engine, self.index, &object));
+        let evaluation = object.map(|object| Evaluation::of(self.engine, self.cluster, &object));
         Arc::new(evaluation.unwrap_or_default())
     }
 }
 
 impl Evaluation {
     /// Runs the rules on an object.
-    pub(crate) fn of(engine: &Engine, index: &Index, object: &Object) -> Evaluation {
+    pub(crate) fn of(engine: &Engine, cluster: &Cluster, object: &Object) -> Evaluation {
         let id = object.id();
         let verdict = if is_terminating(object) {
             Verdict::Exempt
         } else if !kinds::is_checked(&id.group, &id.kind) {
             Verdict::UnknownKind
         } else {
-            return Evaluation::from_findings(object, engine.review_object(object, index).findings);
+            return Evaluation::from_findings(object, engine.review_object(object, cluster).findings);
         };
         Evaluation { group: id.group.clone(), kind: id.kind.clone(), name: id.name.clone(), verdict }
     }
@@ -349,7 +349,7 @@ mod tests {
     /// The parts of a server's state that change between requests.
     struct Server {
         engine: Engine,
-        index: Index,
+        cluster: Cluster,
         cache: EvaluationCache<Evaluation>,
         metrics: Arc<Metrics>,
         generation: Generation,
@@ -358,11 +358,11 @@ mod tests {
     impl Server {
         fn new() -> Server {
             let metrics = Arc::new(Metrics::new());
-            let mut index = Index::new(false);
-            index.mark_complete(Kind::EC2_NODE_CLASS);
+            let mut cluster = Cluster::new(false);
+            cluster.mark_complete(Kind::EC2_NODE_CLASS);
             Server {
                 engine: Engine::new(Settings::default()),
-                index,
+                cluster,
                 cache: EvaluationCache::new(Arc::clone(&metrics)),
                 metrics,
                 generation: Generation::default(),
@@ -374,14 +374,14 @@ mod tests {
         fn send(&self, body: &[u8]) -> (String, usize) {
             let before = self.by_rules();
             let evaluator =
-                Evaluator::new(&self.engine, &self.index).with_cache(&self.cache, self.generation);
+                Evaluator::new(&self.engine, &self.cluster).with_cache(&self.cache, self.generation);
             let context = ReviewContext { now: Some(SystemTime::now()), ..ReviewContext::default() };
             let validated = review_with(evaluator, context, body).unwrap();
             let patched = mutate_with(evaluator, body).unwrap();
-            let fresh = review_in_context(&self.engine, &self.index, context, body).unwrap();
+            let fresh = review_in_context(&self.engine, &self.cluster, context, body).unwrap();
             assert_eq!(validated.body, fresh.body);
             assert_eq!((validated.rules, validated.decision), (fresh.rules, fresh.decision));
-            let fresh = mutate(&self.engine, &self.index, body).unwrap();
+            let fresh = mutate(&self.engine, &self.cluster, body).unwrap();
             assert_eq!(patched.body, fresh.body);
             let text = String::from_utf8(validated.body).unwrap();
             (text, self.by_rules() - before)
@@ -389,7 +389,7 @@ mod tests {
 
         fn by_rules(&self) -> usize {
             let text = self.metrics.text();
-            let line = "gpulint_judgements_total{by=\"rules\"} ";
+            let line = "gpulint_evaluations_total{by=\"rules\"} ";
             let line = text.lines().find_map(|l| l.strip_prefix(line));
             line.unwrap().parse().unwrap()
         }
@@ -422,7 +422,7 @@ mod tests {
         let mutate = |body: &[u8]| {
             let before = server.by_rules();
             let evaluator =
-                Evaluator::new(&server.engine, &server.index).with_cache(&server.cache, server.generation);
+                Evaluator::new(&server.engine, &server.cluster).with_cache(&server.cache, server.generation);
             let answer: Value = serde_json::from_slice(&mutate_with(evaluator, body).unwrap().body).unwrap();
             (answer["response"]["patch"].as_str().map(str::to_owned), server.by_rules() - before)
         };
@@ -472,7 +472,7 @@ mod tests {
         // The cluster.
         let class = json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
             "metadata": {"name": "gpu"}, "spec": {"role": "gpu"}});
-        server.index.apply(Object::from_json(&class).unwrap());
+        server.cluster.apply(Object::from_json(&class).unwrap());
         server.generation.snapshot += 1;
         let (with_class, evaluated) = server.send(&body);
         assert_eq!(evaluated, 1);

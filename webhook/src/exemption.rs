@@ -1,5 +1,5 @@
 //! Requests that are allowed without running rules: by who sends them, by their namespace, and because the object is
-//! made from another one that is judged.
+//! made from another one that is checked.
 //!
 //! An owner reference alone proves nothing, because everybody may write one. It counts where controllers make
 //! objects of that kind from owners of that kind, and the owner exists: the cache has it with the same uid. Objects
@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use gpulint_rules::{Engine, Index, Kind, Lookup, Object};
+use gpulint_rules::{Cluster, Engine, Kind, Lookup, Object};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -136,14 +136,14 @@ fn is_exempt_sender(engine: &Engine, request: &Request<'_>) -> bool {
     })
 }
 
-/// Whether a controller made the object of a request from an owner that is judged itself and is known by its uid.
+/// Whether a controller made the object of a request from an owner that is checked itself and is known by its uid.
 pub(crate) fn is_derived(
-    index: &Index,
+    cluster: &Cluster,
     derived: Option<&DerivedOwners>,
     raw: Option<&RawValue>,
     request: &Request<'_>,
 ) -> bool {
-    // A cluster-scoped object has no namespace, and no controller makes one from an owner that is judged.
+    // A cluster-scoped object has no namespace, and no controller makes one from an owner that is checked.
     let Some(namespace) = request.namespace.as_deref().filter(|n| !n.is_empty()) else {
         return false;
     };
@@ -155,13 +155,13 @@ pub(crate) fn is_derived(
     let made = (group_of(&object.api_version), &*object.kind);
     object.metadata.owner_references.iter().any(|owner| {
         let kind = owner_kind((group_of(&owner.api_version), &owner.kind), made).filter(|_| owner.controller);
-        kind.is_some_and(|kind| exists(index, derived, kind, namespace, owner))
+        kind.is_some_and(|kind| exists(cluster, derived, kind, namespace, owner))
     })
 }
 
 /// Whether an owner is in the cache, with its uid.
 fn exists(
-    index: &Index,
+    cluster: &Cluster,
     derived: Option<&DerivedOwners>,
     kind: Kind,
     namespace: &str,
@@ -170,14 +170,14 @@ fn exists(
     if owner.uid.is_empty() {
         return false;
     }
-    if let Lookup::Found(object) = index.find(kind, namespace, &owner.name) {
+    if let Lookup::Found(object) = cluster.find(kind, namespace, &owner.name) {
         return object.path(&["metadata", "uid"]).text() == Some(&*owner.uid);
     }
     let key = (kind, namespace.to_owned(), owner.name.clone().into_owned());
     derived.and_then(|derived| derived.0.get(&key)).is_some_and(|uid| *uid == *owner.uid)
 }
 
-/// Whether the metadata of an object say that a controller made it from an owner of a kind that is judged.
+/// Whether the metadata of an object say that a controller made it from an owner of a kind that is checked.
 pub(crate) fn has_checked_controller(object: &Object) -> bool {
     let id = object.id();
     let owners = object.path(&["metadata", "ownerReferences"]);
@@ -198,7 +198,7 @@ pub(crate) fn may_own(object: &Object) -> bool {
     !object.is(Kind::POD) && MADE_BY_CONTROLLERS.iter().any(|(owner, _)| object.is(*owner))
 }
 
-/// The kind of an owner, if it is judged and controllers make objects of the other kind from it.
+/// The kind of an owner, if it is checked and controllers make objects of the other kind from it.
 fn owner_kind(owner: (&str, &str), made: (&str, &str)) -> Option<Kind> {
     let is = |kind: &Kind, (group, name): (&str, &str)| kind.group == group && kind.kind == name;
     let (owner, kinds) = MADE_BY_CONTROLLERS.iter().find(|(kind, _)| is(kind, owner))?;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_the_table_is_judged_and_namespaced() {
+    fn every_kind_of_the_table_is_checked_and_namespaced() {
         let all = MADE_BY_CONTROLLERS.iter().flat_map(|(owner, made)| made.iter().chain([owner]));
         let fits = |kind: &Kind| {
             kinds::is_checked(kind.group, kind.kind) && kind.info().is_some_and(|row| row.namespaced)
@@ -277,18 +277,18 @@ mod tests {
 
     #[test]
     fn an_owner_counts_where_controllers_make_the_kind_and_the_uid_is_known() {
-        let mut index = Index::new(true);
+        let mut cluster = Cluster::new(true);
         let mut derived = DerivedOwners::default();
         derived.insert(Kind::REPLICA_SET, "ml".into(), "web-1".into(), "7e1a".into());
         let job = json!({"apiVersion": "batch/v1", "kind": "Job",
             "metadata": {"name": "train", "namespace": "ml", "uid": "90ab"},
             "spec": {"template": {"spec": {"containers": []}}}});
-        index.apply(Object::from_json(&job).unwrap());
+        cluster.apply(Object::from_json(&job).unwrap());
         let is_derived = |object: &Value, namespace: Value| {
             let body = json!({"uid": "u", "operation": "CREATE", "namespace": namespace, "object": object});
             let body = body.to_string();
             let request = request(&body);
-            super::is_derived(&index, Some(&derived), request.object, &request)
+            super::is_derived(&cluster, Some(&derived), request.object, &request)
         };
         let known = replica_set();
         let with = |key: &str, value: Value| {

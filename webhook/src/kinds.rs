@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use gpulint_rules::{Index, Kind, RULES, Rule};
+use gpulint_rules::{Cluster, Kind, RULES, Rule};
 
 /// The kinds that rules check, in order.
 #[must_use]
@@ -15,7 +15,7 @@ pub fn checked() -> &'static [Kind] {
     CHECKED.get_or_init(|| collect_kinds(Rule::kinds))
 }
 
-/// The kinds that rules look up in the index, in order, and namespaces, whose labels the configuration selects by. These
+/// The kinds that rules look up in the snapshot, in order, and namespaces, whose labels the configuration selects by. These
 /// are watched.
 #[must_use]
 pub fn watched() -> &'static [Kind] {
@@ -73,15 +73,15 @@ pub fn importance(kind: Kind) -> Importance {
     }
 }
 
-/// Whether the index is complete for every kind that the rules for this kind read.
+/// Whether the snapshot is complete for every kind that the rules for this kind read.
 #[must_use]
-pub(crate) fn is_synced_for(index: &Index, group: &str, kind: &str) -> bool {
-    if index.is_complete() {
+pub(crate) fn is_synced_for(cluster: &Cluster, group: &str, kind: &str) -> bool {
+    if cluster.is_complete() {
         return true;
     }
     let checks = |rule: &&&Rule| rule.kinds().iter().any(|k| k.group == group && k.kind == kind);
     let mut rules = RULES.iter().filter(checks);
-    rules.all(|rule| rule.reads.iter().all(|read| index.is_complete_for(*read)))
+    rules.all(|rule| rule.reads.iter().all(|read| cluster.is_complete_for(*read)))
 }
 
 fn collect_kinds(of: impl Fn(&Rule) -> &'static [Kind]) -> Vec<Kind> {

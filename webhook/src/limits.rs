@@ -11,10 +11,10 @@ pub struct Limits {
     /// Bytes of bodies and answers that are held for clients, counted as they arrive. One connection may
     /// hold a quarter of them, one address half.
     pub held: usize,
-    /// Size of all large bodies that are judged at once. Judging a body takes about twenty times its size in
+    /// Size of all large bodies that are checked at once. Checking a body takes about twenty times its size in
     /// memory. Further bodies wait, at most until their deadline; a body above the limit waits for all others.
     pub large: usize,
-    /// Reviews that are judged or wait for it, those of small bodies excepted. One address may have half of
+    /// Reviews that are checked or wait for it, those of small bodies excepted. One address may have half of
     /// them.
     pub reviews: usize,
     /// Open connections; further ones wait in the backlog. One address may have a quarter of them.

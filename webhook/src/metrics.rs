@@ -142,16 +142,16 @@ impl Metrics {
             "Reviews in which rules could not report because kinds that they read were not listed yet",
             metrics.unsynced.clone(),
         );
-        let judgements: Counters<1> = Family::default();
+        let evaluations: Counters<1> = Family::default();
         registry.register(
-            "judgements",
+            "evaluations",
             "Objects evaluated, by the rules or from the cache",
-            judgements.clone(),
+            evaluations.clone(),
         );
-        let by = |by| judgements.get_or_create_owned(&[("by", by)]);
+        let by = |by| evaluations.get_or_create_owned(&[("by", by)]);
         let evaluations = [by("rules"), by("memory")];
         registry.register(
-            "judgements_remembered",
+            "evaluations_remembered",
             "Entries in the evaluation cache",
             metrics.cached_evaluations.clone(),
         );

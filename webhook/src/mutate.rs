@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use gpulint_rules::lint::fix::rounds::{FixOutcome, FixTarget};
 use gpulint_rules::lint::fix::value;
 use gpulint_rules::lint::settings::Mutation;
-use gpulint_rules::{Engine, Finding, Fix, Identity, Index, Object, Operation, Safety};
+use gpulint_rules::{Cluster, Engine, Finding, Fix, Identity, Object, Operation, Safety};
 use serde_json::Value;
 
 use crate::evaluate::{Evaluator, object};
@@ -31,8 +31,8 @@ const IMMUTABLE_MEMBERS: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", 
 ///
 /// # Errors
 /// [`ReviewError`] if `body` is not an AdmissionReview v1 with a request.
-pub fn mutate(engine: &Engine, index: &Index, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
-    mutate_with(Evaluator::new(engine, index), body)
+pub fn mutate(engine: &Engine, cluster: &Cluster, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
+    mutate_with(Evaluator::new(engine, cluster), body)
 }
 
 /// As [`mutate()`], with an evaluator that may have a cache.
@@ -42,7 +42,7 @@ pub(crate) fn mutate_with(evaluator: Evaluator<'_>, body: &[u8]) -> Result<Revie
     let mut decision = Decision::Allowed;
     let mut rules = Vec::new();
     if is_exempt(evaluator.engine, &request)
-        || is_derived(evaluator.index, evaluator.derived, request.object, &request)
+        || is_derived(evaluator.cluster, evaluator.derived, request.object, &request)
     {
         decision = Decision::Exempt;
     } else if let Some(patch) = build_patch(evaluator, &request) {
@@ -125,7 +125,7 @@ impl Description {
 }
 
 fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch> {
-    let (engine, index) = (evaluator.engine, evaluator.index);
+    let (engine, cluster) = (evaluator.engine, evaluator.cluster);
     let webhook = &engine.settings().webhook;
     if webhook.mutate == Mutation::Off && webhook.mutate_rules.is_empty() {
         return None;
@@ -135,7 +135,7 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
     if !evaluation.findings().iter().any(|found| found.fixable) {
         return None;
     }
-    let check = |object: &Object| engine.review_object(object, index).findings;
+    let check = |object: &Object| engine.review_object(object, cluster).findings;
     let findings = check(&object(request.object, request)?);
     if !findings.iter().any(|f| applicable_fix(engine, request, f).is_some()) {
         return None;
@@ -218,7 +218,7 @@ impl FixTarget for ObjectToFix<'_> {
         let raw = serde_json::value::to_raw_value(&self.patched).ok();
         match raw.and_then(|raw| object(Some(&raw), self.request)) {
             Some(object) => {
-                let findings = self.evaluator.engine.review_object(&object, self.evaluator.index).findings;
+                let findings = self.evaluator.engine.review_object(&object, self.evaluator.cluster).findings;
                 let edits = self.edit(&findings);
                 if edits.is_empty() {
                     self.evaluator.remember(&self.patched, self.request, &object, findings);
@@ -295,7 +295,7 @@ mod tests {
         let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": "u-1", "name": "gpu", "operation": operation, "object": object, "oldObject": old}});
         let engine = Engine::new(settings);
-        let answer = mutate(&engine, &Index::new(false), body.to_string().as_bytes()).unwrap();
+        let answer = mutate(&engine, &Cluster::new(false), body.to_string().as_bytes()).unwrap();
         let body: Value = serde_json::from_slice(&answer.body).unwrap();
         assert_eq!(body["response"]["allowed"], true);
         let patch = body["response"]["patch"].as_str().map(|patch| {
@@ -324,7 +324,7 @@ mod tests {
             let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
                 "uid": "u-1", "operation": "CREATE", "object": object}});
             let engine = Engine::new(settings);
-            let answer = mutate(&engine, &Index::new(false), body.to_string().as_bytes()).unwrap();
+            let answer = mutate(&engine, &Cluster::new(false), body.to_string().as_bytes()).unwrap();
             let mut body: Value = serde_json::from_slice(&answer.body).unwrap();
             (body["response"]["warnings"].take(), body["response"]["patch"].is_string(), answer.decision)
         };

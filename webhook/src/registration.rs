@@ -72,7 +72,7 @@ impl RegistrationState {
         }
         match &now {
             Registered::Yes => tracing::info!(kind, name, "registered: the API server asks this server"),
-            other => tracing::error!(kind, name, cause = %other, "not registered: objects are not judged"),
+            other => tracing::error!(kind, name, cause = %other, "not registered: objects are not checked"),
         }
         found.insert(kind, now);
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use gpulint_rules::lint::settings::Thresholds;
 use gpulint_rules::lint::suppress::ANNOTATION;
-use gpulint_rules::{Engine, Identity, Index, Kind, Lookup, Settings, find_rule};
+use gpulint_rules::{Cluster, Engine, Identity, Kind, Lookup, Settings, find_rule};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -99,8 +99,8 @@ pub struct ReviewContext {
     /// that a finding which says that the API server rejects the object is wrong (gpulint's schemas
     /// are older than the cluster's), and warns instead of denying.
     pub from_api_server: bool,
-    /// Watches fill the index: a kind that is not complete in it has not been listed yet.
-    pub index_is_fed: bool,
+    /// Watches fill the snapshot: a kind that is not complete in it has not been listed yet.
+    pub cluster_is_fed: bool,
     /// The time of the review, which tells how old the object of an update is; without it every object counts as new.
     pub now: Option<SystemTime>,
 }
@@ -126,13 +126,13 @@ pub struct ReviewOutcome {
 
 /// Answers an AdmissionReview v1: denies what the configuration denies, warns of the rest.
 ///
-/// `index` holds the other objects of the cluster, as far as they are known. Requests that no rule
+/// `cluster` holds the other objects of the cluster, as far as they are known. Requests that no rule
 /// can check (a deletion, a subresource, an object without `kind`) are allowed.
 ///
 /// # Errors
 /// [`ReviewError`] if `body` is not an AdmissionReview v1 with a request.
-pub fn review(engine: &Engine, index: &Index, body: &[u8]) -> Result<Vec<u8>, ReviewError> {
-    review_in_context(engine, index, ReviewContext::default(), body).map(|outcome| outcome.body)
+pub fn review(engine: &Engine, cluster: &Cluster, body: &[u8]) -> Result<Vec<u8>, ReviewError> {
+    review_in_context(engine, cluster, ReviewContext::default(), body).map(|outcome| outcome.body)
 }
 
 /// As [`review()`], in a context, with the values of the metrics.
@@ -141,11 +141,11 @@ pub fn review(engine: &Engine, index: &Index, body: &[u8]) -> Result<Vec<u8>, Re
 /// [`ReviewError`] if `body` is not an AdmissionReview v1 with a request.
 pub fn review_in_context(
     engine: &Engine,
-    index: &Index,
+    cluster: &Cluster,
     context: ReviewContext,
     body: &[u8],
 ) -> Result<ReviewOutcome, ReviewError> {
-    review_with(Evaluator::new(engine, index), context, body)
+    review_with(Evaluator::new(engine, cluster), context, body)
 }
 
 /// As [`review_in_context()`], with an evaluator that may have a cache.
@@ -177,7 +177,7 @@ pub(crate) fn fail_open(body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
     let response = Response {
         uid: request.uid.clone(),
         allowed: true,
-        warnings: vec!["gpulint: judging this failed, which is a defect of gpulint".to_owned()],
+        warnings: vec!["gpulint: checking this failed, which is a defect of gpulint".to_owned()],
         ..Response::default()
     };
     Ok(ReviewOutcome {
@@ -250,7 +250,7 @@ impl Decided {
 
 fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_>) -> Decided {
     if is_exempt(evaluator.engine, request)
-        || is_derived(evaluator.index, evaluator.derived, request.object, request)
+        || is_derived(evaluator.cluster, evaluator.derived, request.object, request)
     {
         return Decided::allowed(Decision::Exempt, None);
     }
@@ -259,7 +259,7 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
     let evaluation = evaluator.evaluate(object, request);
     let findings = match &evaluation.verdict {
         Verdict::NoObject => {
-            let warning = "gpulint: this is no Kubernetes object with apiVersion and kind; not judged";
+            let warning = "gpulint: this is no Kubernetes object with apiVersion and kind; not checked";
             return Decided::allowed(Decision::Unparsable, Some(warning.to_owned()));
         }
         Verdict::Exempt => return Decided::allowed(Decision::Exempt, None),
@@ -269,7 +269,7 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
             } else {
                 format!("{}.{}", evaluation.kind, evaluation.group)
             };
-            let warning = truncate(&format!("gpulint: no rule knows the kind {name}; not judged"));
+            let warning = truncate(&format!("gpulint: no rule knows the kind {name}; not checked"));
             return Decided::allowed(Decision::UnknownKind, Some(warning));
         }
         Verdict::Findings(findings) => findings,
@@ -326,7 +326,7 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
     }
     warned.append(&mut unconfirmed);
     let (group, kind) = (&evaluation.group, &evaluation.kind);
-    let unsynced = context.index_is_fed && !kinds::is_synced_for(evaluator.index, group, kind);
+    let unsynced = context.cluster_is_fed && !kinds::is_synced_for(evaluator.cluster, group, kind);
     let notes = refused.map(|refused| refused.warning).into_iter();
     let notes = notes.chain(unsynced.then(|| UNSYNCED.to_owned()));
     let mut response =
@@ -352,7 +352,7 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
 /// What denies and what warns in the namespace of a request.
 fn thresholds(evaluator: Evaluator<'_>, request: &Request<'_>) -> Thresholds {
     let name = request.namespace.as_deref().filter(|name| !name.is_empty());
-    let namespace = name.and_then(|name| match evaluator.index.find(Kind::NAMESPACE, "default", name) {
+    let namespace = name.and_then(|name| match evaluator.cluster.find(Kind::NAMESPACE, "default", name) {
         Lookup::Found(namespace) => Some(namespace),
         _ => None,
     });

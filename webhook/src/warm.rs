@@ -1,19 +1,19 @@
 //! The first review as fast as the hundredth: what rules build once and keep (schemas, patterns, tables of
-//! instance types) is built before the server is ready, by judging the examples of their manuals.
+//! instance types) is built before the server is ready, by checking the examples of their manuals.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use gpulint_rules::source::Source;
-use gpulint_rules::{Engine, File, Index, RULES};
+use gpulint_rules::{Cluster, Engine, File, RULES};
 
-/// Judges the examples of all manuals. What comes of it is dropped.
-pub(crate) fn warm_up(engine: &Engine, index: &Index) {
+/// Checks the examples of all manuals. What comes of it is dropped.
+pub(crate) fn warm_up(engine: &Engine, cluster: &Cluster) {
     for rule in RULES {
         for text in examples(&rule.markdown()) {
             // A defect in one rule is not a reason not to serve.
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 let file = File::read(Source::from_text(rule.id, &text));
-                engine.check_file(&file, index)
+                engine.check_file(&file, cluster)
             }));
         }
     }

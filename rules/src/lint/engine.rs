@@ -147,8 +147,8 @@ impl Engine {
     fn cut_short(&self, rule: &'static Rule, object: &Object, is_last: bool) -> Option<Finding> {
         let place = Location::of(object, &object.root());
         let others = if is_last { " and the rules after it" } else { "" };
-        let message = format!("judging was cut short: `{}`{others} did not finish", rule.id);
-        let mut finding = self.rules.builtin_finding("judging-cut-short", place, message)?;
+        let message = format!("checking was cut short: `{}`{others} did not finish", rule.id);
+        let mut finding = self.rules.builtin_finding("step-limit-exceeded", place, message)?;
         finding.help("shorten its longest lists; what other rules found holds");
         Some(finding)
     }
@@ -312,7 +312,7 @@ impl Engine {
                 }
                 finding.help = Some(
                     match problem.kind {
-                        ParseDiagnosticKind::Syntax => "until it parses, this document is not judged",
+                        ParseDiagnosticKind::Syntax => "until it parses, this document is not checked",
                         ParseDiagnosticKind::DuplicateKey => {
                             "a lenient reader keeps the later value, a strict one refuses; remove one"
                         }
@@ -350,9 +350,9 @@ impl Engine {
         let mut all: Vec<Finding> =
             file.documents.iter().flat_map(|document| self.check_document(&file.source, document)).collect();
         all.extend(findings);
-        let mut judged = suppress::apply(&self.rules, all, std::slice::from_ref(file), &file.objects);
-        sort(&mut judged.findings);
-        judged
+        let mut checked = suppress::apply(&self.rules, all, std::slice::from_ref(file), &file.objects);
+        sort(&mut checked.findings);
+        checked
     }
 }
 

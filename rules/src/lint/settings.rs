@@ -204,11 +204,11 @@ pub struct WebhookSettings {
     pub mutate: Mutation,
     /// Rules whose fixes are sent although they are not safe.
     pub mutate_rules: Vec<String>,
-    /// Namespaces that are never judged.
+    /// Namespaces that are never checked.
     pub exempt_namespaces: Globs,
-    /// Service accounts whose requests are never judged, as `NAMESPACE/NAME`.
+    /// Service accounts whose requests are never checked, as `NAMESPACE/NAME`.
     pub exempt_accounts: Vec<String>,
-    /// Groups of users whose requests are never judged.
+    /// Groups of users whose requests are never checked.
     pub exempt_groups: Vec<String>,
     /// Rules and groups of rules that an annotation may not suppress; `all`: any.
     pub forbid_suppressions: Vec<String>,

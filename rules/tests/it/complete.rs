@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpulint_rules::lint::settings::{ParamValue, RuleSettings};
 use gpulint_rules::{Engine, Object, Settings};
-use gpulint_testing::index;
+use gpulint_testing::cluster;
 use serde_json::{Value, json};
 
 fn pool(name: &str, weight: i64, requirements: &[Value]) -> Value {
@@ -61,10 +61,10 @@ fn lint_with(
         rules: BTreeMap::from([(rule.to_owned(), RuleSettings { params, ..RuleSettings::default() })]),
         ..Settings::default()
     });
-    let index = index(&engine, &objects);
+    let cluster = cluster(&engine, &objects);
     objects
         .iter()
-        .flat_map(|o| engine.check_object(o, &index))
+        .flat_map(|o| engine.check_object(o, &cluster))
         .map(|f| format!("{} {}", f.severity.name(), f.message))
         .collect()
 }

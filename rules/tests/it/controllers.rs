@@ -79,7 +79,7 @@ fn class_with(field: &str, value: Value) -> Value {
 fn lint(object: &Value, platform: Platform) -> Vec<Finding> {
     let object = Object::from_json(object).unwrap();
     let engine = Engine::new(Settings { platform, ..Settings::default() });
-    engine.check_object(&object, &gpulint_testing::index(&engine, [&object]))
+    engine.check_object(&object, &gpulint_testing::cluster(&engine, [&object]))
 }
 
 /// The cases that one rule owns.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use gpulint_rules::file::File;
 use gpulint_rules::source::Source;
-use gpulint_rules::{Engine, Index, Object, Settings, Workspace, steps};
+use gpulint_rules::{Cluster, Engine, Object, Settings, Workspace, steps};
 use serde_json::{Value, json};
 
 /// What all work on one object may take, with what is remembered of it: about 200 ms on two cores.
@@ -26,12 +26,12 @@ struct Cost {
     cut_short: Vec<String>,
 }
 
-fn cost(engine: &Engine, index: &Index, object: &Object, bytes: usize) -> Cost {
+fn cost(engine: &Engine, cluster: &Cluster, object: &Object, bytes: usize) -> Cost {
     let before = steps::tally();
     let began = Instant::now();
-    let report = engine.review_object(object, index);
+    let report = engine.review_object(object, cluster);
     let time = began.elapsed();
-    let cut_short = report.findings.iter().filter(|finding| finding.rule.id == "judging-cut-short");
+    let cut_short = report.findings.iter().filter(|finding| finding.rule.id == "step-limit-exceeded");
     let cut_short = cut_short.map(|finding| finding.message.clone()).collect();
     Cost { steps: steps::tally() - before, time, bytes, cut_short }
 }
@@ -41,11 +41,11 @@ fn cost(engine: &Engine, index: &Index, object: &Object, bytes: usize) -> Cost {
 fn no_object_costs_more_than_a_bounded_number_of_steps() {
     let everything = std::env::var("COSTS").is_ok_and(|value| value == "all");
     let engine = Engine::new(Settings::default());
-    let mut index = Index::new(false);
+    let mut cluster = Cluster::new(false);
     for pool in heavy::pools() {
-        index.apply(pool);
+        cluster.apply(pool);
     }
-    index.build_views(&engine.settings().platform);
+    cluster.build_views(&engine.settings().platform);
     let places = heavy::places();
     assert!(places.len() > 500, "only {} places", places.len());
     let (size, every) = if everything { (LARGEST, 1) } else { (LARGEST / 10, 37) };
@@ -56,7 +56,7 @@ fn no_object_costs_more_than_a_bounded_number_of_steps() {
         let Some(object) = Object::from_json(&value) else {
             continue;
         };
-        worst.push((place.to_string(), cost(&engine, &index, &object, bytes)));
+        worst.push((place.to_string(), cost(&engine, &cluster, &object, bytes)));
     }
     worst.sort_by_key(|(_, cost)| {
         std::cmp::Reverse(if everything { cost.time.as_micros() } else { u128::from(cost.steps) })
@@ -93,10 +93,10 @@ fn what_is_cut_short_is_said_and_what_finished_holds() {
     let engine = Arc::new(Engine::new(Settings::default()));
     let source = Source::from_text("pool.yaml", &costly_pool().to_string());
     let file = File::read(source);
-    let index = gpulint_testing::index(&engine, &file.objects);
-    let report = engine.check_file(&file, &index);
+    let cluster = gpulint_testing::cluster(&engine, &file.objects);
+    let report = engine.check_file(&file, &cluster);
     let has = |rule: &str| report.findings.iter().any(|finding| finding.rule.id == rule);
-    assert!(has("judging-cut-short") && has("consolidate-after-missing"), "{:?}", report.findings);
+    assert!(has("step-limit-exceeded") && has("consolidate-after-missing"), "{:?}", report.findings);
     // In another order of files, and where files are edited, it is the same.
     let mut workspace = Workspace::new(false);
     workspace.open([(file.clone(), Arc::clone(&engine))]);
@@ -118,7 +118,7 @@ fn who_has_many_unknown_words_gets_few_suggestions() {
             {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": values}]}}}});
     let object = Object::from_json(&pool).unwrap();
     let before = steps::tally();
-    let findings = Engine::new(Settings::default()).review_object(&object, &Index::new(false)).findings;
+    let findings = Engine::new(Settings::default()).review_object(&object, &Cluster::new(false)).findings;
     let taken = steps::tally() - before;
     let unknown = findings.iter().filter(|finding| finding.rule.id == "requirement-value-unknown");
     let helps: Vec<&str> = unknown.filter_map(|finding| finding.help.as_deref()).collect();

@@ -10,7 +10,7 @@ use gpulint_rules::lint::fix::text::{apply_edits, edits};
 use gpulint_rules::lint::fix::value;
 use gpulint_rules::source::Source;
 use gpulint_rules::{Check, Engine, Finding, Object, Platform, Safety, Settings, Version};
-use gpulint_testing::{check, index, values};
+use gpulint_testing::{check, cluster, values};
 use serde_json::Value;
 
 #[path = "../../examples/pools/mod.rs"]
@@ -121,9 +121,9 @@ fn pools_of_all_sorts_are_judged() {
             let of_objects = |f: &&Finding| !matches!(f.rule.check, Check::Builtin);
             let from_text: BTreeSet<String> = findings.iter().filter(of_objects).map(told).collect();
             let objects: Vec<Object> = objects.iter().filter_map(Object::from_json).collect();
-            let index = index(engine, &objects);
+            let cluster = cluster(engine, &objects);
             let from_wire: BTreeSet<String> =
-                objects.iter().flat_map(|o| engine.check_object(o, &index)).map(|f| told(&f)).collect();
+                objects.iter().flat_map(|o| engine.check_object(o, &cluster)).map(|f| told(&f)).collect();
             let differ: Vec<&String> = from_text.symmetric_difference(&from_wire).collect();
             if !differ.is_empty() {
                 wrong.push(format!("{seed}: text and wire differ: {differ:#?}"));

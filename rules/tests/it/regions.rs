@@ -5,7 +5,7 @@
 
 use gpulint_rules::facts::date::Date;
 use gpulint_rules::{Engine, Object, Platform, Settings, catalog};
-use gpulint_testing::index;
+use gpulint_testing::cluster;
 use serde_json::{Value, json};
 
 const FAMILY: &str = "karpenter.k8s.aws/instance-family";
@@ -43,7 +43,7 @@ fn lint(object: &Value, region: Option<&str>, today: &str) -> Vec<String> {
     };
     let engine = Engine::new(settings);
     engine
-        .check_object(&object, &index(&engine, [&object]))
+        .check_object(&object, &cluster(&engine, [&object]))
         .iter()
         .map(|f| {
             let place = f.location.pointer().map(ToString::to_string);

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use gpulint_rules::facts::date::Date;
 use gpulint_rules::lint::settings::RuleSettings;
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Engine, File, Index, Location, Object, Settings};
+use gpulint_rules::{Cluster, Engine, File, Location, Object, Settings};
 use gpulint_testing::check;
 
 fn run_with(settings: Settings, text: &str) -> (Vec<String>, usize) {
-    let judged = check(&Engine::new(settings), [Source::from_text("a.yaml", text)]);
+    let checked = check(&Engine::new(settings), [Source::from_text("a.yaml", text)]);
     // Most texts here are too short to give reasons: their absence has tests of its own.
-    let reasons = judged.findings.iter().filter(|f| f.rule.id != "suppression-without-reason");
+    let reasons = checked.findings.iter().filter(|f| f.rule.id != "suppression-without-reason");
     let lines = reasons.map(|f| {
         let (source, _, span) = f.location.resolve_span().expect("a place");
         let at = source.lines().position(source.text(), span.start);
@@ -24,7 +24,7 @@ fn run_with(settings: Settings, text: &str) -> (Vec<String>, usize) {
         assert!(f.help.as_ref().is_none_or(|h| h.len() <= 120));
         format!("{}:{} {} {word}{message}", at.line, at.column, f.rule.id)
     });
-    (lines.collect(), judged.suppressed)
+    (lines.collect(), checked.suppressed)
 }
 
 fn today(text: &str) -> Settings {
@@ -130,9 +130,9 @@ fn an_unknown_rule_has_a_suggestion_and_the_others_count() {
     let source = Arc::new(Source::from_text("a.yaml", &text));
     let documents = read(&source);
     let file = File { source, documents, objects: Vec::new() };
-    let judged = Engine::new(Settings::default()).check_file(&file, &Index::new(false));
-    assert_eq!(judged.suppressed, 1);
-    assert_eq!(judged.findings[0].help.as_deref(), Some("did you mean `yaml-syntax`?"));
+    let checked = Engine::new(Settings::default()).check_file(&file, &Cluster::new(false));
+    assert_eq!(checked.suppressed, 1);
+    assert_eq!(checked.findings[0].help.as_deref(), Some("did you mean `yaml-syntax`?"));
 }
 
 #[test]
@@ -230,11 +230,11 @@ fn the_annotation_counts_in_a_review_too() {
     });
     let object = Object::from_json(&value).unwrap();
     let engine = Engine::new(only(&["karpenter-legacy-api", "suppression"]));
-    let judged = engine.review_object(&object, &Index::new(false));
-    assert_eq!(judged.suppressed, 1);
-    assert_eq!(judged.findings.len(), 1);
-    assert_eq!(judged.findings[0].rule.id, "suppression-invalid");
-    let place: &Location = &judged.findings[0].location;
+    let checked = engine.review_object(&object, &Cluster::new(false));
+    assert_eq!(checked.suppressed, 1);
+    assert_eq!(checked.findings.len(), 1);
+    assert_eq!(checked.findings[0].rule.id, "suppression-invalid");
+    let place: &Location = &checked.findings[0].location;
     assert_eq!(place.pointer().unwrap().to_string(), "/metadata/annotations/gpulint.dev~1allow");
 }
 

@@ -1,12 +1,12 @@
 //! What is new in a version of Karpenter is said before it, and never from it on: one row for each
-//! feature of 1.1 to 1.15, judged on both sides of its version.
+//! feature of 1.1 to 1.15, checked on both sides of its version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpulint_rules::lint::config::Config;
 use gpulint_rules::platform::{Platform, Product, Version};
-use gpulint_rules::{Engine, Finding, Index, Object, Settings, Severity, find_rule};
-use gpulint_testing::{fixtures, index, objects, yaml_below};
+use gpulint_rules::{Cluster, Engine, Finding, Object, Settings, Severity, find_rule};
+use gpulint_testing::{cluster, fixtures, objects, yaml_below};
 
 /// The rules that know versions.
 const RULES: [&str; 11] = [
@@ -132,7 +132,7 @@ fn said(manifest: &str, minor: u32) -> Vec<(&'static str, String)> {
     let objects = objects(manifest);
     assert_eq!(objects.len(), 1, "{manifest}");
     engine
-        .check_object(&objects[0], &index(&engine, &objects))
+        .check_object(&objects[0], &cluster(&engine, &objects))
         .into_iter()
         .filter(|f| f.severity > Severity::Info)
         .map(|f| (f.rule.id, f.message))
@@ -210,7 +210,7 @@ fn findings(manifest: &str, platform: &str) -> Vec<Finding> {
     let engine = Engine::new(config.resolve());
     let object = objects(manifest).remove(0);
     engine
-        .check_object(&object, &index(&engine, [&object]))
+        .check_object(&object, &cluster(&engine, [&object]))
         .into_iter()
         .filter(|f| f.severity > Severity::Info)
         .collect()
@@ -326,19 +326,19 @@ fn a_rule_whose_verdict_depends_on_a_version_is_in_the_table() {
         }
     }
     let said =
-        |engine: &Engine, object: &Object, index: &Index| -> BTreeSet<(&'static str, String, Severity)> {
-            let all = engine.check_object(object, index);
+        |engine: &Engine, object: &Object, cluster: &Cluster| -> BTreeSet<(&'static str, String, Severity)> {
+            let all = engine.check_object(object, cluster);
             let above_notes = all.into_iter().filter(|f| f.severity > Severity::Info);
             above_notes.map(|f| (f.rule.id, format!("{:?}", f.location.pointer()), f.severity)).collect()
         };
     let mut found: BTreeMap<(&str, Product), String> = BTreeMap::new();
     for file in yaml_below(&fixtures().join("rules")) {
         let objects = objects(&std::fs::read_to_string(&file).unwrap());
-        let index = index(&newest, &objects);
+        let cluster = cluster(&newest, &objects);
         for object in &objects {
-            let now = said(&newest, object, &index);
+            let now = said(&newest, object, &cluster);
             for (product, engine) in &others {
-                for (rule, pointer, _) in said(engine, object, &index).symmetric_difference(&now) {
+                for (rule, pointer, _) in said(engine, object, &cluster).symmetric_difference(&now) {
                     found.entry((rule, *product)).or_insert_with(|| format!("{} {pointer}", file.display()));
                 }
             }

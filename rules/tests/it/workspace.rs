@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use gpulint_rules::file::File;
 use gpulint_rules::source::{Source, split_documents};
-use gpulint_rules::{CheckReport, Engine, Finding, Index, Location, Settings, Workspace};
+use gpulint_rules::{CheckReport, Cluster, Engine, Finding, Location, Settings, Workspace};
 
 /// Numbers that are the same in every run.
 struct Dice(u64);
@@ -144,9 +144,9 @@ fn line(finding: &Finding) -> String {
     )
 }
 
-fn shown(judged: &CheckReport) -> Vec<String> {
-    let mut lines: Vec<String> = judged.findings.iter().map(line).collect();
-    lines.push(format!("{} suppressed", judged.suppressed));
+fn shown(checked: &CheckReport) -> Vec<String> {
+    let mut lines: Vec<String> = checked.findings.iter().map(line).collect();
+    lines.push(format!("{} suppressed", checked.suppressed));
     lines
 }
 
@@ -157,11 +157,11 @@ fn read(path: &str, text: &str) -> File {
 /// What a run over all files says of each.
 fn afresh(texts: &BTreeMap<String, String>, engine: &Engine) -> BTreeMap<String, Vec<String>> {
     let files: Vec<File> = texts.iter().map(|(path, text)| read(path, text)).collect();
-    let mut index = Index::new(engine.settings().complete);
+    let mut cluster = Cluster::new(engine.settings().complete);
     for object in files.iter().flat_map(|file| &file.objects) {
-        index.apply(object.clone());
+        cluster.apply(object.clone());
     }
-    let said = files.iter().map(|file| shown(&engine.check_file(file, &index)));
+    let said = files.iter().map(|file| shown(&engine.check_file(file, &cluster)));
     texts.keys().cloned().zip(said).collect()
 }
 
@@ -229,8 +229,8 @@ fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
         let now = afresh(&texts, &engine);
         assert!(workspace.paths().eq(texts.keys().map(String::as_str)));
         for (path, expected) in &now {
-            let judged = shown(workspace.report(path).unwrap());
-            assert_eq!(&judged, expected, "step {step}, seed {seed}: {path}");
+            let checked = shown(workspace.report(path).unwrap());
+            assert_eq!(&checked, expected, "step {step}, seed {seed}: {path}");
         }
         let different: BTreeSet<&String> = now
             .iter()
@@ -277,8 +277,8 @@ fn of_the_pools_of_many_clusters_nobody_knows_who_goes_where() {
     let run = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: run, namespace: ml}\nspec:\n  template:\n    spec:\n      containers:\n        \
          - {name: main, image: example.com/a:1, command: [torchrun, train.py], resources: {limits: {nvidia.com/gpu: 1}}}\n";
     let on_spot = |workspace: &Workspace| {
-        let judged = workspace.report("run.yaml").unwrap();
-        judged.findings.iter().any(|f| f.rule.id == "training-on-spot")
+        let checked = workspace.report("run.yaml").unwrap();
+        checked.findings.iter().any(|f| f.rule.id == "training-on-spot")
     };
     let engine = Arc::new(Engine::new(Settings::default()));
     let most: Vec<String> = (0..500).map(pool).collect();
@@ -297,8 +297,8 @@ fn files_come_and_go() {
     let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: a\nspec:\n  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n";
     let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: gpu\n";
     let missing = |workspace: &Workspace| {
-        let judged = workspace.report("pool.yaml").unwrap();
-        judged.findings.iter().any(|f| f.rule.id == "node-class-missing")
+        let checked = workspace.report("pool.yaml").unwrap();
+        checked.findings.iter().any(|f| f.rule.id == "node-class-missing")
     };
     let settings = Settings { complete: true, ..Settings::default() };
     let engine = Arc::new(Engine::new(settings));

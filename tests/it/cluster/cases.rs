@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gpulint_rules::source::{Source, read, split_documents};
 use gpulint_rules::tree::placeholder::is_placeholder;
-use gpulint_rules::{Authority, Engine, Index, Node, Object, ObjectId, Platform, Settings, Severity};
+use gpulint_rules::{Authority, Cluster, Engine, Node, Object, ObjectId, Platform, Settings, Severity};
 use serde_json::Value;
 
 use crate::cluster::judge::Field;
@@ -48,12 +48,12 @@ pub(crate) fn claims(engine: &Engine, case: &Case) -> Vec<Claim> {
     let documents = read(&source);
     let objects: Vec<Object> =
         documents.iter().flat_map(|d| Object::from_document(&source, d, false)).collect();
-    let mut index = Index::new(false);
+    let mut cluster = Cluster::new(false);
     for object in &objects {
-        index.apply(object.clone());
+        cluster.apply(object.clone());
     }
     let of_text = documents.iter().flat_map(|d| engine.check_document(&source, d));
-    let of_objects = objects.iter().flat_map(|o| engine.check_object(o, &index));
+    let of_objects = objects.iter().flat_map(|o| engine.check_object(o, &cluster));
     of_text
         .chain(of_objects)
         .map(|finding| Claim {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use gpulint_rules::{CustomResourceDefinitions, Engine, Index, Object, ObjectId, Platform, Settings};
+use gpulint_rules::{Cluster, CustomResourceDefinitions, Engine, Object, ObjectId, Platform, Settings};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ async fn a_syntax_error_is_one_for_the_server_too() {
             "spec": {"selectors": [{"cel": {"expression": expression}}]},
         });
         let class = object(&class);
-        let found = !engine.check_object(&class, &Index::new(false)).is_empty();
+        let found = !engine.check_object(&class, &Cluster::new(false)).is_empty();
         let verdict = judge.ask(class.id(), "application/json", &class.root().to_json().to_string()).await;
         if found != refused {
             wrong.push(format!("`{expression}`: the table says {refused}, gpulint {found}"));
@@ -118,7 +118,7 @@ async fn validation_rules_give_what_the_server_gives() {
             let thing = object(&json!({
                 "apiVersion": "cel.example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {name: value},
             }));
-            let found = !engine.check_object(&thing, &Index::new(false)).is_empty();
+            let found = !engine.check_object(&thing, &Cluster::new(false)).is_empty();
             reported |= found;
             let body = thing.root().to_json().to_string();
             let verdict = judge.ask(thing.id(), "application/json", &body).await;

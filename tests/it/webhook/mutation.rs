@@ -7,17 +7,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use gpulint_rules::lint::settings::Globs;
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Engine, Index, Object, RULES, Settings};
+use gpulint_rules::{Cluster, Engine, Object, RULES, Settings};
 use serde_json::{Value, json};
 
 use gpulint_testing::yaml_below;
 
 /// The patched object; `None` if it gets no patch.
-fn patched(engine: &Engine, index: &Index, object: &Value) -> Option<Value> {
+fn patched(engine: &Engine, cluster: &Cluster, object: &Value) -> Option<Value> {
     let request = json!({"uid": "u", "operation": "CREATE", "object": object,
         "namespace": object["metadata"]["namespace"]});
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
-    let answer = gpulint_webhook::mutate(engine, index, body.to_string().as_bytes()).unwrap();
+    let answer = gpulint_webhook::mutate(engine, cluster, body.to_string().as_bytes()).unwrap();
     let body: Value = serde_json::from_slice(&answer.body).unwrap();
     assert_eq!(body["response"]["allowed"], true);
     let patch = STANDARD.decode(body["response"]["patch"].as_str()?).unwrap();
@@ -45,27 +45,27 @@ fn a_second_answer_patches_nothing() {
             .iter()
             .flat_map(|document| Object::from_document(&source, document, false))
             .collect();
-        let mut index = Index::new(true);
+        let mut cluster = Cluster::new(true);
         for object in &objects {
-            index.apply(object.clone());
+            cluster.apply(object.clone());
         }
         for object in &objects {
             let value = object.root().to_json();
             asked += 1;
             for (engine, count) in engines.iter().zip(&mut counts) {
-                let Some(after) = patched(engine, &index, &value) else {
+                let Some(after) = patched(engine, &cluster, &value) else {
                     continue;
                 };
                 *count += 1;
                 // The cluster contains the patched object.
-                let mut index = Index::new(true);
+                let mut cluster = Cluster::new(true);
                 let id = object.id();
                 for other in &objects {
                     let same = other.id() == id;
                     let other = if same { Object::from_json(&after) } else { Some(other.clone()) };
-                    index.apply(other.unwrap());
+                    cluster.apply(other.unwrap());
                 }
-                if let Some(again) = patched(engine, &index, &after) {
+                if let Some(again) = patched(engine, &cluster, &after) {
                     wrong.push(format!("{file} {}: {after}\nbecame {again}", id.name));
                 }
             }

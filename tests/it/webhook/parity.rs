@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Engine, Finding, Index, Object, Pointer, Settings};
+use gpulint_rules::{Cluster, Engine, Finding, Object, Pointer, Settings};
 use gpulint_webhook::kinds;
 use serde_json::{Value, json};
 
@@ -84,15 +84,15 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
     });
     let objects: Vec<(u32, Object)> = objects.collect();
     let engine = Engine::new(Settings { complete: true, ..Settings::default() });
-    let mut index = Index::new(true);
+    let mut cluster = Cluster::new(true);
     for (_, object) in &objects {
-        index.apply(object.clone());
+        cluster.apply(object.clone());
     }
     objects
         .into_iter()
         .map(|(number, object)| {
             // The report does not contain who rejects an object, and what reports an absence.
-            let judged = engine.review_object(&object, &index).findings;
+            let judged = engine.review_object(&object, &cluster).findings;
             let causes = |of: &dyn Fn(&Finding) -> bool| -> BTreeSet<String> {
                 let cause = |f: &Finding| {
                     let field = f.location.pointer().map(Pointer::field_path).unwrap_or_default();

@@ -5,5 +5,5 @@ mod run;
 mod walk;
 
 pub use expected::expect_file;
-pub use run::{check, check_files, index, objects, position, values};
+pub use run::{check, check_files, cluster, objects, position, values};
 pub use walk::{children, fixtures, relative, yaml_below};

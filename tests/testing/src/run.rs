@@ -1,7 +1,7 @@
 //! From text to findings: the sequence that the program runs, without files.
 
 use gpulint_rules::source::Source;
-use gpulint_rules::{CheckReport, Engine, File, Finding, Index, Object, RunInput, check_run};
+use gpulint_rules::{CheckReport, Cluster, Engine, File, Finding, Object, RunInput, check_run};
 use serde_json::Value;
 
 /// Reads every source as a file of manifests, puts all objects into one index, and checks file by file.
@@ -25,12 +25,12 @@ pub fn check_files(engine: &Engine, files: &[File]) -> CheckReport {
 
 /// An index of objects. It counts as the whole cluster where the engine's settings say so.
 #[must_use]
-pub fn index<'a>(engine: &Engine, objects: impl IntoIterator<Item = &'a Object>) -> Index {
-    let mut index = Index::new(engine.settings().complete);
+pub fn cluster<'a>(engine: &Engine, objects: impl IntoIterator<Item = &'a Object>) -> Cluster {
+    let mut cluster = Cluster::new(engine.settings().complete);
     for object in objects {
-        index.apply(object.clone());
+        cluster.apply(object.clone());
     }
-    index
+    cluster
 }
 
 /// The objects of a text.

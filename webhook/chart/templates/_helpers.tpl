@@ -27,7 +27,7 @@ labels:
 {{- $guarded := .guarded -}}
 {{- range (.root.Files.Get "files/kinds.yaml" | fromYaml).groups }}
 {{- $resources := list }}
-{{- range .judged }}
+{{- range .checked }}
 {{- $asked := and (not (has .kind $values.excludeKinds)) (or (not .onRequest) (has .kind $values.includeKinds)) }}
 {{- if and $asked (eq .guarded $guarded) (or (not $mutated) .mutated) }}
 {{- $resources = append $resources .resource }}
@@ -54,7 +54,7 @@ labels:
 {{- $known := list }}
 {{- $onRequest := list }}
 {{- range (.Files.Get "files/kinds.yaml" | fromYaml).groups }}
-{{- range .judged }}
+{{- range .checked }}
 {{- $known = append $known .kind }}
 {{- if .onRequest }}{{ $onRequest = append $onRequest .kind }}{{ end }}
 {{- end }}

@@ -323,7 +323,7 @@ fn kinds_file() -> String {
         }));
     }
     let groups: Vec<Value> =
-        groups.into_iter().map(|(group, judged)| json!({"group": group, "judged": judged})).collect();
+        groups.into_iter().map(|(group, checked)| json!({"group": group, "checked": checked})).collect();
     let table = json!({"groups": groups});
     format!(
         "# Generated from the rule table: `UPDATE=1 cargo test -p gpulint-webhook chart` writes it.\n{}",

@@ -25,7 +25,7 @@ fn ask(operation: &str, object: Value, old: Value) -> Value {
     let engine = Engine::new(Settings::default());
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u-1", "name": "gpu", "operation": operation, "object": object, "oldObject": old}});
-    let answer = review(&engine, &Index::new(false), body.to_string().as_bytes()).unwrap();
+    let answer = review(&engine, &Cluster::new(false), body.to_string().as_bytes()).unwrap();
     serde_json::from_slice::<Value>(&answer).unwrap()["response"].take()
 }
 
@@ -125,7 +125,7 @@ fn deletions_and_subresources_are_exempt() {
     let engine = Engine::new(Settings::default());
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u", "operation": "UPDATE", "subResource": "status", "object": pool(json!({}))}});
-    let answer = review(&engine, &Index::new(false), body.to_string().as_bytes()).unwrap();
+    let answer = review(&engine, &Cluster::new(false), body.to_string().as_bytes()).unwrap();
     let answer: Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(answer["response"]["allowed"], true);
 }
@@ -135,8 +135,8 @@ fn decide(extra: &Value) -> ReviewOutcome {
     let mut request = json!({"uid": "u-1", "name": "gpu", "operation": "CREATE", "object": pool(json!({}))});
     request.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
-    let index = Index::new(false);
-    review_in_context(&engine, &index, ReviewContext::default(), body.to_string().as_bytes()).unwrap()
+    let cluster = Cluster::new(false);
+    review_in_context(&engine, &cluster, ReviewContext::default(), body.to_string().as_bytes()).unwrap()
 }
 
 /// 2026-01-01T00:00:00Z.
@@ -145,11 +145,11 @@ fn now() -> SystemTime {
 }
 
 /// Reviews a request of the API server.
-fn live(settings: Settings, index: &Index, request: &Value) -> (ReviewOutcome, Value) {
-    let context = ReviewContext { from_api_server: true, index_is_fed: true, now: Some(now()) };
+fn live(settings: Settings, cluster: &Cluster, request: &Value) -> (ReviewOutcome, Value) {
+    let context = ReviewContext { from_api_server: true, cluster_is_fed: true, now: Some(now()) };
     let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let engine = Engine::new(settings);
-    let answer = review_in_context(&engine, index, context, body.to_string().as_bytes()).unwrap();
+    let answer = review_in_context(&engine, cluster, context, body.to_string().as_bytes()).unwrap();
     let mut body: Value = serde_json::from_slice(&answer.body).unwrap();
     (answer, body["response"].take())
 }
@@ -165,7 +165,7 @@ fn findings_that_the_api_server_rejects_an_object_do_not_deny_its_requests() {
     // Our schemas do not have the field; the schema of the API server, which has accepted it, is newer.
     let object = pool(json!({"fromTheFuture": true}));
     let request = json!({"uid": "u", "operation": "CREATE", "object": object});
-    let complete = Index::new(true);
+    let complete = Cluster::new(true);
     let (_, by_hand) = {
         let answer = decide(&json!({"object": object}));
         let mut body: Value = serde_json::from_slice(&answer.body).unwrap();
@@ -191,7 +191,7 @@ fn a_version_that_karpenter_does_not_read_denies_although_it_is_served() {
     let request = json!({"uid": "u", "operation": "CREATE", "object": old});
     let decision = |karpenter: &str| {
         let settings = configured(&format!("platform: {{{karpenter}}}"));
-        live(settings, &Index::new(true), &request).0
+        live(settings, &Cluster::new(true), &request).0
     };
     let denied = decision("karpenter: \"1.14\"");
     assert_eq!(denied.decision, Decision::Denied);
@@ -230,7 +230,7 @@ fn what_is_absent_denies_nothing_and_warns_on_updates_of_old_objects() {
             let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
             let request = json!({"uid": "u", "operation": operation, "object": object, "oldObject": old});
             let settings = configured("webhook: {deny: warning, warn: info}");
-            let (_, response) = live(settings, &Index::new(true), &request);
+            let (_, response) = live(settings, &Cluster::new(true), &request);
             let denied = response["status"].to_string().contains(rule);
             (denied, response["warnings"].to_string().contains(rule))
         };
@@ -251,16 +251,16 @@ fn what_is_absent_denies_nothing_and_warns_on_updates_of_old_objects() {
 fn kinds_that_are_not_listed_yet_give_a_warning() {
     let request = json!({"uid": "u", "operation": "CREATE", "object": pool(json!({}))});
     let said = |response: &Value| response["warnings"].to_string().contains("not all known");
-    let (answer, response) = live(Settings::default(), &Index::new(false), &request);
+    let (answer, response) = live(Settings::default(), &Cluster::new(false), &request);
     assert!(answer.unsynced && said(&response), "{response}");
-    let (answer, response) = live(Settings::default(), &Index::new(true), &request);
+    let (answer, response) = live(Settings::default(), &Cluster::new(true), &request);
     assert!(!answer.unsynced && !said(&response), "{response}");
     // All kinds that rules about pools read are complete.
-    let mut index = Index::new(false);
+    let mut cluster = Cluster::new(false);
     for kind in kinds::watched() {
-        index.mark_complete(*kind);
+        cluster.mark_complete(*kind);
     }
-    let (answer, response) = live(Settings::default(), &index, &request);
+    let (answer, response) = live(Settings::default(), &cluster, &request);
     assert!(!answer.unsynced && !said(&response), "{response}");
 }
 
@@ -293,7 +293,7 @@ fn namespaces_and_suppressions_as_configured() {
             "karpenter.sh/do-not-disrupt": "yes"}},
         "spec": {"containers": [{"name": "a", "image": "registry.example.com/a:1"}]}});
     let request = json!({"uid": "u", "operation": "CREATE", "namespace": "tools", "object": chart});
-    let decision = |text: &str| live(configured(text), &Index::new(true), &request).0.decision;
+    let decision = |text: &str| live(configured(text), &Cluster::new(true), &request).0.decision;
     let suppressed = decision("{}");
     assert!(matches!(suppressed, Decision::Allowed | Decision::Warned), "{suppressed:?}");
     let forbidden = "webhook: {forbid-suppressions: [do-not-disrupt-invalid-value]}";
@@ -308,11 +308,11 @@ fn namespaces_have_thresholds_of_their_own() {
                   - {names: [\"team-*\"], selector: {matchLabels: {stage: dev}}, deny: off}\n  \
                   - {names: [\"team-*\"], deny: warning}\n  \
                   - {selector: {matchLabels: {stage: dev}}, deny: off, warn: off}\n";
-    let mut index = Index::new(true);
+    let mut cluster = Cluster::new(true);
     for (name, stage) in [("team-a", "prod"), ("team-b", "dev"), ("other", "prod"), ("lab", "dev")] {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name, "labels": {"stage": stage}}});
-        index.apply(gpulint_rules::Object::from_json(&namespace).unwrap());
+        cluster.apply(gpulint_rules::Object::from_json(&namespace).unwrap());
     }
     // An error and a warning.
     let decision = |namespace: &str, error: bool| {
@@ -323,7 +323,7 @@ fn namespaces_have_thresholds_of_their_own() {
                 "containers": [{"name": "trainer", "image": "registry.example.com/ml/bert:v3",
                 "command": ["torchrun", "train.py"], "resources": {"limits": {"nvidia.com/gpu": 1}}}]}});
         let request = json!({"uid": "u", "operation": "CREATE", "namespace": namespace, "object": pod});
-        live(configured(config), &index, &request).0.decision
+        live(configured(config), &cluster, &request).0.decision
     };
     for (namespace, error, expected) in [
         ("team-a", false, Decision::Denied),
@@ -358,7 +358,7 @@ fn suppressions_count_of_those_who_may_suppress() {
             request["operation"] = "UPDATE".into();
             request["oldObject"] = pod(old);
         }
-        let (outcome, response) = live(configured(config), &Index::new(true), &request);
+        let (outcome, response) = live(configured(config), &Cluster::new(true), &request);
         (outcome.decision == Decision::Denied, response["warnings"].to_string().contains("may not suppress"))
     };
     let allow = "do-not-disrupt-invalid-value: the next release reads it";
@@ -373,7 +373,7 @@ fn suppressions_count_of_those_who_may_suppress() {
     let request = json!({"uid": "u", "operation": "CREATE", "namespace": "tools", "object": pod(allow)});
     for forbidden in ["all", "[all]", "[disruption]", "[do-not-disrupt-invalid-value]"] {
         let settings = configured(&format!("webhook: {{forbid-suppressions: {forbidden}}}"));
-        assert_eq!(live(settings, &Index::new(true), &request).0.decision, Decision::Denied, "{forbidden}");
+        assert_eq!(live(settings, &Cluster::new(true), &request).0.decision, Decision::Denied, "{forbidden}");
     }
 }
 
@@ -388,7 +388,7 @@ fn findings_that_do_not_fit_into_the_warnings_are_counted() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
         "spec": {"containers": containers}});
     let request = json!({"uid": "u", "operation": "CREATE", "object": pod});
-    let (answer, response) = live(Settings::default(), &Index::new(true), &request);
+    let (answer, response) = live(Settings::default(), &Cluster::new(true), &request);
     let warnings = response["warnings"].as_array().unwrap();
     let length: usize = warnings.iter().map(|w| w.as_str().unwrap().len()).sum();
     assert!(length <= 4096, "{length}");
@@ -467,7 +467,7 @@ fn a_body_that_is_not_a_review_is_an_error() {
         r#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}"#,
         r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#,
     ] {
-        assert!(review(&engine, &Index::new(false), body.as_bytes()).is_err(), "{body}");
+        assert!(review(&engine, &Cluster::new(false), body.as_bytes()).is_err(), "{body}");
     }
 }
 

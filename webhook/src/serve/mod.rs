@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gpulint_rules::Index;
+use gpulint_rules::Cluster;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
@@ -258,7 +258,7 @@ impl Server {
         });
         let warming = Arc::clone(&shared);
         tasks.spawn_blocking(move || {
-            warm_up(&warming.live_config.engine().value, &Index::new(false));
+            warm_up(&warming.live_config.engine().value, &Cluster::new(false));
             warming.warm.store(true, Ordering::Relaxed);
         });
         reload::certificates(&mut tasks, &shared, &options, client.as_ref())?;

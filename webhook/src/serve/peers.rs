@@ -83,7 +83,7 @@ impl Peer {
         Room { peer: Arc::clone(self), bytes: 0 }
     }
 
-    /// Counts a review that is judged or waits for it; `None` if there are too many.
+    /// Counts a review that is checked or waits for it; `None` if there are too many.
     pub(crate) fn review(self: &Arc<Peer>) -> Option<Review> {
         let most = self.peers.limits.reviews;
         let mut state = self.peers.lock();
@@ -155,7 +155,7 @@ impl Drop for Room {
     }
 }
 
-/// A review that is judged or waits for it, until it is dropped.
+/// A review that is checked or waits for it, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Review {
     peer: Arc<Peer>,

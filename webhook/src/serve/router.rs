@@ -116,10 +116,10 @@ fn validate_confirmed(
     body: &[u8],
     confirmed: &Confirmed,
 ) -> Result<ReviewOutcome, ReviewError> {
-    with_evaluator(shared, |evaluator| match confirmed.applied_to(evaluator.index) {
-        Some(index) => {
-            // Of this index nothing is in the cache.
-            let evaluator = evaluator.on_index(&index).with_confirmed(confirmed);
+    with_evaluator(shared, |evaluator| match confirmed.applied_to(evaluator.cluster) {
+        Some(cluster) => {
+            // Of this snapshot nothing is in the cache.
+            let evaluator = evaluator.on_index(&cluster).with_confirmed(confirmed);
             review_with(evaluator, context(shared), body)
         }
         None => review_with(evaluator.with_confirmed(confirmed), context(shared), body),
@@ -129,7 +129,7 @@ fn validate_confirmed(
 fn context(shared: &Shared) -> ReviewContext {
     ReviewContext {
         from_api_server: true,
-        index_is_fed: shared.cache.has_cluster(),
+        cluster_is_fed: shared.cache.has_cluster(),
         now: Some(SystemTime::now()),
     }
 }
@@ -138,11 +138,11 @@ fn mutate(shared: &Shared, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
     with_evaluator(shared, |evaluator| mutate_with(evaluator, body))
 }
 
-/// Calls `work` with the configuration and the index snapshot of this moment.
+/// Calls `work` with the configuration and the snapshot snapshot of this moment.
 fn with_evaluator<T>(shared: &Shared, work: impl FnOnce(Evaluator<'_>) -> T) -> T {
     let (engine, snapshot) = (shared.live_config.engine(), shared.cache.snapshot());
     let generation = Generation { config: engine.version, snapshot: snapshot.version };
-    let evaluator = Evaluator::new(&engine.value, &snapshot.value.index)
+    let evaluator = Evaluator::new(&engine.value, &snapshot.value.cluster)
         .with_derived(&snapshot.value.derived)
         .with_cache(&shared.evaluation_cache, generation);
     work(evaluator)
@@ -208,14 +208,14 @@ async fn handle(
         return Ok((outcome, for_answer));
     }
     let counted = peer.review().ok_or(Failure::Shed)?;
-    let memory = tokio::time::timeout_at(deadline, memory_to_judge(shared, &peer, body.len()));
+    let memory = tokio::time::timeout_at(deadline, memory_to_check(shared, &peer, body.len()));
     let memory = memory.await.map_err(|_| Failure::Deadline)?;
     let thread = tokio::time::timeout_at(deadline, shared.threads.wait(peer.address()));
     let thread = thread.await.map_err(|_| Failure::Deadline)?;
-    let (judging, judged) = (Arc::clone(shared), body.clone());
+    let (checking, checked) = (Arc::clone(shared), body.clone());
     // All of it moves into the task: a review that is abandoned at its deadline still counts.
     let work = tokio::task::spawn_blocking(move || {
-        let outcome = catch_review_panic(webhook, || review(&judging, &judged), &judged, deadline);
+        let outcome = catch_review_panic(webhook, || review(&checking, &checked), &checked, deadline);
         drop(thread);
         (outcome, (in_flight, room, counted, memory))
     });
@@ -230,8 +230,8 @@ async fn handle(
     }
 }
 
-/// Where a refusal rests on other objects: reads these, and judges once more. If they cannot be read in time, the
-/// request is allowed with warnings, as the first judgement says.
+/// Where a refusal rests on other objects: reads these, and checks once more. If they cannot be read in time, the
+/// request is allowed with warnings, as the first evaluation says.
 async fn confirm_refusal(
     shared: &Arc<Shared>,
     webhook: &'static str,
@@ -308,8 +308,8 @@ fn content_length(request: &Request) -> Option<usize> {
     length.to_str().ok()?.parse().ok()
 }
 
-/// Waits for what a very large body takes while it is judged: a turn, and memory. A smaller one takes none.
-async fn memory_to_judge(
+/// Waits for what a very large body takes while it is checked: a turn, and memory. A smaller one takes none.
+async fn memory_to_check(
     shared: &Shared,
     peer: &Peer,
     length: usize,
@@ -497,7 +497,7 @@ mod tests {
             let object = gpulint_rules::Object::from_json(&object).unwrap();
             let engine = gpulint_rules::Engine::new(gpulint_rules::Settings::default());
             loop {
-                let _ = engine.review_object(&object, &gpulint_rules::Index::new(true));
+                let _ = engine.review_object(&object, &gpulint_rules::Cluster::new(true));
             }
         };
         // On the async worker, and on a blocking thread.
@@ -584,14 +584,14 @@ mod tests {
                 send(&shared, 2 * INLINE_BODY_MAX, waits).await.0
             })
         };
-        until("one is judged", || shared.peers.used().1 == 1).await;
+        until("one is checked", || shared.peers.used().1 == 1).await;
         let from = |address| {
             let body = Body::from(review(2 * INLINE_BODY_MAX));
             answer(&shared, request_from(&shared, address, body, "30s"), validate)
         };
         assert_eq!(from(LOCAL).await.0, StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(from([10, 0, 0, 1]).await.0, StatusCode::OK, "another address has its half");
-        assert_eq!(send(&shared, 0, validate).await.0, StatusCode::OK, "small ones are judged at once");
+        assert_eq!(send(&shared, 0, validate).await.0, StatusCode::OK, "small ones are checked at once");
         GATE.store(true, Ordering::SeqCst);
         assert_eq!(held.await.unwrap(), StatusCode::OK);
     }

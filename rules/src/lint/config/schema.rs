@@ -94,19 +94,19 @@ pub fn schema(known_rules: RuleSet) -> Value {
                         "type": "array",
                         "items": {"type": "string"},
                         "default": webhook.exempt_namespaces.patterns(),
-                        "description": "Globs of namespaces that are never judged"
+                        "description": "Globs of namespaces that are never checked"
                     },
                     "exempt-accounts": {
                         "type": "array",
                         "items": {"type": "string", "pattern": "^[a-z0-9.-]+/[a-z0-9.-]+$"},
                         "default": webhook.exempt_accounts,
-                        "description": "Service accounts, as NAMESPACE/NAME, whose requests are never judged"
+                        "description": "Service accounts, as NAMESPACE/NAME, whose requests are never checked"
                     },
                     "exempt-groups": {
                         "type": "array",
                         "items": {"type": "string"},
                         "default": webhook.exempt_groups,
-                        "description": "Groups of users whose requests are never judged"
+                        "description": "Groups of users whose requests are never checked"
                     },
                     "forbid-suppressions": {
                         "description": "Rules and groups of rules that an annotation may not suppress; `all`: any",

@@ -34,10 +34,10 @@ pub(crate) fn apply(
     files: &[File],
     objects: &[Object],
 ) -> CheckReport {
-    let mut judged = CheckReport::default();
+    let mut checked = CheckReport::default();
     if !rules.settings().suppressions {
-        judged.findings = findings;
-        return judged;
+        checked.findings = findings;
+        return checked;
     }
     let mut all = Suppressions::new(rules);
     for file in files {
@@ -48,13 +48,13 @@ pub(crate) fn apply(
     }
     for finding in findings {
         if all.covers(&finding) {
-            judged.suppressed += 1;
+            checked.suppressed += 1;
         } else {
-            judged.findings.push(finding);
+            checked.findings.push(finding);
         }
     }
-    judged.findings.extend(all.into_findings());
-    judged
+    checked.findings.extend(all.into_findings());
+    checked
 }
 
 /// What a suppression applies to.

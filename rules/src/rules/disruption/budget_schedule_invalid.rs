@@ -75,13 +75,13 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             _ => {}
         }
         if let Some(text) = schedule.text() {
-            judge(&schedule, text, ctx);
+            inspect(&schedule, text, ctx);
         }
     }
     None
 }
 
-fn judge(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
+fn inspect(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
     let by = if cron::crd_accepts(text) { Authority::Karpenter } else { Authority::ApiServer };
     let error = match Schedule::parse(text) {
         // The library accepts spaces that the pattern of the CRD does not.

@@ -65,18 +65,18 @@ const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::NODE_POOL) {
-        judge(&pool_annotation(object), false, ctx);
+        inspect(&pool_annotation(object), false, ctx);
     } else if object.is(Kind::NODE) || object.is(Kind::NODE_CLAIM) {
-        judge(&object.annotation(DO_NOT_DISRUPT), false, ctx);
+        inspect(&object.annotation(DO_NOT_DISRUPT), false, ctx);
     }
     for template in templates(object) {
-        judge(&template.annotation(DO_NOT_DISRUPT), true, ctx);
+        inspect(&template.annotation(DO_NOT_DISRUPT), true, ctx);
     }
     None
 }
 
 /// Checks one value; `pod` is true if durations are accepted there.
-fn judge(node: &Node<'_>, pod: bool, ctx: &mut Context<'_>) {
+fn inspect(node: &Node<'_>, pod: bool, ctx: &mut Context<'_>) {
     if !node.is_set() || node.is_unknown() {
         return;
     }

@@ -93,16 +93,16 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let kind = object.id().kind.as_str();
-    judge(object, &object.annotation(DO_NOT_DISRUPT), kind, ctx);
+    inspect(object, &object.annotation(DO_NOT_DISRUPT), kind, ctx);
     if object.is(Kind::CRON_JOB) {
         // The Job that a CronJob creates is such a controller too.
         let annotations = object.path(&["spec", "jobTemplate", "metadata", "annotations"]);
-        judge(object, &annotations.get(DO_NOT_DISRUPT), "Job", ctx);
+        inspect(object, &annotations.get(DO_NOT_DISRUPT), "Job", ctx);
     }
     None
 }
 
-fn judge(object: &Object, node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
+fn inspect(object: &Object, node: &Node<'_>, kind: &str, ctx: &mut Context<'_>) {
     // The value "false" has no effect anywhere.
     if !node.is_set() || node.text() == Some("false") || node.bool() == Some(false) {
         return;

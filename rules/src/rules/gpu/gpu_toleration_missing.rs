@@ -60,12 +60,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in templates(object) {
-        judge(object, &template, ctx);
+        inspect(object, &template, ctx);
     }
     None
 }
 
-fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
+fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     let wanted = taints(template);
     if wanted.is_empty() {
         return;

@@ -3,7 +3,7 @@
 //! # Why
 //! The API server refuses a NodePool without `spec.template`, a Deployment without a selector, a
 //! ScaledObject without triggers. Such an object is a fragment: copied out of documentation, or
-//! meant as a patch. What is written in it is judged like in any other object; what is not written
+//! meant as a patch. What is written in it is checked like in any other object; what is not written
 //! is reported here, once, and no other rule misses it a second time.
 //!
 //! # Fix
@@ -56,7 +56,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let parts = parts(&violations, &EarlierReports::of(object, ctx));
     let kind = super::words::with_article(&object.id().kind);
     let (place, message, refused) = match parts.as_slice() {
-        [] if object.is_incomplete() && !is_judged_elsewhere(object, ctx) => {
+        [] if object.is_incomplete() && !is_checked_elsewhere(object, ctx) => {
             let spec = object.get("spec");
             // The CRD of ScaledJob accepts it, but KEDA's admission webhook requires triggers.
             if object.is(Kind::SCALED_JOB) {
@@ -140,7 +140,7 @@ pub(super) fn is_incomplete(object: &Object, definitions: &CustomResourceDefinit
 }
 
 /// Whether other rules report the object: those about old API versions are more specific than "missing".
-fn is_judged_elsewhere(object: &Object, ctx: &Context<'_>) -> bool {
+fn is_checked_elsewhere(object: &Object, ctx: &Context<'_>) -> bool {
     !schema::has_schema(object.id(), ctx.definitions()) || ctx.earlier_rejections(None).next().is_some()
 }
 

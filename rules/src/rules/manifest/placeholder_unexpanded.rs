@@ -4,7 +4,7 @@
 //! `role: KarpenterNodeRole-${CLUSTER_NAME}` is a text like any other to the API server. Where the
 //! tool that fills it in does not run, or does not know the name, the EC2NodeClass never finds its
 //! role, its subnets or its image, and no node of the pool ever starts. What a placeholder hides is
-//! not judged either: the other rules take the value as unknown.
+//! not checked either: the other rules take the value as unknown.
 //!
 //! # Fix
 //! Write the value, or run the tool before gpulint: `kustomize build`, `helm template`, `envsubst`.

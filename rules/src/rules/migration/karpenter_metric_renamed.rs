@@ -57,16 +57,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(CONFIG_MAP) {
         for (name, text) in object.get("data").entries() {
             if holds_queries(name, &text) {
-                judge(&text, Severity::Info, &[], ctx);
+                inspect(&text, Severity::Info, &[], ctx);
             }
         }
     } else if object.is(DASHBOARD) {
-        judge(&object.path(&["spec", "json"]), Severity::Info, &[], ctx);
+        inspect(&object.path(&["spec", "json"]), Severity::Info, &[], ctx);
     } else if object.id().group == "keda.sh" {
         for trigger in object.path(&["spec", "triggers"]).items() {
             if trigger.get("type").text() == Some("prometheus") {
                 let query = trigger.path(&["metadata", "query"]);
-                judge(&query, Severity::Warning, &[], ctx);
+                inspect(&query, Severity::Warning, &[], ctx);
             }
         }
     } else {
@@ -74,7 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let own = recording_rule_names(object);
         for group in object.path(&["spec", "groups"]).items() {
             for rule in group.get("rules").items() {
-                judge(&rule.get("expr"), Severity::Warning, &own, ctx);
+                inspect(&rule.get("expr"), Severity::Warning, &own, ctx);
             }
         }
     }
@@ -88,7 +88,7 @@ fn holds_queries(name: &str, text: &Node<'_>) -> bool {
 }
 
 /// `own` are the names that the object itself records.
-fn judge(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Context<'_>) {
+fn inspect(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Context<'_>) {
     // A query with a placeholder is checked as well.
     let Some(crate::tree::scalar::Scalar::Str(text)) = query.scalar() else {
         return;

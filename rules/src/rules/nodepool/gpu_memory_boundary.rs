@@ -94,7 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if items.iter().any(|i| is_ours(i, list.provider))
             && NodePool::new(object).is_some_and(|pool| !pool.has_unknown_types())
         {
-            judge(&items, &[], list.provider, ctx);
+            inspect(&items, &[], list.provider, ctx);
         }
         return None;
     }
@@ -133,7 +133,7 @@ fn pod(template: &Template<'_>, ctx: &mut Context<'_>) {
                 .map(RequirementItem)
                 .collect();
             if items.iter().any(|i| is_ours(i, provider)) && !term.has_unknown() {
-                judge(&items, &selected, provider, ctx);
+                inspect(&items, &selected, provider, ctx);
             }
         }
     }
@@ -144,7 +144,7 @@ fn is_ours(item: &RequirementItem<'_>, provider: Provider) -> bool {
     item.key().is_some_and(|k| *k == *provider.provider_key(MEMORY))
 }
 
-fn judge(
+fn inspect(
     items: &[RequirementItem<'_>],
     selected: &[(&str, Node<'_>)],
     provider: Provider,

@@ -47,15 +47,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         "no NodeClaim with it can be created"
     };
-    judge(&object.path(&["metadata", "name"]), what, ctx);
+    inspect(&object.path(&["metadata", "name"]), what, ctx);
     if let Some(pool) = NodePool::new(object) {
         let name = pool.template_spec().path(&["nodeClassRef", "name"]);
-        judge(&name, what, ctx);
+        inspect(&name, what, ctx);
     }
     None
 }
 
-fn judge(node: &Node<'_>, what: &str, ctx: &mut Context<'_>) {
+fn inspect(node: &Node<'_>, what: &str, ctx: &mut Context<'_>) {
     // A name of more than 253 characters is invalid and reported by another rule.
     let Some(length) = node.text().map(str::len).filter(|l| (64..=253).contains(l)) else {
         return;

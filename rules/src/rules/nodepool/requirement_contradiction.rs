@@ -75,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     for (key, lines) in by_key {
-        judge(object, key, &lines, ctx);
+        inspect(object, key, &lines, ctx);
     }
     None
 }
@@ -100,7 +100,7 @@ fn place<'a>(item: &RequirementItem<'a>) -> Node<'a> {
 }
 
 /// Reports the first requirement that contradicts those before it.
-fn judge(object: &Object, key: &str, lines: &[Line<'_>], ctx: &mut Context<'_>) {
+fn inspect(object: &Object, key: &str, lines: &[Line<'_>], ctx: &mut Context<'_>) {
     let Some(((_, first), rest)) = lines.split_first() else {
         return;
     };

@@ -52,12 +52,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         for item in list.items() {
             let node = item.0.get("key");
             if let Some(key) = node.text() {
-                judge(&node, key, list.location, list.provider, ctx);
+                inspect(&node, key, list.location, list.provider, ctx);
             }
         }
         if let Some(pool) = NodePool::new(object) {
             for (key, node) in pool.labels().entries() {
-                judge(&node, key, KeyLocation::TemplateLabel, list.provider, ctx);
+                inspect(&node, key, KeyLocation::TemplateLabel, list.provider, ctx);
             }
         }
         return None;
@@ -78,7 +78,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// A key of a NodePool, NodeClaim or NodeOverlay. `node` is the text of a requirement's key, or the value of
 /// a label.
-fn judge(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider, ctx: &mut Context<'_>) {
+fn inspect(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider, ctx: &mut Context<'_>) {
     if crate::tree::placeholder::is_placeholder(key) {
         return;
     }

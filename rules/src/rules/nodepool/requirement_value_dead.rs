@@ -71,13 +71,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     for item in list.items().filter(lists) {
         if let Some(key) = item.key() {
-            judge(object, &pool, &types, &item, &list.provider.catalogue_key(key), ctx);
+            inspect(object, &pool, &types, &item, &list.provider.catalogue_key(key), ctx);
         }
     }
     None
 }
 
-fn judge(
+fn inspect(
     object: &Object,
     pool: &NodePool<'_>,
     types: &TypeSet,

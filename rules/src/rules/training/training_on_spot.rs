@@ -74,13 +74,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             && to_scheduling_pod(&template).is_some()
             && !is_short_deadline(&template.spec.get("activeDeadlineSeconds"))
         {
-            judge(object, &template, ctx);
+            inspect(object, &template, ctx);
         }
     }
     None
 }
 
-fn judge(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
+fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     let name = object.display_name();
     let asked = requested_capacity_types(template);
     if asked.as_ref().is_some_and(|asked| !asked.contains("spot")) {

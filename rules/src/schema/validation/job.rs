@@ -110,7 +110,7 @@ fn restarts<'a>(spec: &Node<'a>, template: &Node<'a>, report: &mut Checker<'a>) 
         Some("OnFailure") if spec.get("podFailurePolicy").is_set() => {
             report
                 .error(&policy, "`podFailurePolicy` needs `restartPolicy: Never`")
-                .help("write `Never`: only pods that end can be judged");
+                .help("write `Never`: only pods that end can be checked");
         }
         _ => {}
     }

@@ -188,7 +188,7 @@ fn numbered(value: &Value, n: usize) -> Value {
     }
 }
 
-/// Pools beside which the objects are judged.
+/// Pools beside which the objects are checked.
 pub(crate) fn pools() -> Vec<Object> {
     let pool = |n: usize| {
         json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": format!("pool-{n}")},

@@ -1,4 +1,4 @@
-//! An object is too costly to be judged in full.
+//! An object is too costly to be checked in full.
 //!
 //! # Why
 //! Rules are run for an object as long as they take no more than a bounded number of steps, so that nobody stalls
@@ -27,7 +27,7 @@
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
-    id: "judging-cut-short",
-    docs: docs(include_str!("judging_cut_short.rs")),
+    id: "step-limit-exceeded",
+    docs: docs(include_str!("step_limit_exceeded.rs")),
     ..Rule::error(Group::Manifest)
 };
