@@ -81,6 +81,8 @@ pub(crate) enum MemoSlot {
     Violations,
     /// The same by the CustomResourceDefinitions that the user brings.
     DefinedViolations,
+    /// Keys under which a NodePool names values that are not in the catalogue.
+    UncataloguedKeys,
     /// The class of a workload.
     WorkloadClass,
     /// Where the pod templates are.

@@ -15,6 +15,7 @@ use crate::file::File;
 use crate::lint::engine::{Engine, ObjectResults, RuleResult, STEPS_PER_OBJECT};
 use crate::lint::finding::Finding;
 use crate::lint::report::CheckReport;
+use crate::lint::suppress;
 
 /// Files with the findings of the rules.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Workspace {
 struct FileState {
     file: File,
     engine: Arc<Engine>,
+    /// Whether suppressions may apply to its findings.
+    has_suppressions: bool,
     /// Results for each object of the file.
     results: Vec<ObjectResults>,
     report: CheckReport,
@@ -129,7 +132,13 @@ impl Workspace {
 
     /// Assigns an index to a file without checking it.
     fn add_file(&mut self, path: &str, file: File, engine: Arc<Engine>) -> usize {
-        let kept = Some(FileState { file, engine, results: Vec::new(), report: CheckReport::default() });
+        let kept = Some(FileState {
+            has_suppressions: suppress::has_suppressions(&file),
+            file,
+            engine,
+            results: Vec::new(),
+            report: CheckReport::default(),
+        });
         let at = match self.files.entry(Arc::from(path)) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(free) => {
@@ -298,7 +307,11 @@ impl FileState {
             .flat_map(|object| &object.rules)
             .flat_map(|rule| rule.findings.iter().cloned())
             .collect();
-        self.report = self.engine.assemble_report(&self.file, findings);
+        self.report = if self.has_suppressions {
+            self.engine.assemble_report(&self.file, findings)
+        } else {
+            self.engine.assemble_unsuppressed(&self.file, findings)
+        };
     }
 }
 

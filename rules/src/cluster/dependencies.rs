@@ -106,8 +106,12 @@ pub(crate) enum Read {
     Counts(ViewId),
     /// The result of a query for one key.
     Result(QueryId, Digest),
+    /// A part of the result of a query.
+    ResultPart(QueryId, Digest),
     /// The results of a query for all keys for which there is one.
     Results(QueryId),
+    /// Whether results of a query were dropped because there were too many.
+    Dropped(QueryId),
 }
 
 impl Read {
@@ -128,9 +132,10 @@ impl Read {
             | Read::HasRows(view, _)
             | Read::Keys(view)
             | Read::Counts(view) => view.kinds().iter().all(|kind| kinds.contains(kind)),
-            Read::Result(query, _) | Read::Results(query) => {
-                query.kinds().iter().all(|kind| kinds.contains(kind))
-            }
+            Read::Result(query, _)
+            | Read::ResultPart(query, _)
+            | Read::Results(query)
+            | Read::Dropped(query) => query.kinds().iter().all(|kind| kinds.contains(kind)),
         }
     }
 

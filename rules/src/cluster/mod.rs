@@ -38,7 +38,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::cluster::dependencies::{Invalidations, Read};
+use crate::cluster::dependencies::{Digest, Invalidations, Read};
 use crate::cluster::objects::{ObjectChange, Objects};
 use crate::cluster::placement::admission::Admissions;
 use crate::cluster::query::{Queries, Query};
@@ -138,6 +138,11 @@ impl Cluster {
 
     pub(crate) fn query<Q: Query>(&self, key: &Q::Key) -> Q::Value {
         self.queries.get::<Q>(self, key)
+    }
+
+    /// The result of a query of which the caller reads only one part.
+    pub(crate) fn query_part<Q: Query>(&self, key: &Q::Key, part: Digest) -> Q::Value {
+        self.queries.get_part::<Q>(self, key, part)
     }
 
     pub(crate) fn admissions(&self) -> &Admissions {

@@ -7,7 +7,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::cluster::Cluster;
-use crate::cluster::dependencies::{Dependents, Read, by_slot, digest, record_read, track, untracked};
+use crate::cluster::dependencies::{
+    Dependents, Digest, Read, by_slot, digest, record_read, track, untracked,
+};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
@@ -34,6 +36,12 @@ pub(crate) trait Query: Sized + 'static {
 
     /// The function. It reads only the cluster and the key.
     fn compute(cluster: &Cluster, key: &Self::Key) -> Self::Value;
+
+    /// The parts in which two results differ. A computation that reads a result with [`Cluster::query_part`] is
+    /// computed again only if its part is among them.
+    fn changed_parts(_old: &Self::Value, _new: &Self::Value) -> Vec<Digest> {
+        Vec::new()
+    }
 
     /// The keys that contain an object: their results are removed with it.
     fn keys_of(_object: &Object) -> Vec<Self::Key> {
@@ -113,7 +121,6 @@ impl<Q: Query> Results<Q> {
     }
 
     fn get(&self, cluster: &Cluster, key: &Q::Key) -> Q::Value {
-        record_read(|| Read::Result(Q::ID, digest(key)));
         let cell = {
             let mut state = self.state();
             match state.results.get(key) {
@@ -170,6 +177,8 @@ impl<Q: Query> AnyResults for Results<Q> {
             state.dependents.update(old_reads, &reads, &key);
             if !equal {
                 invalid.push(Read::Result(Q::ID, digest(&key)));
+                let parts = Q::changed_parts(old, &new).into_iter();
+                invalid.extend(parts.map(|part| Read::ResultPart(Q::ID, digest((&key, part)))));
                 changed = true;
             }
             // Equal values are interchangeable, and the old value may be shared.
@@ -182,6 +191,7 @@ impl<Q: Query> AnyResults for Results<Q> {
                 state.results.keys().map(|key| Read::Result(Q::ID, digest(key))).collect();
             dropped.sort_unstable();
             invalid.append(&mut dropped);
+            invalid.push(Read::Dropped(Q::ID));
             *state = State { results: HashMap::new(), dependents: Dependents::default() };
             changed = true;
         }
@@ -201,6 +211,18 @@ pub(crate) struct Queries([OnceLock<Box<dyn AnyResults>>; QuerySlot::COUNT]);
 
 impl Queries {
     pub(crate) fn get<Q: Query>(&self, cluster: &Cluster, key: &Q::Key) -> Q::Value {
+        record_read(|| Read::Result(Q::ID, digest(key)));
+        self.result::<Q>(cluster, key)
+    }
+
+    /// A result of which only one part is read.
+    pub(crate) fn get_part<Q: Query>(&self, cluster: &Cluster, key: &Q::Key, part: Digest) -> Q::Value {
+        record_read(|| Read::ResultPart(Q::ID, digest((key, part))));
+        record_read(|| Read::Dropped(Q::ID));
+        self.result::<Q>(cluster, key)
+    }
+
+    fn result<Q: Query>(&self, cluster: &Cluster, key: &Q::Key) -> Q::Value {
         let results = self.0[Q::SLOT as usize].get_or_init(|| Box::new(Results::<Q>::default()));
         let results: &Results<Q> =
             results.as_any().downcast_ref().expect("each query has a place of its own");

@@ -251,6 +251,8 @@ pub(crate) enum ViewSlot {
     ExtendedResources,
     NodeStarters,
     Pdbs,
+    PoolsByDrainTime,
+    PoolsByWeight,
     ProtectedPools,
     RecordingRules,
     ReferencedLabels,

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use crate::catalog;
 use crate::catalog::TypeSet;
 use crate::facts::cron::Schedule;
 use crate::facts::duration;
 use crate::facts::duration::{DurationField, NillableDuration};
 use crate::facts::quantity::Quantity;
 use crate::karpenter::budget::{Budget, DisruptionReason, Nodes};
-use crate::karpenter::requirement::{Operator, Requirement, Requirements};
+use crate::karpenter::requirement::{Operator, Requirement, Requirements, normalise};
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{NodeClassRef, Pool, RequirementSpec, Taint};
 use crate::kind::Kind;
@@ -20,6 +21,17 @@ use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 /// Label of the capacity type.
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+
+/// Labels that get new values with new instance types.
+const GROWING_KEYS: [&str; 7] = [
+    "node.kubernetes.io/instance-type",
+    "karpenter.k8s.aws/instance-family",
+    "karpenter.k8s.aws/instance-category",
+    "karpenter.k8s.aws/instance-generation",
+    "karpenter.k8s.aws/instance-size",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "karpenter.k8s.aws/instance-accelerator-name",
+];
 
 /// A NodePool of `karpenter.sh/v1`.
 #[derive(Clone, Debug)]
@@ -114,35 +126,37 @@ impl<'a> NodePool<'a> {
         self.requirements().has_unknown() || self.labels().has_unknown()
     }
 
+    /// `spec.weight`.
+    #[must_use]
+    pub fn weight(&self) -> Option<i64> {
+        self.object.path(&["spec", "weight"]).int()
+    }
+
+    /// The taints of the nodes, without the startup taints. Values that cannot be read are empty.
+    #[must_use]
+    pub fn taints(&self) -> Vec<Taint> {
+        taints(&self.template_spec().get("taints"))
+    }
+
+    /// The labels of the template whose values can be read.
+    pub fn label_pairs(&self) -> impl Iterator<Item = (String, String)> {
+        let labels = self.labels().entries().into_iter();
+        labels.filter_map(|(key, value)| Some((key.to_owned(), value.text()?.to_owned())))
+    }
+
     /// The pool as input of the scheduler. Values that cannot be read are omitted.
     #[must_use]
     pub fn to_pool(&self) -> Pool {
         let spec = self.template_spec();
         let reference = spec.get("nodeClassRef");
-        let text = |n: Node<'_>| n.text().unwrap_or_default().to_owned();
-        let taints = |name: &str| {
-            spec.get(name)
-                .items()
-                .map(|t| Taint {
-                    key: text(t.get("key")),
-                    value: text(t.get("value")),
-                    effect: text(t.get("effect")),
-                })
-                .collect()
-        };
         Pool {
             name: self.object.name().to_owned(),
-            weight: self.object.path(&["spec", "weight"]).int(),
+            weight: self.weight(),
             replicas: self.is_static(),
             requirements: requirement_specs(&self.requirements()),
-            labels: self
-                .labels()
-                .entries()
-                .into_iter()
-                .filter_map(|(k, v)| Some((k.to_owned(), v.text()?.to_owned())))
-                .collect(),
-            taints: taints("taints"),
-            startup_taints: taints("startupTaints"),
+            labels: self.label_pairs().collect(),
+            taints: self.taints(),
+            startup_taints: taints(&spec.get("startupTaints")),
             limits: self
                 .limits()
                 .entries()
@@ -153,9 +167,9 @@ impl<'a> NodePool<'a> {
                 })
                 .collect(),
             node_class: NodeClassRef {
-                group: text(reference.get("group")),
-                kind: text(reference.get("kind")),
-                name: text(reference.get("name")),
+                group: text_or_empty(&reference.get("group")),
+                kind: text_or_empty(&reference.get("kind")),
+                name: text_or_empty(&reference.get("name")),
             },
             class: None,
         }
@@ -227,6 +241,30 @@ impl<'a> NodePool<'a> {
         let labels = self.labels().entries().into_iter();
         let labels = labels.filter_map(|(key, value)| Some((key.into(), value.text()?.into())));
         values.chain(labels).filter(|(key, _)| key != CAPACITY_TYPE)
+    }
+
+    /// The keys under which a requirement or a label names a well-formed value, such as a family, that is not
+    /// in the catalogue but may be in a newer one.
+    pub(crate) fn uncatalogued_keys(&self) -> &'a [&'static str] {
+        static UNCATALOGUED: Memo<Vec<&'static str>> = Memo::new(MemoSlot::UncataloguedKeys);
+        let compute = || {
+            let mut keys: Vec<&'static str> = Vec::new();
+            for (key, value) in self.named_values() {
+                let Some(key) = GROWING_KEYS.into_iter().find(|growing| *growing == normalise(&key)) else {
+                    continue;
+                };
+                if !keys.contains(&key) && may_be_new(key, &value) {
+                    keys.push(key);
+                }
+            }
+            keys
+        };
+        self.object.memo(&UNCATALOGUED, compute).as_slice()
+    }
+
+    /// Whether there is such a key.
+    pub(crate) fn names_uncatalogued_values(&self) -> bool {
+        !self.uncatalogued_keys().is_empty()
     }
 
     /// The requirements of [`NodePool::normalized_pool`] without the labels that Karpenter adds.
@@ -408,6 +446,29 @@ pub fn hardware(types: &TypeSet) -> Hardware {
 fn accelerated_types() -> &'static TypeSet {
     static SET: std::sync::OnceLock<TypeSet> = std::sync::OnceLock::new();
     SET.get_or_init(|| TypeSet::matching(crate::catalog::InstanceType::is_accelerated))
+}
+
+/// Whether a value is well-formed and not in the catalogue.
+fn may_be_new(key: &str, value: &str) -> bool {
+    let known = catalog::values(key).is_some_and(|all| all.contains(value));
+    !known
+        && value.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c))
+}
+
+/// The taints of a list. Values that cannot be read are empty.
+fn taints(list: &Node<'_>) -> Vec<Taint> {
+    list.items()
+        .map(|taint| Taint {
+            key: text_or_empty(&taint.get("key")),
+            value: text_or_empty(&taint.get("value")),
+            effect: text_or_empty(&taint.get("effect")),
+        })
+        .collect()
+}
+
+fn text_or_empty(node: &Node<'_>) -> String {
+    node.text().unwrap_or_default().to_owned()
 }
 
 fn requirement_specs(list: &Node<'_>) -> Vec<RequirementSpec> {

@@ -347,12 +347,24 @@ impl Engine {
     /// [`Engine::check_object`] for every object of the file.
     #[must_use]
     pub fn assemble_report(&self, file: &File, findings: Vec<Finding>) -> CheckReport {
-        let mut all: Vec<Finding> =
-            file.documents.iter().flat_map(|document| self.check_document(&file.source, document)).collect();
-        all.extend(findings);
+        let all = self.with_parser_findings(file, findings);
         let mut checked = suppress::apply(&self.rules, all, std::slice::from_ref(file), &file.objects);
         sort(&mut checked.findings);
         checked
+    }
+
+    /// The same for a file without suppressions.
+    pub(crate) fn assemble_unsuppressed(&self, file: &File, findings: Vec<Finding>) -> CheckReport {
+        let mut findings = self.with_parser_findings(file, findings);
+        sort(&mut findings);
+        CheckReport { findings, suppressed: 0 }
+    }
+
+    fn with_parser_findings(&self, file: &File, findings: Vec<Finding>) -> Vec<Finding> {
+        let mut all: Vec<Finding> =
+            file.documents.iter().flat_map(|document| self.check_document(&file.source, document)).collect();
+        all.extend(findings);
+        all
     }
 }
 

@@ -219,7 +219,7 @@ pub struct Finding {
     /// What tells it from other findings of its rule at its place: part of its identity.
     pub parameters: Vec<String>,
     /// The repair.
-    pub fix: Option<Fix>,
+    pub fix: Option<Arc<Fix>>,
     /// What the budgets that it speaks of allow in a week.
     pub schedule_grid: Option<Box<Week>>,
 }
@@ -301,7 +301,7 @@ impl Finding {
 
     /// Sets the repair.
     pub fn fix(&mut self, fix: Fix) -> &mut Finding {
-        self.fix = Some(fix);
+        self.fix = Some(Arc::new(fix));
         self
     }
 

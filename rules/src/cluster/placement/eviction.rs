@@ -95,6 +95,24 @@ impl Query for PdbAllowsNone {
     }
 }
 
+/// NodePools by the seconds that they allow for a drain.
+pub(crate) struct PoolsByDrainTime;
+
+impl View for PoolsByDrainTime {
+    const SLOT: ViewSlot = ViewSlot::PoolsByDrainTime;
+    const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
+    type Row = Object;
+    type Key = i64;
+
+    fn row(object: &Object) -> Object {
+        object.clone()
+    }
+
+    fn keys(object: &Object) -> Vec<i64> {
+        termination_grace_period(object).into_iter().collect()
+    }
+}
+
 /// The shortest time, in seconds, that a pool allows for a drain.
 pub(crate) struct ShortestGrace;
 
@@ -105,7 +123,7 @@ impl Query for ShortestGrace {
     type Value = Option<i64>;
 
     fn compute(cluster: &Cluster, (): &()) -> Option<i64> {
-        cluster.of(Kind::NODE_POOL).filter_map(termination_grace_period).min()
+        cluster.table::<PoolsByDrainTime>().keys().first().map(|seconds| **seconds)
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::cluster::dependencies::{Read, record_read, untracked};
+use crate::cluster::dependencies::{Digest, Read, digest, record_read, untracked};
 use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::facts::duration::{DurationField, parse};
 use crate::karpenter::do_not_disrupt::reads_durations;
@@ -31,7 +31,9 @@ mod tests;
 
 pub(crate) use admission::Fingerprint;
 use eviction::BlockersKey;
-pub(crate) use eviction::{Blockers, EvictionBlocker, NodeStarters, PdbBlock, READS, ShortestGrace};
+pub(crate) use eviction::{
+    Blockers, EvictionBlocker, NodeStarters, PdbBlock, PoolsByDrainTime, READS, ShortestGrace,
+};
 use feasibility::{Evaluation, FeasibleKey, FeasiblePools, remember_admissions};
 pub(crate) use feasibility::{Feasibility, Feasible};
 use pools::PoolKey;
@@ -82,6 +84,11 @@ impl Placement {
     }
 }
 
+/// The part of a [`Placement`] that [`Placement::first_choice_of`] reads.
+fn first_choice_part(pool: usize) -> Digest {
+    digest(pool)
+}
+
 /// The placement of the pods that block drains.
 pub(crate) struct Placements;
 
@@ -90,6 +97,13 @@ impl Query for Placements {
     const KINDS: &'static [Kind] = READS;
     type Key = PlacementKey;
     type Value = Arc<Placement>;
+
+    fn changed_parts(old: &Arc<Placement>, new: &Arc<Placement>) -> Vec<Digest> {
+        let (old, new) = (&old.by_first_choice, &new.by_first_choice);
+        let changed = new.iter().filter(|(pool, blockers)| old.get(pool) != Some(blockers));
+        let removed = old.keys().filter(|pool| !new.contains_key(pool));
+        changed.map(|(pool, _)| pool).chain(removed).map(|pool| first_choice_part(*pool)).collect()
+    }
 
     fn compute(cluster: &Cluster, key: &PlacementKey) -> Arc<Placement> {
         let mut placement = Placement::default();
@@ -178,8 +192,10 @@ pub(crate) fn blockers_on(
 }
 
 fn compute_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) -> Arc<[Arc<EvictionBlocker>]> {
-    let placement = cluster.query::<Placements>(&key);
-    if placement.blockers.is_empty() {
+    // Only what concerns this pool is read: most changes concern the blockers of few pools.
+    let part = first_choice_part(object.ptr_id());
+    let placement = cluster.query_part::<Placements>(&key, part);
+    if placement.blockers.is_empty() && !cluster.is_incremental() {
         return Arc::default();
     }
     let same_name = cluster.table::<CandidatePools>().get(&PoolKey::Name(object.name().to_owned()));
@@ -187,6 +203,7 @@ fn compute_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) ->
     if let Some(known) = known.filter(|known| known.object().ptr_eq(object)) {
         return placement.first_choice_of(known.object()).into();
     }
+    let placement = cluster.query::<Placements>(&key);
     let own = Arc::new(CandidatePool::new(object));
     if !own.is_candidate() {
         return Arc::default();

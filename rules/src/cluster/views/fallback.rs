@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::query::{Query, QuerySlot};
+use crate::cluster::table::{View, ViewSlot};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement::{is_well_known, normalise};
 use crate::kind::Kind;
@@ -18,6 +19,24 @@ use crate::object::Object;
 /// Accelerators of which Karpenter counts devices.
 pub(crate) const COUNTED_ACCELERATORS: [&str; 4] =
     ["nvidia.com/gpu", "aws.amazon.com/neuron", "amd.com/gpu", "habana.ai/gaudi"];
+
+/// NodePools by `spec.weight`.
+pub(crate) struct PoolsByWeight;
+
+impl View for PoolsByWeight {
+    const SLOT: ViewSlot = ViewSlot::PoolsByWeight;
+    const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
+    type Row = Object;
+    type Key = i64;
+
+    fn row(object: &Object) -> Object {
+        object.clone()
+    }
+
+    fn keys(object: &Object) -> Vec<i64> {
+        vec![object.path(&["spec", "weight"]).int().unwrap_or(0)]
+    }
+}
 
 type Pair = (String, String);
 type TaintKey = (String, String, String);
@@ -69,15 +88,13 @@ impl PartialEq for FallbackPools {
 impl FallbackPools {
     fn new(cluster: &Cluster) -> FallbackPools {
         let mut out = FallbackPools::default();
-        let weight = |o: &Object| o.path(&["spec", "weight"]).int().unwrap_or(0);
+        let by_weight = cluster.table::<PoolsByWeight>();
+        let weights = by_weight.keys();
         // A pool of the highest weight is not a fallback of any other.
-        let Some(highest) = cluster.of(Kind::NODE_POOL).map(weight).max() else {
+        let Some((_, lower)) = weights.split_last() else {
             return out;
         };
-        for object in cluster.of(Kind::NODE_POOL) {
-            if weight(object) == highest {
-                continue;
-            }
+        for object in lower.iter().flat_map(|weight| by_weight.get(weight)) {
             let Some(pool) = NodePool::new(object).filter(|p| !p.is_static()) else {
                 continue;
             };
@@ -99,6 +116,9 @@ impl FallbackPools {
 
     /// A pool that is a fallback of this one.
     pub(crate) fn fallback_of(&self, object: &Object, pool: &NodePool<'_>) -> Option<&Object> {
+        if self.without_labels.is_empty() && self.by_label.is_empty() {
+            return None;
+        }
         let own = pool_profile(pool)?;
         let candidates = match own.labels.first() {
             None => &self.without_labels,
@@ -121,12 +141,10 @@ impl FallbackPools {
 /// `None` for a pool without types, or whose types are not known.
 fn pool_profile(pool: &NodePool<'_>) -> Option<PoolProfile> {
     let types = pool.types().filter(|types| !types.is_empty())?;
-    let plain = pool.to_pool();
     let devices = types.iter().flat_map(|t| COUNTED_ACCELERATORS.iter().map(|r| t.devices(r))).max()?;
-    let mut taints: Vec<TaintKey> = plain.taints.into_iter().map(|t| (t.key, t.value, t.effect)).collect();
+    let mut taints: Vec<TaintKey> = pool.taints().into_iter().map(|t| (t.key, t.value, t.effect)).collect();
     taints.sort();
-    let mut labels: Vec<Pair> =
-        plain.labels.into_iter().filter(|(k, _)| !is_well_known(normalise(k))).collect();
+    let mut labels: Vec<Pair> = pool.label_pairs().filter(|(k, _)| !is_well_known(normalise(k))).collect();
     labels.sort();
-    Some(PoolProfile { weight: plain.weight.unwrap_or(0), taints, devices, labels })
+    Some(PoolProfile { weight: pool.weight().unwrap_or(0), taints, devices, labels })
 }

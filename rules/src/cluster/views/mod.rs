@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::cluster::Cluster;
 use crate::cluster::placement::{
     self, CandidatePools, EvictionBlocker, Feasibility, NodeStarters, PlacementKey, Placements,
+    PoolsByDrainTime,
 };
 use crate::cluster::table::ViewSlot;
 use crate::karpenter::nodepool::NodePool;
@@ -33,6 +34,7 @@ use autoscalers::AutoscalerKey;
 pub(crate) use autoscalers::{Autoscalers, ScaleTarget};
 pub(crate) use class_pools::{ClassPools, PoolsByClass, PoolsOfClass};
 pub(crate) use fallback::Fallbacks;
+use fallback::PoolsByWeight;
 pub(crate) use kubelets::{Kubelets, KubeletsByClass, kubelet_settings};
 pub(crate) use label_uses::{LabelUses, ReferencedLabels};
 pub(crate) use node_classes::{ClassNames, ClassReferences, ClassUsers, NodeClasses, class_kind};
@@ -64,6 +66,8 @@ static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT - 1] = [
     |cluster| _ = cluster.table::<ExtendedResources>(),
     |cluster| _ = cluster.table::<NodeStarters>(),
     |cluster| _ = cluster.table::<Pdbs>(),
+    |cluster| _ = cluster.table::<PoolsByDrainTime>(),
+    |cluster| _ = cluster.table::<PoolsByWeight>(),
     |cluster| _ = cluster.table::<ProtectedPools>(),
     |cluster| _ = cluster.table::<RecordingRules>(),
     |cluster| _ = cluster.table::<ReferencedLabels>(),

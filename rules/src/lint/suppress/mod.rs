@@ -57,6 +57,12 @@ pub(crate) fn apply(
     checked
 }
 
+/// Whether a file has comments or annotations that [`apply`] reads.
+pub(crate) fn has_suppressions(file: &File) -> bool {
+    let has_annotation = |object: &Object| object.annotation(ANNOTATION).is_set();
+    !comments(file).is_empty() || file.objects.iter().any(has_annotation)
+}
+
 /// What a suppression applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum SuppressionTarget {

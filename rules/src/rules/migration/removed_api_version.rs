@@ -92,7 +92,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let (help, fix) = remedy(object, row);
     let finding = ctx.report(&object.get("apiVersion"), message);
-    finding.help(help).fix = fix;
+    finding.help(help);
+    if let Some(fix) = fix {
+        finding.fix(fix);
+    }
     if served {
         finding.severity(Severity::Warning);
     }

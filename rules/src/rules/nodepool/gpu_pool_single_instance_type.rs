@@ -54,8 +54,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let types = pool.types()?;
-    if types.len() != 1 || hardware(&types) != Hardware::Accelerated || super::names_something_new(pool, None)
-    {
+    if types.len() != 1 || hardware(&types) != Hardware::Accelerated || pool.names_uncatalogued_values() {
         return None;
     }
     let only = types.names().next().unwrap_or_default();

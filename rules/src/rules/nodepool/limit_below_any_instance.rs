@@ -87,7 +87,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         })
         .collect();
     // A type that is newer than the catalogue may be smaller.
-    let unsure = super::names_something_new(pool, None);
+    let unsure = pool.names_uncatalogued_values();
     let limits: Vec<_> =
         limits.into_iter().filter(|(_, name, _)| !super::may_be_overlaid(ctx.index(), name)).collect();
     let mut told = false;

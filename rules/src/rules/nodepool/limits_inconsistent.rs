@@ -74,9 +74,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     // A type that is newer than the catalogue may need less per GPU.
-    let types = pool.types().filter(|_| {
-        limits.iter().any(|l| OTHERS.contains(&l.name)) && !super::names_something_new(pool, None)
-    })?;
+    let types = pool
+        .types()
+        .filter(|_| limits.iter().any(|l| OTHERS.contains(&l.name)) && !pool.names_uncatalogued_values())?;
     let fits = |t: &&InstanceType| {
         (limits.iter())
             .filter(|l| OTHERS.contains(&l.name) || KARPENTER_ACCELERATORS.contains(&l.name))

@@ -126,7 +126,7 @@ fn too_few_kinds(
         return false;
     };
     let unsure = !index.unknown().is_disjoint(&types);
-    if types.is_empty() || unsure || super::names_something_new(pool, None) {
+    if types.is_empty() || unsure || pool.names_uncatalogued_values() {
         return false;
     }
     let kinds = index.distinct(&types);

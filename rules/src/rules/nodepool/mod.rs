@@ -70,34 +70,6 @@ fn may_be_overlaid(index: &Cluster, resource: &str) -> bool {
     })
 }
 
-/// Whether a requirement contains a well-formed value, such as a family, that is not in the catalogue but may
-/// be in a newer one.
-fn names_something_new(pool: &NodePool<'_>, among: Option<&[String]>) -> bool {
-    let open = |key: &str| {
-        matches!(
-            key,
-            "node.kubernetes.io/instance-type"
-                | "karpenter.k8s.aws/instance-family"
-                | "karpenter.k8s.aws/instance-category"
-                | "karpenter.k8s.aws/instance-generation"
-                | "karpenter.k8s.aws/instance-size"
-                | "karpenter.k8s.aws/instance-gpu-name"
-                | "karpenter.k8s.aws/instance-accelerator-name"
-        )
-    };
-    pool.named_values().any(|(key, value)| {
-        let key = normalise(&key);
-        open(key) && among.is_none_or(|keys| keys.iter().any(|k| k == key)) && is_new(key, &value)
-    })
-}
-
-fn is_new(key: &str, value: &str) -> bool {
-    let known = crate::catalog::values(key).is_some_and(|all| all.contains(value));
-    !known
-        && value.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c))
-}
-
 /// Whether a requirement names one of the types or its family.
 fn names_one_of(pool: &NodePool<'_>, types: &crate::catalog::TypeSet) -> bool {
     pool.normalized_pool().requirements.iter().filter(|r| r.op == Operator::In).any(|r| {

@@ -66,7 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let types = pool.types().filter(|types| !types.is_empty())?;
     // Types that are newer than the catalogue may have sizes and properties that known types do not.
-    if super::names_something_new(&pool, None) {
+    if pool.names_uncatalogued_values() {
         return None;
     }
     for item in list.items().filter(lists) {

@@ -78,7 +78,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if keys.is_empty() || keys.iter().any(|k| contradicts_itself(&own, k)) {
         return None;
     }
-    let unsure = super::names_something_new(pool, Some(&keys)) || is_old(ctx);
+    let unsure = pool.uncatalogued_keys().iter().any(|new| keys.iter().any(|key| key == new)) || is_old(ctx);
     let names: Vec<String> = keys.iter().map(|k| format!("`{}`", short(k))).collect();
     let name = object.display_name();
     let message = match names.as_slice() {
@@ -124,7 +124,7 @@ fn in_region(object: &Object, pool: &NodePool<'_>, types: &TypeSet, ctx: &mut Co
     };
     let date = catalog::date();
     // Values newer than the catalogue may be offered.
-    if types.is_disjoint(offered) && !super::names_something_new(pool, None) {
+    if types.is_disjoint(offered) && !pool.names_uncatalogued_values() {
         // The first requirement that alone leaves no type there, or all requirements.
         let there = |index: &LabelValueIndex, value: &Node<'_>| {
             let with = value.text().and_then(|text| index.with(text));

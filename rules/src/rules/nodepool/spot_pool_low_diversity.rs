@@ -76,7 +76,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let capacity = pool.capacity_types().filter(|c| c.contains(&"spot"))?;
     let types = pool.types()?;
     let accelerated = hardware(&types) == Hardware::Accelerated;
-    if types.is_empty() || super::names_something_new(pool, None) {
+    if types.is_empty() || pool.names_uncatalogued_values() {
         return None;
     }
     // A single type is reported by gpu-pool-single-instance-type.
