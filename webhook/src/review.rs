@@ -356,8 +356,8 @@ fn thresholds(evaluator: Evaluator<'_>, request: &Request<'_>) -> Thresholds {
         Lookup::Found(namespace) => Some(namespace),
         _ => None,
     });
-    let label = |key: &str| namespace?.path(&["metadata", "labels"]).get(key).text();
-    evaluator.engine.settings().webhook.thresholds(name, label)
+    let labels = namespace.map(|namespace| namespace.path(&["metadata", "labels"]));
+    evaluator.engine.settings().webhook.thresholds(name, labels.as_ref())
 }
 
 /// A suppression that does not count, because the sender of the request may not suppress.

@@ -1,6 +1,7 @@
 //! What the configuration means, resolved once: what rules and the engine ask.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
@@ -10,6 +11,9 @@ use crate::lint::finding::Severity;
 use crate::lint::rule::{ParamDefault, Rule};
 use crate::object::Object;
 use crate::platform::Platform;
+use crate::tree::Tree;
+use crate::tree::node::Node;
+use crate::workload::selector;
 
 /// A value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,8 +178,8 @@ pub struct Thresholds {
 pub struct NamespacePolicy {
     /// Globs of names; empty: every name.
     pub names: Globs,
-    /// Labels that the namespace has to have; empty: any.
-    pub match_labels: BTreeMap<String, String>,
+    /// The label selector that has to match; `None`: any labels.
+    pub selector: Option<Arc<Tree>>,
     /// Replaces [`WebhookSettings::deny`] where it is set.
     pub deny: Option<Option<Severity>>,
     /// Replaces [`WebhookSettings::warn`] where it is set.
@@ -237,16 +241,18 @@ impl Default for WebhookSettings {
 }
 
 impl WebhookSettings {
-    /// The thresholds for objects of a namespace; `None` for those of no namespace. `label` gives a label of the
-    /// namespace.
-    pub fn thresholds<'n>(
-        &self,
-        namespace: Option<&str>,
-        label: impl Fn(&str) -> Option<&'n str>,
-    ) -> Thresholds {
+    /// The thresholds for objects of a namespace; `None` for those of no namespace. An entry with a selector does not
+    /// fit a namespace whose `labels` are not known.
+    #[must_use]
+    pub fn thresholds(&self, namespace: Option<&str>, labels: Option<&Node<'_>>) -> Thresholds {
+        let entries = labels.map(Node::entries);
+        let matches = |wanted: &Arc<Tree>| {
+            let labels = entries.as_deref();
+            labels.and_then(|labels| selector::matches(&Node::new(wanted, 0), labels)) == Some(true)
+        };
         let fits = |policy: &&NamespacePolicy| {
             namespace.is_some_and(|name| policy.names.is_empty() || policy.names.matches(name))
-                && policy.match_labels.iter().all(|(key, value)| label(key) == Some(value))
+                && policy.selector.as_ref().is_none_or(matches)
         };
         let policy = self.namespaces.iter().find(fits);
         Thresholds {

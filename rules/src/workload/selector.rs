@@ -1,6 +1,12 @@
 //! Evaluation of label selectors as in the API server.
 
+use std::collections::BTreeMap;
+
+use crate::steps;
 use crate::tree::node::Node;
+
+/// Selectors with more labels than these are compared with many labels by name, not one after the other.
+const FEW: usize = 8;
 
 /// The value of a label; null is the empty text.
 fn text<'a>(node: &Node<'a>) -> Option<&'a str> {
@@ -17,9 +23,19 @@ pub fn matches(selector: &Node<'_>, labels: &[(&str, Node<'_>)]) -> Option<bool>
     if !selector.is_mapping() {
         return None;
     }
-    let value = |key: &str| labels.iter().find(|(k, _)| *k == key).map(|(_, v)| v);
+    let wanted = selector.get("matchLabels").entries();
+    let by_name: Option<BTreeMap<&str, &Node<'_>>> = (wanted.len() > FEW && labels.len() > FEW)
+        .then(|| labels.iter().rev().map(|(k, v)| (*k, v)).collect());
+    steps::take(if by_name.is_some() { 4 * labels.len() } else { 0 });
+    let value = |key: &str| match &by_name {
+        Some(labels) => labels.get(key).copied(),
+        None => {
+            steps::take(labels.len() / 4);
+            labels.iter().find(|(k, _)| *k == key).map(|(_, v)| v)
+        }
+    };
     let mut unknown = false;
-    for (key, wanted) in selector.get("matchLabels").entries() {
+    for (key, wanted) in wanted {
         let Some(found) = value(key) else {
             return Some(false);
         };

@@ -167,6 +167,18 @@ fn errors_have_places_and_suggestions() {
             "1:19: expected `safe`, `warn`, `off` or a list of rules, found `saef`; did you mean `safe`?",
         ),
         ("webhook: {mutate: [yaml-sytax]}\n", "1:20: unknown rule `yaml-sytax`; did you mean `yaml-syntax`?"),
+        (
+            "webhook: {namespaces: [{selector: {matchExpressions: [{key: a, operator: Im, values: [b]}]}}]}\n",
+            "1:74: expected `In`, `NotIn`, `Exists` or `DoesNotExist`, found `Im`; did you mean `In`?",
+        ),
+        (
+            "webhook: {namespaces: [{selector: {matchExpressions: [{key: a, operator: NotIn}]}}]}\n",
+            "1:74: `NotIn` needs `values`",
+        ),
+        (
+            "webhook: {namespaces: [{selector: {matchExpressions: [{key: a, operator: Exists, value: a}]}}]}\n",
+            "1:82: unknown key `value` of an entry of `matchExpressions`; did you mean `values`?",
+        ),
         ("webhook: {deny: {a: 1}}\n", "1:17: expected `error`, `warning`, `info` or `off`, found a map"),
         ("fail-on: error\nfail-on: info\n", "2:1: duplicate key"),
         ("fail-on: error\n---\nrules: {}\n", "2:1: a configuration is one document; this is a second one"),

@@ -307,9 +307,13 @@ fn namespaces_have_thresholds_of_their_own() {
     let config = "webhook:\n  exempt-namespaces: [\"infra-*\"]\n  namespaces:\n  \
                   - {names: [\"team-*\"], selector: {matchLabels: {stage: dev}}, deny: off}\n  \
                   - {names: [\"team-*\"], deny: warning}\n  \
-                  - {selector: {matchLabels: {stage: dev}}, deny: off, warn: off}\n";
+                  - {selector: {matchLabels: {stage: dev}}, deny: off, warn: off}\n  \
+                  - {selector: {matchExpressions: [{key: stage, operator: NotIn, values: [prod, dev]}, \
+                     {key: owner, operator: DoesNotExist}]}, deny: off}\n";
     let mut cluster = Cluster::new(true);
-    for (name, stage) in [("team-a", "prod"), ("team-b", "dev"), ("other", "prod"), ("lab", "dev")] {
+    for (name, stage) in
+        [("team-a", "prod"), ("team-b", "dev"), ("other", "prod"), ("lab", "dev"), ("try", "test")]
+    {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name, "labels": {"stage": stage}}});
         cluster.apply(gpulint_rules::Object::from_json(&namespace).unwrap());
@@ -333,6 +337,9 @@ fn namespaces_have_thresholds_of_their_own() {
         ("other", true, Decision::Denied),
         ("other", false, Decision::Warned),
         ("lab", true, Decision::Allowed),
+        ("try", true, Decision::Warned),
+        // Of a namespace that is not known, no label is known to be absent.
+        ("unseen", true, Decision::Denied),
         ("infra-dns", true, Decision::Exempt),
     ] {
         assert_eq!(decision(namespace, error), expected, "{namespace} {error}");

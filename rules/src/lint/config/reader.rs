@@ -1,5 +1,7 @@
 //! Reads the tree of a configuration file and notes everything that is wrong with it.
 
+use std::sync::Arc;
+
 use globset::Glob;
 
 use super::{
@@ -13,9 +15,9 @@ use crate::lint::rule::{Param, ParamDefault, Rule, RuleSet};
 use crate::lint::settings::{Mutation, NamespacePolicy, Suppressors};
 use crate::platform::{Product, Version};
 use crate::source::{Document, Source};
-use crate::tree::Span;
 use crate::tree::node::{Node, Shape};
 use crate::tree::scalar::Scalar;
+use crate::tree::{Span, Tree};
 
 /// The keys of each map; the schema is held to them by a test.
 pub(super) const ROOT: &[&str] = &["fail-on", "platform", "rules", "overrides", "ignore", "crds", "webhook"];
@@ -33,6 +35,8 @@ pub(super) const WEBHOOK: &[&str] = &[
     "may-suppress",
 ];
 pub(super) const NAMESPACE_POLICY: &[&str] = &["names", "selector", "deny", "warn"];
+pub(super) const LABEL_SELECTOR: &[&str] = &["matchLabels", "matchExpressions"];
+pub(super) const LABEL_EXPRESSION: &[&str] = &["key", "operator", "values"];
 pub(super) const SUPPRESSORS: &[&str] = &["users", "groups"];
 
 const SEVERITIES: &[Severity] = &[Severity::Error, Severity::Warning, Severity::Info];
@@ -160,21 +164,55 @@ impl<'s> ConfigReader<'s> {
                 "names" => policy.names = self.globs(&node),
                 "deny" => policy.deny = self.threshold(&node, "off"),
                 "warn" => policy.warn = self.threshold(&node, "off"),
-                _ => {
-                    for (_, labels) in self.map(&node, &["matchLabels"], " of `selector`") {
-                        if !labels.is_mapping() {
-                            self.unexpected_value(&labels, "a map of labels", &[]);
-                        }
-                        for (label, value) in labels.entries() {
-                            if let Some(value) = self.string(&value) {
-                                policy.match_labels.insert(label.to_owned(), value);
-                            }
-                        }
-                    }
-                }
+                _ => policy.selector = self.label_selector(&node),
             }
         }
         policy
+    }
+
+    /// A label selector; `None` for one with an error.
+    fn label_selector(&mut self, node: &Node<'_>) -> Option<Arc<Tree>> {
+        let faults = self.errors.len();
+        for (key, node) in self.map(node, LABEL_SELECTOR, " of `selector`") {
+            if key == "matchExpressions" {
+                for item in self.list(&node) {
+                    self.label_expression(&item);
+                }
+                continue;
+            }
+            if !node.is_mapping() {
+                self.unexpected_value(&node, "a map of labels", &[]);
+            }
+            for (_, value) in node.entries() {
+                self.string(&value);
+            }
+        }
+        (self.errors.len() == faults).then(|| Arc::new(Tree::from_json(&node.to_json())))
+    }
+
+    fn label_expression(&mut self, node: &Node<'_>) {
+        const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
+        let parts = self.map(node, LABEL_EXPRESSION, " of an entry of `matchExpressions`");
+        for required in ["key", "operator"] {
+            if node.is_mapping() && !parts.contains_key(required) {
+                self.error(value_span(node), format!("`{required}` is missing"), None);
+            }
+        }
+        if let Some(key) = parts.get("key") {
+            self.string(key);
+        }
+        let values: Vec<String> = parts.get("values").map(|values| self.strings(values)).unwrap_or_default();
+        let Some(operator) = parts.get("operator") else { return };
+        match operator.text() {
+            Some(text @ ("In" | "NotIn")) if values.is_empty() => {
+                self.error(value_span(operator), format!("`{text}` needs `values`"), None);
+            }
+            Some(text @ ("Exists" | "DoesNotExist")) if !values.is_empty() => {
+                self.error(value_span(operator), format!("`{text}` takes no `values`"), None);
+            }
+            Some(text) if OPERATORS.contains(&text) => {}
+            _ => self.unexpected_value(operator, "`In`, `NotIn`, `Exists` or `DoesNotExist`", &OPERATORS),
+        }
     }
 
     fn suppressors(&mut self, node: &Node<'_>) -> Suppressors {

@@ -72,14 +72,7 @@ pub fn schema(known_rules: RuleSet) -> Value {
                             "additionalProperties": false,
                             "properties": {
                                 "names": strings("Globs of names; empty: every name"),
-                                "selector": {
-                                    "type": ["object", "null"],
-                                    "additionalProperties": false,
-                                    "description": "Labels that the namespace has to have",
-                                    "properties": {
-                                        "matchLabels": {"type": ["object", "null"], "additionalProperties": {"type": "string"}}
-                                    }
-                                },
+                                "selector": label_selector(),
                                 "deny": threshold(webhook.deny, "Replaces `deny`"),
                                 "warn": threshold(webhook.warn, "Replaces `warn`")
                             }
@@ -192,6 +185,28 @@ fn rules_and_groups(known_rules: RuleSet) -> Vec<&'static str> {
     known_rules.iter().map(|rule| rule.id).chain(groups).chain(["all"]).collect()
 }
 
+fn label_selector() -> Value {
+    let expression = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["key", "operator"],
+        "properties": {
+            "key": {"type": "string"},
+            "operator": {"enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+            "values": {"type": ["array", "null"], "items": {"type": "string"}}
+        }
+    });
+    json!({
+        "type": ["object", "null"],
+        "additionalProperties": false,
+        "description": "The label selector that the namespace has to match",
+        "properties": {
+            "matchLabels": {"type": ["object", "null"], "additionalProperties": {"type": "string"}},
+            "matchExpressions": {"type": ["array", "null"], "items": expression}
+        }
+    })
+}
+
 fn threshold(default: Option<Severity>, about: &str) -> Value {
     json!({
         "enum": ["error", "warning", "info", "off", "never", false],
@@ -214,12 +229,16 @@ mod tests {
     fn the_schema_has_the_keys_that_are_read() {
         let schema = schema(crate::rules::RULES);
         let properties = &schema["properties"];
+        let namespaces = &properties["webhook"]["properties"]["namespaces"]["items"];
+        let selector = &namespaces["properties"]["selector"];
         for (map, keys) in [
             (&schema, reader::ROOT),
             (&properties["platform"], reader::PLATFORM),
             (&properties["webhook"], reader::WEBHOOK),
             (&properties["overrides"]["items"], reader::OVERRIDE),
-            (&properties["webhook"]["properties"]["namespaces"]["items"], reader::NAMESPACE_POLICY),
+            (namespaces, reader::NAMESPACE_POLICY),
+            (selector, reader::LABEL_SELECTOR),
+            (&selector["properties"]["matchExpressions"]["items"], reader::LABEL_EXPRESSION),
             (&properties["webhook"]["properties"]["may-suppress"], reader::SUPPRESSORS),
         ] {
             let map = map["properties"].as_object().unwrap();
