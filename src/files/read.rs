@@ -114,6 +114,7 @@ fn too_large(input: &Input, scope: &str) -> ReadOutcome {
             span,
             message: format!("the file is larger than {limit} MiB"),
             other: None,
+            key_path: None,
         }],
         comments: Vec::new(),
     };

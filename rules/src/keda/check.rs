@@ -13,6 +13,8 @@ use crate::tree::node::Node;
 pub struct TriggerProblem<'a> {
     /// The location.
     pub node: Node<'a>,
+    /// The keys that it is about.
+    pub keys: String,
     /// What is wrong.
     pub message: String,
     /// How to repair it.
@@ -131,6 +133,7 @@ impl<'a> TriggerContext<'a> {
                     };
                     out.push(TriggerProblem {
                         node,
+                        keys: key.name.to_owned(),
                         message: format!("`{}` is `{}`, not {wanted}", key.name, ellipsize(text)),
                         help: match help {
                             Some(plain) => format!("write \"{plain}\""),
@@ -155,6 +158,7 @@ impl<'a> TriggerContext<'a> {
                 if let [first, second, ..] = exclusive.as_slice() {
                     out.push(TriggerProblem {
                         node,
+                        keys: key.name.to_owned(),
                         message: format!("`{}` holds both `{first}` and `{second}`", key.name),
                         help: format!("keep one of `{}`", key.exclusive_values.join("`, `")),
                     });
@@ -173,6 +177,7 @@ impl<'a> TriggerContext<'a> {
         let near = crate::facts::suggest::nearest(text, values.iter().copied());
         TriggerProblem {
             node,
+            keys: key.to_owned(),
             message: format!("`{key}` has no value `{}`", ellipsize(text)),
             help: match near {
                 Some(near) => format!("write `{near}`"),
@@ -206,7 +211,7 @@ impl<'a> TriggerContext<'a> {
             Some(node) if in_metadata => node,
             _ => metadata.get(key.name),
         };
-        out.push(TriggerProblem { node: place, message, help });
+        out.push(TriggerProblem { node: place, keys: key.name.to_owned(), message, help });
     }
 
     /// Whether a condition is true. `None` if this is not known.
@@ -273,8 +278,9 @@ impl<'a> TriggerContext<'a> {
         };
         let metadata = &self.metadata;
         let args = rule.args.as_slice();
+        let keys = args.join(" ");
         let mut report = |node: Node<'a>, message: String, help: String| {
-            out.push(TriggerProblem { node, message, help });
+            out.push(TriggerProblem { node, keys: keys.clone(), message, help });
         };
         match (rule.name, args) {
             ("need", keys) => {

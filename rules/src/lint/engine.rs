@@ -300,6 +300,9 @@ impl Engine {
                 };
                 let mut finding =
                     self.rules.builtin_finding(id, place(problem.span), problem.message.clone())?;
+                if let Some(path) = &problem.key_path {
+                    finding.identified_by(path);
+                }
                 if let Some(other) = problem.other {
                     let message = match problem.kind {
                         ParseDiagnosticKind::DuplicateKey => "first written here",

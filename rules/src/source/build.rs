@@ -3,6 +3,7 @@
 //! Both parsers use it: `granit` for all of YAML and `fast_path` for the common subset. It resolves keys,
 //! enforces the limit on nodes, and reports what Kubernetes rejects in a document.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use granit_parser::{Event, ScalarStyle, StructureStyle, Tag};
 
 use super::{Document, ParseDiagnostic, ParseDiagnosticKind};
 use crate::tree::placeholder::may_contain_placeholder;
+use crate::tree::pointer::escape;
 use crate::tree::scalar::{Scalar, TagKind, resolve_key, resolve_plain};
 use crate::tree::{Keys, MappingKey, NONE, PATCH_DIRECTIVE, QUOTED, Slot, SlotKind, Span, Tree, key_hash};
 
@@ -107,7 +109,7 @@ impl TreeBuilder {
             return;
         }
         self.fatal = kind != ParseDiagnosticKind::DuplicateKey;
-        self.diagnostics.push(ParseDiagnostic { kind, span, message, other });
+        self.diagnostics.push(ParseDiagnostic { kind, span, message, other, key_path: None });
     }
 
     pub(super) fn event(&mut self, event: &Event<'_>, span: Span) {
@@ -385,8 +387,28 @@ impl TreeBuilder {
         }
         for (name, first, span) in found {
             let message = format!("key `{name}` is written twice");
+            let key_path = self.key_path(mapping, &name);
             self.report(ParseDiagnosticKind::DuplicateKey, span, message, Some(first));
+            if let Some(diagnostic) = self.diagnostics.last_mut() {
+                diagnostic.key_path = Some(key_path);
+            }
         }
+    }
+
+    /// The keys on the way to a key: `/spec/containers/-/env/-/value`.
+    fn key_path(&self, mapping: u32, name: &str) -> String {
+        let mut steps: Vec<Cow<'_, str>> = vec![escape(name)];
+        let mut at = mapping;
+        while at != NONE {
+            let parent = self.tree.slot(at).parent;
+            if parent != NONE {
+                let is_mapping = self.tree.slot(parent).kind.is_mapping();
+                steps.push(if is_mapping { escape(self.tree.key_name(at)) } else { "-".into() });
+            }
+            at = parent;
+        }
+        steps.reverse();
+        format!("/{}", steps.join("/"))
     }
 }
 

@@ -59,6 +59,7 @@ pub fn parse_chunk(source: &Source, part: Range<usize>) -> Vec<Document> {
                 span: Span::new(at, at + 1),
                 message: format!("invalid UTF-8 at byte offset {bad}"),
                 other: None,
+                key_path: None,
             },
         )];
     }
@@ -159,6 +160,7 @@ impl<'s> ChunkParser<'s> {
                                     describe(&error.info())
                                 },
                                 other: None,
+                                key_path: None,
                             },
                         );
                         document.comments.append(&mut comments);
@@ -197,6 +199,7 @@ impl<'s> ChunkParser<'s> {
                                 span: from,
                                 message: "text after `...` is dropped by Kubernetes' readers".to_owned(),
                                 other: None,
+                                key_path: None,
                             });
                         }
                         continue;

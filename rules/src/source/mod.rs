@@ -230,6 +230,8 @@ pub struct ParseDiagnostic {
     pub message: String,
     /// A related position: the first of two equal keys, the anchor of a cycle.
     pub other: Option<Span>,
+    /// The keys on the way to a repeated key, without the positions of list items.
+    pub key_path: Option<String>,
 }
 
 /// One YAML document of a file.

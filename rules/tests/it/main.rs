@@ -16,6 +16,7 @@ mod controllers;
 mod costs;
 mod crds;
 mod fixes;
+mod identity;
 mod laws;
 mod layers;
 mod pools;

@@ -203,14 +203,14 @@ impl<'i> Views<'i> {
         found.into_iter().map(Arc::as_ref).collect()
     }
 
-    /// The purpose of a pool, with the reason: from its name, labels and taints, otherwise from the workloads
-    /// that select it.
+    /// The purpose of a pool: from its name, labels and taints, otherwise from the workloads that select it, with the
+    /// first of them.
     #[must_use]
-    pub fn purpose(self, pool: &NodePool<'_>, name: &str) -> Option<(WorkloadClass, String)> {
+    pub fn purpose(self, pool: &NodePool<'_>, name: &str) -> Option<(WorkloadClass, Option<&'i Workload>)> {
         if let Some(class) = pool.purpose() {
-            return Some((class, "its name, labels or taints say so".to_owned()));
+            return Some((class, None));
         }
-        let mut found: Option<(WorkloadClass, String)> = None;
+        let mut found: Option<(WorkloadClass, Option<&'i Workload>)> = None;
         for workload in self.selecting(pool, name) {
             let class = if workload.classified.is(WorkloadClass::Training) {
                 WorkloadClass::Training
@@ -220,10 +220,7 @@ impl<'i> Views<'i> {
                 continue;
             };
             match &found {
-                None => {
-                    let id = workload.object.id();
-                    found = Some((class, format!("{} `{}` chooses it", id.kind, id.name)));
-                }
+                None => found = Some((class, Some(workload))),
                 Some((other, _)) if *other != class => return None,
                 Some(_) => {}
             }

@@ -49,7 +49,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         // Fields that a patch does not set may be in the object that it patches.
         if !object.is_partial() && trigger.metadata().is_set() {
             for problem in problems(trigger.clone(), scaler, modifiers) {
-                ctx.report(&problem.node, problem.message).help(problem.help);
+                let finding = ctx.report(&problem.node, problem.message).help(problem.help);
+                finding.identified_by(problem.keys);
             }
         }
         if has_hpa && modifiers == Some(false) {

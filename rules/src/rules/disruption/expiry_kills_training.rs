@@ -61,11 +61,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let name = object.display_name();
-    let purpose = ctx.index().views().purpose(pool, object.name()).map(|p| p.0);
-    let what = match purpose {
-        Some(WorkloadClass::Training) => "training pool",
+    let (what, run) = match ctx.index().views().purpose(pool, object.name()) {
+        Some((WorkloadClass::Training, run)) => ("training pool", run),
         // The annotation is set to prevent disruption, but it does not prevent expiration.
-        _ if pool_annotation(object).text() == Some("true") => "protected pool",
+        _ if pool_annotation(object).text() == Some("true") => ("protected pool", None),
         _ => return None,
     };
     let when = match expiry.text() {
@@ -78,8 +77,12 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         Some(text) => format!("for {text} at most"),
         None => "until they end".to_owned(),
     };
-    ctx.report(&expiry, format!("nodes of {what} `{name}` start to drain {when}; no budget delays that"))
+    let finding = ctx
+        .report(&expiry, format!("nodes of {what} `{name}` start to drain {when}; no budget delays that"))
         .help(format!("write `expireAfter: Never`; do-not-disrupt pods hold a drain {held}"))
         .fix(Fix::new("never expire nodes", Safety::Unsafe).replaces_nodes().set(&expiry, json!("Never")));
+    if let Some(run) = run {
+        finding.related(&run.object, &run.object.path(&["metadata", "name"]), "trains on this pool");
+    }
     None
 }

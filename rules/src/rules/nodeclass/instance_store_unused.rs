@@ -116,7 +116,7 @@ fn joined(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>)
         return;
     };
     if pools.iter().all(|(_, types)| has_disks(types)) {
-        idle_volume(class, ctx);
+        idle_volume(class, pools[0].0, ctx);
         return;
     }
     let none = |types: &TypeSet| types.iter().all(|t| t.instance_store_gb == 0);
@@ -146,7 +146,7 @@ fn which(pools: &[(&Object, TypeSet)]) -> String {
 }
 
 /// An EBS volume with a size or speed that only matters if it stores pods.
-fn idle_volume(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) {
+fn idle_volume(class: &Ec2NodeClass<'_>, pool: &Object, ctx: &mut Context<'_>) {
     let PodVolume::Mapped(ebs) = class.pod_volume() else {
         return;
     };
@@ -159,7 +159,8 @@ fn idle_volume(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) {
             "with RAID0 images and pods are on the local disks, and this volume is mostly idle",
         )
         .reports_absence(false)
-        .help("a volume for the system alone, such as 50Gi of gp3 as it comes, is enough");
+        .help("a volume for the system alone, such as 50Gi of gp3 as it comes, is enough")
+        .related(pool, &pool.path(&["metadata", "name"]), "a pool whose types have local disks");
     }
 }
 

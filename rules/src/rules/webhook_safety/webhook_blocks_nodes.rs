@@ -92,7 +92,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_patched_by_kustomize() {
         return None;
     }
-    let mut namespaces = ctx.strings("namespaces");
+    let mut namespaces: Vec<(String, Option<&Object>)> =
+        ctx.strings("namespaces").into_iter().map(|namespace| (namespace, None)).collect();
     namespaces.extend(karpenters_namespaces(ctx.index()));
     for webhook in Webhook::of(object) {
         if !webhook.fails_closed(object.is_partial()) || is_karpenters(&webhook) {
@@ -106,7 +107,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         blocked.dedup();
         let policy = webhook.get("failurePolicy");
         let name = webhook.display_name();
-        let own = |namespace: &&String| webhook.blocks(PODS, std::slice::from_ref(*namespace));
+        let own = |(namespace, _): &&(String, _)| webhook.blocks(PODS, std::slice::from_ref(namespace));
+        let mut karpenter = None;
         let (message, help, severity) = if let [first, more @ ..] = blocked.as_slice() {
             let what = match more.len() {
                 0 => format!("`{first}`"),
@@ -123,7 +125,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 "set `failurePolicy: Ignore`, or leave the namespace out with a `namespaceSelector`",
                 Severity::Error,
             )
-        } else if let Some(namespace) = namespaces.iter().find(own) {
+        } else if let Some((namespace, deployment)) = namespaces.iter().find(own) {
+            karpenter = *deployment;
             (
                 format!("while {name} is down, no pod can be created in namespace `{namespace}`"),
                 "set `failurePolicy: Ignore`, or leave the namespace out with a `namespaceSelector`",
@@ -132,21 +135,28 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         } else {
             continue;
         };
-        ctx.report(&policy, message).severity(severity).help(help).fix(
+        let finding = ctx.report(&policy, message).severity(severity).help(help).fix(
             Fix::new("write `failurePolicy: Ignore`; check that nothing relies on its veto", Safety::Unsafe)
                 .set(&policy, json!("Ignore")),
         );
+        if let Some(karpenter) = karpenter {
+            finding.related(karpenter, &karpenter.path(&["metadata", "namespace"]), "Karpenter runs here");
+        }
     }
     None
 }
 
-/// The namespaces in which the input runs Karpenter.
-fn karpenters_namespaces(cluster: &Cluster) -> Vec<String> {
+/// The namespaces in which the input runs Karpenter, with its Deployment.
+fn karpenters_namespaces(cluster: &Cluster) -> Vec<(String, Option<&Object>)> {
     let is_karpenter = |deployment: &&Object| {
         let label = deployment.path(&["metadata", "labels", "app.kubernetes.io/name"]);
         deployment.name() == "karpenter" || label.text() == Some("karpenter")
     };
-    cluster.of(Kind::DEPLOYMENT).filter(is_karpenter).filter_map(|d| d.id().namespace.clone()).collect()
+    cluster
+        .of(Kind::DEPLOYMENT)
+        .filter(is_karpenter)
+        .filter_map(|d| Some((d.id().namespace.clone()?, Some(d))))
+        .collect()
 }
 
 /// Karpenter's own webhook: without Karpenter there are no new nodes anyway.

@@ -1,0 +1,101 @@
+//! What tells a finding from others, and what it rests on: by both the admission webhook decides what it denies.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpulint_rules::file::File;
+use gpulint_rules::source::Source;
+use gpulint_rules::{Engine, Finding, Identity, Object, Settings};
+use gpulint_testing::{fixtures, index, objects, relative, yaml_below};
+
+/// The inputs of the fixtures: one file each, or all files of a folder.
+fn inputs() -> BTreeMap<String, Vec<Object>> {
+    let mut out: BTreeMap<String, Vec<Object>> = BTreeMap::new();
+    for folder in ["rules", "practices", "practices-repaired", "sets", "invalid"] {
+        for path in yaml_below(&fixtures().join(folder)) {
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            let of = if folder == "sets" { path.parent().unwrap_or(&path) } else { &path };
+            out.entry(relative(of)).or_default().extend(objects(&text));
+        }
+    }
+    out
+}
+
+fn names_another(finding: &Finding, object: &Object) -> bool {
+    let mut others = finding.related.iter().filter_map(|related| related.location.object());
+    others.any(|other| !other.is_same_resource(object))
+}
+
+/// The admission webhook reads the objects that a finding names before it denies: a finding which rests on another object
+/// without naming it would deny by what was true some seconds ago.
+#[test]
+fn a_finding_that_rests_on_another_object_names_it() {
+    let mut unnamed = BTreeSet::new();
+    let mut named = BTreeSet::new();
+    for complete in [false, true] {
+        let engine = Engine::new(Settings { complete, ..Settings::default() });
+        for (input, objects) in inputs().iter().filter(|(_, objects)| objects.len() > 1) {
+            let all = index(&engine, objects);
+            for object in objects {
+                let alone = index(&engine, [object]);
+                let findings = engine.check_object(object, &alone);
+                for finding in engine.check_object(object, &all) {
+                    let rests_on_another =
+                        !findings.iter().any(|other| other.identity() == finding.identity());
+                    if !rests_on_another || finding.reports_absence {
+                        continue;
+                    }
+                    let id = finding.rule.id;
+                    if names_another(&finding, object) {
+                        named.insert(id);
+                    } else {
+                        unnamed.insert(format!("{id}: {} in {input}: {}", object.id().name, finding.message));
+                    }
+                }
+            }
+        }
+    }
+    println!("{} rules name what their findings rest on: {named:?}", named.len());
+    assert!(unnamed.is_empty(), "{unnamed:#?}");
+    assert!(named.len() > 10, "{named:?}");
+}
+
+fn identities(rule: &str, text: &str) -> Vec<Identity> {
+    let engine = Engine::new(Settings::default());
+    let file = File::read(Source::from_text("a.yaml", text));
+    let index = index(&engine, &file.objects);
+    let findings = engine.check_file(&file, &index).findings;
+    findings.iter().filter(|finding| finding.rule.id == rule).map(Finding::identity).collect()
+}
+
+#[test]
+fn keys_tell_findings_of_one_place_apart() {
+    let scaler = |metadata: &str| {
+        let text = format!(
+            "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {{name: a, namespace: b}}\nspec:\n  \
+             scaleTargetRef: {{name: a}}\n  triggers:\n    - type: rabbitmq\n      metadata: {metadata}\n"
+        );
+        identities("keda-trigger-invalid", &text)
+    };
+    // Without a key there is nothing to point at but the metadata.
+    let both = scaler("{}");
+    assert!(both.len() > 1, "{both:?}");
+    assert_eq!(both.iter().collect::<BTreeSet<_>>().len(), both.len(), "{both:?}");
+    // What is mended is not what is left.
+    let one = scaler("{queueName: jobs}");
+    assert!(one.len() < both.len() && one.iter().all(|identity| both.contains(identity)), "{one:?} {both:?}");
+}
+
+#[test]
+fn a_repeated_key_is_told_by_its_way() {
+    let pod = |first: &str, second: &str| {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, labels: {{{first}}}}}\nspec:\n  containers:\n    \
+             - {{name: a, image: a, {second}}}\n"
+        );
+        identities("yaml-duplicate-key", &text)
+    };
+    let both = pod("x: a, x: b", "image: b");
+    assert_eq!(both.iter().collect::<BTreeSet<_>>().len(), 2, "{both:?}");
+    assert_eq!(pod("x: a", "image: b"), both[1..]);
+    assert_ne!(pod("y: a, y: b", "stdin: true"), both[..1]);
+}
