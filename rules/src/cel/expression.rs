@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use super::functions;
 use super::scan::Scan;
+use super::work::{Size, Work};
+use crate::steps;
 
 /// Expressions with more operators, or deeper nesting, are parsed and evaluated on a thread with a stack of [`STACK`]. The
 /// parser takes up to 100 KiB of stack for each level.
@@ -17,6 +19,14 @@ const MAX_INLINE_OPERATORS: usize = 48;
 const MAX_INLINE_NESTING: usize = 5;
 /// Stack for the largest expression that is parsed, in bytes. Pages that are not used cost nothing.
 const STACK: usize = 256 * 1024 * 1024;
+
+/// Steps of the parser for an expression, for each byte of it, for each operator or bracket, and for an error.
+const STEPS_PER_EXPRESSION: usize = 600;
+const STEPS_PER_BYTE: usize = 30;
+const STEPS_PER_OPERATOR: usize = 300;
+const STEPS_PER_ERROR: usize = 4_000;
+/// Steps for a thread with a stack of its own.
+const STEPS_PER_THREAD: usize = 10_000;
 
 thread_local! {
     /// The functions, which take longer to register than most expressions to evaluate.
@@ -88,18 +98,21 @@ pub(crate) struct Expression {
     program: Program,
     scan: Scan,
     depends_on_list_type: bool,
+    work: Work,
 }
 
 impl Expression {
     /// `None` if the expression is unknown: it does not parse, is too large, or uses what is not on the list.
     pub(crate) fn parse(text: &str) -> Option<Expression> {
         let scan = Scan::new(text).filter(|scan| scan.is_plain)?;
+        take_to_parse(text, scan);
         with_stack(scan, || {
             let program = Program::compile(text).ok()?;
             let mut walk = Walk { depends_on_list_type: false };
             let known = walk.is_known(program.expression());
             let depends_on_list_type = walk.depends_on_list_type;
-            known.then_some(Expression { program, scan, depends_on_list_type })
+            let work = Work::of(program.expression());
+            known.then_some(Expression { program, scan, depends_on_list_type, work })
         })
     }
 
@@ -114,12 +127,15 @@ impl Expression {
     }
 
     /// What the expression gives with `this` as `self`. `None` where the evaluation fails, and for results other than a
-    /// text or a truth value.
+    /// text or a truth value. The evaluator counts no steps: what it may take is counted before.
     pub(crate) fn evaluate(&self, this: &Value) -> Option<Value> {
+        let mut size = Size::default();
+        let this = to_cel(this, &mut size);
+        steps::take(self.work.steps(&size));
         with_stack(self.scan, || {
             FUNCTIONS_IN_SCOPE.with(|functions| {
                 let mut context = functions.new_inner_scope();
-                context.add_variable_from_value("self", to_cel(this));
+                context.add_variable_from_value("self", this);
                 match self.program.execute(&context).ok()? {
                     CelValue::Bool(flag) => Some(Value::Bool(flag)),
                     CelValue::String(text) => Some(Value::from(text.as_str())),
@@ -133,10 +149,18 @@ impl Expression {
 /// The first error of an expression that the API server cannot parse either; `None` if it parses, or if that is not known.
 pub(crate) fn syntax_error(text: &str) -> Option<String> {
     let scan = Scan::new(text).filter(|scan| scan.is_plain)?;
+    take_to_parse(text, scan);
     let errors = with_stack(scan, || Program::compile(text).err())?;
+    steps::take(STEPS_PER_ERROR);
     let first = errors.errors.first()?;
-    // The macros of later versions take other numbers of arguments.
-    (!first.msg.contains("macro") && !first.msg.contains("unsupported")).then(|| first.msg.clone())
+    // The macros of later versions take other numbers of arguments, and the API server nests deeper.
+    let unknown = ["macro", "unsupported", "Recursion"];
+    (!unknown.iter().any(|word| first.msg.contains(word))).then(|| first.msg.clone())
+}
+
+/// Counts the steps of the parser before it begins: it counts none.
+fn take_to_parse(text: &str, scan: Scan) {
+    steps::take(STEPS_PER_EXPRESSION + STEPS_PER_BYTE * text.len() + STEPS_PER_OPERATOR * scan.operators);
 }
 
 /// Runs `work` where the stack is large enough for an expression.
@@ -144,6 +168,7 @@ fn with_stack<T: Default + Send>(scan: Scan, work: impl FnOnce() -> T + Send) ->
     if scan.operators <= MAX_INLINE_OPERATORS && scan.nesting <= MAX_INLINE_NESTING {
         return work();
     }
+    steps::take(STEPS_PER_THREAD);
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
         // Without a thread, or if the library panics, nothing is known.
@@ -218,8 +243,9 @@ fn may_be_list(expression: &IdedExpr) -> bool {
     }
 }
 
-/// A JSON value as CEL sees it.
-fn to_cel(value: &Value) -> CelValue {
+/// A JSON value as CEL sees it, and how large it is.
+fn to_cel(value: &Value, size: &mut Size) -> CelValue {
+    steps::take(16);
     match value {
         Value::Null => CelValue::Null,
         Value::Bool(flag) => CelValue::Bool(*flag),
@@ -227,11 +253,19 @@ fn to_cel(value: &Value) -> CelValue {
             Some(number) => CelValue::Int(number),
             None => CelValue::Float(number.as_f64().unwrap_or(f64::NAN)),
         },
-        Value::String(text) => CelValue::String(Arc::new(text.clone())),
-        Value::Array(items) => CelValue::List(Arc::new(items.iter().map(to_cel).collect())),
+        Value::String(text) => {
+            steps::take(text.len() / 32);
+            size.text(text);
+            CelValue::String(Arc::new(text.clone()))
+        }
+        Value::Array(items) => {
+            size.collection(items.len());
+            CelValue::List(Arc::new(items.iter().map(|item| to_cel(item, size)).collect()))
+        }
         Value::Object(entries) => {
+            size.collection(entries.len());
             let entry =
-                |(name, value): (&String, &Value)| (Key::String(Arc::new(name.clone())), to_cel(value));
+                |(name, value): (&String, &Value)| (Key::String(Arc::new(name.clone())), to_cel(value, size));
             let map: HashMap<Key, CelValue> = entries.iter().map(entry).collect();
             CelValue::Map(Map { map: Arc::new(map) })
         }

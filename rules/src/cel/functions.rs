@@ -1,13 +1,25 @@
 //! Functions that kube-cel and cel-go compute differently, as cel-go does.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::extractors::This;
 use kube_cel::cel::{Context, ExecutionError, Value};
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 
 type Outcome = Result<Value, ExecutionError>;
+
+/// Largest pattern when it is compiled, in bytes.
+const MAX_PATTERN: usize = 2 * 1024 * 1024;
+/// How many patterns a thread remembers.
+const MAX_PATTERNS: usize = 64;
+
+thread_local! {
+    /// Compiling a pattern takes longer than an evaluation, and a loop asks for the same one for each item.
+    static PATTERNS: RefCell<HashMap<String, Regex>> = RefCell::default();
+}
 
 /// The functions that an expression may call.
 pub(super) fn context() -> Context<'static> {
@@ -50,7 +62,18 @@ fn compile(pattern: &str, text: &str) -> Result<Regex, ExecutionError> {
             "a class of characters and a text beyond ASCII",
         ));
     }
-    Regex::new(pattern).map_err(|error| ExecutionError::function_error("matches", error))
+    PATTERNS.with_borrow_mut(|known| {
+        if let Some(compiled) = known.get(pattern) {
+            return Ok(compiled.clone());
+        }
+        let compiled = RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build();
+        let compiled = compiled.map_err(|error| ExecutionError::function_error("matches", error))?;
+        if known.len() >= MAX_PATTERNS {
+            known.clear();
+        }
+        known.insert(pattern.to_owned(), compiled.clone());
+        Ok(compiled)
+    })
 }
 
 fn string(This(this): This<Value>) -> Outcome {

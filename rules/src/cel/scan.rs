@@ -1,6 +1,8 @@
 //! A look at the text of an expression before it is parsed: how much of it there is, and what in it the parser is known
 //! to treat otherwise than the API server does.
 
+use crate::steps;
+
 /// Longest text of an expression that is parsed, in bytes.
 const MAX_LENGTH: usize = 16 * 1024;
 /// Most operators, dots and brackets of an expression that is parsed. The parser recurses, so they bound its depth.
@@ -23,6 +25,7 @@ impl Scan {
         if text.len() > MAX_LENGTH {
             return None;
         }
+        steps::take(text.len() / 4);
         let mut scan = Scan { operators: 0, nesting: 0, is_plain: true };
         let (mut open, mut conditionals) = (0_usize, 0);
         let mut rest = text;

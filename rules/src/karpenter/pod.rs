@@ -8,6 +8,7 @@ use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
     Container, HostPort, Pod, Preference, RequirementSpec, ResourceList, Term, Toleration, Uncertainty,
 };
+use crate::steps;
 use crate::tree::node::Node;
 use crate::workload::template::Template;
 
@@ -110,6 +111,7 @@ pub(crate) fn toleration(node: &Node<'_>) -> Toleration {
 }
 
 fn container(node: &Node<'_>) -> Option<Container> {
+    steps::take(50);
     let ports = node.get("ports");
     let host_ports = ports.items().filter(|p| p.get("hostPort").is_set());
     Some(Container {
@@ -136,6 +138,8 @@ fn amounts(node: &Node<'_>) -> Option<ResourceList> {
     }
     let mut out = ResourceList::new();
     for (name, amount) in node.entries() {
+        // Its name is copied, sorted and hashed.
+        steps::take(100);
         let quantity = Quantity::decode(&amount.string_or_number()?).ok()?;
         out.insert(name.to_owned(), quantity.milli());
     }

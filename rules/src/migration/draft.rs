@@ -8,10 +8,14 @@ use serde_json::{Map, Value};
 use super::ConversionError;
 use crate::lint::fix::{Fix, Operation, Safety};
 use crate::object::Object;
+use crate::steps;
 use crate::tree::pointer::Pointer;
 
 /// A path from the root of the object.
 pub(super) type FieldPath<'a> = &'a [&'a str];
+
+/// Steps of an operation: pointers, lookups, and what the operation holds.
+const STEPS_PER_OPERATION: usize = 200;
 
 /// The conversion of one object.
 pub(super) struct PatchBuilder {
@@ -46,6 +50,7 @@ impl PatchBuilder {
 
     /// Sets a value, replacing any existing one.
     pub(super) fn set(&mut self, path: FieldPath<'_>, value: Value) -> Result<(), ConversionError> {
+        steps::take(STEPS_PER_OPERATION);
         let step = self.ensure_parent(path)?;
         let Some(map) = self.map_mut(&path[..path.len() - 1]) else {
             return Err(not_a_map(path));
@@ -64,6 +69,7 @@ impl PatchBuilder {
 
     /// Removes the value at a path, including null.
     pub(super) fn remove(&mut self, path: FieldPath<'_>) {
+        steps::take(STEPS_PER_OPERATION);
         let Some((step, parent)) = path.split_last() else {
             return;
         };
@@ -75,6 +81,7 @@ impl PatchBuilder {
     /// Moves the value at a path. Does nothing if there is none. Fails if the target has a value: the object
     /// was converted in part, and the user must decide which value is right.
     pub(super) fn move_to(&mut self, from: FieldPath<'_>, to: FieldPath<'_>) -> Result<(), ConversionError> {
+        steps::take(STEPS_PER_OPERATION);
         if self.get(from).is_none() {
             self.remove(from);
             return Ok(());
@@ -101,6 +108,7 @@ impl PatchBuilder {
 
     /// Appends an item to an existing list.
     pub(super) fn push(&mut self, list: FieldPath<'_>, item: Value) {
+        steps::take(STEPS_PER_OPERATION);
         let items = self.value.pointer_mut(&pointer(list)).and_then(Value::as_array_mut);
         if let Some(items) = items {
             items.push(item.clone());

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::ConversionError;
+use crate::steps;
 use crate::tree::placeholder::is_placeholder;
 
 /// Maximum number of terms in a list.
@@ -21,6 +22,7 @@ pub(super) fn terms(field: &str, selector: &Value, amis: bool) -> Result<Vec<Val
     let mut out: Vec<Map<String, Value>> = vec![Map::new()];
     let mut others = false;
     for (key, value) in entries {
+        steps::take(40 * out.len());
         let Some(text) = value.as_str() else {
             return Err(format!("`spec.{field}` has a value that is no text"));
         };

@@ -26,6 +26,8 @@ use crate::steps;
 
 /// Maximum number of violations per object. Each one costs a walk through the tree.
 const MAX_VIOLATIONS: usize = 256;
+/// Steps for putting a violation into our form.
+const STEPS_PER_VIOLATION: usize = 100;
 
 /// `None` where that takes too many steps.
 type Remembered = Option<Vec<Violation>>;
@@ -83,14 +85,22 @@ fn check<'v>(
     let mut out = Vec::new();
     let (tree, root) = object.tree();
     if let Some(validator) = validator(tree, root) {
-        for error in validator.iter_errors(TreeNode::new(tree, root)) {
+        let mut errors = validator.iter_errors(TreeNode::new(tree, root));
+        while out.len() < MAX_VIOLATIONS
+            && let Some(error) = errors.next()
+        {
+            steps::take(STEPS_PER_VIOLATION);
             translate(&error, &mut out);
         }
     }
-    metadata::check(object, &mut out);
+    if out.len() < MAX_VIOLATIONS {
+        metadata::check(object, &mut out);
+    }
     let root = object.root();
     let from = out.len();
-    validation::validate(object, &mut out);
+    if from < MAX_VIOLATIONS {
+        validation::validate(object, MAX_VIOLATIONS - from, &mut out);
+    }
     for violation in out.iter_mut().skip(from).take(MAX_VIOLATIONS) {
         // An absent part of the envelope is a missing field, also where validation code reports it.
         if is_envelope(&violation.pointer) && root.at(&violation.pointer).is_absent() {

@@ -13,6 +13,9 @@ use crate::steps;
 use crate::tree::scalar::Scalar;
 use crate::tree::{SlotKind, Tree};
 
+/// Steps for making an error, which copies the path to its place. Errors may all be made before the first is looked at.
+const STEPS_PER_ERROR: usize = 100;
+
 /// Marker type of the representation.
 pub(crate) struct TreeJson;
 
@@ -32,6 +35,16 @@ impl<'a> TreeNode<'a> {
         match self {
             TreeNode::Slot(tree, at) => tree.scalar(at),
             TreeNode::Text(text) => Some(Scalar::Str(text)),
+        }
+    }
+
+    /// The value of a scalar, and null for a collection.
+    fn scalar_value(self) -> Value {
+        match self.scalar() {
+            Some(Scalar::Bool(b)) => Value::Bool(b),
+            Some(Scalar::Str(text)) => Value::String(text.to_owned()),
+            Some(Scalar::Null) | None => Value::Null,
+            Some(_) => self.as_number().map_or(Value::Null, Value::Number),
         }
     }
 
@@ -126,19 +139,15 @@ impl<'a> Node<'a, TreeJson> for TreeNode<'a> {
         match (self.scalar(), expected) {
             (Some(Scalar::Str(text)), Value::String(value)) => text == value,
             (Some(Scalar::Str(_)), _) => false,
-            (Some(_), _) => jsonschema::json::cmp::equal(&self.to_value(), expected),
+            (Some(_), _) => jsonschema::json::cmp::equal(&self.scalar_value(), expected),
             (None, _) => jsonschema::json::cmp::equal(&to_json_value(*self), expected),
         }
     }
 
     /// Called for errors only, whose value is not used: collections are not copied.
     fn to_value(&self) -> Cow<'a, Value> {
-        Cow::Owned(match self.scalar() {
-            Some(Scalar::Bool(b)) => Value::Bool(b),
-            Some(Scalar::Str(text)) => Value::String(text.to_owned()),
-            Some(Scalar::Null) | None => Value::Null,
-            Some(_) => self.as_number().map_or(Value::Null, Value::Number),
-        })
+        steps::take(STEPS_PER_ERROR);
+        Cow::Owned(self.scalar_value())
     }
 
     fn identity(&self) -> Option<NodeIdentity> {
@@ -161,7 +170,7 @@ pub(crate) fn to_json_value(cursor: TreeNode<'_>) -> Value {
     if let Some(list) = cursor.as_array() {
         return Value::Array(list.elements().map(to_json_value).collect());
     }
-    cursor.to_value().into_owned()
+    cursor.scalar_value()
 }
 
 /// A mapping without members that are null.

@@ -16,7 +16,7 @@ type Entry = (u16, u32);
 pub(crate) struct LargeCollections {
     /// The items of lists.
     lists: Vec<(u32, Box<[u32]>)>,
-    /// The entries of mappings without repeated keys, by the hash of the key.
+    /// The entries of mappings without repeated keys, by the hash of the key and by the key.
     mappings: Vec<(u32, Box<[Entry]>)>,
 }
 
@@ -36,7 +36,10 @@ impl Tree {
                         let hash = |child: u32| self.slot(child).key_hash;
                         let mut entries: Vec<_> =
                             self.children(at).map(|child| (hash(child), child)).collect();
-                        entries.sort_unstable();
+                        // Who writes the keys can write many of one hash.
+                        entries.sort_unstable_by(|(a, one), (b, other)| {
+                            a.cmp(b).then_with(|| self.key_name(*one).cmp(self.key_name(*other)))
+                        });
                         large.mappings.push((at, entries.into()));
                     }
                     _ => {}
@@ -79,9 +82,10 @@ impl Tree {
         let mappings = &self.large().mappings;
         let found = mappings.binary_search_by_key(&mapping, |(at, _)| *at).ok()?;
         let entries = &mappings[found].1;
-        let from = entries.partition_point(|(other, _)| *other < hash);
-        let same = entries[from..].iter().take_while(|(other, _)| *other == hash);
-        same.map(|(_, child)| *child).find(|child| self.is_key(*child, name))
+        let found = entries.binary_search_by(|(other, child)| {
+            other.cmp(&hash).then_with(|| self.key_name(*child).cmp(name))
+        });
+        found.ok().map(|found| entries[found].1)
     }
 }
 
@@ -109,6 +113,13 @@ mod tests {
             assert_eq!(value.int(), i64::try_from(n).ok());
             assert_eq!(value.pointer().to_string(), format!("/map/key-{n}/value"));
         }
+        // Most of these keys have one hash.
+        let alike: serde_json::Map<String, Value> =
+            (0..1000).map(|n| (format!("a{n:04}-middle-{n:04}z"), n.into())).collect();
+        let tree_of_alike = Tree::from_json(&alike.clone().into());
+        let map = Node::new(&tree_of_alike, 0);
+        assert!(alike.iter().all(|(name, n)| map.get(name).int() == n.as_i64()));
+        assert!(map.get("a0000-middle-0001z").is_absent());
         assert!(root.get("list").index(1000).is_absent());
         assert!(root.get("few").index(2).is_absent());
         assert!(root.path(&["map", "key-1000"]).is_absent());

@@ -504,7 +504,10 @@ impl<'a> Node<'a> {
         match self.shape() {
             Shape::Absent => Value::Null,
             Shape::Mapping => {
-                Value::Object(self.entries().into_iter().map(|(k, n)| (k.to_owned(), n.to_json())).collect())
+                let entries = self.entries();
+                // Each has a name of its own and a place in the map.
+                steps::take(8 * entries.len());
+                Value::Object(entries.into_iter().map(|(k, n)| (k.to_owned(), n.to_json())).collect())
             }
             Shape::Sequence => Value::Array(self.items().map(|n| n.to_json()).collect()),
             Shape::Scalar => match self.scalar() {

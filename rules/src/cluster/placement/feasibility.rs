@@ -24,8 +24,8 @@ use crate::workload::template::Template;
 /// clusters, and it is not known which pods belong to which.
 const MAX_CANDIDATES: usize = 500;
 
-/// Maximum number of steps of a decision about one pod and one pool, about a millisecond.
-const STEPS_PER_DECISION: u64 = 100_000;
+/// Maximum number of steps of a decision about one pod and one pool, about two milliseconds.
+const STEPS_PER_DECISION: u64 = 200_000;
 
 /// What a pod requires of nodes.
 pub(super) struct PodShape {

@@ -20,6 +20,7 @@ use crate::karpenter::scheduling::instance_types::{
 use crate::karpenter::scheduling::pod_requirements::{
     Relaxation, host_ports_conflict, ignore_reason, pod_requirements, preferences, tolerates, tolerations,
 };
+use crate::steps;
 
 const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
 const AWS_GROUP: &str = "karpenter.k8s.aws";
@@ -289,6 +290,7 @@ impl<'a> Candidate<'a> {
         settings: &SchedulerOptions,
     ) -> AdmitResult {
         let tolerated = |taint: &Taint| {
+            steps::take(tolerations.len());
             (state.tolerate_prefer_no_schedule && taint.effect == PREFER_NO_SCHEDULE)
                 || tolerations.iter().any(|toleration| tolerates(toleration, taint))
         };
@@ -358,6 +360,7 @@ impl<'a> Candidate<'a> {
         let ports: Vec<&HostPort> =
             pod.containers.iter().flat_map(|container| &container.host_ports).collect();
         for daemon in &self.daemons {
+            steps::take(ports.len() * daemon.ports.len());
             if ports.iter().any(|port| daemon.ports.iter().any(|taken| host_ports_conflict(port, taken))) {
                 types = types.without(&daemon.types);
             }
@@ -368,6 +371,7 @@ impl<'a> Candidate<'a> {
         let mut room = TypeSet::EMPTY;
         let mut lacking: Option<Vec<String>> = None;
         for instance in types.iter() {
+            steps::take(10);
             let node = allocatable(instance, class, settings);
             let mut total = Cow::Borrowed(need);
             for daemon in self.daemons.iter().filter(|daemon| daemon.types.contains(instance)) {

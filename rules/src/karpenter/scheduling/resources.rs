@@ -5,9 +5,12 @@ use crate::catalog::InstanceType;
 use crate::karpenter::scheduling::input::{
     AmiFamily, BlockDevice, Container, EvictionThreshold, NodeClass, Pod, ResourceList, SchedulerOptions,
 };
+use crate::steps;
 
 /// Branch interfaces. Their number per type is not in the catalogue.
 pub(super) const POD_ENI: &str = "vpc.amazonaws.com/pod-eni";
+/// Steps of putting a resource into a list of them.
+const STEPS_PER_RESOURCE: usize = 12;
 const MIB: i128 = (1 << 20) * 1000;
 const GIB: i128 = (1 << 30) * 1000;
 
@@ -49,10 +52,12 @@ impl NodeResources {
     /// The resources of which the node has less than `need`. Resources that are not in the catalogue are
     /// never reported.
     pub fn insufficient<'a>(&self, need: &'a ResourceList) -> impl Iterator<Item = &'a str> {
+        steps::take(need.len());
         let node = *self;
         let unknown = move |name: &str| name == POD_ENI && node.instance.pod_eni.is_none();
         need.iter()
             .filter(move |(name, amount)| **amount > node.get(name) && !unknown(name))
+            .inspect(|_| steps::take(STEPS_PER_RESOURCE))
             .map(|(name, _)| name.as_str())
     }
 }
@@ -196,6 +201,7 @@ pub fn pod_requests(pod: &Pod) -> ResourceList {
     let mut sidecars = ResourceList::new();
     let mut peak = ResourceList::new();
     for container in &pod.init_containers {
+        steps::take(STEPS_PER_RESOURCE * sidecars.len());
         let mut step = sidecars.clone();
         add(&mut step, &effective_requests(container));
         raise_to(&mut peak, &step);
@@ -220,6 +226,7 @@ pub fn pod_requests(pod: &Pod) -> ResourceList {
 
 /// The requests of a container; limits are used for resources without a request.
 pub(super) fn effective_requests(container: &Container) -> ResourceList {
+    steps::take(STEPS_PER_RESOURCE * (container.limits.len() + container.requests.len()));
     let mut amounts = container.limits.clone();
     amounts.extend(container.requests.iter().map(|(name, amount)| (name.clone(), *amount)));
     amounts
@@ -227,12 +234,14 @@ pub(super) fn effective_requests(container: &Container) -> ResourceList {
 
 /// Adds amounts to a total.
 pub(super) fn add(total: &mut ResourceList, more: &ResourceList) {
+    steps::take(STEPS_PER_RESOURCE * more.len());
     for (name, amount) in more {
         *total.entry(name.clone()).or_default() += amount;
     }
 }
 
 fn raise_to(total: &mut ResourceList, least: &ResourceList) {
+    steps::take(STEPS_PER_RESOURCE * least.len());
     for (name, amount) in least {
         let present = total.entry(name.clone()).or_default();
         *present = (*present).max(*amount);

@@ -2,8 +2,11 @@
 
 use serde_json::{Map, Value};
 
+use crate::steps;
+
 /// Drops nulls that the schema does not allow, and writes the defaults of absent fields.
 pub(super) fn apply(schema: &Value, value: &mut Value) {
+    steps::take(8);
     match value {
         Value::Object(fields) => {
             let properties = schema.get("properties").and_then(Value::as_object);
@@ -42,6 +45,7 @@ pub(super) fn apply(schema: &Value, value: &mut Value) {
 ///
 /// `is_root`: of an object's metadata, expressions see the names only. The same holds for embedded objects.
 pub(super) fn view(schema: &Value, value: &Value, is_root: bool) -> Option<Value> {
+    steps::take(16);
     let kind = schema.get("type").and_then(Value::as_str);
     match value {
         Value::Object(fields) => {
@@ -95,6 +99,7 @@ pub(super) fn has_unordered_list(schema: &Value, value: &Value) -> bool {
         let properties = schema.get("properties").and_then(|known| known.get(name));
         properties.or_else(|| schema.get("additionalProperties"))
     };
+    steps::take(4);
     match value {
         Value::Object(fields) => fields
             .iter()

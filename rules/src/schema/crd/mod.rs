@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::kind::definitions::{CustomResourceDefinitions, ServedVersion};
 use crate::object::Object;
+use crate::steps;
 
 use super::instance::TreeJson;
 use super::structural::of_crd;
@@ -28,14 +29,15 @@ struct CompiledSchema {
 
 impl CompiledSchema {
     fn of(served: &ServedVersion) -> Option<&CompiledSchema> {
-        served.compiled(|schema| CompiledSchema {
+        let compile = |schema: &Value| CompiledSchema {
             // A version without a schema accepts everything.
             validator: schema
                 .is_object()
                 .then(|| super::keywords::validator(&of_crd(schema, false)))
                 .flatten(),
             validations: Validations::new(schema),
-        })
+        };
+        served.compiled(|schema| steps::unlimited(|| compile(schema)))
     }
 }
 

@@ -70,38 +70,31 @@ impl Validations {
         (!empty).then_some(found)
     }
 
-    fn evaluate(
-        &self,
-        schema: &Value,
-        value: &Value,
-        at: &Pointer,
-        object: &Object,
-        out: &mut Vec<FailedValidation>,
-    ) {
+    fn evaluate(&self, schema: &Value, value: &Value, at: &Pointer, evaluation: &mut Evaluation<'_>) {
         // The API server has no value to evaluate a rule on.
-        if value.is_null() {
+        if value.is_null() || evaluation.is_full() {
             return;
         }
-        if !self.here.is_empty() && !object.root().at(at).has_unknown() {
-            self.evaluate_here(schema, value, at, out);
+        if !self.here.is_empty() && !evaluation.object.root().at(at).has_unknown() {
+            self.evaluate_here(schema, value, at, evaluation);
         }
         for (name, inner) in &self.properties {
             if let (Some(schema), Some(value)) = (schema["properties"].get(name), value.get(name)) {
-                inner.evaluate(schema, value, &at.join(name), object, out);
+                inner.evaluate(schema, value, &at.join(name), evaluation);
             }
         }
         let Some(inner) = &self.each else { return };
         match value {
             Value::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    inner.evaluate(&schema["items"], item, &at.join(&index.to_string()), object, out);
+                    inner.evaluate(&schema["items"], item, &at.join(&index.to_string()), evaluation);
                 }
             }
             Value::Object(entries) => {
                 let declared = schema.get("properties");
                 for (name, value) in entries {
                     if declared.is_none_or(|known| known.get(name).is_none()) {
-                        inner.evaluate(&schema["additionalProperties"], value, &at.join(name), object, out);
+                        inner.evaluate(&schema["additionalProperties"], value, &at.join(name), evaluation);
                     }
                 }
             }
@@ -109,21 +102,35 @@ impl Validations {
         }
     }
 
-    fn evaluate_here(&self, schema: &Value, value: &Value, at: &Pointer, out: &mut Vec<FailedValidation>) {
+    fn evaluate_here(&self, schema: &Value, value: &Value, at: &Pointer, evaluation: &mut Evaluation<'_>) {
         let Some(view) = defaults::view(schema, value, at.steps().is_empty()) else { return };
         let unordered = defaults::has_unordered_list(schema, value);
         for rule in &self.here {
-            if unordered && rule.expression.depends_on_list_type() {
+            if evaluation.is_full() || unordered && rule.expression.depends_on_list_type() {
                 continue;
             }
             if rule.expression.evaluate(&view) == Some(Value::Bool(false)) {
-                out.push(FailedValidation {
+                evaluation.failed.push(FailedValidation {
                     pointer: rule.field_path.iter().fold(at.clone(), |at, step| at.join(step)),
                     message: rule.message(&view),
                     rule: rule.text.clone(),
                 });
             }
         }
+    }
+}
+
+/// The evaluation of the rules of a schema for an object.
+struct Evaluation<'o> {
+    object: &'o Object,
+    /// After so many failures it ends.
+    limit: usize,
+    failed: Vec<FailedValidation>,
+}
+
+impl Evaluation<'_> {
+    fn is_full(&self) -> bool {
+        self.failed.len() >= self.limit
     }
 }
 
@@ -200,10 +207,9 @@ pub(crate) fn failed_validations(
     }
     let mut value = object.root().to_json();
     defaults::apply(&served.schema, &mut value);
-    let mut out = Vec::new();
-    validations.evaluate(&served.schema, &value, &Pointer::default(), object, &mut out);
-    out.truncate(limit);
-    out
+    let mut evaluation = Evaluation { object, limit, failed: Vec::new() };
+    validations.evaluate(&served.schema, &value, &Pointer::default(), &mut evaluation);
+    evaluation.failed
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use crate::kind::Kind;
 use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
 use crate::schema::violation::Violation;
+use crate::steps;
 use crate::tree::node::Node;
 
 mod admission;
@@ -51,9 +52,12 @@ mod workload;
 
 use syntax::Syntax;
 
-/// Appends the violations of an object, whose kind has a schema in its version.
-pub(crate) fn validate(object: &Object, out: &mut Vec<Violation>) {
-    let mut report = Checker::new(object);
+/// Steps for an error beside its message.
+const STEPS_PER_ERROR: usize = 50;
+
+/// Appends the violations of an object, whose kind has a schema in its version: the first `limit` of them.
+pub(crate) fn validate(object: &Object, limit: usize, out: &mut Vec<Violation>) {
+    let mut report = Checker { limit, ..Checker::new(object) };
     let spec = object.get("spec");
     let Some(info) = object.kind_info() else {
         return;
@@ -146,13 +150,15 @@ pub(crate) struct Checker<'a> {
     errors: Vec<FieldError<'a>>,
     /// Receives errors that are not reported, so that callers can always chain `help` and `fix`.
     discarded: Option<FieldError<'a>>,
+    /// How many errors are kept.
+    limit: usize,
     /// Whether the object is a patch or a fragment, in which nothing is missing.
     pub(crate) partial: bool,
 }
 
 impl<'a> Checker<'a> {
     pub(crate) fn new(object: &Object) -> Checker<'a> {
-        Checker { errors: Vec::new(), discarded: None, partial: object.is_partial() }
+        Checker { errors: Vec::new(), discarded: None, limit: usize::MAX, partial: object.is_partial() }
     }
 
     pub(crate) fn into_errors(self) -> Vec<FieldError<'a>> {
@@ -161,8 +167,14 @@ impl<'a> Checker<'a> {
 
     /// Reports an existing field.
     pub(crate) fn error(&mut self, node: &Node<'a>, message: impl Into<String>) -> &mut FieldError<'a> {
+        let message = message.into();
+        steps::take(STEPS_PER_ERROR + message.len());
+        let error = FieldError::new(node, message);
         let at = self.errors.len();
-        self.errors.push(FieldError::new(node, message.into()));
+        if at >= self.limit {
+            return self.discarded.insert(error);
+        }
+        self.errors.push(error);
         &mut self.errors[at]
     }
 

@@ -108,18 +108,33 @@ fn collect(
 }
 
 impl Place {
+    /// Group and kind of the object.
+    pub(crate) fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The object as it is.
+    pub(crate) fn value(&self) -> &Value {
+        &self.value
+    }
+
     /// The object with its long part, about so many bytes in all.
     pub(crate) fn grow(&self, bytes: usize) -> Value {
         let mut whole = self.value.clone();
+        self.grow_in(&mut whole, bytes.saturating_sub(self.value.to_string().len()));
+        whole
+    }
+
+    /// Makes its part of an object longer by about so many bytes, where the object has it.
+    pub(crate) fn grow_in(&self, whole: &mut Value, room: usize) {
         let mut way = self.pointer.steps().iter();
-        let Some(value) = way.try_fold(&mut whole, |value, step| match value {
+        let Some(value) = way.try_fold(whole, |value, step| match value {
             Value::Array(items) => items.get_mut(step.parse::<usize>().ok()?),
             Value::Object(entries) => entries.get_mut(step),
             _ => None,
         }) else {
-            return whole;
+            return;
         };
-        let room = bytes.saturating_sub(self.value.to_string().len());
         match value {
             Value::Array(items) => grow_list(items, room, self.growth),
             Value::Object(entries) => {
@@ -134,7 +149,6 @@ impl Place {
             Value::String(text) => *text = text.repeat(room / text.len().max(1)),
             _ => {}
         }
-        whole
     }
 }
 
@@ -188,8 +202,8 @@ fn numbered(value: &Value, n: usize) -> Value {
     }
 }
 
-/// Pools beside which the objects are checked.
-pub(crate) fn pools() -> Vec<Object> {
+/// The objects beside which others are checked: pools, and those of the examples of good practice.
+pub(crate) fn neighbours() -> Vec<Object> {
     let pool = |n: usize| {
         json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": format!("pool-{n}")},
             "spec": {"weight": n, "template": {"spec": {
@@ -197,5 +211,12 @@ pub(crate) fn pools() -> Vec<Object> {
                 "requirements": [{"key": "karpenter.k8s.aws/instance-family", "operator": "In",
                     "values": ["g5", "g6", format!("m{}i", n % 3 + 5)]}]}}}})
     };
-    (0..40).filter_map(|n| Object::from_json(&pool(n))).collect()
+    let mut out: Vec<Object> = (0..40).filter_map(|n| Object::from_json(&pool(n))).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/practices");
+    for path in gpulint_testing::yaml_below(&root) {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let objects = File::read(Source::from_text("a.yaml", &text)).objects;
+        out.extend(objects.iter().filter_map(|object| Object::from_json(&object.root().to_json())));
+    }
+    out
 }
