@@ -72,6 +72,14 @@ pub(crate) fn deadline(query: Option<&str>, registered: Duration) -> Duration {
     timeout.saturating_sub((timeout / 10).max(Duration::from_millis(200)))
 }
 
+/// Bodies above this size, in bytes, share [`Limits::large`] and leave one thread to others. The objects that
+/// people write are far smaller.
+pub(crate) const MEDIUM_BODY_MAX: usize = 256 * 1024;
+
+/// Bytes a second of large bodies that one address may send; more of them wait before they are read on. Decrypting and
+/// copying them takes from what others need, and a large object is judged no faster.
+pub(crate) const LARGE_BODY_RATE: usize = 24 * 1024 * 1024;
+
 impl Limits {
     /// Time from the head of a request until `received` bytes of its body and the rest have to be there.
     pub(crate) fn read_time(&self, received: usize) -> Duration {

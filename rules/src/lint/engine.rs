@@ -23,7 +23,7 @@ use crate::tree::Span;
 
 /// Maximum number of steps ([`crate::steps`]) of all rules for one object: about 200 ms, as measured with the objects
 /// that cost most. Typical manifests need some ten thousand.
-pub(crate) const STEPS_PER_OBJECT: u64 = 15_000_000;
+pub(crate) const STEPS_PER_OBJECT: u64 = 10_000_000;
 /// Maximum number of steps of one rule, so that it does not prevent the other rules from running.
 const STEPS_PER_RULE: u64 = 4_000_000;
 

@@ -8,6 +8,10 @@
 use crate::lint::finding::{Finding, Severity};
 use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::platform::{Platform, Product};
+use crate::steps;
+
+/// Steps of comparing the places of two findings.
+const STEPS_PER_COMPARISON: usize = 8;
 
 /// The platform once for every other supported version of each product whose version is not stated.
 pub(crate) fn alternatives(platform: &Platform) -> Vec<(Product, Platform)> {
@@ -44,13 +48,18 @@ pub(crate) fn lower_where_versions_differ<'a>(
         }
         run(platform, findings);
         let others = &findings[from..];
+        // They are in the same order: the search begins behind what was found last.
+        let mut next = 0;
         for (finding, differs) in &mut open {
             // The message may name the version.
             let shared = |other: &Finding| {
+                steps::take(STEPS_PER_COMPARISON);
                 other.severity >= finding.severity && other.location.ptr_eq(&finding.location)
             };
-            if !others.iter().any(shared) {
-                *differs = Some(*product);
+            let (before, behind) = others.split_at(next);
+            match behind.iter().chain(before).position(shared) {
+                Some(at) => next = (next + at + 1) % others.len(),
+                None => *differs = Some(*product),
             }
         }
         findings.truncate(from);

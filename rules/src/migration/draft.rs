@@ -15,7 +15,9 @@ use crate::tree::pointer::Pointer;
 pub(super) type FieldPath<'a> = &'a [&'a str];
 
 /// Steps of an operation: pointers, lookups, and what the operation holds.
-const STEPS_PER_OPERATION: usize = 200;
+const STEPS_PER_OPERATION: usize = 400;
+/// Steps of copying a node of the object.
+const STEPS_PER_NODE: usize = 20;
 
 /// The conversion of one object.
 pub(super) struct PatchBuilder {
@@ -30,6 +32,8 @@ fn pointer(path: FieldPath<'_>) -> String {
 impl PatchBuilder {
     /// Starts a conversion. Adds guards for everything that conversions read: the type and the `spec`.
     pub(super) fn new(object: &Object) -> Result<PatchBuilder, ConversionError> {
+        let (tree, root) = object.tree();
+        steps::take(STEPS_PER_NODE * (tree.end(root) - root) as usize);
         let value = object.root().to_json();
         if !value.get("spec").is_some_and(Value::is_object) {
             return Err("it has no `spec` to convert".into());

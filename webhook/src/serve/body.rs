@@ -5,15 +5,16 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::peers::Room;
-use crate::limits::Limits;
+use crate::limits::{Limits, MEDIUM_BODY_MAX};
 use crate::metrics::Failure;
 
 /// Reads a body of up to [`Limits::body`] bytes within [`Limits::read_time`], at most until `deadline`. The
@@ -24,7 +25,7 @@ pub(super) async fn read(
     room: &mut Room,
     deadline: Instant,
 ) -> Result<Bytes, Failure> {
-    let began = Instant::now();
+    let mut began = Instant::now();
     let mut first = Bytes::new();
     // Most bodies arrive in one piece, which is not copied.
     let mut rest: Option<BytesMut> = None;
@@ -44,6 +45,14 @@ pub(super) async fn read(
         }
         if !room.grow(data.len()) {
             return Err(Failure::Shed);
+        }
+        if received > MEDIUM_BODY_MAX {
+            let pause = room.pace(data.len());
+            if pause > Duration::ZERO && timeout_at(deadline, sleep(pause)).await.is_err() {
+                return Err(Failure::Slow);
+            }
+            // Waiting is not sending slowly.
+            began += pause;
         }
         match &mut rest {
             Some(rest) => rest.extend_from_slice(&data),

@@ -7,8 +7,12 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use crate::limits::Limits;
+use crate::limits::{LARGE_BODY_RATE, Limits};
+
+/// How far an address may be ahead of [`LARGE_BODY_RATE`]: one large body is read at once.
+const AHEAD: Duration = Duration::from_millis(200);
 
 /// All clients of a listener.
 #[derive(Debug)]
@@ -32,6 +36,8 @@ struct Used {
     connections: usize,
     bytes: usize,
     reviews: usize,
+    /// When what it sent of large bodies would have arrived at [`LARGE_BODY_RATE`].
+    paced: Option<Instant>,
 }
 
 /// A client's connection. It counts as open until it and everything that was taken through it is dropped.
@@ -143,6 +149,21 @@ impl Room {
     }
 }
 
+impl Room {
+    /// Counts bytes of a large body; for how long its sender has to wait before more of it is read.
+    pub(crate) fn pace(&self, bytes: usize) -> Duration {
+        let now = Instant::now();
+        let mut state = self.peer.peers.lock();
+        let Some(used) = state.addresses.get_mut(&self.peer.address) else {
+            return Duration::ZERO;
+        };
+        let takes = Duration::from_secs_f64(bytes as f64 / LARGE_BODY_RATE as f64);
+        let arrived = used.paced.map_or(now, |paced| paced.max(now)) + takes;
+        used.paced = Some(arrived);
+        (arrived - now).saturating_sub(AHEAD)
+    }
+}
+
 impl Drop for Room {
     fn drop(&mut self) {
         let mut own = self.peer.bytes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -223,6 +244,16 @@ mod tests {
         assert!(e.grow(200));
         drop((second, third, others, e));
         assert_eq!(peers.used(), (0, 0));
+    }
+
+    #[test]
+    fn who_sends_large_bodies_is_slowed_and_others_are_not() {
+        let peers = peers();
+        let [a, b] = [1, 2].map(|last| peers.connect(address(last)).unwrap());
+        assert_eq!(a.room().pace(LARGE_BODY_RATE / 10), Duration::ZERO);
+        let pause = a.room().pace(LARGE_BODY_RATE);
+        assert!(pause > Duration::from_millis(500), "{pause:?}");
+        assert_eq!(b.room().pace(LARGE_BODY_RATE / 10), Duration::ZERO);
     }
 
     #[test]

@@ -32,7 +32,7 @@ use super::turns::Turn;
 use crate::confirm::Confirmed;
 use crate::evaluate::Evaluator;
 use crate::evaluation_cache::Generation;
-use crate::limits::deadline;
+use crate::limits::{MEDIUM_BODY_MAX, deadline};
 use crate::logs::RateLimit;
 use crate::metrics::{CONTENT_TYPE, Failure, Metrics};
 use crate::mutate::mutate_with;
@@ -42,10 +42,6 @@ use crate::review::{ReviewContext, ReviewError, ReviewOutcome, fail_open, review
 /// takes longer than evaluating them. Larger ones run on a blocking thread, where they can be abandoned
 /// at the deadline.
 const INLINE_BODY_MAX: usize = 16 * 1024;
-
-/// Bodies above this size, in bytes, share [`Limits::large`](crate::Limits::large) and leave one thread to
-/// others. The objects that people write are far smaller.
-const MEDIUM_BODY_MAX: usize = 256 * 1024;
 
 /// Routes of the admission port.
 pub(crate) fn admission(shared: Arc<Shared>) -> Router {

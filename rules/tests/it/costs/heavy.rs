@@ -152,6 +152,15 @@ impl Place {
     }
 }
 
+/// An object with several long parts.
+pub(crate) fn together(places: &[&Place], bytes: usize) -> Value {
+    let mut whole = places.first().map_or(Value::Null, |first| first.value.clone());
+    for place in places {
+        place.grow_in(&mut whole, bytes / places.len());
+    }
+    whole
+}
+
 fn grow_list(items: &mut Vec<Value>, room: usize, growth: Growth) {
     let Some(first) = items.first().cloned() else {
         return;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::heavy::Place;
+use super::heavy::{self, Place};
 use super::{Cost, Judge, LARGEST};
 
 /// How many of the dearest places of a kind are tried together.
@@ -102,12 +102,7 @@ fn together<'p>(
                 }
                 let mut parts = vec![*first, places[at + distance]];
                 parts.extend(places.get(at + 2 * distance));
-                let each = LARGEST / parts.len();
-                let mut whole = first.value().clone();
-                for part in &parts {
-                    part.grow_in(&mut whole, each);
-                }
-                if let Some(cost) = judge.cost(&whole) {
+                if let Some(cost) = judge.cost(&heavy::together(&parts, LARGEST)) {
                     tried += 1;
                     let names: Vec<String> = parts.iter().map(ToString::to_string).collect();
                     found.entry(kind).or_default().push((names.join(" + "), cost));
