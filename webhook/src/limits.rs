@@ -77,7 +77,7 @@ pub(crate) fn deadline(query: Option<&str>, registered: Duration) -> Duration {
 pub(crate) const MEDIUM_BODY_MAX: usize = 256 * 1024;
 
 /// Bytes a second of large bodies that one address may send; more of them wait before they are read on. Decrypting and
-/// copying them takes from what others need, and a large object is judged no faster.
+/// copying them takes from what others need, and a large object is checked no faster.
 pub(crate) const LARGE_BODY_RATE: usize = 24 * 1024 * 1024;
 
 impl Limits {

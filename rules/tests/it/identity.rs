@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpulint_rules::file::File;
 use gpulint_rules::source::Source;
 use gpulint_rules::{Engine, Finding, Identity, Object, Settings};
-use gpulint_testing::{fixtures, index, objects, relative, yaml_below};
+use gpulint_testing::{cluster, fixtures, objects, relative, yaml_below};
 
 /// The inputs of the fixtures: one file each, or all files of a folder.
 fn inputs() -> BTreeMap<String, Vec<Object>> {
@@ -34,9 +34,9 @@ fn a_finding_that_rests_on_another_object_names_it() {
     for complete in [false, true] {
         let engine = Engine::new(Settings { complete, ..Settings::default() });
         for (input, objects) in inputs().iter().filter(|(_, objects)| objects.len() > 1) {
-            let all = index(&engine, objects);
+            let all = cluster(&engine, objects);
             for object in objects {
-                let alone = index(&engine, [object]);
+                let alone = cluster(&engine, [object]);
                 let findings = engine.check_object(object, &alone);
                 for finding in engine.check_object(object, &all) {
                     let rests_on_another =
@@ -62,8 +62,8 @@ fn a_finding_that_rests_on_another_object_names_it() {
 fn identities(rule: &str, text: &str) -> Vec<Identity> {
     let engine = Engine::new(Settings::default());
     let file = File::read(Source::from_text("a.yaml", text));
-    let index = index(&engine, &file.objects);
-    let findings = engine.check_file(&file, &index).findings;
+    let cluster = cluster(&engine, &file.objects);
+    let findings = engine.check_file(&file, &cluster).findings;
     findings.iter().filter(|finding| finding.rule.id == rule).map(Finding::identity).collect()
 }
 
