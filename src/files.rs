@@ -3,6 +3,7 @@
 //! `walk` finds files, `folders` recognizes charts and kustomizations, `read` parses bytes to objects. Files
 //! that are not manifests are skipped with a reason, never with an error.
 
+mod filled;
 mod folders;
 mod kustomization;
 mod read;
@@ -42,6 +43,8 @@ pub(crate) enum SkipReason {
     PodTemplate,
     /// A CustomResourceDefinition.
     Crd,
+    /// A template of Terraform that does not parse as YAML.
+    TerraformTemplate,
     /// No `kind` and `apiVersion`.
     Foreign,
     /// Only comments and separators.
@@ -68,6 +71,7 @@ impl SkipReason {
             SkipReason::KustomizePatch => "kustomize-patch",
             SkipReason::PodTemplate => "pod-template",
             SkipReason::Crd => "crd",
+            SkipReason::TerraformTemplate => "terraform-template",
             SkipReason::Foreign => "foreign",
             SkipReason::Empty => "empty",
             SkipReason::NotText => "not-text",

@@ -2,11 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use gpulint_rules::source::PatchTarget;
+use gpulint_rules::source::{FilledPlaceholder, KustomizeRoute, PatchTarget};
 
+use super::filled::FilledFolders;
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
 use super::{Input, SkipReason};
+
+/// Kustomizations below each other are followed to this depth.
+const MAX_KUSTOMIZE_DEPTH: usize = 16;
 
 /// Charts and kustomizations around the inputs.
 #[derive(Debug, Default)]
@@ -21,6 +26,12 @@ pub(crate) struct Folders {
     patches: HashSet<PathBuf>,
     /// The fields that kustomizations change, by file.
     targets: HashMap<PathBuf, Vec<PatchTarget>>,
+    /// The kustomizations that reach each file.
+    routes: HashMap<PathBuf, Vec<KustomizeRoute>>,
+    /// The placeholders that kustomizations fill in, by file.
+    filled: HashMap<PathBuf, Vec<FilledPlaceholder>>,
+    /// The placeholders that other tools fill in.
+    filled_folders: FilledFolders,
 }
 
 impl Folders {
@@ -46,7 +57,44 @@ impl Folders {
             folders.patches.extend(kustomization.patches.clone());
         }
         folders.resolve_patch_targets();
+        folders.resolve_routes();
+        folders.filled_folders = FilledFolders::discover(inputs);
         folders
+    }
+
+    /// Finds the kustomizations that reach each file, with what they make of its objects' names.
+    fn resolve_routes(&mut self) {
+        for (root, kustomization) in &self.kustomizations {
+            let root: Arc<str> = Arc::from(root.to_string_lossy());
+            let start = KustomizeRoute { root, namespace: None, affixes: String::new() };
+            let mut seen = HashSet::new();
+            let mut open = vec![(kustomization, start, Vec::new(), 0)];
+            while let Some((at, route, filled, depth)) = open.pop() {
+                let namespace = route.namespace.clone().or_else(|| at.namespace.clone());
+                let mut affixes = route.affixes.clone();
+                // The root gives all names the same prefix.
+                if let Some((prefix, suffix)) = at.affixes.as_ref().filter(|_| depth > 0) {
+                    affixes = format!("{affixes}/{prefix}*{suffix}");
+                }
+                let route = KustomizeRoute { namespace, affixes, ..route };
+                let filled: Vec<FilledPlaceholder> = [filled, at.filled.clone()].concat();
+                for path in at.resources.iter().chain(&at.components) {
+                    if let Some(below) = self.kustomizations.get(path) {
+                        if depth < MAX_KUSTOMIZE_DEPTH && seen.insert((path, route.affixes.clone())) {
+                            open.push((below, route.clone(), filled.clone(), depth + 1));
+                        }
+                        continue;
+                    }
+                    let routes = self.routes.entry(path.clone()).or_default();
+                    if !routes.contains(&route) {
+                        routes.push(route.clone());
+                    }
+                    if !filled.is_empty() {
+                        self.filled.entry(path.clone()).or_default().extend(filled.iter().cloned());
+                    }
+                }
+            }
+        }
     }
 
     /// Assigns the patch targets of each kustomization to the files that it and the kustomizations below it
@@ -128,6 +176,20 @@ impl Folders {
         let path = &input.absolute;
         let beside = |folder| self.kustomizations.contains_key(folder);
         self.resources.contains(path) || path.parent().is_some_and(beside)
+    }
+
+    /// The kustomizations that reach a file.
+    pub(crate) fn routes(&self, input: &Input) -> &[KustomizeRoute] {
+        self.routes.get(&input.absolute).map_or(&[], Vec::as_slice)
+    }
+
+    /// The placeholders of a file that something in the input fills in.
+    pub(crate) fn filled(&self, input: &Input) -> Vec<FilledPlaceholder> {
+        let path = &input.absolute;
+        let roots = self.routes(input).iter().map(|route| Path::new(&*route.root));
+        let mut filled = self.filled_folders.of(path, roots);
+        filled.extend(self.filled.get(path).into_iter().flatten().cloned());
+        filled
     }
 
     /// The objects and fields of a file that kustomizations change.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gpulint_rules::Node;
 use gpulint_rules::source;
-use gpulint_rules::source::{PatchTarget, Source};
+use gpulint_rules::source::{FilledPlaceholder, PatchTarget, Source};
 
 use super::absolute;
 
@@ -23,6 +23,12 @@ pub(super) struct Kustomization {
     pub(super) patches: Vec<PathBuf>,
     /// The objects that it changes.
     pub(super) targets: Vec<PatchTarget>,
+    /// The namespace that it sets.
+    pub(super) namespace: Option<String>,
+    /// The prefix and the suffix that it adds to names, if it adds any.
+    pub(super) affixes: Option<(String, String)>,
+    /// The placeholders that it fills in: variables, and the objects into which replacements write.
+    pub(super) filled: Vec<FilledPlaceholder>,
 }
 
 impl Kustomization {
@@ -83,9 +89,32 @@ impl Kustomization {
                 None => {}
             }
         }
+        let mut replaced = Vec::new();
         for replacement in root.get("replacements").items() {
             let targets = replacement.get("targets").items();
-            self.targets.extend(targets.map(|target| target_of_selector(&target.get("select"))));
+            replaced.extend(targets.map(|target| target_of_selector(&target.get("select"))));
+            // The targets of a replacement may be in a file of their own.
+            if let Some(file) = replacement.get("path").text() {
+                let bytes = fs::read(path(file)).unwrap_or_default();
+                for document in source::read(&Source::new("replacement", bytes)) {
+                    let targets = document.root().map(|root| root.get("targets"));
+                    let targets = targets.iter().flat_map(Node::items);
+                    replaced.extend(targets.map(|target| target_of_selector(&target.get("select"))));
+                }
+            }
+        }
+        self.filled.extend(replaced.iter().cloned().map(FilledPlaceholder::Object));
+        self.targets.extend(replaced);
+        for variable in root.get("vars").items() {
+            let name = variable.get("name").text();
+            self.filled.extend(name.map(|name| FilledPlaceholder::Exact(format!("$({name})"))));
+        }
+        let text = |field: &str| root.get(field).text().filter(|text| !text.is_empty()).map(str::to_owned);
+        self.namespace = text("namespace").or(self.namespace.take());
+        if let (prefix @ Some(_), suffix) | (prefix, suffix @ Some(_)) =
+            (text("namePrefix"), text("nameSuffix"))
+        {
+            self.affixes = Some((prefix.unwrap_or_default(), suffix.unwrap_or_default()));
         }
     }
 }

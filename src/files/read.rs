@@ -61,15 +61,28 @@ pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> ReadOutcome
 pub(crate) fn read_bytes(input: &Input, scope: &str, folders: &Folders, bytes: Vec<u8>) -> ReadOutcome {
     let source = Source::new(&input.display_path, bytes).with_scope(scope);
     let source = source.with_kustomized(folders.is_kustomized(input)).with_patches(folders.targets(input));
+    let source = source.with_routes(folders.routes(input)).with_filled(&folders.filled(input));
     let source = Arc::new(source);
     let documents = parse(&source);
     classify_documents(input, source, documents, folders.is_patch(input))
 }
 
-/// Whether text mentions Kubernetes fields. If it does not parse as YAML and does not, it is a template of
-/// another tool and is not checked; a manifest with a syntax error still contains its kind.
+/// Whether text has the fields of a manifest. If it does not parse as YAML and has neither, it is a file of another
+/// tool and is not checked; a manifest with a syntax error still contains its kind.
 fn mentions_kubernetes(text: &str) -> bool {
-    text.contains("apiVersion") || text.lines().any(|line| line.starts_with("kind:"))
+    let field = |line: &str, name: &str| {
+        let line = line.trim_start_matches([' ', '-', '{', '"', '\'', '\u{feff}']);
+        let rest = line.strip_prefix(name).map(|rest| rest.trim_start_matches(['"', '\'', ' ']));
+        rest.is_some_and(|rest| rest.starts_with(':'))
+    };
+    text.lines().any(|line| field(line, "apiVersion") || field(line, "kind"))
+        || text.contains("\"apiVersion\"")
+}
+
+/// Whether a file that was not named is a template of Terraform by its name.
+fn is_terraform_template(input: &Input) -> bool {
+    let name = input.display_path.rsplit('/').next().unwrap_or_default();
+    !input.named && (name.contains(".tftpl.") || name.ends_with(".tftpl"))
 }
 
 fn failed(input: &Input, error: &io::Error) -> ReadOutcome {
@@ -204,6 +217,9 @@ fn classify_documents(
         match classify(&source, &document, patch) {
             DocumentClass::Other(reason) => {
                 read.skipped.push(skipped(input, number, reason, false));
+            }
+            DocumentClass::Broken if is_terraform_template(input) => {
+                read.skipped.push(skipped(input, number, SkipReason::TerraformTemplate, false));
             }
             DocumentClass::Broken if !*ours => {
                 read.skipped.push(skipped(input, number, SkipReason::Foreign, false));

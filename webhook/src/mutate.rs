@@ -396,7 +396,9 @@ mod tests {
         let protected = switched_on("do-not-disrupt-missing", "CREATE", &on_demand, &Value::Null);
         let annotation = "/spec/template/metadata/annotations/karpenter.sh~1do-not-disrupt";
         assert_eq!(protected.pointer(annotation), Some(&json!("true")));
-        let tolerating = switched_on("gpu-toleration-missing", "CREATE", &job, &Value::Null);
+        // EKS itself adds the toleration for whole GPUs.
+        let slice = training(json!({"limits": {"nvidia.com/mig-1g.10gb": 1}}));
+        let tolerating = switched_on("gpu-toleration-missing", "CREATE", &slice, &Value::Null);
         assert_eq!(
             tolerating.pointer(&format!("{pod}/tolerations")),
             Some(&json!([{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]))

@@ -90,6 +90,8 @@ pub(crate) enum Read {
     Namespace(KindId, Digest),
     /// The objects of one namespace and name.
     Name(KindId, Digest),
+    /// The objects of one name in every namespace.
+    NameAnywhere(KindId, Digest),
     /// Whether there is an object of this namespace and name.
     Exists(KindId, Digest),
     /// Whether there is any object of a kind.
@@ -125,6 +127,7 @@ impl Read {
             Read::Kind(id)
             | Read::Namespace(id, _)
             | Read::Name(id, _)
+            | Read::NameAnywhere(id, _)
             | Read::Exists(id, _)
             | Read::Any(id) => has(id),
             Read::Rows(view, _)
@@ -145,6 +148,7 @@ impl Read {
             Read::Kind(id)
             | Read::Namespace(id, _)
             | Read::Name(id, _)
+            | Read::NameAnywhere(id, _)
             | Read::Exists(id, _)
             | Read::Any(id) => id == kind,
             _ => false,

@@ -146,6 +146,7 @@ impl Objects {
         let kind = KindId::of(&id.group, &id.kind);
         let namespace = id.namespace_or_default();
         let name = digest((namespace, id.name.as_str()));
+        invalid.add(|| Read::NameAnywhere(kind, digest(id.name.as_str())));
         invalid.add(|| Read::Kind(kind));
         invalid.add(|| Read::Namespace(kind, digest(namespace)));
         invalid.add(|| Read::Name(kind, name));
@@ -266,6 +267,21 @@ impl Objects {
     pub fn all(&self, group: &str, kind: &str, namespace: &str, name: &str) -> &[Object] {
         record_read(|| Read::Name(KindId::of(group, kind), digest((namespace, name))));
         self.all_untracked(group, kind, namespace, name)
+    }
+
+    /// The objects of a kind with this name, in every namespace.
+    pub fn named<'a>(
+        &'a self,
+        group: &str,
+        kind: &str,
+        name: &'a str,
+    ) -> impl Iterator<Item = &'a Object> + use<'a> {
+        record_read(|| Read::NameAnywhere(KindId::of(group, kind), digest(name)));
+        self.by_name(group, kind)
+            .into_iter()
+            .flat_map(BTreeMap::values)
+            .filter_map(move |names| names.get(name))
+            .flat_map(IndexEntry::as_slice)
     }
 
     /// Whether there is an object with this identity. A computation that only reads this does not depend on

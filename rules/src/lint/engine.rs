@@ -8,6 +8,7 @@ use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::file::File;
 use crate::lint::context::Context;
+use crate::lint::finding;
 use crate::lint::finding::{Finding, Location};
 use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::ResolvedRules;
@@ -335,7 +336,9 @@ impl Engine {
     #[must_use]
     pub fn review_object(&self, object: &Object, cluster: &Cluster) -> CheckReport {
         let findings = self.check_object(object, cluster);
-        suppress::apply(&self.rules, findings, &[], std::slice::from_ref(object))
+        let mut judged = suppress::apply(&self.rules, findings, &[], std::slice::from_ref(object));
+        leave_fragments_to_one(&mut judged.findings);
+        judged
     }
 
     /// Checks a file: its syntax, its objects, and its suppressions.
@@ -353,6 +356,8 @@ impl Engine {
         let all = self.with_parser_findings(file, findings);
         let mut checked = suppress::apply(&self.rules, all, std::slice::from_ref(file), &file.objects);
         sort(&mut checked.findings);
+        leave_fragments_to_one(&mut checked.findings);
+        checked.findings = finding::merge(checked.findings);
         checked
     }
 
@@ -369,6 +374,41 @@ impl Engine {
         all.extend(findings);
         all
     }
+}
+
+/// Removes what is said of absent fields of a fragment: one finding says that parts are missing, manifest-incomplete or,
+/// where a NodePool lacks its `nodeClassRef` alone, node-class-ref-incomplete.
+fn leave_fragments_to_one(findings: &mut Vec<Finding>) {
+    const RULES: [&str; 2] = ["manifest-incomplete", "node-class-ref-incomplete"];
+    let is_absent = |finding: &Finding| match &finding.location {
+        Location::Field { object, pointer, .. } => object.root().at(pointer).is_absent(),
+        Location::Text { .. } => false,
+    };
+    // An object that lacks this field alone is whole otherwise.
+    let lacks_one_field = |finding: &Finding| {
+        let last = finding.location.pointer().and_then(|pointer| pointer.steps().last());
+        last.is_some_and(|last| last == "restartPolicy")
+    };
+    let object_of = |finding: &Finding| finding.location.object().map(Object::ptr_id);
+    let said_by = |rule: &str| -> Vec<usize> {
+        let said = findings.iter().filter(|f| f.rule.id == rule && !lacks_one_field(f));
+        said.filter(|finding| rule == RULES[0] || is_absent(finding)).filter_map(object_of).collect()
+    };
+    let [incomplete, without_class] = RULES.map(said_by);
+    if incomplete.is_empty() && without_class.is_empty() {
+        return;
+    }
+    findings.retain(|finding| {
+        let Some(object) = object_of(finding).filter(|_| is_absent(finding)) else {
+            return true;
+        };
+        let id = finding.rule.id;
+        match (incomplete.contains(&object), without_class.contains(&object)) {
+            (true, _) => id == RULES[0],
+            (false, true) => id == RULES[1],
+            (false, false) => true,
+        }
+    });
 }
 
 /// A read of a rule that it does not declare.

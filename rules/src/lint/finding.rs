@@ -1,5 +1,7 @@
 //! What a rule has to say: an object, a pointer, a message; no bytes, no lines.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -15,6 +17,32 @@ use crate::source::Source;
 use crate::tree::Span;
 use crate::tree::node::{Node, Shape};
 use crate::tree::pointer::Pointer;
+
+/// What a finding says of its further places.
+pub(crate) const ALSO_HERE: &str = "and here";
+/// Most related places of a finding that was made of several.
+pub(crate) const MAX_MERGED_RELATED: usize = 12;
+
+/// Makes one of the findings of a file that have a rule and a key in common ([`Merge`]), at the first place.
+pub(crate) fn merge(findings: Vec<Finding>) -> Vec<Finding> {
+    if !findings.iter().any(|finding| finding.merge.is_some()) {
+        return findings;
+    }
+    let mut out: Vec<Finding> = Vec::with_capacity(findings.len());
+    let mut first: HashMap<(&'static str, String), usize> = HashMap::new();
+    for finding in findings {
+        let key = finding.merge.as_ref().map(|merge| (finding.rule.id, merge.key.clone()));
+        match key.map(|key| first.entry(key)) {
+            Some(Entry::Occupied(at)) => out[*at.get()].take_in(finding),
+            Some(Entry::Vacant(free)) => {
+                free.insert(out.len());
+                out.push(finding);
+            }
+            None => out.push(finding),
+        }
+    }
+    out
+}
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -194,6 +222,56 @@ pub struct Related {
     pub message: String,
 }
 
+/// What makes findings of a rule on one file one finding: each object has its own, and a file has one for all that
+/// share a key.
+#[derive(Clone, Debug)]
+pub struct Merge {
+    key: String,
+    subjects: Vec<String>,
+    places: usize,
+    words: fn(&Merge) -> String,
+}
+
+impl Merge {
+    /// A finding at one place with what it is about. `words` makes the message of this finding, and of all
+    /// findings with the key together.
+    pub(crate) fn new(
+        key: impl Into<String>,
+        subject: impl Into<String>,
+        words: fn(&Merge) -> String,
+    ) -> Merge {
+        Merge { key: key.into(), subjects: vec![subject.into()], places: 1, words }
+    }
+
+    /// Adds what another finding with the key, or another place of the same one, is about.
+    pub(crate) fn add(&mut self, subject: &str, places: usize) {
+        self.places += places;
+        if !self.subjects.iter().any(|known| known == subject) {
+            self.subjects.push(subject.to_owned());
+        }
+    }
+
+    /// What the findings have in common.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What they are about, each once, in the order of the file.
+    pub(crate) fn subjects(&self) -> &[String] {
+        &self.subjects
+    }
+
+    /// Number of places.
+    pub(crate) fn places(&self) -> usize {
+        self.places
+    }
+
+    /// The message for all of them.
+    pub(crate) fn message(&self) -> String {
+        (self.words)(self)
+    }
+}
+
 /// One finding.
 #[derive(Clone, Debug)]
 pub struct Finding {
@@ -222,6 +300,8 @@ pub struct Finding {
     pub fix: Option<Arc<Fix>>,
     /// What the budgets that it speaks of allow in a week.
     pub schedule_grid: Option<Box<Week>>,
+    /// What makes it one with other findings of its rule on its file.
+    pub merge: Option<Box<Merge>>,
 }
 
 impl Finding {
@@ -240,6 +320,7 @@ impl Finding {
             parameters: Vec::new(),
             fix: None,
             schedule_grid: None,
+            merge: None,
         }
     }
 
@@ -309,6 +390,32 @@ impl Finding {
     pub fn schedule_grid(&mut self, week: Week) -> &mut Finding {
         self.schedule_grid = Some(Box::new(week));
         self
+    }
+
+    /// Makes it one with the other findings of its rule on its file that have the same key.
+    pub(crate) fn merges(&mut self, merge: Merge) -> &mut Finding {
+        self.merge = Some(Box::new(merge));
+        self
+    }
+
+    /// Takes another finding in: its places become related ones.
+    fn take_in(&mut self, other: Finding) {
+        let (Some(own), Some(theirs)) = (&mut self.merge, other.merge) else {
+            return;
+        };
+        let places = theirs.places;
+        for (at, subject) in theirs.subjects.iter().enumerate() {
+            own.add(subject, if at == 0 { places } else { 0 });
+        }
+        self.message = fit_to_limit(own.message());
+        if other.severity > self.severity {
+            self.severity = other.severity;
+            self.rejected_by = other.rejected_by;
+            self.help = other.help;
+        }
+        let place = Related { location: other.location, message: ALSO_HERE.to_owned() };
+        self.related.extend(std::iter::once(place).chain(other.related));
+        self.related.truncate(MAX_MERGED_RELATED);
     }
 
     /// Whether two findings are one to who reads them: the same words of the same places.

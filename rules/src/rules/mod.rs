@@ -19,6 +19,7 @@ mod precedence;
 mod prelude;
 mod scheduling;
 mod suppression;
+mod together;
 mod training;
 mod webhook_safety;
 
@@ -168,6 +169,7 @@ pub static RULES: &[&Rule] = &[
     &availability::pdb_blocks_evictions::RULE,
     &availability::pdb_invalid::RULE,
     &availability::pdb_missing::RULE,
+    &availability::pdb_on_job::RULE,
     &availability::pdb_selector::RULE,
     &gpu::dra_allocation_invalid::RULE,
     &gpu::dra_device_class_name::RULE,

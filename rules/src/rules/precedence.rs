@@ -80,7 +80,8 @@ impl EarlierReports {
     }
 }
 
-fn matches(path: &str, steps: &[String]) -> bool {
+/// Whether the steps of a pointer match a path as in [`Ownership::path`].
+pub(crate) fn matches(path: &str, steps: &[String]) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     matches_parts(&parts, steps)
 }

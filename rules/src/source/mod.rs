@@ -41,6 +41,35 @@ pub struct PatchTarget {
     pub name: Option<String>,
 }
 
+impl PatchTarget {
+    fn fits(&self, kind: &str, name: &str) -> bool {
+        let fits = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w == is);
+        fits(&self.kind, kind) && fits(&self.name, name)
+    }
+}
+
+/// How a kustomization reaches a file: it lists the file, or a kustomization that does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KustomizeRoute {
+    /// The folder of the kustomization.
+    pub root: Arc<str>,
+    /// The namespace that it sets, or that the outermost kustomization on the way sets.
+    pub namespace: Option<String>,
+    /// The prefixes and suffixes that the kustomizations between it and the file add to names.
+    pub affixes: String,
+}
+
+/// A placeholder that something in the input fills in before the file is applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FilledPlaceholder {
+    /// All of one syntax, by how they begin: `${`, `$(`, `{{`.
+    Syntax(&'static str),
+    /// One, with its delimiters: `$(IMAGE)`.
+    Exact(String),
+    /// All in the objects of this kind and name.
+    Object(PatchTarget),
+}
+
 /// The text of one file.
 #[derive(Debug)]
 pub struct Source {
@@ -53,6 +82,8 @@ pub struct Source {
     invalid: Vec<usize>,
     kustomized: bool,
     patch_targets: Vec<PatchTarget>,
+    routes: Vec<KustomizeRoute>,
+    filled: Vec<FilledPlaceholder>,
     lines: OnceLock<LineIndex>,
     chunks: OnceLock<Vec<Range<usize>>>,
 }
@@ -78,6 +109,8 @@ impl Source {
             invalid,
             kustomized: false,
             patch_targets: Vec::new(),
+            routes: Vec::new(),
+            filled: Vec::new(),
             lines: OnceLock::new(),
             chunks: OnceLock::new(),
         }
@@ -116,11 +149,37 @@ impl Source {
         self
     }
 
+    /// Sets the kustomizations that reach the file.
+    #[must_use]
+    pub fn with_routes(mut self, routes: &[KustomizeRoute]) -> Source {
+        self.routes = routes.to_vec();
+        self
+    }
+
+    /// Sets the placeholders that something fills in before the file is applied.
+    #[must_use]
+    pub fn with_filled(mut self, filled: &[FilledPlaceholder]) -> Source {
+        self.filled = filled.to_vec();
+        self
+    }
+
     /// Whether a kustomization patches objects of this kind and name.
     pub(crate) fn is_patched(&self, kind: &str, name: &str) -> bool {
-        let fits = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w == is);
-        let mut targets = self.patch_targets.iter();
-        targets.any(|target| fits(&target.kind, kind) && fits(&target.name, name))
+        self.patch_targets.iter().any(|target| target.fits(kind, name))
+    }
+
+    /// The kustomizations that reach the file.
+    pub(crate) fn routes(&self) -> &[KustomizeRoute] {
+        &self.routes
+    }
+
+    /// Whether something in the input fills in a placeholder of an object of this kind and name.
+    pub(crate) fn is_filled(&self, placeholder: &str, kind: &str, name: &str) -> bool {
+        self.filled.iter().any(|filled| match filled {
+            FilledPlaceholder::Syntax(start) => placeholder.starts_with(start),
+            FilledPlaceholder::Exact(text) => placeholder == text,
+            FilledPlaceholder::Object(target) => target.fits(kind, name),
+        })
     }
 
     /// Whether the file is a resource of a kustomization.

@@ -1,9 +1,17 @@
 //! Placeholders: text that a template engine or shell replaces before the manifest is applied.
 
-/// Whether a text contains a placeholder: `${X}`, `{{ }}`, `$(X)`, `<X>`, or is `$X`.
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+/// Whether a text contains a placeholder: `${X}`, `{{ }}`, `$(X)`, `<X>`, `__X__` or a word such as `CHANGEME`, or
+/// is `$X`.
 #[must_use]
 pub fn is_placeholder(text: &str) -> bool {
     let bytes = text.as_bytes();
+    if fill_word(text).is_some() {
+        return true;
+    }
     if !bytes.iter().any(|b| matches!(b, b'$' | b'{' | b'<')) {
         return false;
     }
@@ -25,9 +33,90 @@ pub fn is_placeholder(text: &str) -> bool {
 /// Whether a text has a character sequence that every placeholder has. One pass, for a whole document at
 /// once.
 pub(crate) fn may_contain_placeholder(text: &str) -> bool {
+    static WORDS: LazyLock<[Finder<'static>; 5]> =
+        LazyLock::new(|| ["__", "CHANGE", "FILL", "PLACEHOLDER", "REPLACE"].map(Finder::new));
     let bytes = text.as_bytes();
     memchr::memchr3_iter(b'$', b'<', b'{', bytes)
         .any(|at| bytes[at] != b'{' || bytes.get(at + 1) == Some(&b'{'))
+        || WORDS.iter().any(|word| word.find(bytes).is_some())
+}
+
+/// The first word in a text that people write for a value which somebody is to fill in: `__REGION__`, `CHANGEME`,
+/// `REPLACE_ME`, `ROLE_PLACEHOLDER`, `FILLED BY CI`. Only in capitals: in lower case these are ordinary words.
+fn fill_word(text: &str) -> Option<&str> {
+    const MIN_LENGTH: usize = 5;
+    let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let mut rest = text;
+    while let Some(at) = rest.find(is_part) {
+        rest = &rest[at..];
+        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        if word.len() >= MIN_LENGTH && is_fill_word(word) {
+            return Some(word);
+        }
+        // Words that are written apart: `CHANGE-ME`, `FILLED BY CI`.
+        let next = after.get(1..).unwrap_or_default();
+        let apart = after.starts_with(['-', ' '])
+            && match word {
+                "CHANGE" => next.starts_with("ME"),
+                "REPLACE" => next.starts_with("ME") || next.starts_with("WITH") || next.starts_with("BY"),
+                "FILL" => next.starts_with("IN") || next.starts_with("ME"),
+                "FILLED" => next.starts_with("BY") || next.starts_with("IN"),
+                _ => false,
+            };
+        if apart {
+            return Some(rest);
+        }
+        rest = after;
+    }
+    None
+}
+
+/// Whether a word in capitals, digits and underscores stands for a value.
+fn is_fill_word(word: &str) -> bool {
+    let between_underscores = || {
+        let inner = word.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
+        inner.is_some_and(|inner| inner.starts_with(|c: char| c.is_ascii_uppercase()))
+    };
+    word.contains("PLACEHOLDER")
+        || word.contains("CHANGEME")
+        || word.contains("CHANGE_ME")
+        || word.contains("REPLACEME")
+        || word.starts_with("REPLACE_")
+        || word.contains("_REPLACE_")
+        || word.contains("FILLED_BY")
+        || word.contains("FILL_IN")
+        || between_underscores()
+}
+
+/// Whether a text that is not valid for its field was written for a value: `{name}`, `{registry}/app`,
+/// `spot | on-demand`, `%s`, and `CLUSTER_NAME` for a name, a namespace, an image or a schedule. Such text is an
+/// ordinary value elsewhere, as in an environment variable.
+#[must_use]
+pub(crate) fn is_stand_in(text: &str, field: &str) -> bool {
+    const MIN_LENGTH: usize = 5;
+    let is_constant = |word: &str| {
+        let part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        let named = field.ends_with("ame") || matches!(field, "namespace" | "image" | "schedule");
+        named
+            && word.len() >= MIN_LENGTH
+            && word.starts_with(|c: char| c.is_ascii_uppercase())
+            && word.contains('_')
+            && word.chars().all(part)
+    };
+    let in_braces = || {
+        let inner = text.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+        let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
+        inner.is_some_and(|(inner, _)| {
+            inner.starts_with(|c: char| c.is_ascii_alphabetic()) && inner.chars().all(part)
+        })
+    };
+    let is_choice = || {
+        let mut parts = text.split(" | ");
+        let word = |part: &str| !part.is_empty() && !part.contains(['(', ')', '{', '"', '=']);
+        text.contains(" | ") && parts.all(word)
+    };
+    is_constant(text) || text.contains("%s") || text.contains("%d") || in_braces() || is_choice()
 }
 
 /// The first placeholder in a text, with its delimiters.
@@ -35,6 +124,9 @@ pub(crate) fn may_contain_placeholder(text: &str) -> bool {
 pub fn find_placeholder(text: &str) -> Option<&str> {
     if !is_placeholder(text) {
         return None;
+    }
+    if let Some(word) = fill_word(text) {
+        return Some(word);
     }
     let between = |open: &str, close: &str| {
         let start = text.find(open)?;
@@ -79,7 +171,32 @@ fn has_angle_bracketed(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{find_placeholder, is_placeholder};
+    use super::{find_placeholder, is_placeholder, is_stand_in, may_contain_placeholder};
+
+    #[test]
+    fn stand_ins_are_told_from_values() {
+        for text in
+            ["CLUSTER_NAME", "{name}", "{registry}/app", "spot | on-demand", "%s", "web-%s", "{my name}"]
+        {
+            assert!(is_stand_in(text, "name"), "{text}");
+        }
+        for text in
+            ["", "GPU", "A_B", "cluster_name", "My_Name", "{}", "{\"a\": 1}", "a|b", "x | y(z)", "50%"]
+        {
+            assert!(!is_stand_in(text, "name"), "{text}");
+        }
+        assert!(is_stand_in("MY_CLASS", "secretName") && !is_stand_in("SYS_ADMIN", "add"));
+    }
+
+    #[test]
+    fn a_document_that_holds_a_placeholder_may_contain_one() {
+        for text in
+            ["${X}", "<account>", "__REGION__", "CHANGEME", "CHANGE-ME", "A_PLACEHOLDER", "FILLED BY CI"]
+        {
+            assert!(is_placeholder(text) && may_contain_placeholder(text), "{text}");
+        }
+        assert!(may_contain_placeholder("REPLACE_ME") && !may_contain_placeholder("name: web"));
+    }
 
     #[test]
     fn placeholders_are_told_from_text() {
@@ -87,6 +204,20 @@ mod tests {
             ["${X}", "a-${CLUSTER}-b", "$X", "$(X)", "{{ .Values.x }}", "<account>", "arn:<my account>:x"]
         {
             assert!(is_placeholder(text), "{text}");
+        }
+        for text in [
+            "__REGION__",
+            "CHANGEME",
+            "CHANGE-ME",
+            "arn:aws:iam::ACCOUNT_PLACEHOLDER:role/x",
+            "REPLACE_WITH_YOUR_CLUSTER",
+            "REPLACE ME",
+            "FILLED BY CI",
+        ] {
+            assert!(is_placeholder(text), "{text}");
+        }
+        for text in ["__name__", "CLUSTER_NAME", "REPLACE", "Replace", "PLACE", "__", "FILLER", "x__Y"] {
+            assert!(!is_placeholder(text), "{text}");
         }
         for text in ["", "gpu", "$", "$5", "a < b", "a <= b > c", "10$", "{a}", "x{job=\"y\"}", "cost$"] {
             assert!(!is_placeholder(text), "{text}");
@@ -99,6 +230,8 @@ mod tests {
             ("{{ .Values.x }}-y", "{{ .Values.x }}"),
             ("arn:<my account>:x", "<my account>"),
             ("a-<<CLUSTER>>-b", "<<CLUSTER>>"),
+            ("arn:ROLE_PLACEHOLDER:x", "ROLE_PLACEHOLDER"),
+            ("a __REGION__ b", "__REGION__"),
         ] {
             assert_eq!(find_placeholder(text), Some(found), "{text}");
         }

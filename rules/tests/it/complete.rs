@@ -162,3 +162,54 @@ fn labels_of_the_other_sort_of_nodes() {
     assert_eq!(said(&[&auto, &own, &of_own, &of_auto], true), none);
     assert_eq!(said(&[&of_own, &of_auto], true), none);
 }
+
+/// A selector that matches nothing is certain only where no placeholder may be what it selects.
+#[test]
+fn a_placeholder_may_be_the_label_that_a_budget_selects() {
+    const RULE: &str = "pdb-selector";
+    let pdb = |labels: Value| {
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "a", "namespace": "ml"},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels}},
+        })
+    };
+    let job = |namespace: &str, labels: Value| {
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": namespace},
+            "spec": {"template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a"}]}}},
+        })
+    };
+    let missing = ["warning `selector` matches the pods of no workload"];
+    let selected = pdb(json!({"app": "a"}));
+    let none = Vec::<String>::new();
+    assert_eq!(lint(&[selected.clone(), job("ml", json!({"app": "b"}))], RULE, true), missing);
+    assert_eq!(lint(&[selected.clone(), job("other", json!({"app": "a"}))], RULE, true), missing);
+    let other = json!({"app": "b", "team": "${TEAM}"});
+    assert_eq!(lint(&[selected.clone(), job("ml", other)], RULE, true), missing);
+    for labels in [json!({"app": "${APP}"}), json!({"${KEY}": "a"}), json!("${LABELS}")] {
+        assert_eq!(lint(&[selected.clone(), job("ml", labels)], RULE, true), none);
+    }
+    assert_eq!(lint(&[selected, job("${NAMESPACE}", json!({"app": "a"}))], RULE, true), none);
+    // The Job controller sets this one.
+    let by_name = pdb(json!({"batch.kubernetes.io/job-name": "a"}));
+    assert_eq!(lint(&[by_name, job("ml", json!({"app": "b"}))], RULE, true), none);
+}
+
+/// Without the whole cluster a class is probably kept elsewhere, unless its name is mistyped.
+#[test]
+fn a_missing_node_class_is_as_severe_as_it_is_certain() {
+    const RULE: &str = "node-class-missing";
+    let class = |name: &str| {
+        let mut class = class();
+        class["metadata"]["name"] = json!(name);
+        class
+    };
+    let gpu = || pool("gpu", 50, &[family(), capacity(&["on-demand"])]);
+    let said = |objects: &[Value], complete| {
+        let said = lint(objects, RULE, complete).into_iter();
+        said.map(|line| line.split(' ').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(said(&[gpu(), class("gpus")], false), ["warning"]);
+    assert_eq!(said(&[gpu(), class("inference")], false), ["info"]);
+    assert_eq!(said(&[gpu(), class("inference")], true), ["error", "info"]);
+}

@@ -18,9 +18,15 @@ use crate::webhook::fake::Fake;
 use crate::webhook::server::{Folder, Server};
 use gpulint_testing::yaml_below;
 
-/// Rules about the text of a file, which a review does not have.
-const OF_TEXT: [&str; 5] =
-    ["duplicate-object", "yaml-duplicate-key", "yaml-limit-exceeded", "yaml-syntax", "yaml-text-after-end"];
+/// Rules about the text of a file, which a review does not have, or with one finding a file.
+const OF_TEXT: [&str; 6] = [
+    "duplicate-object",
+    "placeholder-unexpanded",
+    "yaml-duplicate-key",
+    "yaml-limit-exceeded",
+    "yaml-syntax",
+    "yaml-text-after-end",
+];
 
 /// A finding in the form that both sides have: field and message of a denial, the truncated text of a warning.
 type Said = Vec<String>;

@@ -2,6 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::views::Workload;
+use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::template::workload_kind;
@@ -99,6 +100,21 @@ pub(crate) fn never_allows_eviction(pdb: &Object, cluster: &Cluster) -> bool {
             }
         },
     }
+}
+
+/// Whether the pods of a workload belong to a Job, which has no `scale` subresource: the disruption controller then
+/// cannot compute `maxUnavailable` and percentages.
+pub(crate) fn runs_as_job(workload: &Object) -> bool {
+    const JOBS: [Kind; 4] =
+        [Kind::JOB, Kind::CRON_JOB, Kind::SCALED_JOB, Kind::new("jobset.x-k8s.io", "JobSet")];
+    JOBS.iter().any(|kind| workload.is(*kind))
+}
+
+/// Whether a PDB selects pods by a label that only the Job controller sets.
+pub(crate) fn selects_by_job_label(pdb: &Object) -> bool {
+    const LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
+    let labels = pdb.path(&["spec", "selector", "matchLabels"]);
+    LABELS.iter().any(|label| labels.get(label).is_set())
 }
 
 /// Whether the spec alone allows no eviction, whatever the number of pods.

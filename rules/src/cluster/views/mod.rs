@@ -25,6 +25,7 @@ use crate::cluster::table::ViewSlot;
 use crate::karpenter::nodepool::NodePool;
 use crate::object::Object;
 use crate::platform::Platform;
+use crate::tree::node::Node;
 use crate::workload::class::WorkloadClass;
 use crate::workload::gpu::EFA;
 use crate::workload::selector;
@@ -44,7 +45,10 @@ pub(crate) use recording_rules::{PROMETHEUS_RULE_KINDS, RecordingRules, recordin
 pub(crate) use resources::ExtendedResources;
 pub(crate) use training::{TrainingProtection, training_protection};
 pub(crate) use workloads::Workloads;
-use workloads::{WorkloadKey, is_compatible, label_pairs, pool_labels, required_node_labels, selects_pool};
+use workloads::{
+    WorkloadKey, has_unknown_labels, is_compatible, label_pairs, pool_labels, required_node_labels,
+    selects_pool, unknown_namespace,
+};
 
 pub use autoscalers::scale_target;
 pub use workloads::Workload;
@@ -103,6 +107,8 @@ impl Cluster {
 pub struct Replicas {
     /// Minimum while it serves requests.
     pub min: i64,
+    /// Minimum, which may be 0.
+    pub floor: i64,
     /// Maximum.
     pub max: i64,
     /// Whether an autoscaler sets the number.
@@ -258,7 +264,8 @@ impl<'i> Views<'i> {
                 let node = object.path(&["spec", name]);
                 if node.is_set() { node.int() } else { Some(default) }
             };
-            Some(Replicas { min: value(min, least)?.max(1), max: value(max, most)?, autoscaled: true })
+            let floor = value(min, least)?;
+            Some(Replicas { min: floor.max(1), floor, max: value(max, most)?, autoscaled: true })
         };
         if let Some(scaled) = self.scaled_objects_of(&target).first() {
             return bounds(scaled, "minReplicaCount", 0, "maxReplicaCount", 100);
@@ -266,7 +273,7 @@ impl<'i> Views<'i> {
         if let Some(hpa) = self.hpas_of(&target).first() {
             return bounds(hpa, "minReplicas", 1, "maxReplicas", 1);
         }
-        replicas(object).map(|n| Replicas { min: n, max: n, autoscaled: false })
+        replicas(object).map(|n| Replicas { min: n, floor: n, max: n, autoscaled: false })
     }
 
     /// The workloads with pods that the selector of a PDB certainly matches, and whether there are others
@@ -280,23 +287,46 @@ impl<'i> Views<'i> {
             .entries()
             .into_iter()
             .find_map(|(k, v)| Some((k.to_owned(), v.text()?.to_owned())));
-        let candidates = self.cluster.table::<Workloads>().get(&match pair {
-            Some((key, value)) => WorkloadKey::PodLabel(namespace.to_owned(), key, value),
+        let table = self.cluster.table::<Workloads>();
+        let candidates = table.get(&match &pair {
+            Some((key, value)) => WorkloadKey::PodLabel(namespace.to_owned(), key.clone(), value.clone()),
             None => WorkloadKey::Namespace(namespace.to_owned()),
         });
+        // A placeholder may be any label. Those with the literal label as well are among the candidates.
+        let may_have_label = match &pair {
+            Some(_) => table.get(&WorkloadKey::UnknownPodLabels(namespace.to_owned())),
+            None => &[],
+        };
+        let is_new = |workload: &&Arc<Workload>| !candidates.iter().any(|known| Arc::ptr_eq(known, workload));
+        let here = candidates.iter().chain(may_have_label.iter().filter(is_new));
+        let own_namespace = unknown_namespace(pdb);
         let mut found = Vec::new();
-        let mut unknown = false;
-        for workload in candidates {
+        let mut unknown = is_set_by_controllers(&selector);
+        for workload in here {
             let mut hit = false;
+            // One placeholder stands for one namespace, but may be any other than a written one.
+            let same_namespace = unknown_namespace(&workload.object) == own_namespace;
             for template in templates(&workload.object) {
                 match selector::matches(&selector, &template.labels()) {
-                    Some(yes) => hit |= yes,
+                    Some(true) => hit = true,
+                    Some(false) => unknown |= may_match(&template, &selector),
                     None => unknown = true,
                 }
             }
-            if hit {
-                found.push(workload.as_ref());
+            match (hit, same_namespace) {
+                (true, true) => found.push(workload.as_ref()),
+                (true, false) => unknown = true,
+                (false, _) => {}
             }
+        }
+        // The others whose namespace is not known.
+        if !unknown {
+            let elsewhere = table.get(&WorkloadKey::UnknownNamespace).iter();
+            let others = elsewhere.filter(|w| unknown_namespace(&w.object) != own_namespace);
+            unknown = others.flat_map(|workload| templates(&workload.object)).any(|template| {
+                let fits = selector::matches(&selector, &template.labels());
+                fits != Some(false) || may_match(&template, &selector)
+            });
         }
         (found, unknown)
     }
@@ -324,4 +354,49 @@ impl<'i> Views<'i> {
         }
         (found, unknown)
     }
+}
+
+/// Whether labels that are placeholders may be those that a selector asks for. A label that is written with
+/// another value cannot.
+fn may_match(template: &Template<'_>, selector: &Node<'_>) -> bool {
+    if !has_unknown_labels(template) {
+        return false;
+    }
+    let labels = template.labels();
+    let wanted = selector.get("matchLabels").entries();
+    wanted.iter().all(|(key, wanted)| {
+        let written = labels.iter().find(|(label, _)| label == key).map(|(_, value)| value);
+        match written.and_then(|value| Some((value.text()?, wanted.text()?))) {
+            Some((written, wanted)) => written == wanted,
+            None => true,
+        }
+    })
+}
+
+/// Whether a selector asks for a label that a controller sets on pods, so that no template has it.
+fn is_set_by_controllers(selector: &Node<'_>) -> bool {
+    const LABELS: [&str; 5] = [
+        "job-name",
+        "controller-uid",
+        "pod-template-hash",
+        "controller-revision-hash",
+        "pod-template-generation",
+    ];
+    const DOMAINS: [&str; 7] = [
+        "batch.kubernetes.io",
+        "apps.kubernetes.io",
+        "statefulset.kubernetes.io",
+        "jobset.sigs.k8s.io",
+        "leaderworkerset.sigs.k8s.io",
+        "training.kubeflow.org",
+        "ray.io",
+    ];
+    let labels = selector.get("matchLabels").entries();
+    let expressions = selector.get("matchExpressions");
+    let keys = labels.iter().map(|(key, _)| *key);
+    let mut keys = keys.chain(expressions.items().filter_map(|expression| expression.get("key").text()));
+    keys.any(|key| {
+        let domain = key.split_once('/').map(|(domain, _)| domain);
+        LABELS.contains(&key) || domain.is_some_and(|domain| DOMAINS.contains(&domain))
+    })
 }

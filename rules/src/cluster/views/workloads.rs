@@ -84,6 +84,10 @@ pub(crate) enum WorkloadKey {
     RequiredLabel(String, String),
     /// By a label of their pods: namespace, key and value.
     PodLabel(String, String, String),
+    /// By namespace: those whose pods have a label that is a placeholder, key or value.
+    UnknownPodLabels(String),
+    /// Those whose namespace is a placeholder.
+    UnknownNamespace,
     /// All workloads of a namespace.
     Namespace(String),
 }
@@ -106,7 +110,10 @@ impl View for Workloads {
             WorkloadKey::PodLabel(namespace.to_owned(), key.to_owned(), value.to_owned())
         });
         let all = WorkloadKey::Namespace(namespace.to_owned());
-        required.chain(pod_labels).chain([all]).collect()
+        let unknown_labels = templates(&workload.object).iter().any(has_unknown_labels);
+        let unknown_labels = unknown_labels.then(|| WorkloadKey::UnknownPodLabels(namespace.to_owned()));
+        let unknown_namespace = unknown_namespace(&workload.object).map(|_| WorkloadKey::UnknownNamespace);
+        required.chain(pod_labels).chain([all]).chain(unknown_labels).chain(unknown_namespace).collect()
     }
 }
 
@@ -132,6 +139,18 @@ pub(super) fn label_pairs(wants: &RequiredLabels) -> impl Iterator<Item = (&str,
         let values: BTreeSet<&str> = values.iter().map(String::as_str).collect();
         values.into_iter().map(|value| (key.as_str(), value))
     })
+}
+
+/// Whether a label of the pods may be any: a placeholder stands for its key or value, or for all labels.
+pub(super) fn has_unknown_labels(template: &Template<'_>) -> bool {
+    let labels = template.metadata.get("labels");
+    template.metadata.is_unknown() || template.metadata.has_unknown_key() || labels.has_unknown()
+}
+
+/// The placeholder that stands for the namespace of an object.
+pub(super) fn unknown_namespace(object: &Object) -> Option<&str> {
+    let namespace = object.path(&["metadata", "namespace"]);
+    if namespace.is_unknown() { namespace.raw_text() } else { None }
 }
 
 /// The labels of the pods of a workload, each pair once.

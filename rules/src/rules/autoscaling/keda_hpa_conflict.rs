@@ -4,7 +4,9 @@
 //! KEDA makes an HPA of its own for each ScaledObject. Since Kubernetes 1.26 the HPA controller stops
 //! where two HPAs select the same pods: both get the condition `ScalingActive=False` with the reason
 //! `AmbiguousSelector`, and the workload keeps the replicas that it has. KEDA's admission webhook rejects
-//! the ScaledObject only where the HPA was there first.
+//! the ScaledObject only where the HPA was there first. It is an error where both are applied together
+//! for certain: in one file, in one kustomization, in a cluster, or with `--complete`. In files that
+//! nothing connects it is a warning, because each may be applied to a cluster of its own.
 //!
 //! # Fix
 //! Keep one. To take over an HPA, name it in `horizontalPodAutoscalerConfig.name` and set the
@@ -41,6 +43,7 @@
 use crate::cluster::views::scale_target;
 use crate::keda::{ellipsize, hpa_name};
 use crate::rules::prelude::*;
+use crate::rules::together::are_applied_together;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-hpa-conflict",
@@ -70,6 +73,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let kind = &object.id().kind;
         // Kubernetes accepts a second HPA; KEDA rejects a second ScaledObject.
         let refused = object.is(Kind::SCALED_OBJECT) && spelled_alike(object, first);
+        let severity = severity(object, first, ctx);
         ctx.report(
             &reference,
             format!("`{}` has two autoscalers: the HPA controller then scales neither", key.2),
@@ -77,6 +81,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help("keep one of the two; the condition of both says AmbiguousSelector")
         .identified_by(format!("{kind} {}", first.name()))
         .rejected_by(refused.then_some(Authority::KedaAdmission))
+        .severity(severity)
         .related(
             first,
             &first.path(&["spec", "scaleTargetRef", "name"]),
@@ -91,6 +96,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if owned_by(hpa, object) || transfers(object, hpa) {
             continue;
         }
+        let severity = severity(object, hpa, ctx);
         let finding = ctx.report(
             &reference,
             format!(
@@ -106,11 +112,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .help("remove one: KEDA makes its own HPA, and the controller stops both (AmbiguousSelector)")
             .rejected_by(refused)
             .related(hpa, &hpa.path(&["spec", "scaleTargetRef", "name"]), "the HPA scales it here");
-        if hpa.annotation(SKIP).text() == Some("false") {
-            finding.severity(Severity::Warning);
-        }
+        let skipped = hpa.annotation(SKIP).text() == Some("false");
+        finding.severity(if skipped { Severity::Warning } else { severity });
     }
     None
+}
+
+/// An error where both are applied together for certain.
+fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Severity {
+    let together = ctx.index().is_complete() || are_applied_together(object, other);
+    if together { Severity::Error } else { Severity::Warning }
 }
 
 /// Two ScaledObjects whose HPAs would have the same name.
@@ -133,9 +144,11 @@ fn same_hpa_name(object: &Object, ctx: &mut Context<'_>) {
     } else {
         (object.path(&["metadata", "name"]), first.path(&path))
     };
+    let severity = severity(object, first, ctx);
     ctx.report(&place, format!("ScaledObject `{}` makes an HPA of the same name", ellipsize(first.name())))
         .help("give each ScaledObject an HPA name of its own")
         .rejected_by(Some(Authority::KedaAdmission))
+        .severity(severity)
         .related(first, &other, "the other one's HPA");
 }
 

@@ -2,8 +2,9 @@
 //!
 //! # Why
 //! KEDA scales through the `/scale` subresource. A DaemonSet, a Job, a Pod or a RayCluster has none:
-//! the object is accepted and is never Ready. `apiVersion` is `apps/v1` where it is not written, and
-//! a kind that its API group does not have is rejected by KEDA's admission.
+//! the object is accepted and is never Ready. This is an error with `--complete`, otherwise a warning.
+//! `apiVersion` is `apps/v1` where it is not written, and a kind that its API group does not have is
+//! rejected by KEDA's admission.
 //!
 //! # Fix
 //! Aim at a Deployment, a StatefulSet or another kind with replicas, and write its `apiVersion` and
@@ -90,8 +91,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let (_, instead) = NOT_SCALABLE.iter().find(|(k, _)| *k == format!("{group}/{name}"))?;
+    // Where the input is not the whole cluster, something in it may serve `/scale` for the kind.
+    let severity = if ctx.index().is_complete() { Severity::Error } else { Severity::Warning };
     ctx.report(&kind, format!("a {name} has no replicas that KEDA could set"))
         .help(*instead)
-        .rejected_by(None);
+        .rejected_by(None)
+        .severity(severity);
     None
 }

@@ -3,4 +3,5 @@
 pub(crate) mod pdb_blocks_evictions;
 pub(crate) mod pdb_invalid;
 pub(crate) mod pdb_missing;
+pub(crate) mod pdb_on_job;
 pub(crate) mod pdb_selector;

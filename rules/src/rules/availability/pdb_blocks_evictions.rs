@@ -10,7 +10,8 @@
 //!
 //! # Fix
 //! Write `maxUnavailable: 1` instead: it is right for any number of replicas. Training pods are
-//! better protected by `karpenter.sh/do-not-disrupt` than by a PDB.
+//! better protected by `karpenter.sh/do-not-disrupt` than by a PDB, and pods of Jobs need a whole
+//! number in `minAvailable` (see `pdb-on-job`).
 //!
 //! # Example
 //! ```yaml,diff
@@ -29,7 +30,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-disruption-budgets>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/2600>
 
-use crate::cluster::views::disruptions::{IntOrPercent, selected_pods};
+use crate::cluster::views::disruptions::{IntOrPercent, runs_as_job, selected_pods, selects_by_job_label};
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
@@ -60,10 +61,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if object.is_partial() { (Vec::new(), true) } else { ctx.index().views().selected_by(object) };
     let training =
         !workloads.is_empty() && workloads.iter().all(|w| w.classified.is(WorkloadClass::Training));
+    let jobs = if workloads.is_empty() {
+        selects_by_job_label(object)
+    } else {
+        workloads.iter().all(|workload| runs_as_job(&workload.object))
+    };
+    let advice = if training {
+        Advice::Training
+    } else if jobs {
+        Advice::Jobs
+    } else {
+        Advice::Replicas
+    };
     if !most.is_set() && !least.is_set() {
         let finding =
             ctx.report(&most, "without `maxUnavailable` or `minAvailable` the PDB allows no eviction at all");
-        finish(finding, training, Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1)));
+        finish(finding, advice, Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1)));
         return None;
     }
     if most.is_set() {
@@ -71,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let shown = most.string_or_number().unwrap_or_default();
             let finding = ctx.report(&most, format!("`maxUnavailable: {shown}` allows no eviction, ever"));
             let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1));
-            finish(finding, training, fix);
+            finish(finding, advice, fix);
         }
         return None;
     }
@@ -81,7 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         Fix::new("write `maxUnavailable: 1` instead", Safety::Unsafe).remove(&least).set(&most, json!(1));
     if let IntOrPercent::Percent(100) = keep {
         let finding = ctx.report(&least, "`minAvailable: 100%` allows no eviction, ever");
-        finish(finding, training, fix);
+        finish(finding, advice, fix);
         return None;
     }
     if unknown {
@@ -105,7 +118,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let sure = blocked && (pods.written || ctx.index().is_complete());
     let finding = ctx.report(&least, message);
-    finish(finding, training, fix);
+    finish(finding, advice, fix);
     if !sure {
         finding.severity(Severity::Warning);
     }
@@ -119,13 +132,34 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Adds help and fix. A PDB that protects training runs gets different advice.
-fn finish(finding: &mut Finding, training: bool, fix: Fix) {
-    if training {
-        finding
-            .severity(Severity::Warning)
-            .help("protect training pods with `karpenter.sh/do-not-disrupt: \"true\"` instead");
-    } else {
-        finding.help("write `maxUnavailable: 1`, or nodes can be neither consolidated nor patched").fix(fix);
+/// What the pods of a PDB are, for which the advice differs.
+#[derive(Clone, Copy)]
+enum Advice {
+    /// Training runs.
+    Training,
+    /// Pods of Jobs, for which `maxUnavailable` allows no eviction.
+    Jobs,
+    /// Others.
+    Replicas,
+}
+
+/// Adds help and fix.
+fn finish(finding: &mut Finding, advice: Advice, fix: Fix) {
+    match advice {
+        Advice::Training => {
+            finding
+                .severity(Severity::Warning)
+                .help("protect training pods with `karpenter.sh/do-not-disrupt: \"true\"` instead");
+        }
+        Advice::Jobs => {
+            finding.help(
+                "for pods of a Job write a whole number in `minAvailable`, or use `karpenter.sh/do-not-disrupt`",
+            );
+        }
+        Advice::Replicas => {
+            finding
+                .help("write `maxUnavailable: 1`, or nodes can be neither consolidated nor patched")
+                .fix(fix);
+        }
     }
 }

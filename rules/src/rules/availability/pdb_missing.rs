@@ -5,7 +5,7 @@
 //! at once: two nodes that are consolidated together, or a new AMI for the whole pool, are enough.
 //! A replacement needs a node, an image and a model in memory, several minutes without an answer.
 //! A single replica is another matter: a PDB cannot help it, only a second replica can, which is
-//! told as information.
+//! told as information. Nothing is reported of workloads that may be scaled to zero.
 //!
 //! # Fix
 //! Add a PodDisruptionBudget with `maxUnavailable: 1` for the labels of the pods. All pods of a
@@ -90,6 +90,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let index = ctx.index();
     let views = index.views();
     let replicas = views.replicas(object)?;
+    // Scaled to zero on purpose: it is allowed to be away.
+    if replicas.floor <= 0 {
+        return None;
+    }
     let namespace = object.id().namespace_or_default();
     let selects_set = |pdb: &Object| {
         let label = pdb.path(&["spec", "selector", "matchLabels", LWS_NAME]);

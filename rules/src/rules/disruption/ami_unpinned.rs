@@ -3,7 +3,11 @@
 //! # Why
 //! With `@latest` each release of AWS, every week or two, makes all nodes of the class drift: Karpenter
 //! replaces the fleet as fast as the budgets allow, with an image that nobody has tried. A driver that
-//! does not fit a CUDA version reaches production that way, on all nodes within hours.
+//! does not fit a CUDA version reaches production that way, on all nodes within hours. An image name
+//! with `*` does the same with each new image that matches.
+//!
+//! It is a warning where a pool of the class is for training, whose runs are interrupted, and where
+//! several pools use the class, whose nodes are all replaced at once; otherwise information.
 //!
 //! # Fix
 //! Pin the version that was tested, such as `al2023@v20250807` or `bottlerocket@v1.44.0`, and raise it
@@ -30,32 +34,66 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6952>
 
 use crate::rules::prelude::*;
+use crate::workload::class::WorkloadClass;
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
+
+/// The pools of the class, and the workloads that show what they are for.
+const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "ami-unpinned",
     kinds: &[Kind::EC2_NODE_CLASS],
+    reads: &READS,
     docs: docs(include_str!("ami_unpinned.rs")),
     check: Check::Object(check),
-    ..Rule::warning(Group::Disruption)
+    ..Rule::info(Group::Disruption)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.id().version != "v1" {
         return None;
     }
+    let name = object.display_name();
     for term in object.path(&["spec", "amiSelectorTerms"]).items() {
-        let alias = term.get("alias");
-        let Some((family, "latest")) = alias.text().and_then(|t| t.split_once('@')) else {
+        let (alias, pattern) = (term.get("alias"), term.get("name"));
+        let (place, message, help) = if let Some((family, "latest")) =
+            alias.text().and_then(|text| text.split_once('@'))
+        {
+            if family.starts_with("windows") {
+                continue;
+            }
+            let message =
+                format!("with `@latest` every AMI release replaces the nodes of class `{name}`, untested");
+            let help = format!("pin the version that was tested, as in `{}`", example(family));
+            (&alias, message, help)
+        } else if pattern.text().is_some_and(|text| text.contains(['*', '?'])) {
+            let message = format!(
+                "with a wildcard every new image that matches replaces the nodes of class `{name}`, untested"
+            );
+            (&pattern, message, "write the whole name of the image that was tested, or its id".to_owned())
+        } else {
             continue;
         };
-        if family.starts_with("windows") {
-            continue;
+        let views = ctx.index().views();
+        let pools = views.class_pools().pools_of(object).pools;
+        let is_training = |object: &Object| {
+            let pool = NodePool::new(object)?;
+            let (purpose, _) = views.purpose(&pool, object.name())?;
+            (purpose == WorkloadClass::Training).then_some(())
+        };
+        let trained = pools.iter().find(|pool| is_training(pool).is_some());
+        let shared = pools.get(1).is_some();
+        let finding = ctx.report(place, message);
+        finding.help(help);
+        if let Some(pool) = trained {
+            let place = pool.path(&["metadata", "name"]);
+            finding.severity(Severity::Warning).related(pool, &place, "a training pool uses the class");
+        } else if shared {
+            finding.severity(Severity::Warning);
+            for pool in pools.iter().take(3) {
+                finding.related(pool, &pool.path(&["metadata", "name"]), "this pool uses the class");
+            }
         }
-        ctx.report(
-            &alias,
-            format!("each new AMI replaces all nodes of class `{}`, untried", object.display_name()),
-        )
-        .help(format!("pin the version that was tested, as in `{}`", example(family)));
     }
     None
 }

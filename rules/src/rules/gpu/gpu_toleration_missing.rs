@@ -4,8 +4,9 @@
 //! GPU nodes are tainted with the name of their resource, so that other pods stay away. EKS adds the
 //! toleration to a pod that asks for a resource, under the name of that very resource: a pod that asks for
 //! `nvidia.com/mig-1g.10gb` gets one for that name, while the nodes carry `nvidia.com/gpu`, and stays
-//! Pending. A pod that asks for `nvidia.com/gpu` itself gets what it needs on EKS, and on no cluster
-//! without that admission plugin: there this is advice.
+//! Pending. A pod that asks for `nvidia.com/gpu` itself gets what it needs on EKS, so nothing is
+//! reported there. With `platform: {eks: false}` it is: a warning where a NodePool of the input has
+//! the taint, otherwise information.
 //!
 //! # Fix
 //! Tolerate the taint by its key with the operator `Exists`.
@@ -78,21 +79,18 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         let covers = |t: &Toleration| {
             (t.key == key || t.key.is_empty()) && matches!(t.effect.as_str(), "" | "NoSchedule")
         };
-        if pod.tolerations.iter().any(covers) || is_free(key, template, ctx) {
+        // EKS adds the toleration for the resource's own name.
+        let added = ctx.platform().eks && resource == key;
+        if added || pod.tolerations.iter().any(covers) || is_free(key, template, ctx) {
             continue;
         }
-        let added = ctx.platform().eks && resource == key;
         let seen = || {
             let mut pools = ctx.index().of(Kind::NODE_POOL);
             pools.any(|pool| is_tainted(pool, key))
         };
-        let severity =
-            if added || !(ctx.platform().eks || seen()) { Severity::Info } else { Severity::Warning };
-        let message = if added {
-            format!("`{name}` tolerates `{key}` only where an admission plugin adds that, as on EKS")
-        } else {
-            format!("`{name}` asks for `{resource}` and does not tolerate the taint `{key}` of such nodes")
-        };
+        let severity = if ctx.platform().eks || seen() { Severity::Warning } else { Severity::Info };
+        let message =
+            format!("`{name}` asks for `{resource}` and does not tolerate the taint `{key}` of such nodes");
         let tolerations = template.spec.get("tolerations");
         let toleration = json!({"key": key, "operator": "Exists", "effect": "NoSchedule"});
         ctx.report(&tolerations, message)

@@ -2,11 +2,15 @@
 //!
 //! # Why
 //! The one that is applied later replaces the other, and which one that is depends on the order
-//! of files. With a NodePool it means that limits or taints of one file are gone.
+//! of files. With a NodePool it means that limits or taints of one file are gone. Where one
+//! kustomization lists both, `kustomize build` fails with "already registered id".
 //!
 //! # Fix
-//! Rename one of them, or remove the one that is out of date. Bases and overlays of kustomize
-//! repeat objects on purpose: files in different kustomizations are not compared.
+//! Rename one of them, or remove the one that is out of date. It is an error among the resources of
+//! one kustomization and a warning within one file. In two files of one folder it is information,
+//! because they may be alternatives, and it is reported once for each pair of files. Files of
+//! different folders often belong to different clusters: they are compared with `--complete` alone,
+//! and bases and overlays of kustomize are never compared, because they repeat objects on purpose.
 //!
 //! # Example
 //! ```yaml,diff
@@ -27,7 +31,11 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>
 
+use crate::lint::finding::Merge;
+use crate::object::ObjectId;
 use crate::rules::prelude::*;
+use crate::rules::together::routes;
+use crate::source::KustomizeRoute;
 
 pub(crate) static RULE: Rule = Rule {
     id: "duplicate-object",
@@ -36,27 +44,190 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Manifest)
 };
 
+/// Where two objects of one identity are written, the more certain first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Relation {
+    /// One kustomization reaches both, and kustomize rejects the second.
+    Kustomization,
+    /// In one file.
+    File,
+    /// In one folder: perhaps alternatives.
+    Folder,
+    /// Anywhere in an input that is the whole cluster.
+    Cluster,
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let origin = object.origin()?;
+    object.origin()?;
     let id = object.id();
     let name = object.path(&["metadata", "name"]);
     if object.is_partial() || id.name.is_empty() || name.is_unknown() || !name.is_set() {
         return None;
     }
-    if object.path(&["metadata", "namespace"]).is_unknown() {
-        return None;
-    }
-    let all = ctx.index().all(&id.group, &id.kind, id.namespace_or_default(), &id.name);
-    // Each object except the first is reported against the first, so that a pair is one finding.
-    let first = all.first().filter(|first| !first.is_same_resource(object))?;
-    let other = first.origin()?;
-    if kustomizations_differ(other.source.path(), origin.source.path()) {
-        return None;
-    }
-    ctx.report(&name, format!("{} `{}` is written twice in this input", id.kind, id.name))
-        .help("rename one of the two, or remove the one that is out of date")
-        .related(first, &first.path(&["metadata", "name"]), "first written here");
+    let index = ctx.index();
+    let complete = index.is_complete();
+    let earlier =
+        index.named(&id.group, &id.kind, &id.name).filter(|other| position(other) < position(object));
+    let related = earlier.filter_map(|other| Some((relation(object, other, complete)?, other)));
+    // The first of those that are most certainly applied together.
+    let (relation, first) = related.min_by_key(|(relation, other)| (*relation, position(other)))?;
+    let path = first.origin()?.source.path();
+    let same_file = path == object.origin()?.source.path();
+    let words = match (relation, same_file) {
+        (Relation::Kustomization, true) => twice_in_a_kustomization,
+        (Relation::Kustomization, false) => again_in_a_kustomization,
+        (_, true) => twice_in_a_file,
+        (_, false) => again_in_a_file,
+    };
+    let subject = format!("{} `{}`", id.kind, object.display_name());
+    let merge = Merge::new(short_path(path), subject, words);
+    let (severity, help) = match relation {
+        Relation::Kustomization => (
+            Severity::Error,
+            "rename one, or list only one: `kustomize build` fails with \"already registered id\"",
+        ),
+        Relation::File => (Severity::Warning, "rename one of the two, or remove the one that is out of date"),
+        Relation::Folder => (
+            Severity::Info,
+            "rename one or remove it; if they are alternatives, keep each in a folder of its own",
+        ),
+        Relation::Cluster => (
+            Severity::Warning,
+            "rename one or remove it; check the manifests of several clusters one cluster at a time",
+        ),
+    };
+    ctx.report(&name, merge.message())
+        .severity(severity)
+        .help(help)
+        .related(first, &first.path(&["metadata", "name"]), "also defined here")
+        .merges(merge);
     None
+}
+
+/// How two objects of one kind and name are related. `None` where they may well be different objects.
+fn relation(object: &Object, other: &Object, complete: bool) -> Option<Relation> {
+    let (here, there) = (object.origin()?.source.path(), other.origin()?.source.path());
+    let same_folder = folder(here) == folder(there);
+    // A patch of a kustomization in between may rename or remove one of them.
+    let changed = || object.is_patched_by_kustomize() || other.is_patched_by_kustomize();
+    let clash = |a: &KustomizeRoute, b: &KustomizeRoute| {
+        a.root == b.root
+            && a.affixes == b.affixes
+            && (is_cluster_scoped(object.id())
+                || match (namespace(object, Some(a)), namespace(other, Some(b))) {
+                    (Some(a), Some(b)) => a == b,
+                    _ => false,
+                })
+    };
+    let kustomized = object.id().version == other.id().version
+        && (same_folder || !changed())
+        && routes(object).iter().any(|a| routes(other).iter().any(|b| clash(a, b)));
+    if kustomized {
+        return Some(Relation::Kustomization);
+    }
+    // Where each kustomization gives its objects a namespace or a prefix, they are the same only within one.
+    let reached = |object: &Object| routes(object).first().cloned();
+    let (a, b) = (reached(object), reached(other));
+    let affixes =
+        |route: &Option<KustomizeRoute>| route.as_ref().map_or_else(String::new, |r| r.affixes.clone());
+    let same_affixes = affixes(&a) == affixes(&b);
+    let same_namespace = is_cluster_scoped(object.id())
+        || namespace(object, a.as_ref()).is_some_and(|own| namespace(other, b.as_ref()) == Some(own));
+    if !same_affixes || !same_namespace {
+        return None;
+    }
+    if here == there {
+        Some(Relation::File)
+    } else if same_folder {
+        Some(Relation::Folder)
+    } else {
+        (complete && !kustomizations_differ(here, there)).then_some(Relation::Cluster)
+    }
+}
+
+/// The namespace that an object is applied to: that of the kustomization, or its own. `None` for a placeholder.
+fn namespace<'a>(object: &'a Object, route: Option<&'a KustomizeRoute>) -> Option<&'a str> {
+    if let Some(namespace) = route.and_then(|route| route.namespace.as_deref()) {
+        return Some(namespace);
+    }
+    let is_unknown = object.path(&["metadata", "namespace"]).is_unknown();
+    (!is_unknown).then(|| object.id().namespace_or_default())
+}
+
+/// Whether a kind has no namespaces. Of kinds that are not in the kind table, those that every cluster has.
+fn is_cluster_scoped(id: &ObjectId) -> bool {
+    match crate::kind::find(&id.group, &id.kind) {
+        Some(info) => !info.namespaced,
+        None => matches!(
+            (id.group.as_str(), id.kind.as_str()),
+            ("", "PersistentVolume")
+                | ("apiextensions.k8s.io", "CustomResourceDefinition")
+                | ("apiregistration.k8s.io", "APIService")
+                | ("certificates.k8s.io", "CertificateSigningRequest")
+                | ("flowcontrol.apiserver.k8s.io", "FlowSchema" | "PriorityLevelConfiguration")
+                | ("networking.k8s.io", "IngressClass")
+                | ("rbac.authorization.k8s.io", "ClusterRole" | "ClusterRoleBinding")
+                | ("storage.k8s.io", "CSIDriver" | "CSINode" | "VolumeAttachment")
+        ),
+    }
+}
+
+/// Where an object stands in the input.
+fn position(object: &Object) -> Option<(&str, u32, u32)> {
+    let origin = object.origin()?;
+    Some((origin.source.path(), origin.document, object.tree().1))
+}
+
+fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// The path, or its last parts where it is long.
+fn short_path(path: &str) -> String {
+    const MAX_CHARS: usize = 40;
+    if path.chars().count() <= MAX_CHARS {
+        return path.to_owned();
+    }
+    let parts: Vec<&str> = path.split('/').collect();
+    let tail = parts.get(parts.len().saturating_sub(2)..).unwrap_or_default().join("/");
+    format!("…/{tail}")
+}
+
+/// `Deployment `x`` or `Deployment `x` and 2 other objects`, and whether it is one.
+fn subjects(merge: &Merge) -> (String, bool) {
+    let first = merge.subjects().first().cloned().unwrap_or_default();
+    match merge.subjects().len() {
+        0 | 1 => (first, true),
+        2 => (format!("{first} and 1 other object"), false),
+        n => (format!("{first} and {} other objects", n - 1), false),
+    }
+}
+
+fn again_in_a_file(merge: &Merge) -> String {
+    let (subjects, one) = subjects(merge);
+    let is = if one { "is" } else { "are" };
+    format!("{subjects} {is} also defined in `{}`; whichever is applied last wins", merge.key())
+}
+
+fn again_in_a_kustomization(merge: &Merge) -> String {
+    let (subjects, one) = subjects(merge);
+    let is = if one { "is" } else { "are" };
+    format!("{subjects} {is} also defined in `{}`; kustomize rejects duplicates", merge.key())
+}
+
+fn twice_in_a_file(merge: &Merge) -> String {
+    let (subjects, one) = subjects(merge);
+    if one {
+        format!("{subjects} is defined twice in this file; the later definition wins")
+    } else {
+        format!("{subjects} are defined twice in this file; the later definitions win")
+    }
+}
+
+fn twice_in_a_kustomization(merge: &Merge) -> String {
+    let (subjects, one) = subjects(merge);
+    let is = if one { "is" } else { "are" };
+    format!("{subjects} {is} defined twice in this file; kustomize rejects duplicates")
 }
 
 /// Whether the paths are in different layers of a kustomize tree.

@@ -41,6 +41,7 @@ use crate::karpenter::requirement_list::Provider;
 use crate::kind::SCHEMA_KINDS;
 use crate::platform::{Platform, Version};
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
+use crate::rules::manifest::placeholder_unexpanded::stand_in;
 use crate::rules::manifest::words::{list_names, quoted_field, quoted_value, with_article};
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
@@ -79,7 +80,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let node = object.root().at(&violation.pointer);
-        if incomplete && node.is_absent() {
+        // What was written for another value is reported by placeholder-unexpanded.
+        if incomplete && node.is_absent() || stand_in(violation, &node).is_some() {
             continue;
         }
         let said = say(object, &node, violation);

@@ -4,11 +4,18 @@
 //! `role: KarpenterNodeRole-${CLUSTER_NAME}` is a text like any other to the API server. Where the
 //! tool that fills it in does not run, or does not know the name, the EC2NodeClass never finds its
 //! role, its subnets or its image, and no node of the pool ever starts. What a placeholder hides is
-//! not checked either: the other rules take the value as unknown.
+//! not checked either: the other rules take the value as unknown. Where the value decides whether an
+//! object is accepted or does harm, such as requirements, limits, budgets and replica counts, this
+//! is a warning, and elsewhere information. A file has one finding for all its placeholders.
 //!
 //! # Fix
-//! Write the value, or run the tool before gpulint: `kustomize build`, `helm template`, `envsubst`.
-//! Where manifests are filled in at the very end, by Flux for example, switch the rule off for them.
+//! Check what the tool writes: run `kustomize build`, `helm template` or `envsubst` first, and
+//! gpulint on its output. Otherwise write the value.
+//!
+//! Placeholders that something in the input fills in are not reported: variables and replacements
+//! of a kustomization, `postBuild` of a Flux Kustomization, and `${X}` where a Terraform file, a
+//! script or a README beside the manifests, or up to two folders above, calls `templatefile` or
+//! `envsubst`; `{{ x }}` in templates of cookiecutter, copier and Ansible.
 //!
 //! # Example
 //! ```yaml,diff
@@ -34,19 +41,22 @@
 //! - <https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/>
 //! - <https://fluxcd.io/flux/components/kustomize/kustomizations/#post-build-variable-substitution>
 
-use std::collections::BTreeMap;
-
 use crate::kind::SCHEMA_KINDS;
+use crate::lint::finding::{ALSO_HERE, MAX_MERGED_RELATED, Merge};
+use crate::rules::precedence::matches;
 use crate::rules::prelude::*;
+use crate::schema;
+use crate::schema::{Violation, ViolationKind};
 use crate::tree::node::Shape;
-use crate::tree::placeholder::{find_placeholder, is_placeholder};
+use crate::tree::placeholder::{find_placeholder, is_placeholder, is_stand_in};
+use crate::workload::gpu::is_accelerator;
 
 pub(crate) static RULE: Rule = Rule {
     id: "placeholder-unexpanded",
     kinds: SCHEMA_KINDS,
     docs: docs(include_str!("placeholder_unexpanded.rs")),
     check: Check::Object(check),
-    ..Rule::warning(Group::Manifest)
+    ..Rule::info(Group::Manifest)
 };
 
 /// Fields in which such text is common: shell scripts and queries, environment variables that the kubelet
@@ -72,46 +82,125 @@ const ORDINARY: &[&str] = &[
     "managedFields",
 ];
 
+/// Fields whose value decides what rules of severity error find.
+const DECISIVE: &[&str] = &[
+    "spec/template/spec/requirements/**",
+    "spec/requirements/**",
+    "spec/limits/*",
+    "spec/disruption/**",
+    "spec/template/spec/taints/**",
+    "spec/template/spec/expireAfter",
+    "spec/template/spec/terminationGracePeriod",
+    "spec/amiFamily",
+    "spec/amiSelectorTerms/*/alias",
+    "spec/kubelet/**",
+    "spec/minAvailable",
+    "spec/maxUnavailable",
+    "spec/minReplicas",
+    "spec/maxReplicas",
+    "spec/minReplicaCount",
+    "spec/maxReplicaCount",
+    "spec/idleReplicaCount",
+];
+
+/// A placeholder, its node, and whether a rule that could deny the object does not see the value.
+struct Found<'a> {
+    text: String,
+    node: Node<'a>,
+    decisive: bool,
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !object.root().has_unknown() {
-        return None;
-    }
     let mut found = Vec::new();
-    collect(&object.root(), &mut found);
-    let mut by_text: BTreeMap<&str, Vec<&Node<'_>>> = BTreeMap::new();
-    for (text, node) in &found {
-        by_text.entry(text).or_default().push(node);
+    if object.root().has_unknown() {
+        collect(&object.root(), &mut found);
     }
-    for (text, _) in &found {
-        let Some(places) = by_text.remove(text) else {
-            continue;
-        };
-        let [first, more @ ..] = places.as_slice() else {
-            continue;
-        };
-        let shown = super::words::quoted_value(text);
-        let message = match more.len() {
-            0 => format!("{shown} is a placeholder that nothing has filled in"),
-            1 => format!("{shown} is a placeholder that nothing has filled in, here and once more"),
-            n => format!("{shown} is a placeholder that nothing has filled in, here and {n} times more"),
-        };
-        let finding = ctx.report(first, message);
-        finding.help("write the value, or run the tool that fills it in before gpulint");
-        for node in more {
-            finding.related(object, node, "and here");
+    for violation in schema::violations(object, ctx.definitions()).iter() {
+        let node = object.root().at(&violation.pointer);
+        if let Some(text) = stand_in(violation, &node) {
+            found.push(Found { text, node, decisive: true });
         }
+    }
+    if let Some(origin) = object.origin() {
+        let (kind, name) = (&object.id().kind, object.name());
+        found.retain(|one| !origin.source.is_filled(&one.text, kind, name));
+    }
+    let first = found.iter().find(|one| one.decisive).or(found.first())?;
+    let mut merge = Merge::new("", super::words::quoted_value(&first.text), message);
+    let more = || found.iter().filter(|one| !std::ptr::eq(*one, first));
+    for one in more() {
+        merge.add(&super::words::quoted_value(&one.text), 1);
+    }
+    let finding = ctx.report(&first.node, merge.message());
+    finding.severity(if first.decisive { Severity::Warning } else { Severity::Info });
+    finding.help(next_step(&first.text)).merges(merge);
+    for one in more().take(MAX_MERGED_RELATED) {
+        finding.related(object, &one.node, ALSO_HERE);
     }
     None
 }
 
+fn message(merge: &Merge) -> String {
+    let places = match merge.places() {
+        0 | 1 => String::new(),
+        n => format!(" ({n} places)"),
+    };
+    match merge.subjects() {
+        [] => String::new(),
+        [one] => format!("{one} looks like an unexpanded placeholder{places}"),
+        [one, _] => format!("{one} and 1 other look like unexpanded placeholders{places}"),
+        [one, more @ ..] => {
+            format!("{one} and {} others look like unexpanded placeholders{places}", more.len())
+        }
+    }
+}
+
+/// What to do about a placeholder, by the tool that its syntax belongs to.
+fn next_step(text: &str) -> &'static str {
+    if text.starts_with("{{") {
+        "render the template first, as with `helm template`, and check the output; or write the value"
+    } else if text.starts_with("$(") {
+        "run `kustomize build` first and check its output, or write the value"
+    } else if text.starts_with('$') {
+        "run the tool that fills it in first, such as `envsubst`, and check the output; or write the value"
+    } else if text.starts_with('{') {
+        "write the value; an unquoted `{…}` is a map in YAML"
+    } else {
+        "write the value that belongs here"
+    }
+}
+
+/// The text of a value that its field does not accept and that was written for another value. An unquoted
+/// `{name}` is a map to YAML.
+pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String> {
+    let field = violation.pointer.steps().last()?;
+    match (&violation.kind, node.shape()) {
+        (ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Count { .. }, _) => None,
+        (_, Shape::Scalar) => {
+            let text = node.text().filter(|text| is_stand_in(text, field))?;
+            Some(text.to_owned())
+        }
+        (ViolationKind::Type { expected }, Shape::Mapping) if node.is_flow() => {
+            let entries = node.entries();
+            let [(key, value)] = entries.as_slice() else {
+                return None;
+            };
+            let wants_text = expected.iter().any(|kind| matches!(*kind, "string" | "integer"));
+            (wants_text && value.is_null()).then(|| format!("{{{key}}}"))
+        }
+        _ => None,
+    }
+}
+
 /// The placeholders below a node with their nodes, in document order.
-fn collect<'a>(node: &Node<'a>, out: &mut Vec<(&'a str, Node<'a>)>) {
+fn collect<'a>(node: &Node<'a>, out: &mut Vec<Found<'a>>) {
     match node.shape() {
         Shape::Absent => {}
         Shape::Scalar => {
             // A text of several lines is a script or an embedded file.
             if let Some(text) = node.raw_text().filter(|t| node.is_unknown() && !t.contains('\n')) {
-                out.push((find_placeholder(text).unwrap_or(text), node.clone()));
+                let text = find_placeholder(text).unwrap_or(text).to_owned();
+                out.push(Found { text, node: node.clone(), decisive: is_decisive(node) });
             }
         }
         Shape::Sequence => node.items().for_each(|item| collect(&item, out)),
@@ -123,4 +212,11 @@ fn collect<'a>(node: &Node<'a>, out: &mut Vec<(&'a str, Node<'a>)>) {
             }
         }
     }
+}
+
+fn is_decisive(node: &Node<'_>) -> bool {
+    let pointer = node.pointer();
+    let steps = pointer.steps();
+    let gpus = matches("**/resources/*/*", steps) && steps.last().is_some_and(|last| is_accelerator(last));
+    gpus || DECISIVE.iter().any(|path| matches(path, steps))
 }

@@ -1,10 +1,11 @@
 //! A NodePool refers to a node class that is not there.
 //!
 //! # Why
-//! A pool whose `nodeClassRef` names no existing class is not Ready, and Karpenter leaves it out
-//! without a word in the events of the pods that wait. Mostly the name is mistyped, or the class
-//! was renamed. Where the input has no EC2NodeClass at all, the classes are probably kept
-//! elsewhere, and one piece of advice says that they were not checked.
+//! A pool whose `nodeClassRef` names no existing class is not Ready, and Karpenter skips it: the
+//! events of the pods that wait do not mention it. Mostly the name is mistyped, or the class was
+//! renamed. It is an error with `--complete`, a warning where the input has a class of a similar
+//! name, and otherwise information, because the class may be kept elsewhere. Where the input has
+//! no node class at all, one finding says that they were not checked.
 //!
 //! # Fix
 //! Correct the name, or add the class. To check references for certain, lint pools and classes
@@ -84,7 +85,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let names = index.of(kind).map(Object::name);
-    let help = match nearest(class, names) {
+    let near = nearest(class, names);
+    let help = match near {
         Some(near) => format!("did you mean `{near}`"),
         None => format!("add the {} `{class}`, or name one that exists", kind.kind),
     };
@@ -97,6 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             &node,
             format!("no {kind} `{class}` is among the classes here; without it the pool is not Ready"),
         )
+        .severity(if near.is_some() { Severity::Warning } else { Severity::Info })
     };
     finding.help(help);
     None
