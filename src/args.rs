@@ -105,6 +105,11 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) no_suppressions: bool,
 
+    /// Show every finding: without it, text and concise show one of many that read alike, and where
+    /// the others are
+    #[arg(long)]
+    pub(crate) no_fold: bool,
+
     /// Succeed if no Kubernetes object is found
     #[arg(long)]
     pub(crate) allow_empty: bool,

@@ -33,13 +33,13 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     let reports = set.check(None);
     let checked = match requested_safety(args) {
         None => {
-            let checked = CheckOutcome::new(&set, reports, found);
+            let checked = CheckOutcome::new(&set, reports, found, args);
             write(&checked.report, args, color, Output::Stdout)?;
             checked
         }
         Some(most) if args.diff => {
             let plans = fix::plan_round(&reports, most);
-            let checked = CheckOutcome::new(&set, reports, found);
+            let checked = CheckOutcome::new(&set, reports, found, args);
             let fixed = fix::run(&mut set, plans, most);
             output::to_stdout(|out| fixed.diff(&set, out))?;
             write(&checked.report, args, color, Output::FilesOnly)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             checked
         }
         Some(most) => {
-            let checked = apply_fixes(&mut set, reports, found, most);
+            let checked = apply_fixes(&mut set, reports, found, most, args);
             let stdin = set.stdin();
             if let Some(text) = stdin {
                 output::to_stdout(|out| Ok(out.write_all(text)?))?;
@@ -84,13 +84,14 @@ fn apply_fixes(
     reports: Vec<Option<CheckReport>>,
     found: FoundFiles,
     most: Safety,
+    args: &CheckArgs,
 ) -> CheckOutcome {
     let plans = fix::plan_round(&reports, most);
     let mut fixed = fix::run(set, plans, most);
     let errors = fixed.write(set);
     let count = fixed.count();
     let reports = if count > 0 { set.check(None) } else { reports };
-    let mut checked = CheckOutcome::new(set, reports, found);
+    let mut checked = CheckOutcome::new(set, reports, found, args);
     checked.report.summary.fixed = Some(count);
     checked.report.unfixed = fix::unfixed_reasons(&checked.report.findings, most);
     checked.errors.extend(errors);
@@ -144,7 +145,12 @@ struct CheckOutcome {
 }
 
 impl CheckOutcome {
-    fn new(set: &Batch<'_>, reports: Vec<Option<CheckReport>>, found: FoundFiles) -> CheckOutcome {
+    fn new(
+        set: &Batch<'_>,
+        reports: Vec<Option<CheckReport>>,
+        found: FoundFiles,
+        args: &CheckArgs,
+    ) -> CheckOutcome {
         let mut summary = Summary { skipped: found.skipped, ..Summary::default() };
         let mut errors = found.errors;
         let mut unparsable = 0;
@@ -172,7 +178,12 @@ impl CheckOutcome {
         }
         summary.count(&findings);
         CheckOutcome {
-            report: Report { summary, findings, unfixed: std::collections::BTreeMap::new() },
+            report: Report {
+                summary,
+                findings,
+                unfixed: std::collections::BTreeMap::new(),
+                fold: !args.no_fold,
+            },
             failed,
             unparsable,
             errors,

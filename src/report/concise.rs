@@ -1,4 +1,4 @@
-//! One line per finding: `path:line:col: severity[rule] message`.
+//! One line per finding: `path:line:col: severity[rule] message`, and one for many that read alike.
 
 use std::io::Write;
 
@@ -6,22 +6,23 @@ use crate::error::CliError;
 use crate::terminal::printable;
 
 use super::Report;
+use super::fold::fold;
 
 /// Writes the findings.
 pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
-    for finding in &report.findings {
+    for folded in fold(report) {
+        let finding = &report.findings[folded.first];
         if let Some((source, _, span)) = finding.location.resolve_span() {
             let at = source.lines().position(source.text(), span.start);
             let path = printable(source.path(), false);
             write!(out, "{path}:{}:{}: ", at.line, at.column)?;
         }
-        writeln!(
-            out,
-            "{}[{}] {}",
-            finding.severity.name(),
-            finding.rule.id,
-            printable(&finding.message, false)
-        )?;
+        let message = printable(&finding.message, false);
+        write!(out, "{}[{}] {message}", finding.severity.name(), finding.rule.id)?;
+        match folded.summary(&report.findings) {
+            Some(more) => writeln!(out, " ({})", printable(&more, false))?,
+            None => writeln!(out)?,
+        }
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ use crate::markdown::wrap;
 use crate::terminal::{RenderOptions, printable};
 
 use super::excerpt::{Annotation, CONTEXT, Excerpt};
+use super::fold::fold;
 use super::{Report, Summary};
 
 /// Columns that the line number and the frame use.
@@ -32,9 +33,11 @@ pub(crate) fn write(
 ) -> Result<(), CliError> {
     let drawer = TextRenderer::new(look);
     let mut text = String::new();
-    for (at, finding) in report.findings.iter().enumerate() {
+    for folded in fold(report) {
         text.clear();
-        drawer.finding(&mut text, finding, report.unfixed.get(&at))?;
+        let finding = &report.findings[folded.first];
+        let more = folded.summary(&report.findings);
+        drawer.finding(&mut text, finding, report.unfixed.get(&folded.first), more.as_deref())?;
         out.write_all(text.as_bytes())?;
     }
     if summary {
@@ -63,7 +66,13 @@ impl TextRenderer {
         }
     }
 
-    fn finding(&self, out: &mut String, finding: &Finding, refused: Option<&String>) -> Result<(), CliError> {
+    fn finding(
+        &self,
+        out: &mut String,
+        finding: &Finding,
+        refused: Option<&String>,
+        folded: Option<&str>,
+    ) -> Result<(), CliError> {
         use fmt::Write as _;
         let styles = &self.theme.styles;
         let style = match finding.severity {
@@ -113,6 +122,9 @@ impl TextRenderer {
         }
         if let Some(reason) = refused {
             self.line(out, "note", &format!("not fixed: {reason}"))?;
+        }
+        if let Some(folded) = folded {
+            self.line(out, "note", &format!("{folded} (--no-fold shows all)"))?;
         }
         self.line(out, "more", &format!("gpulint explain {}", finding.rule.id))?;
         out.push('\n');

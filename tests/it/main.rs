@@ -6,6 +6,7 @@ mod cli;
 mod cluster;
 mod fix;
 mod fixtures;
+mod noise;
 mod readme;
 mod support;
 #[cfg(feature = "webhook")]

@@ -1,0 +1,104 @@
+//! Findings that read alike: reports for people show the first, and where the others are.
+
+use std::collections::HashMap;
+
+use gpulint_rules::{Finding, Severity};
+
+use super::Report;
+
+/// So many findings of a rule with the same words are folded into one.
+const MIN_FOLDED: usize = 4;
+/// Most places that are listed.
+const MAX_PLACES: usize = 5;
+
+/// A finding that is shown, and those that are folded into it, by index.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Folded {
+    /// The finding that is shown.
+    pub(super) first: usize,
+    /// The others, in the order of the report.
+    pub(super) more: Vec<usize>,
+}
+
+/// The findings that are shown: all of them, or the first of those that are equal but for their values.
+pub(super) fn fold(report: &Report) -> Vec<Folded> {
+    let alone = |first: usize| Folded { first, more: Vec::new() };
+    if !report.fold {
+        return (0..report.findings.len()).map(alone).collect();
+    }
+    let mut groups: HashMap<Key<'_>, Vec<usize>> = HashMap::new();
+    for (at, finding) in report.findings.iter().enumerate() {
+        // A fix that was not applied has a reason of its own.
+        if !report.unfixed.contains_key(&at) {
+            groups.entry(Key::of(finding)).or_default().push(at);
+        }
+    }
+    let mut more: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut hidden = vec![false; report.findings.len()];
+    for group in groups.into_values().filter(|group| group.len() >= MIN_FOLDED) {
+        if let [first, rest @ ..] = group.as_slice() {
+            rest.iter().for_each(|at| hidden[*at] = true);
+            more.insert(*first, rest.to_vec());
+        }
+    }
+    let shown = (0..report.findings.len()).filter(|at| !hidden[*at]);
+    shown.map(|first| Folded { first, more: more.remove(&first).unwrap_or_default() }).collect()
+}
+
+impl Folded {
+    /// `and 19 more like it: a.yaml:3, b.yaml:8, ...`; `None` where nothing is folded.
+    pub(super) fn summary(&self, findings: &[Finding]) -> Option<String> {
+        if self.more.is_empty() {
+            return None;
+        }
+        let place = |finding: &Finding| {
+            let (source, _, span) = finding.location.resolve_span()?;
+            let line = source.lines().position(source.text(), span.start).line;
+            Some(format!("{}:{line}", source.path()))
+        };
+        let mut places: Vec<String> =
+            self.more.iter().take(MAX_PLACES).filter_map(|at| place(&findings[*at])).collect();
+        if self.more.len() > MAX_PLACES {
+            places.push("...".to_owned());
+        }
+        Some(format!("and {} more like it: {}", self.more.len(), places.join(", ")))
+    }
+}
+
+/// What folded findings have in common.
+#[derive(PartialEq, Eq, Hash)]
+struct Key<'f> {
+    rule: &'static str,
+    severity: Severity,
+    message: Vec<&'f str>,
+    help: Vec<&'f str>,
+}
+
+impl<'f> Key<'f> {
+    fn of(finding: &'f Finding) -> Key<'f> {
+        Key {
+            rule: finding.rule.id,
+            severity: finding.severity,
+            message: words(&finding.message),
+            help: finding.help.as_deref().map(words).unwrap_or_default(),
+        }
+    }
+}
+
+/// A text without what it quotes in backticks and without numbers.
+fn words(text: &str) -> Vec<&str> {
+    let said = text.split('`').step_by(2);
+    said.flat_map(|part| part.split(|c: char| c.is_ascii_digit())).filter(|part| !part.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+
+    #[test]
+    fn values_do_not_count() {
+        let a = words("no PodDisruptionBudget covers the 3 replicas of Deployment `a`");
+        assert_eq!(a, words("no PodDisruptionBudget covers the 12 replicas of Deployment `b`"));
+        assert_ne!(a, words("no PodDisruptionBudget covers the 3 replicas of StatefulSet `a`"));
+    }
+}

@@ -1,0 +1,136 @@
+//! What keeps a report short: folded lines, one finding a file, and placeholders that something fills in.
+
+use crate::support::Folder;
+
+/// A Service in a namespace of its own.
+fn service(name: &str, port: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec: {{ports: [{{port: {port}}}]}}\n"
+    )
+}
+
+/// An EC2NodeClass with a placeholder in its role.
+fn class(placeholder: &str) -> String {
+    format!(
+        "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {{name: gpu}}\nspec:\n  role: \"nodes-{placeholder}\"\n  \
+         amiSelectorTerms: [{{alias: al2023@v20250807}}]\n  subnetSelectorTerms: [{{tags: {{a: b}}}}]\n  \
+         securityGroupSelectorTerms: [{{tags: {{a: b}}}}]\n"
+    )
+}
+
+#[test]
+fn lines_that_read_alike_are_one() {
+    let mut folder = Folder::new();
+    for number in 0..8 {
+        folder =
+            folder.with(&format!("{number}.yaml"), service(&format!("s{number}"), &format!("7000{number}")));
+    }
+    folder = folder.with("9.yaml", service("ok", "seventy"));
+    let run = folder.run(&["check", "-f", "concise", "--quiet"]).exits(1);
+    let lines: Vec<&str> = run.out.lines().collect();
+    assert_eq!(lines.len(), 2, "{run:#?}");
+    assert!(lines[0].starts_with("0.yaml:4:"), "{run:#?}");
+    let more = "(and 7 more like it: 1.yaml:4, 2.yaml:4, 3.yaml:4, 4.yaml:4, 5.yaml:4, ...)";
+    assert!(lines[0].ends_with(more), "{run:#?}");
+    folder
+        .run(&["check"])
+        .exits(1)
+        .prints("note: and 7 more like it: 1.yaml:4,")
+        .prints("--no-fold")
+        .prints("9 errors in 9 files");
+    let all = folder.run(&["check", "-f", "concise", "--quiet", "--no-fold"]).exits(1);
+    assert_eq!(all.out.lines().count(), 9);
+    let json = folder.run(&["check", "-f", "json"]).exits(1).json();
+    assert_eq!(json["diagnostics"].as_array().map(Vec::len), Some(9));
+}
+
+#[test]
+fn three_lines_that_read_alike_stay() {
+    let folder = Folder::new()
+        .with("a.yaml", service("a", "70001"))
+        .with("b.yaml", service("b", "70002"))
+        .with("c.yaml", service("c", "70003"));
+    assert_eq!(folder.run(&["check", "-f", "concise", "--quiet"]).exits(1).out.lines().count(), 3);
+}
+
+/// What the placeholder rule says of all files.
+fn placeholders(folder: &Folder) -> Vec<String> {
+    let run = folder.run(&["check", "-f", "concise", "--quiet", "--select", "placeholder-unexpanded"]);
+    run.exits(0).out.lines().map(|line| line.split(':').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn placeholders_that_the_input_fills_in_are_not_reported() {
+    let flux = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: apps}\nspec:\n  \
+                path: ./apps/prod\n  postBuild: {substitute: {CLUSTER: a}}\n";
+    let folder = Folder::new()
+        .with("flux/apps.yaml", flux)
+        .with("apps/prod/class.yaml", class("${CLUSTER}"))
+        .with("apps/test/class.yaml", class("${CLUSTER}"));
+    assert_eq!(placeholders(&folder), ["apps/test/class.yaml"]);
+
+    // The path of Flux leads to a kustomization, and from there to the file.
+    let folder = Folder::new()
+        .with("flux/apps.yaml", flux)
+        .with("apps/prod/kustomization.yaml", "resources: [../base]\n")
+        .with("apps/base/kustomization.yaml", "resources: [class.yaml]\n")
+        .with("apps/base/class.yaml", class("${CLUSTER}"));
+    assert_eq!(placeholders(&folder), Vec::<String>::new());
+
+    let folder = Folder::new()
+        .with("terraform/main.tf", "x = templatefile(\"${path.module}/manifests/class.yaml\", {})\n")
+        .with("terraform/manifests/class.yaml", class("${CLUSTER}"))
+        .with("scripts/Makefile", "apply:\n\tenvsubst < class.yaml | kubectl apply -f -\n")
+        .with("scripts/class.yaml", class("${CLUSTER}"))
+        .with("elsewhere/class.yaml", class("${CLUSTER}"))
+        .with("scripts/other.yaml", class("{{ cluster }}"));
+    assert_eq!(placeholders(&folder), ["elsewhere/class.yaml", "scripts/other.yaml"]);
+
+    let folder = Folder::new()
+        .with("vars/kustomization.yaml", "resources: [class.yaml]\nvars: [{name: CLUSTER}]\n")
+        .with("vars/class.yaml", class("$(CLUSTER)"))
+        .with("unset/kustomization.yaml", "resources: [class.yaml]\nvars: [{name: REGION}]\n")
+        .with("unset/class.yaml", class("$(CLUSTER)"))
+        .with(
+            "replaced/kustomization.yaml",
+            "resources: [class.yaml]\nreplacements:\n  - source: {kind: ConfigMap, name: a}\n    \
+             targets: [{select: {kind: EC2NodeClass}, fieldPaths: [spec.role]}]\n",
+        )
+        .with("replaced/class.yaml", class("<cluster>"));
+    assert_eq!(placeholders(&folder), ["unset/class.yaml"]);
+
+    let folder = Folder::new()
+        .with("template/cookiecutter.json", "{}\n")
+        .with("template/manifests/class.yaml", class("{{ cookiecutter.cluster }}"))
+        .with("roles/gpu/tasks/main.yml", "- debug: {}\n")
+        .with("roles/gpu/templates/class.yaml", class("{{ cluster }}"))
+        .with("plain/class.yaml", class("{{ cluster }}"));
+    assert_eq!(placeholders(&folder), ["plain/class.yaml"]);
+}
+
+#[test]
+fn duplicates_across_folders_count_in_a_whole_cluster() {
+    let folder = Folder::new().with("a/s.yaml", service("s", "80")).with("b/s.yaml", service("s", "80"));
+    folder.run(&["check", "--select", "duplicate-object"]).exits(0);
+    folder
+        .run(&["check", "--select", "duplicate-object", "--complete"])
+        .exits(1)
+        .prints("warning[duplicate-object]: Service `s` is also defined in `a/s.yaml`");
+}
+
+#[test]
+fn two_autoscalers_are_an_error_where_they_are_applied_together() {
+    let scaled = "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: llm}\nspec:\n  \
+                  scaleTargetRef: {name: llm}\n  triggers:\n    - type: kubernetes-workload\n      \
+                  metadata: {podSelector: app=llm-client, value: \"4\"}\n";
+    let hpa = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: llm}\nspec:\n  \
+               scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: llm}\n  maxReplicas: 8\n";
+    let select = ["check", "--select", "keda-hpa-conflict", "-f", "concise", "--quiet"];
+    let folder = Folder::new().with("a/scaled.yaml", scaled).with("b/hpa.yaml", hpa);
+    folder.run(&select).prints("warning[keda-hpa-conflict]");
+    folder.run(&[&select[..], &["--complete"]].concat()).prints("error[keda-hpa-conflict]");
+    let folder = folder.with("kustomization.yaml", "resources: [a/scaled.yaml, b/hpa.yaml]\n");
+    folder.run(&select).prints("error[keda-hpa-conflict]");
+    let folder = Folder::new().with("both.yaml", format!("{scaled}---\n{hpa}"));
+    folder.run(&select).prints("error[keda-hpa-conflict]");
+}
