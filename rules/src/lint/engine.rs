@@ -355,17 +355,13 @@ impl Engine {
     pub fn assemble_report(&self, file: &File, findings: Vec<Finding>) -> CheckReport {
         let all = self.with_parser_findings(file, findings);
         let mut checked = suppress::apply(&self.rules, all, std::slice::from_ref(file), &file.objects);
-        sort(&mut checked.findings);
-        leave_fragments_to_one(&mut checked.findings);
-        checked.findings = finding::merge(checked.findings);
+        checked.findings = arranged(checked.findings);
         checked
     }
 
     /// The same for a file without suppressions.
     pub(crate) fn assemble_unsuppressed(&self, file: &File, findings: Vec<Finding>) -> CheckReport {
-        let mut findings = self.with_parser_findings(file, findings);
-        sort(&mut findings);
-        CheckReport { findings, suppressed: 0 }
+        CheckReport { findings: arranged(self.with_parser_findings(file, findings)), suppressed: 0 }
     }
 
     fn with_parser_findings(&self, file: &File, findings: Vec<Finding>) -> Vec<Finding> {
@@ -374,6 +370,13 @@ impl Engine {
         all.extend(findings);
         all
     }
+}
+
+/// The findings of a file in the order of the text, without those that others make superfluous.
+fn arranged(mut findings: Vec<Finding>) -> Vec<Finding> {
+    sort(&mut findings);
+    leave_fragments_to_one(&mut findings);
+    finding::merge(findings)
 }
 
 /// Removes what is said of absent fields of a fragment: one finding says that parts are missing, manifest-incomplete or,
