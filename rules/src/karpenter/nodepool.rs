@@ -19,6 +19,9 @@ use crate::tree::node::Node;
 use crate::workload::class::{WorkloadClass, purpose};
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
+/// Steps of copying a label.
+const STEPS_PER_LABEL: usize = 15;
+
 /// Label of the capacity type.
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 
@@ -141,7 +144,10 @@ impl<'a> NodePool<'a> {
     /// The labels of the template whose values can be read.
     pub fn label_pairs(&self) -> impl Iterator<Item = (String, String)> {
         let labels = self.labels().entries().into_iter();
-        labels.filter_map(|(key, value)| Some((key.to_owned(), value.text()?.to_owned())))
+        labels.filter_map(|(key, value)| {
+            steps::take(STEPS_PER_LABEL);
+            Some((key.to_owned(), value.text()?.to_owned()))
+        })
     }
 
     /// The pool as input of the scheduler. Values that cannot be read are omitted.

@@ -254,6 +254,9 @@ pub struct Clash {
     pub theirs: Requirement,
 }
 
+/// Steps of copying a key and sorting it in.
+const STEPS_PER_KEY: usize = 30;
+
 /// Requirements by key. Keys are normalised; requirements on the same key are combined.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requirements {
@@ -273,6 +276,7 @@ impl Requirements {
         match self.map.get_mut(key) {
             Some(present) => *present = present.intersect(&requirement),
             None => {
+                steps::take(STEPS_PER_KEY);
                 self.map.insert(key.to_owned(), requirement);
             }
         }

@@ -307,6 +307,7 @@ impl<'a> Candidate<'a> {
         if let Some((name, _)) = self.pool.limits.iter().find(|(_, limit)| *limit < 0) {
             return AdmitResult::Rejected(RejectionStage::Limits(vec![name.clone()]));
         }
+        steps::take(20 * self.requirements.len());
         let mut both = self.requirements.clone();
         both.add_all(&asked);
         let mut doubts = self.uncertainties.clone();
