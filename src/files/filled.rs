@@ -9,7 +9,7 @@ use gpulint_rules::source;
 use gpulint_rules::source::{FilledPlaceholder, Source};
 use rayon::prelude::*;
 
-use super::Input;
+use super::{Input, absolute};
 
 /// Placeholders such as `${X}`.
 const BRACES: &str = "${";
@@ -42,11 +42,15 @@ struct Traces {
 }
 
 impl FilledFolders {
-    /// Examines the folders of the inputs, those above them, and the inputs themselves.
+    /// Examines the folders of the inputs, those above them up to the current one, and the inputs themselves.
     pub(super) fn discover(inputs: &[Input]) -> FilledFolders {
+        // What is outside the folder in which the program runs, and outside that of all inputs, is not the user's.
+        let here = absolute(Path::new("."));
+        let common = common_folder(inputs);
         let mut seen: HashSet<&Path> = HashSet::new();
         for input in inputs.iter().filter(|input| !input.stdin) {
-            seen.extend(input.absolute.ancestors().skip(1).take(LEVELS));
+            let folders = input.absolute.ancestors().skip(1).take(LEVELS);
+            seen.extend(folders.filter(|folder| folder.starts_with(&here) || folder.starts_with(&common)));
         }
         let folders: HashMap<PathBuf, Traces> =
             seen.par_iter().map(|folder| (folder.to_path_buf(), Traces::of(folder))).collect();
@@ -101,6 +105,16 @@ impl Traces {
         }
         traces
     }
+}
+
+/// The folder that all inputs are in.
+fn common_folder(inputs: &[Input]) -> PathBuf {
+    let mut folders = inputs.iter().filter(|input| !input.stdin).filter_map(|input| input.absolute.parent());
+    let first = folders.next().unwrap_or(Path::new("")).to_owned();
+    folders.fold(first, |common, folder| {
+        let shared = common.components().zip(folder.components()).take_while(|(a, b)| a == b);
+        shared.map(|(part, _)| part).collect()
+    })
 }
 
 /// Whether a file is one in which people write how manifests are applied.
