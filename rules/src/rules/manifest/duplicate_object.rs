@@ -72,7 +72,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // The first of those that are most certainly applied together.
     let (relation, first) = related.min_by_key(|(relation, other)| (*relation, position(other)))?;
     let path = first.origin()?.source.path();
-    let same_file = path == object.origin()?.source.path();
+    let own_path = object.origin()?.source.path();
+    let same_file = path == own_path;
+    let shown = if folder(path) == folder(own_path) {
+        path.rsplit('/').next().unwrap_or(path).to_owned()
+    } else {
+        short_path(path)
+    };
     let words = match (relation, same_file) {
         (Relation::Kustomization, true) => twice_in_a_kustomization,
         (Relation::Kustomization, false) => again_in_a_kustomization,
@@ -80,7 +86,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         (_, false) => again_in_a_file,
     };
     let subject = format!("{} `{}`", id.kind, object.display_name());
-    let merge = Merge::new(short_path(path), subject, words);
+    let merge = Merge::new(shown, subject, words);
     let (severity, help) = match relation {
         Relation::Kustomization => (
             Severity::Error,
