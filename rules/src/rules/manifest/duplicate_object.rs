@@ -114,6 +114,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn relation(object: &Object, other: &Object, complete: bool) -> Option<Relation> {
     let (here, there) = (object.origin()?.source.path(), other.origin()?.source.path());
     let same_folder = folder(here) == folder(there);
+    // A kustomization with a `namespace` gives it to its Namespace objects as their name.
+    let renamed = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());
+    if object.is(Kind::NAMESPACE) && (renamed(object) || renamed(other)) {
+        return None;
+    }
     // A patch of a kustomization in between may rename or remove one of them.
     let changed = || object.is_patched_by_kustomize() || other.is_patched_by_kustomize();
     let clash = |a: &KustomizeRoute, b: &KustomizeRoute| {
