@@ -93,8 +93,10 @@ fn no_such_kind(object: &Object, ctx: &mut Context<'_>) {
         return;
     }
     let near = suggest::nearest(&id.kind, kinds_of(&id.group));
-    // Other tools write `v1` into files of their own (`kind: Template`), so a clear typo is required there.
-    if id.group.is_empty() && !near.is_some_and(|near| suggest::is_within(&id.kind, near, 2)) {
+    // Other tools write `v1` into files of their own (`kind: Template`), and an operator that installs KEDA
+    // has a kind of its own in KEDA's group (`KedaController`), so a clear typo is required there.
+    let is_open = matches!(id.group.as_str(), "" | "keda.sh");
+    if is_open && !near.is_some_and(|near| suggest::is_within(&id.kind, near, 2)) {
         return;
     }
     let finding = ctx.report(&object.get("kind"), message);

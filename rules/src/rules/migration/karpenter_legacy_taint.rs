@@ -7,7 +7,9 @@
 //! evicted with the rest.
 //!
 //! # Fix
-//! Tolerate `karpenter.sh/disrupted`. The new taint has no value.
+//! In a DaemonSet, tolerate `karpenter.sh/disrupted`, which has no value. In any other workload, remove the
+//! toleration, which has no effect: Karpenter neither evicts a pod that tolerates `karpenter.sh/disrupted` nor
+//! waits for it, so that the pod ends with the instance.
 //!
 //! # Example
 //! ```yaml,diff
@@ -72,6 +74,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     .severity(Severity::Info)
                     .help("remove it once no Karpenter before v1 runs")
                     .fix(Fix::new("remove the old toleration", Safety::Safe).remove(&toleration));
+                continue;
+            }
+            if !object.is(Kind::DAEMON_SET) {
+                finding
+                    .help(format!(
+                        "remove it; a pod that tolerates `{NEW}` is not drained and ends with its node"
+                    ))
+                    .fix(Fix::new("remove the toleration", Safety::Safe).remove(&toleration));
                 continue;
             }
             finding.help(format!("tolerate `{NEW}`, which has no value"));
