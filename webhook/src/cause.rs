@@ -84,7 +84,7 @@ fn tls(error: &rustls::Error) -> String {
             Revoked => "certificate is revoked",
             _ => "certificate is not valid",
         },
-        rustls::Error::AlertReceived(_) => "the API server refuses the TLS connection",
+        rustls::Error::AlertReceived(_) => "the API server rejects the TLS connection",
         rustls::Error::InvalidMessage(_) => "no TLS on that port",
         other => return escaped(&other.to_string(), MAX_STATUS_BYTES),
     };

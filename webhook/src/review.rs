@@ -313,8 +313,8 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         }
     }
     // Owners come and go without anybody's doing, and finalizers have to.
-    let refuses = !denied.is_empty() || !unconfirmed.is_empty();
-    let is_forced = refuses && request.operation == "UPDATE" && differ_in_bookkeeping_only(request);
+    let rejects = !denied.is_empty() || !unconfirmed.is_empty();
+    let is_forced = rejects && request.operation == "UPDATE" && differ_in_bookkeeping_only(request);
     if is_forced {
         warned.append(&mut denied);
     }

@@ -350,7 +350,7 @@ impl<'a> TriggerContext<'a> {
                     let because = rule.when.join(", ");
                     report(
                         node,
-                        format!("`{key}` is refused with `{because}`"),
+                        format!("`{key}` is rejected with `{because}`"),
                         "keep one of the two".to_owned(),
                     );
                 }
@@ -425,7 +425,7 @@ impl<'a> TriggerContext<'a> {
                     if bad && !zoned {
                         report(
                             node,
-                            format!("`{key}` is no cron schedule of five fields"),
+                            format!("`{key}` is not a cron schedule of five fields"),
                             "write minute, hour, day of month, month and weekday".to_owned(),
                         );
                     }

@@ -316,9 +316,9 @@ impl Engine {
                 }
                 finding.help = Some(
                     match problem.kind {
-                        ParseDiagnosticKind::Syntax => "until it parses, this document is not checked",
+                        ParseDiagnosticKind::Syntax => "fix the syntax; nothing else in this document was checked",
                         ParseDiagnosticKind::DuplicateKey => {
-                            "a lenient reader keeps the later value, a strict one refuses; remove one"
+                            "remove one: kubectl rejects the duplicate; tools without strict decoding keep the last one"
                         }
                         ParseDiagnosticKind::Limit => "split the document, or write it without the anchors",
                         ParseDiagnosticKind::TextAfterEnd => {

@@ -1,5 +1,6 @@
 //! A line of a report: messages and helps have at most 120 characters, because the API server cuts
-//! warnings there. What is quoted in backticks is shortened until the sentence around it fits.
+//! warnings there. What is quoted in backticks is shortened until the sentence around it fits: names first, keys
+//! and resources such as `nvidia.com/gpu` only where that is not enough.
 
 use crate::facts::text::UNNAMED;
 
@@ -18,19 +19,26 @@ pub(crate) fn fit_to_limit(text: String) -> String {
     // What stands at odd places is quoted. An odd number of backticks quotes nothing for sure.
     let parts: Vec<&str> = text.split('`').collect();
     let quoted = |at: usize| at % 2 == 1 && at + 1 < parts.len();
+    let is_key = |at: usize| parts[at].contains('/');
     let lengths: Vec<usize> = parts.iter().map(|part| part.chars().count()).collect();
-    let total = |most: usize| {
-        let length = |(at, length): (usize, &usize)| match quoted(at) {
+    let total = |most: usize, cut_keys: bool| {
+        let length = |(at, length): (usize, &usize)| match quoted(at) && (cut_keys || !is_key(at)) {
             true => (*length).min(most),
             false => *length,
         };
         lengths.iter().enumerate().map(length).sum::<usize>() + parts.len() - 1
     };
-    let most = (MIN_QUOTE_CHARS..MAX_MESSAGE_CHARS).rev().find(|most| total(*most) <= MAX_MESSAGE_CHARS);
-    let most = most.unwrap_or(MIN_QUOTE_CHARS);
+    let fits = |cut_keys: bool| {
+        let mut lengths = (MIN_QUOTE_CHARS..MAX_MESSAGE_CHARS).rev();
+        lengths.find(|most| total(*most, cut_keys) <= MAX_MESSAGE_CHARS)
+    };
+    let (most, cut_keys) = match fits(false) {
+        Some(most) => (most, false),
+        None => (fits(true).unwrap_or(MIN_QUOTE_CHARS), true),
+    };
     let mut out: Vec<String> = Vec::new();
     for (at, part) in parts.iter().enumerate() {
-        if quoted(at) && lengths[at] > most {
+        if quoted(at) && lengths[at] > most && (cut_keys || !is_key(at)) {
             let head: String = part.chars().take(most - 1).collect();
             out.push(format!("{}…", head.trim_end_matches('…')));
         } else {
@@ -92,6 +100,10 @@ mod tests {
         assert!(line.starts_with("pool `aaaa"), "{line}");
         assert!(line.ends_with("b…`, and takes `gpu` pods"), "{line}");
         assert_eq!(fit(&line), line);
+        let line = fit(&format!(
+            "pool `{a}` has no limit on `aws.amazon.com/neuroncore`: its `memory` limit allows some"
+        ));
+        assert!(line.contains("`aws.amazon.com/neuroncore`"), "{line}");
         assert_eq!(fit("pool `a` is short"), "pool `a` is short");
         // Cut already.
         let line = fit(&format!("`{}…` {}", "é".repeat(43), "c".repeat(90)));

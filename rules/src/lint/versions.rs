@@ -75,7 +75,7 @@ pub(crate) fn lower_where_versions_differ<'a>(
 
 /// A help that names the setting which decides.
 fn help(help: Option<String>, product: Product) -> String {
-    let setting = format!("depends on `{}`", product.setting());
+    let setting = format!("set `{}` to be sure", product.setting());
     match help {
         None => setting,
         Some(help) if help.contains("`platform") => help,
@@ -83,6 +83,13 @@ fn help(help: Option<String>, product: Product) -> String {
             let room = MAX_MESSAGE_CHARS - setting.chars().count() - 2;
             if help.chars().count() <= room {
                 return format!("{help}; {setting}");
+            }
+            // A whole clause is better than a sentence that ends in the middle.
+            let head: String = help.chars().take(room).collect();
+            if let Some(end) = head.rfind([';', ':', ',']).filter(|end| *end >= room / 2)
+                && head[..end].matches('`').count() % 2 == 0
+            {
+                return format!("{}; {setting}", &head[..end]);
             }
             let mut head: String = help.chars().take(room - 1).collect();
             // Half a name in backticks would be taken for a whole one.

@@ -14,7 +14,8 @@ use crate::object::Object;
 /// The annotation in which Karpenter 1.0 stored the version of an alias in a v1beta1 object.
 const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
 
-const UBUNTU: &str = "Ubuntu is no AMI family any more: choose `amiSelectorTerms` and a block device by hand";
+const UBUNTU: &str =
+    "Ubuntu is no longer an AMI family: choose `amiSelectorTerms` and a block device by hand";
 
 /// Converts an AWSNodeTemplate.
 pub(super) fn node_template(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {

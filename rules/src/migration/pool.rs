@@ -72,7 +72,7 @@ pub(super) fn node_pool(object: &Object, cluster: &Cluster) -> Result<Fix, Conve
         match policy.as_deref() {
             Some("WhenUnderutilized") => draft.set(POLICY, json!("WhenEmptyOrUnderutilized"))?,
             None if draft.get(POLICY).is_some() => {
-                return Err("`spec.disruption.consolidationPolicy` is no text".into());
+                return Err("`spec.disruption.consolidationPolicy` is not a string".into());
             }
             _ => {}
         }
@@ -132,7 +132,7 @@ fn node_class(
                 return Err(match object.path(&["metadata", "name"]).is_set() {
                     true => "a placeholder hides what the EC2NodeClass would be".into(),
                     false => {
-                        "`metadata.name` is missing: the EC2NodeClass takes the Provisioner's name".into()
+                        "`metadata.name` is missing: the EC2NodeClass gets the Provisioner's name".into()
                     }
                 });
             }
@@ -204,7 +204,7 @@ fn reference(
     let kind = [path, &["kind"]].concat();
     let named = draft.text(&kind).map(str::to_owned);
     if named.is_none() && draft.get(&kind).is_some() {
-        return Err("the kind of the class is no text".into());
+        return Err("the kind of the class is not a string".into());
     }
     // v1beta1 never read the version, and many manifests have Karpenter's own group there.
     let written = [&api_version, &group].into_iter().find_map(|path| draft.text(path));
@@ -236,7 +236,7 @@ fn requirements(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     let written = match draft.get(REQUIREMENTS) {
         None => Vec::new(),
         Some(Value::Array(items)) => items.clone(),
-        Some(_) => return Err("`spec.requirements` is no list".into()),
+        Some(_) => return Err("`spec.requirements` is not a list".into()),
     };
     let mut keys: Vec<&str> = Vec::new();
     for item in &written {
@@ -283,7 +283,7 @@ fn limits(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     let names: Vec<String> = match draft.get(old) {
         None => Vec::new(),
         Some(Value::Object(map)) => map.keys().cloned().collect(),
-        Some(_) => return Err("`spec.limits.resources` is no map".into()),
+        Some(_) => return Err("`spec.limits.resources` is not a map".into()),
     };
     for name in &names {
         draft.move_to(&["spec", "limits", "resources", name], &["spec", "limits", name])?;
@@ -337,6 +337,6 @@ fn seconds(draft: &PatchBuilder, field: &str) -> Result<Option<String>, Conversi
         Some(n) if n > 0 && n % 3600 == 0 => Ok(Some(format!("{}h", n / 3600))),
         Some(n) if n > 0 && n % 60 == 0 => Ok(Some(format!("{}m", n / 60))),
         Some(n) => Ok(Some(format!("{n}s"))),
-        None => Err(format!("`spec.{field}` is no number of seconds")),
+        None => Err(format!("`spec.{field}` is not a number of seconds")),
     }
 }

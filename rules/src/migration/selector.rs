@@ -24,7 +24,7 @@ pub(super) fn terms(field: &str, selector: &Value, amis: bool) -> Result<Vec<Val
     for (key, value) in entries {
         steps::take(40 * out.len());
         let Some(text) = value.as_str() else {
-            return Err(format!("`spec.{field}` has a value that is no text"));
+            return Err(format!("`spec.{field}` has a value that is not a string"));
         };
         let values = alternatives(text);
         if values.is_empty() {
@@ -70,7 +70,7 @@ pub(super) fn terms(field: &str, selector: &Value, amis: bool) -> Result<Vec<Val
         }
         (false, false) => Err(format!("`spec.{field}` needs more than {MAX_TERMS} terms")),
         (false, true) => {
-            Err(format!("`spec.{field}` asks for ids and for tags at once: a term takes one or the other"))
+            Err(format!("`spec.{field}` asks for ids and for tags at once: a term has one or the other"))
         }
         (true, _) if out.iter().all(|t| t.len() == 1 && t.contains_key("owner")) => {
             Err(format!("`spec.{field}` names an owner and nothing else"))

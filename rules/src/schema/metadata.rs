@@ -3,6 +3,7 @@
 use crate::facts::names::{
     is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name,
 };
+use crate::facts::text::ellipsize;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -111,14 +112,17 @@ fn name_syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Viola
 pub(crate) fn labels(labels: &Node<'_>, out: &mut Vec<Violation>) {
     for (key, value) in labels.entries() {
         if !is_placeholder(key) && !is_qualified_name(key) {
-            out.push(Violation::invalid(&value, "this is no key of a label").help(KEY_HELP));
+            out.push(
+                Violation::invalid(&value, format!("`{}` is not a valid label key", ellipsize(key)))
+                    .help(KEY_HELP),
+            );
             continue;
         }
         if let Some(text) = value.text()
             && !is_label_value(text)
         {
             out.push(
-                Violation::invalid(&value, "this is no value of a label").help(
+                Violation::invalid(&value, format!("`{}` is not a valid label value", ellipsize(text))).help(
                     "write at most 63 letters, digits, `-`, `_` and `.`, none of these three at an end",
                 ),
             );
@@ -133,7 +137,10 @@ pub(crate) fn annotations(annotations: &Node<'_>, out: &mut Vec<Violation>) {
         bytes += key.len() + value.text().map_or(0, str::len);
         // The API server lowercases annotation keys before it checks them.
         if !is_placeholder(key) && !is_qualified_name(&key.to_lowercase()) {
-            out.push(Violation::invalid(&value, "this is no key of an annotation").help(KEY_HELP));
+            out.push(
+                Violation::invalid(&value, format!("`{}` is not a valid annotation key", ellipsize(key)))
+                    .help(KEY_HELP),
+            );
         }
     }
     if bytes > MAX_ANNOTATION_BYTES {

@@ -80,7 +80,7 @@ fn each_mistake_has_its_place() {
         (
             "metadata: {name: a}",
             "metadata: {name: a, labels: {a/b/c: x}}",
-            "/metadata/labels/a~1b~1c this is no key of a label",
+            "/metadata/labels/a~1b~1c `a/b/c` is not a valid label key",
         ),
         ("selector: {matchLabels: {app: a}}", "x: 1", "/spec/selector Missing"),
     ] {

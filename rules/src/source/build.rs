@@ -170,7 +170,7 @@ impl TreeBuilder {
             && matches!(value.as_bytes().first(), Some(b'.' | b'+' | b'-'))
             && matches!(resolve_plain(value), Scalar::Float(f) if !f.is_finite())
         {
-            let message = format!("`{value}` has no JSON form, so Kubernetes refuses it");
+            let message = format!("`{value}` has no JSON form, so Kubernetes rejects it");
             self.report(ParseDiagnosticKind::Syntax, span, message, None);
         }
         let at = self.value(kind, tag, span, 1);

@@ -77,7 +77,7 @@ fn reserved_capacity_alone_wants_a_fallback() {
     assert_eq!(lint(&alone, RULE, false), Vec::<String>::new());
     assert_eq!(
         lint(&alone, RULE, true),
-        ["info once its reservations are used up, no other pool takes the pods of this one"]
+        ["info once its reservations are used up, no other pool admits the pods of this one"]
     );
     let quiet = [
         // A pool of lower weight takes over.

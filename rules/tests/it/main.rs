@@ -25,4 +25,5 @@ mod rule_index;
 mod schemas;
 mod suppress;
 mod versions;
+mod words;
 mod workspace;

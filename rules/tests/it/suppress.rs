@@ -106,8 +106,8 @@ fn what_cannot_be_understood_is_said() {
             "allow[yaml-duplicate-keys]",
             "6:25 suppression-invalid yaml-duplicate-keys unknown rule `yaml-duplicate-keys`",
         ),
-        ("allow[all]", "6:25 suppression-invalid all `all` is no rule"),
-        ("allow[manifest]", "6:25 suppression-invalid manifest `manifest` is no rule"),
+        ("allow[all]", "6:25 suppression-invalid all `all` is not a rule"),
+        ("allow[manifest]", "6:25 suppression-invalid manifest `manifest` is not a rule"),
         (
             "allow[suppression-unused]",
             "6:25 suppression-invalid suppression-unused `suppression-unused` cannot be suppressed",
@@ -116,7 +116,7 @@ fn what_cannot_be_understood_is_said() {
         ("allow yaml-syntax", "6:19 suppression-invalid allow missing `[` after `allow`"),
         ("allow[yaml-syntax why", "6:24 suppression-invalid [yaml-syntax why missing `]` after the rules"),
         ("ignore[yaml-syntax]", "6:19 suppression-invalid ignore expected `allow[rule-id]` after `gpulint:`"),
-        ("allow[yaml-syntax] until=tomorrow", "6:44 suppression-invalid tomorrow `tomorrow` is no date"),
+        ("allow[yaml-syntax] until=tomorrow", "6:44 suppression-invalid tomorrow `tomorrow` is not a date"),
     ] {
         let (findings, suppressed) = run(&map(&format!("  a: x\n  b: y # gpulint: {comment}\n")));
         assert_eq!(findings, [expected]);
@@ -216,7 +216,7 @@ fn an_annotation_may_be_forbidden_or_of_another_type() {
     assert_eq!((findings.len(), suppressed), (2, 0), "{findings:?}");
     let (findings, _) = run_with(only(&["suppression"]), &pool("5"));
     assert_eq!(findings.len(), 1);
-    assert!(findings[0].ends_with("`gpulint.dev/allow` is no string"), "{findings:?}");
+    assert!(findings[0].ends_with("`gpulint.dev/allow` is not a string"), "{findings:?}");
     let (findings, _) = run_with(only(&["suppression"]), &pool("${ALLOW}"));
     assert_eq!(findings, NONE);
 }

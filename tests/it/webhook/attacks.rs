@@ -309,7 +309,7 @@ async fn strangers_do_not_write_the_log() {
     }
     let said = server.process.said();
     assert!(!said.contains("forged") && !said.contains('\u{1b}') && !said.contains("xxxx"), "{said}");
-    assert!(said.contains("another kind or version") && said.contains("it is no JSON"), "{said}");
+    assert!(said.contains("another kind or version") && said.contains("it is not JSON"), "{said}");
     assert!(said.len() < 20_000, "{} bytes", said.len());
 }
 

@@ -289,7 +289,7 @@ fn in_words(error: &ReviewError) -> &'static str {
     match error {
         ReviewError::Json(error) => match error.classify() {
             serde_json::error::Category::Io => "it cannot be read",
-            serde_json::error::Category::Syntax => "it is no JSON",
+            serde_json::error::Category::Syntax => "it is not JSON",
             serde_json::error::Category::Data => "fields have the wrong type",
             serde_json::error::Category::Eof => "it ends too early",
         },

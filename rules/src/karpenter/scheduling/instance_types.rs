@@ -326,14 +326,14 @@ pub fn validation_error(pool: &Pool) -> Option<String> {
             return Some(format!("{key} is set by Karpenter and must not be required"));
         }
         if !is_qualified_name(key) {
-            return Some(format!("{key} is no label key"));
+            return Some(format!("{key} is not a label key"));
         }
     }
     if let Some(problem) = pool.requirements.iter().find_map(requirement_error) {
         return Some(problem);
     }
     if let Some((key, value)) = pool.labels.iter().find(|(_, value)| !is_label_value(value)) {
-        return Some(format!("{value} is no value for the label {key}"));
+        return Some(format!("{value} is not a value for the label {key}"));
     }
     let taints: Vec<&Taint> = pool.taints.iter().chain(&pool.startup_taints).collect();
     let twice =
@@ -345,7 +345,7 @@ fn requirement_error(spec: &RequirementSpec) -> Option<String> {
     let key = &spec.key;
     let wanted = spec.min_values.map_or(0, |wanted| wanted as usize);
     if let Some(value) = spec.values.iter().find(|value| !is_label_value(value)) {
-        return Some(format!("{value} is no value for the label {key}"));
+        return Some(format!("{value} is not a value for the label {key}"));
     }
     match spec.op {
         Operator::In if spec.values.is_empty() => Some(format!("{key} In needs a value")),

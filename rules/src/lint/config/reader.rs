@@ -246,7 +246,7 @@ impl<'s> ConfigReader<'s> {
             if parts.is_some_and(|(namespace, name)| is_dns_subdomain(namespace) && is_dns_subdomain(name)) {
                 out.push(text);
             } else {
-                let message = format!("`{text}` is no service account: write `NAMESPACE/NAME`");
+                let message = format!("`{text}` is not a service account: write `NAMESPACE/NAME`");
                 self.error(value_span(&item), message, None);
             }
         }

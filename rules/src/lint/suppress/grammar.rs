@@ -162,7 +162,7 @@ fn parse_until(text: &str, word: Range<usize>, said: &mut Directive) -> Option<(
             None
         }
         None => {
-            said.error(at, format!("`{}` is no date", ellipsize(value)), UNTIL_SYNTAX);
+            said.error(at, format!("`{}` is not a date", ellipsize(value)), UNTIL_SYNTAX);
             None
         }
     }
@@ -226,7 +226,7 @@ mod tests {
             ("# gpulint: allow a", vec!["missing `[` after `allow` @ allow"]),
             ("# gpulint: allow[a, b why ", vec!["missing `]` after the rules @ [a, b why"]),
             ("# gpulint: allow[ , ]", vec!["no rule is named @ [ , ]"]),
-            ("# gpulint: allow[a] until=2027-02-30 x", vec!["`2027-02-30` is no date @ 2027-02-30"]),
+            ("# gpulint: allow[a] until=2027-02-30 x", vec!["`2027-02-30` is not a date @ 2027-02-30"]),
             ("# gpulint: allow[a] until= x", vec!["`until=` has no date @ until="]),
             (
                 "# gpulint: allow[a] x until=2027-01-31",
@@ -245,7 +245,7 @@ mod tests {
             ("a", vec!["a"]),
             ("a: why: because; b until=2027-01-31: später;", vec!["a", "b until 2027-01-31"]),
             ("a until=2027-01-31", vec!["a until 2027-01-31"]),
-            ("a until=soon: x; b", vec!["b", "`soon` is no date @ soon"]),
+            ("a until=soon: x; b", vec!["b", "`soon` is not a date @ soon"]),
             ("a because; b", vec!["b", "expected a rule's id before the `:`, found `a because` @ a because"]),
             (": why", vec!["no rule is named before the `:` @ : why"]),
             (" ; ", vec!["no rule is named @  ; "]),

@@ -172,7 +172,7 @@ impl<'e> Suppressions<'e> {
         }
         let place = |_: Range<usize>| Location::of(object, &node);
         let Some(text) = node.text() else {
-            let message = format!("`{ANNOTATION}` is no string");
+            let message = format!("`{ANNOTATION}` is not a string");
             self.report("suppression-invalid", "", place(0..0), message, None);
             return;
         };
@@ -392,7 +392,7 @@ fn suppressible_rule(rules: &ResolvedRules, id: &str) -> Result<&'static Rule, (
         )),
         Some(rule) => Ok(rule),
         None if id == "all" || Group::ALL.iter().any(|g| g.name() == id) => {
-            Err((format!("`{id}` is no rule"), "name each rule that is to be suppressed".to_owned()))
+            Err((format!("`{id}` is not a rule"), "name each rule that is to be suppressed".to_owned()))
         }
         None => {
             let ids = rules.all().iter().filter(|r| r.group != Group::Suppression).map(|r| r.id);

@@ -96,8 +96,8 @@ fn seconds_become_durations() {
     }
     let head = |rest: &str| format!("  providerRef: {{name: a}}\n{rest}");
     is_left(PROVISIONER, &head("  ttlSecondsUntilExpired: 9999999999999\n"), "longer");
-    is_left(PROVISIONER, &head("  ttlSecondsUntilExpired: ${TTL}\n"), "no number");
-    is_left(PROVISIONER, &head("  ttlSecondsAfterEmpty: -5\n"), "no number");
+    is_left(PROVISIONER, &head("  ttlSecondsUntilExpired: ${TTL}\n"), "not a number");
+    is_left(PROVISIONER, &head("  ttlSecondsAfterEmpty: -5\n"), "not a number");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A target that the API server takes makes KEDA's operator panic.
+//! A target that the API server accepts makes KEDA's operator panic.
 //!
 //! # Why
 //! The `value` of a `cpu` or `memory` trigger with `metricType: AverageValue` is a quantity. KEDA's
@@ -46,7 +46,7 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let value = trigger.metadata().get("value");
     let text = value.text().filter(|t| !t.is_empty())?;
     if Quantity::parse(text).is_err() {
-        ctx.report(&value, format!("`{text}` is no quantity, and KEDA's operator panics over it"))
+        ctx.report(&value, format!("`{text}` is not a quantity: KEDA's operator panics on it"))
             .help("write a quantity such as `500m` or `2Gi`, or use `metricType: Utilization`");
     }
     None

@@ -70,7 +70,7 @@ fn aws(identity: &Node<'_>, ctx: &mut Context<'_>) {
     }
     if !is_blank(&role) && identity.get("identityOwner").text() == Some("workload") {
         ctx.report(&role, "`roleArn` cannot stand beside `identityOwner: workload`")
-            .help("leave one of the two out: only KEDA itself takes a role");
+            .help("remove one of the two: only KEDA's own identity can assume a role");
     }
     if is_blank(&role) && !is_blank(&external) && !external.is_unknown() {
         ctx.report(&external, "`externalID` needs a `roleArn` beside it")

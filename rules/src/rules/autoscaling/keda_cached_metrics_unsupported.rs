@@ -42,8 +42,7 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let cached = trigger.node.get("useCachedMetrics");
     let kind = trigger.kind().filter(|kind| matches!(*kind, "cpu" | "memory" | "cron"))?;
     if cached.bool()? {
-        let message =
-            format!("{} trigger cannot use cached metrics, and KEDA refuses it", with_article(kind));
+        let message = format!("{} trigger cannot use cached metrics: KEDA rejects it", with_article(kind));
         ctx.report(&cached, message)
             .help("leave `useCachedMetrics` out")
             .fix(Fix::safe("remove `useCachedMetrics`").remove(&cached));

@@ -3,7 +3,7 @@
 //! # Why
 //! `cpu` and `memory` are measured on running pods: with zero replicas there is nothing to measure,
 //! so they neither take a workload to zero nor bring it back. The minimum is 0 where it is not
-//! written. KEDA's admission refuses a ScaledObject on a Deployment or a StatefulSet that has no
+//! written. KEDA's admission rejects a ScaledObject on a Deployment or a StatefulSet that has no
 //! other trigger and a minimum of 0.
 //!
 //! # Fix

@@ -48,7 +48,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let fallback = Fallback::of(object)?;
     if fallback.has_resource_triggers_only() {
-        let message = "a fallback does nothing for `cpu` and `memory` triggers, and KEDA refuses it";
+        let message = "`fallback` has no effect on `cpu` and `memory` triggers: KEDA rejects it";
         ctx.report(&fallback.node, message).help("leave it out: resource metrics never fall back");
         return None;
     }
@@ -63,7 +63,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let target = block.get("target");
     let text = target.text().filter(|_| fallback.modifiers)?;
     if text.parse::<f64>().is_ok_and(|n| n > 0.0) && text.parse::<i64>().is_err() {
-        let message = format!("target `{}` is no whole number, which disables the fallback", ellipsize(text));
+        let message = format!("target `{}` is not an integer, which disables the fallback", ellipsize(text));
         ctx.report(&target, message)
             .help("write a whole number without a dot or an exponent")
             .rejected_by(None);

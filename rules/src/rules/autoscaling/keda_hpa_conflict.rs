@@ -78,7 +78,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             &reference,
             format!("`{}` has two autoscalers: the HPA controller then scales neither", key.2),
         )
-        .help("keep one of the two; the condition of both says AmbiguousSelector")
+        .help("remove one of the two autoscalers; both report the condition AmbiguousSelector")
         .identified_by(format!("{kind} {}", first.name()))
         .rejected_by(refused.then_some(Authority::KedaAdmission))
         .severity(severity)

@@ -60,7 +60,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             "`minReplicaCount`, which is not written".to_owned()
         };
         ctx.report(&idle, format!("`idleReplicaCount` {resting} is not below {minimum}"))
-            .help("KEDA's admission refuses this: write a minimum above the idle count")
+            .help("KEDA's admission webhook rejects this: write a minimum above the idle count")
             .rejected_by(rejects.then_some(Authority::KedaAdmission));
     } else if resting > 0 {
         ctx.report(&idle, format!("`idleReplicaCount` {resting} has no effect: only 0 works"))

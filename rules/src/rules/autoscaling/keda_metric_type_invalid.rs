@@ -49,7 +49,7 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let written = node.text().filter(|t| !t.is_empty());
     if ctx.object().is(Kind::SCALED_JOB) {
         written?;
-        ctx.report(&node, "a ScaledJob takes no `metricType`, and KEDA makes no Job with it")
+        ctx.report(&node, "`metricType` is not allowed in a ScaledJob: KEDA creates no Job with it")
             .help("remove it")
             .fix(Fix::safe("remove `metricType`").remove(&node));
         return None;

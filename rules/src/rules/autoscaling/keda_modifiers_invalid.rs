@@ -63,14 +63,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             GoFloat::Invalid => true,
         };
         if rejected {
-            ctx.report(&target, format!("target `{}` is no number above 0", ellipsize(text)))
+            ctx.report(&target, format!("target `{}` is not a number above 0", ellipsize(text)))
                 .help("write a plain number such as \"5\"");
         }
     }
     let activation = block.get("activationTarget");
     let text = activation.text().filter(|t| !t.is_empty())?;
     if GoFloat::parse(text) == GoFloat::Invalid {
-        ctx.report(&activation, format!("`activationTarget` is `{}`, which is no number", ellipsize(text)))
+        ctx.report(&activation, format!("`activationTarget` `{}` is not a number", ellipsize(text)))
             .help("write a plain number: KEDA fails over this one at every poll")
             .rejected_by(None);
     }

@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! KEDA names its HPA `keda-hpa-` and the ScaledObject's name, and writes both names into labels,
-//! which hold 63 characters. Since 2.20 its admission refuses what is longer; before, the object
+//! which hold 63 characters. Since 2.20 its admission rejects what is longer; before, the object
 //! was taken and the HPA never made.
 //!
 //! # Fix
@@ -53,7 +53,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(text) = name.text()
         && text.len() > LONGEST
     {
-        ctx.report(&name, format!("the name has {} characters, KEDA takes {LONGEST}", text.len()))
+        ctx.report(&name, format!("the name has {} characters, KEDA allows {LONGEST}", text.len()))
             .help("shorten it: it becomes a label value")
             .rejected_by(refused);
         return None;
@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         (&name, "name the HPA in `spec.advanced.horizontalPodAutoscalerConfig.name`, or use 54 characters")
     };
-    ctx.report(node, format!("the HPA's name has {} characters, KEDA takes {LONGEST}", hpa.len()))
+    ctx.report(node, format!("the HPA's name has {} characters, KEDA allows {LONGEST}", hpa.len()))
         .help(help)
         .rejected_by(refused);
     None

@@ -47,7 +47,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let address = oauth.get("tokenUrl");
     if !is_http_url(address.text()?) {
-        ctx.report(&address, "`tokenUrl` is no `http` or `https` address")
+        ctx.report(&address, "`tokenUrl` is not an `http` or `https` address")
             .help("write the whole address, such as `https://login.example.com/token`");
     }
     None

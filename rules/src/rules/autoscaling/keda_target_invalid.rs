@@ -70,7 +70,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let api_version = version.text().filter(|t| !t.is_empty()).unwrap_or("apps/v1");
     let name = kind.text().filter(|t| !t.is_empty()).unwrap_or("Deployment");
     if api_version.matches('/').count() > 1 {
-        ctx.report(&version, format!("`{}` is no API version", ellipsize(api_version)))
+        ctx.report(&version, format!("`{}` is not an API version", ellipsize(api_version)))
             .help("write `GROUP/VERSION`, such as `apps/v1`");
         return None;
     }
@@ -85,7 +85,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let built_in = BUILT_IN.iter().find(|(v, _)| *v == api_version);
     if !matches!(name, "Deployment" | "StatefulSet") && built_in.is_some_and(|(_, kinds)| !has_it(kinds)) {
         let place = if kind.is_set() { &kind } else { &version };
-        let message = format!("`{api_version}` has no kind `{}`, and KEDA refuses it", ellipsize(name));
+        let message = format!("`{api_version}` has no kind `{}`: KEDA rejects it", ellipsize(name));
         ctx.report(place, message).help("write the `apiVersion` that the kind belongs to");
         return None;
     }

@@ -95,7 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             );
     } else if missing {
         ctx.report(&node, format!("there is no {wanted} `{short}`"))
-            .help("nothing is scaled until it exists; a `cpu` trigger is refused before")
+            .help("nothing is scaled until it exists; a `cpu` trigger is rejected before")
             .severity(Severity::Info);
     }
     None

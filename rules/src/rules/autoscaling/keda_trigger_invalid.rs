@@ -68,7 +68,7 @@ fn utilization(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let value = trigger.metadata().get("value");
     let text = value.text().map(str::trim).filter(|t| !t.is_empty())?;
     if !text.parse::<i32>().is_ok_and(|n| n > 0) {
-        ctx.report(&value, format!("a utilization of `{}` is no whole per cent", ellipsize(text)))
+        ctx.report(&value, format!("a utilization of `{}` is not an integer percentage", ellipsize(text)))
             .help("write a plain number above 0, such as \"70\"");
     }
     None
@@ -82,8 +82,11 @@ fn threshold(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let node = trigger.metadata().get("threshold");
     let text = node.text()?.trim();
     if number(text)? < 0.0005 {
-        ctx.report(&node, format!("threshold {} counts as 0, and the HPA is refused", ellipsize(text)))
-            .help("write 0.001 or more");
+        ctx.report(
+            &node,
+            format!("threshold {} is rounded to 0: the API server rejects the HPA", ellipsize(text)),
+        )
+        .help("write 0.001 or more");
     }
     None
 }

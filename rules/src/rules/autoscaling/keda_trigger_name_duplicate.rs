@@ -48,7 +48,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(text) = name.text().filter(|t| !t.is_empty()) else { continue };
         if let Some(first) = names.get(text) {
             ctx.report(&name, format!("a second trigger is named `{}`", ellipsize(text)))
-                .help("give each trigger a name of its own: KEDA refuses the object")
+                .help("give each trigger its own name: KEDA rejects the object")
                 .related(object, first, "the first");
         } else {
             names.insert(text, name);

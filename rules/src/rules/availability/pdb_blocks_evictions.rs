@@ -3,7 +3,7 @@
 //! # Why
 //! `maxUnavailable: 0` and `minAvailable: 100%` forbid every eviction, and so does a `minAvailable`
 //! that, rounded up, is as many as the replicas. Karpenter then neither consolidates the node nor
-//! replaces it for a new AMI; when the node expires it is cordoned and waits, for ever without a
+//! replaces it for a new AMI; when the node expires it is cordoned and waits, forever without a
 //! `terminationGracePeriod`, and with one the pods are killed without a replacement being ready.
 //! If only the autoscaler's minimum is too small, this happens exactly when load is low and
 //! consolidation would pay.

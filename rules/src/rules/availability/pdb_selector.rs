@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! `policy/v1` reads an empty selector as every pod of the namespace: one budget then covers serving,
-//! training and helpers alike, and two budgets over one pod make its eviction fail for ever. Without a
+//! training and helpers alike, and two budgets over one pod make its eviction fail forever. Without a
 //! selector, or with one that matches no pod, the budget protects nothing.
 //!
 //! # Fix

@@ -6,7 +6,7 @@
 //! disrupt a node. From then on it allows nothing, for any reason, even where the budget names
 //! another one: no consolidation, no drift, no new AMI, while the pool still says Ready. A date
 //! that does not exist (31 February) does the opposite of what was meant: such a budget counts as
-//! active at all times. `schedule` and `duration` only come together; one alone is refused.
+//! active at all times. `schedule` and `duration` only come together; one alone is rejected.
 //!
 //! # Fix
 //! Write five fields, in UTC, weekdays 0 to 6 or `sun` to `sat`, or one of `@hourly`, `@daily`,
@@ -65,12 +65,12 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             (true, false) => {
                 ctx.report(&schedule, "the budget has a `schedule` but no `duration`")
                     .rejected_by(Some(Authority::ApiServer))
-                    .help("say for how long it applies; the API server refuses one without the other");
+                    .help("add `duration`, for example `8h`: the API server rejects one without the other");
             }
             (false, true) => {
                 ctx.report(&duration, "the budget has a `duration` but no `schedule`")
                     .rejected_by(Some(Authority::ApiServer))
-                    .help("say when it begins; the API server refuses one without the other");
+                    .help("add `schedule`: the API server rejects one without the other");
             }
             _ => {}
         }
@@ -87,10 +87,13 @@ fn inspect(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
         // The library accepts spaces that the pattern of the CRD does not.
         Ok(_) if by == Authority::ApiServer => {
             let better = text.trim();
-            ctx.report(node, "the API server refuses the schedule: blanks around it, or a line end after it")
-                .rejected_by(Some(by))
-                .help(format!("write `{}` alone", ellipsize(better)))
-                .fix(Fix::new("remove the blanks", Safety::Safe).set(node, json!(better)));
+            ctx.report(
+                node,
+                "the API server rejects the schedule: it has blanks around it, or a line break after it",
+            )
+            .rejected_by(Some(by))
+            .help(format!("write `{}` alone", ellipsize(better)))
+            .fix(Fix::new("remove the blanks", Safety::Safe).set(node, json!(better)));
             return;
         }
         Ok(schedule) => {
@@ -110,7 +113,7 @@ fn inspect(node: &Node<'_>, text: &str, ctx: &mut Context<'_>) {
     };
     let problem = error.to_string().replace('"', "`");
     let effect = match by {
-        Authority::ApiServer => "the API server refuses the schedule",
+        Authority::ApiServer => "the API server rejects the schedule",
         _ => "the schedule stops all disruption of the pool",
     };
     let help = match &error {

@@ -54,7 +54,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let gpu = pool.is_gpu_intended();
     let nodes = if gpu { "GPU nodes" } else { "nodes" };
     let expiry = pool.template_spec().get("expireAfter");
-    let end = if expiry.text() == Some("Never") { "stay for ever" } else { "stay until they expire" };
+    let end = if expiry.text() == Some("Never") { "stay forever" } else { "stay until they expire" };
     let policy = pool.disruption().get("consolidationPolicy");
     let finding = ctx.report(&after, format!("empty {nodes} of pool `{name}` {end}"));
     finding.help("write `consolidationPolicy: WhenEmpty` with `consolidateAfter: 10m`").fix(

@@ -4,7 +4,7 @@
 //! On a pod Karpenter takes `"true"` and, from 1.12 on, a positive duration such as `"4h"`, counted
 //! from the pod's start; on a node only `"true"`. Everything else, `"True"`, `"yes"` or `"1d"`, is
 //! as if it were not written, and the run is evicted like any other. Annotations are strings: an
-//! unquoted `true` is refused by the API server.
+//! unquoted `true` is rejected by the API server.
 //!
 //! # Fix
 //! Write `"true"` with quotes, or a duration in hours, minutes and seconds.
@@ -82,10 +82,8 @@ fn inspect(node: &Node<'_>, pod: bool, ctx: &mut Context<'_>) {
     }
     let platform = ctx.platform();
     let Some(text) = node.text() else {
-        let finding = ctx.report(
-            node,
-            "annotations are strings: the API server refuses `karpenter.sh/do-not-disrupt` like this",
-        );
+        let finding =
+            ctx.report(node, "annotations must be strings: quote the value of `karpenter.sh/do-not-disrupt`");
         finding.help("write it in quotes: `\"true\"`");
         let quoted = match (node.bool(), node.int()) {
             (Some(false), _) => "false",

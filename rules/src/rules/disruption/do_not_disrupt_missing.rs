@@ -10,7 +10,7 @@
 //!
 //! # Fix
 //! Annotate the pod template with `karpenter.sh/do-not-disrupt: "true"`. Give the NodePool a
-//! `terminationGracePeriod`, so that a hanging run cannot hold its node for ever.
+//! `terminationGracePeriod`, so that a hanging run cannot hold its node forever.
 //!
 //! # Example
 //! ```yaml,diff

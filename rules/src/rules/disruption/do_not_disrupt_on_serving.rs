@@ -1,4 +1,4 @@
-//! A model server forbids Karpenter to touch its nodes, for ever.
+//! A model server that Karpenter may never disrupt keeps its nodes forever.
 //!
 //! # Why
 //! `karpenter.sh/do-not-disrupt: "true"` protects a pod as long as it runs, and a server runs until it is
@@ -77,7 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let whole = if annotations.entries().len() == 1 { &annotations } else { &node };
         ctx.report(
             &node,
-            format!("server `{}` keeps its nodes from being updated for ever", object.display_name()),
+            format!("server `{}` keeps its nodes from ever being updated", object.display_name()),
         )
         .at_key()
         .help("remove it and add a PodDisruptionBudget, or write a duration such as `2h`")

@@ -99,7 +99,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             "write `maxUnavailable: 1` in the PodDisruptionBudget, and run two replicas or more"
         }
         PdbBlock::Overlapping(..) => {
-            "let one PodDisruptionBudget select each pod: the eviction API refuses pods with two"
+            "let only one PodDisruptionBudget select each pod: the eviction API does not evict pods with two"
         }
     };
     let message = match (period.text(), blocker) {

@@ -1,9 +1,9 @@
 //! The GPU request and the GPU limit of a container do not agree.
 //!
 //! # Why
-//! Extended resources are not overcommitted. The API server refuses a container that requests a
+//! Extended resources are not overcommitted. The API server rejects a container that requests a
 //! GPU without a limit, whose limit differs from the request, or that asks for part of one. In a
-//! ScaledJob nobody checks: the object is stored and every Job it makes is refused.
+//! ScaledJob nobody checks: the object is stored and every Job it makes is rejected.
 //!
 //! # Fix
 //! Write the limit, or both with the same whole number. A part of a GPU comes from MIG,
@@ -111,7 +111,7 @@ fn whole(name: &str, amount: &Node<'_>, object: &Object, ctx: &mut Context<'_>) 
     if value.is_whole() {
         return true;
     }
-    ctx.report(amount, format!("`{name}` takes whole numbers, not {value}"))
+    ctx.report(amount, format!("`{name}` must be an integer, not {value}"))
         .help("share a GPU through MIG, time-slicing or dynamic resource allocation")
         .rejected_by(refusal(object));
     false

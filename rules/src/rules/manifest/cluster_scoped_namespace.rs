@@ -3,7 +3,7 @@
 //! # Why
 //! NodePools, EC2NodeClasses and the other kinds here belong to the cluster. The API server drops
 //! `metadata.namespace` when it stores them. Whoever reads the manifest looks in the wrong place,
-//! and a tool that compares it with the cluster may show a difference for ever.
+//! and a tool that compares it with the cluster may show a difference forever.
 //!
 //! # Fix
 //! Remove `metadata.namespace`.
@@ -56,7 +56,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let kind = &object.id().kind;
     ctx.report(
         &namespace,
-        format!("{} has no namespace, so the API server drops it", super::words::with_article(kind)),
+        format!(
+            "{} is cluster-scoped: the API server ignores `metadata.namespace`",
+            super::words::with_article(kind)
+        ),
     )
     .help("remove `metadata.namespace`")
     .fix(Fix::new("remove the namespace", Safety::Safe).remove(&namespace));

@@ -133,12 +133,12 @@ fn report(node: &Node<'_>, row: &Since, installed: Version, ctx: &mut Context<'_
     let help = format!("update {name}, or set `platform` in gpulint.yaml if it is newer");
     if row.values.is_empty() {
         let field = quoted_field(&node.pointer());
-        ctx.report(node, format!("{name} {installed} drops {field}, which came with {needed}"))
+        ctx.report(node, format!("{name} {installed} ignores {field}, which came with {needed}"))
             .severity(Severity::Warning)
             .help(help)
             .at_key();
     } else if let Some(value) = node.text().filter(|text| row.values.contains(text)) {
-        ctx.report(node, format!("{name} {installed} refuses `{value}`, which came with {needed}"))
+        ctx.report(node, format!("{name} {installed} rejects `{value}`, which came with {needed}"))
             .severity(Severity::Error)
             .rejected_by(Some(Authority::ApiServer))
             .help(help);

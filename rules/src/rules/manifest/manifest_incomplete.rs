@@ -1,7 +1,7 @@
 //! An object lacks a part that its kind cannot do without.
 //!
 //! # Why
-//! The API server refuses a NodePool without `spec.template`, a Deployment without a selector, a
+//! The API server rejects a NodePool without `spec.template`, a Deployment without a selector, a
 //! ScaledObject without triggers. Such an object is a fragment: copied out of documentation, or
 //! meant as a patch. What is written in it is checked like in any other object; what is not written
 //! is reported here, once, and no other rule misses it a second time.
@@ -73,7 +73,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let field = one.pointer.field_path();
             let message = match &one.kind {
                 ViolationKind::Missing => format!("`{field}` is missing, which {kind} needs"),
-                _ => format!("`{field}` is no map, which {kind} needs"),
+                _ => format!("`{field}` must be a map in {kind}"),
             };
             (node, message, Some(Authority::ApiServer))
         }

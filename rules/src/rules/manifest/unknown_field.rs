@@ -1,8 +1,8 @@
 //! A field that the kind does not have in this API version.
 //!
 //! # Why
-//! The API server drops an unknown field without a word, unless its client asks for strict
-//! decoding, as `kubectl apply` does since 1.27: then it refuses the object. Argo CD, Flux and
+//! The API server drops an unknown field silently, unless its client asks for strict
+//! decoding, as `kubectl apply` does since 1.27: then it rejects the object. Argo CD, Flux and
 //! Terraform differ. So `spec.disruption.expireAfter`, which v1beta1 had, either stops the rollout
 //! or is lost, and the nodes of the pool are replaced after the default 720 hours.
 //!
@@ -123,7 +123,7 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
             finding.fix(Fix::new(format!("rename it to `{near}`"), Safety::Unsafe).move_to(&node, &target));
         }
     } else if let Some(home) = home(object, name, above, definitions) {
-        finding.help(format!("it stands at {}", super::words::quoted_field(&home)));
+        finding.help(format!("it belongs at {}", super::words::quoted_field(&home)));
     } else if !known.is_empty() {
         finding.help(super::words::list_names("known here are", &known));
     }

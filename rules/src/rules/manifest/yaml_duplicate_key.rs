@@ -1,8 +1,8 @@
 //! A key is written twice in one mapping.
 //!
 //! # Why
-//! A lenient reader keeps the later value and drops the earlier one without a word; the API
-//! server refuses the object where the client asks for strict validation, as kubectl does. The
+//! A lenient reader keeps the later value and drops the earlier one silently; the API
+//! server rejects the object where the client asks for strict validation, as kubectl does. The
 //! limit that somebody wrote first is then simply gone. Keys are compared after they were read:
 //! `true` and `"true"` are one key.
 //!

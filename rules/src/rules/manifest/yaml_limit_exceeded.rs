@@ -1,7 +1,7 @@
 //! A document is nested, aliased or sized past a limit.
 //!
 //! # Why
-//! A few lines of aliases can stand for billions of nodes. Kubernetes' reader refuses such a
+//! A few lines of aliases can stand for billions of nodes. Kubernetes' reader rejects such a
 //! document, and so does gpulint: at 256 levels of nesting, a million nodes after aliases are
 //! expanded, 256 MiB a file, or an anchor whose value holds its own alias.
 //!

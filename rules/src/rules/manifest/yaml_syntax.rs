@@ -3,7 +3,7 @@
 //! # Why
 //! A document that does not parse is not applied, and kubectl stops at it: what stands behind it
 //! in the file is not applied either. gpulint reads on at the next `---`, so the other documents
-//! are still checked. What parses but has no JSON form is refused as well: `.inf`, `.nan`, a
+//! are still checked. What parses but has no JSON form is rejected as well: `.inf`, `.nan`, a
 //! mapping as a key, an alias without its anchor, bytes that are no UTF-8.
 //!
 //! # Fix

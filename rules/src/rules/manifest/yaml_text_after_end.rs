@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! Three dots end a document. Kubernetes' readers take the first document of what stands between
-//! two `---` lines and drop the rest without a word, so an object behind `...` is never applied.
+//! two `---` lines and drop the rest silently, so an object behind `...` is never applied.
 //!
 //! # Fix
 //! Begin the next document with `---`, or remove the text.

@@ -129,5 +129,5 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn dead(old: &str) -> String {
-    format!("no current Karpenter serves {old}")
+    format!("Karpenter no longer serves {old}")
 }

@@ -58,17 +58,20 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for mention in referenced_labels(template).into_iter().filter(|mention| mention.key == OLD) {
         let (severity, message) = match mention.usage {
             LabelUse::Required => (Severity::Error, format!("Karpenter ignores pods that select `{OLD}`")),
-            LabelUse::Excluded => {
-                (Severity::Warning, format!("no node has `{OLD}` any more, so this keeps the pod off none"))
-            }
+            LabelUse::Excluded => (
+                Severity::Warning,
+                format!(
+                    "nodes no longer have `{OLD}`, so this no longer keeps the pod off Karpenter's nodes"
+                ),
+            ),
             LabelUse::Preferred => {
-                (Severity::Warning, format!("no node has `{OLD}` any more, so this preference does nothing"))
+                (Severity::Warning, format!("nodes no longer have `{OLD}`, so this preference has no effect"))
             }
             LabelUse::Topology => {
-                (Severity::Error, format!("no node has `{OLD}` any more, so the pod fits on none"))
+                (Severity::Error, format!("nodes no longer have `{OLD}`, so the pod cannot be scheduled"))
             }
             LabelUse::SoftTopology => {
-                (Severity::Warning, format!("no node has `{OLD}` any more, so this spreads nothing"))
+                (Severity::Warning, format!("nodes no longer have `{OLD}`, so this spreads nothing"))
             }
         };
         // A value is the name of a NodePool only if a NodePool of that name exists.

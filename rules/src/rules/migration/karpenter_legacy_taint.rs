@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 continue;
             }
             let value = toleration.get("value");
-            let finding = ctx.report(&key, format!("Karpenter sets no taint `{OLD}` any more"));
+            let finding = ctx.report(&key, format!("Karpenter no longer sets the taint `{OLD}`"));
             if both {
                 // Tolerations for both versions: a deliberate upgrade.
                 finding

@@ -1,7 +1,7 @@
 //! An object is written for KEDA 1, whose API group no current KEDA reads.
 //!
 //! # Why
-//! `keda.k8s.io/v1alpha1` was KEDA 1's group. KEDA 2 watches `keda.sh`, so the object is refused
+//! `keda.k8s.io/v1alpha1` was KEDA 1's group. KEDA 2 watches `keda.sh`, so the object is rejected
 //! where the old CRD is gone and ignored where it is left over: the Deployment stays at the number
 //! of replicas it has, GPUs included.
 //!

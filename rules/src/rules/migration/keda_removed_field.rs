@@ -80,7 +80,7 @@ fn rejected_key(
     let severity = if ctx.platform().keda < since { Severity::Warning } else { Severity::Error };
     let kind = with_article(trigger.kind().unwrap_or_default());
     let metric_type = trigger.node.get("metricType");
-    let finding = ctx.report(value, format!("{kind} trigger refuses `{name}` since KEDA {since}"));
+    let finding = ctx.report(value, format!("{kind} trigger no longer allows `{name}` since KEDA {since}"));
     finding.severity(severity);
     if !trigger.is_resource() {
         finding.help(format!("write {instead}"));
@@ -99,7 +99,7 @@ fn ignored_key(trigger: &Trigger<'_>, kind: &str, old: &RemovedKey, value: &Node
     let keda = ctx.platform().keda;
     let key = old.key;
     let (message, severity) = if old.rejected_between.is_some_and(|(from, to)| (from..to).contains(&keda)) {
-        (format!("{} trigger of KEDA {keda} refuses `{key}`", with_article(kind)), Severity::Error)
+        (format!("{} trigger of KEDA {keda} rejects `{key}`", with_article(kind)), Severity::Error)
     } else if keda < old.since {
         (format!("`{key}` of a `{kind}` trigger goes with KEDA {}", old.since), Severity::Info)
     } else {

@@ -51,7 +51,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for node in [&old, &strategy] {
         if node.text() == Some("default") {
             let gone = ctx.platform().keda >= since;
-            ctx.report(node, format!("rollout strategy `default` is refused since KEDA {since}"))
+            ctx.report(node, format!("rollout strategy `default` is rejected since KEDA {since}"))
                 .help("write `immediate`, which means the same")
                 .fix(Fix::safe("write `immediate`").set(node, json!("immediate")))
                 .severity(if gone { Severity::Error } else { Severity::Warning })

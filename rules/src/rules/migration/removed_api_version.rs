@@ -86,9 +86,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let served = ctx.platform().kubernetes < Version::new(1, row.removed_in);
     let kind = &object.id().kind;
     let message = if served {
-        format!("Kubernetes 1.{} no longer serves {kind} `{written}`", row.removed_in)
+        format!("{kind} `{written}` is removed in Kubernetes 1.{}", row.removed_in)
     } else {
-        format!("no API server since Kubernetes 1.{} serves {kind} `{written}`", row.removed_in)
+        format!("{kind} `{written}` was removed in Kubernetes 1.{}", row.removed_in)
     };
     let (help, fix) = remedy(object, row);
     let finding = ctx.report(&object.get("apiVersion"), message);

@@ -1,7 +1,7 @@
 //! An AMI alias that no image has.
 //!
 //! # Why
-//! An alias is `family@version`. The API server refuses a family that Karpenter does not know, and it compares
+//! An alias is `family@version`. The API server rejects a family that Karpenter does not know, and it compares
 //! letter by letter, so `AL2023` is none. Images of Windows have no version but `latest`; `windows2025` is
 //! accepted from Karpenter 1.9 on.
 //!

@@ -1,9 +1,9 @@
-//! A block device mapping that the API server or EC2 refuses.
+//! A block device mapping that the API server or EC2 rejects.
 //!
 //! # Why
 //! A size is a whole number with `Gi`, `G`, `Ti` or `T`; a volume needs a size or a snapshot; only a volume
-//! from a snapshot has an initialization rate; at most one mapping is the root volume. The API server refuses the
-//! rest. A unit without a number passes its pattern, means 0, and is refused by EC2 when a node should start.
+//! from a snapshot has an initialization rate; at most one mapping is the root volume. The API server rejects the
+//! rest. A unit without a number passes its pattern, means 0, and is rejected by EC2 when a node should start.
 //!
 //! # Fix
 //! Write sizes such as `100Gi`, and `rootVolume` once.
@@ -67,7 +67,7 @@ fn check_volume(ebs: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let text = size.text()?;
     match volume_gib(text) {
         None => {
-            let message = format!("`{}` is no size that the API server takes here", ellipsize(text));
+            let message = format!("`{}` is not a size that the API server accepts here", ellipsize(text));
             let finding = ctx.report(&size, message);
             if let Some(better) = suggest_volume(text) {
                 let title = format!("write `{better}`");
@@ -78,7 +78,7 @@ fn check_volume(ebs: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         }
         // The pattern of the CRD accepts a unit without number.
         Some(0) if !text.starts_with(|c: char| c.is_ascii_digit()) => {
-            ctx.report(&size, "a unit without a number means 0, and EC2 refuses that")
+            ctx.report(&size, "a unit without a number means 0: EC2 rejects the volume")
                 .rejected_by(None)
                 .help("write a number before the unit");
         }

@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! The kubelet evicts pods when a soft threshold has been met for its grace period, so neither works alone.
-//! The API server refuses the class; from 1.15 on Karpenter's controller does, and the class is not Ready.
+//! The API server rejects the class; from 1.15 on Karpenter's controller does, and the class is not Ready.
 //!
 //! # Fix
 //! Write the same signals in `evictionSoft` and `evictionSoftGracePeriod`.

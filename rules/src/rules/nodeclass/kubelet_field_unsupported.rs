@@ -78,12 +78,12 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         if dropped && field != "registerWithTaints" && !is_placeholder(field) && node.is_set() {
             ctx.report(&node, format!("`{}` does not reach nodes of {family}", ellipsize(field)))
                 .at_key()
-                .help("remove it, or use AL2023, which takes every field of the kubelet");
+                .help("remove it, or use AL2023, which supports every field of the kubelet");
         }
     }
     let dns = kubelet.get("clusterDNS");
     if dns.items().nth(1).is_some() {
-        ctx.report(&dns, format!("{family} takes one address of `clusterDNS`"))
+        ctx.report(&dns, format!("{family} uses only one address of `clusterDNS`"))
             .help("keep one address, or use AL2023");
     }
     None

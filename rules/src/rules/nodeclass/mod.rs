@@ -1,4 +1,4 @@
-//! EC2NodeClasses: what is refused, and what the nodes then are.
+//! EC2NodeClasses: what is rejected, and what the nodes then are.
 
 use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
 use crate::lint::authority::Authority;
@@ -58,7 +58,7 @@ fn tags(term: &Node<'_>, all: Option<&str>, ctx: &mut Context<'_>) {
             (false, Some("")) => "value",
             _ => continue,
         };
-        let finding = ctx.report(value, format!("a tag with an empty {what} is refused"));
+        let finding = ctx.report(value, format!("a tag with an empty {what} is rejected"));
         finding
             .rejected_by(Some(Authority::ApiServer))
             .help("write key and value; the value `*` stands for any");

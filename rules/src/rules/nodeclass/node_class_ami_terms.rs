@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! The terms select the images that nodes start from. An `alias` is the only term of its list, and nothing
-//! stands beside an `id` or an `alias` in one term: the API server refuses the rest. It accepts `ssmParameter`
+//! stands beside an `id` or an `alias` in one term: the API server rejects the rest. It accepts `ssmParameter`
 //! beside them, which is then ignored, and `tags: {}`, which selects every image there is.
 //!
 //! # Fix
@@ -54,7 +54,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if list.len() > 1 {
         ctx.report(
             &aliased.get("alias"),
-            "an `alias` must be the only AMI term: the API server refuses others beside it",
+            "an `alias` must be the only AMI term: the API server rejects others beside it",
         )
         .help("keep the alias alone, or select all images by id, tags or name");
     }
@@ -82,8 +82,11 @@ fn check_fields(term: &Node<'_>, ctx: &mut Context<'_>) {
         // `id` together with `alias` violates the constraint of both, and is reported once.
         let other = others.into_iter().find(|o| has(o) && !(alone == "alias" && *o == "id"));
         if let Some(other) = other {
-            ctx.report(&term.get(other), format!("`{alone}` stands alone: `{other}` beside it is refused"))
-                .help(format!("keep `{alone}` or the others"));
+            ctx.report(
+                &term.get(other),
+                format!("`{alone}` must be the only field: `{other}` beside it is rejected"),
+            )
+            .help(format!("keep `{alone}` or the others"));
         } else if has("ssmParameter") {
             ctx.report(&term.get("ssmParameter"), format!("`ssmParameter` beside `{alone}` is ignored"))
                 .severity(Severity::Warning)

@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! A node needs an IAM role to join the cluster. The class names either the role, for which
-//! Karpenter makes the instance profile, or a profile that exists. The API server refuses both
-//! together, neither, and an empty text. A role name of more than 64 characters is refused by IAM:
+//! Karpenter makes the instance profile, or a profile that exists. The API server rejects both
+//! together, neither, and an empty text. A role name of more than 64 characters is rejected by IAM:
 //! the class is never Ready.
 //!
 //! # Fix
@@ -77,7 +77,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         (true, true) => {
             let finding = ctx.report(
                 &profile,
-                "the class has both `role` and `instanceProfile`: the API server refuses it",
+                "the class has both `role` and `instanceProfile`: the API server rejects it",
             );
             finding.rejected_by(Some(Authority::ApiServer)).help("keep one of them").related(
                 object,
@@ -106,7 +106,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 fn empty(node: &Node<'_>, name: &str, ctx: &mut Context<'_>) {
     if node.text() == Some("") {
-        ctx.report(node, format!("`{name}` is empty, and the API server refuses that"))
+        ctx.report(node, format!("`{name}` is empty: the API server rejects it"))
             .rejected_by(Some(Authority::ApiServer))
             .help("write the name of the IAM role or profile that the nodes have");
     }

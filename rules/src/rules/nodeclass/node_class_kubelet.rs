@@ -1,9 +1,9 @@
-//! Kubelet settings that Karpenter or the API server refuses.
+//! Kubelet settings that Karpenter or the API server rejects.
 //!
 //! # Why
 //! `spec.kubelet` has six eviction signals and four kinds of reserved resources. A reservation cannot be
 //! negative, and images are collected down to the low mark only if the high one is above it. The API server
-//! refuses the rest; from 1.15 on Karpenter's controller does, and the class is not Ready.
+//! rejects the rest; from 1.15 on Karpenter's controller does, and the class is not Ready.
 //!
 //! # Fix
 //! Use the kubelet's own names, amounts from 0 up, and a high mark above the low one.
@@ -73,7 +73,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if ctx.platform().karpenter >= OPEN_KUBELET_SINCE {
         for (_, node) in kubelet.get("evictionSoftGracePeriod").entries() {
             if let Some(text) = node.text().filter(|t| GoDuration::parse(t).is_err()) {
-                ctx.report(&node, format!("`{}` is no duration", ellipsize(text)))
+                ctx.report(&node, format!("`{}` is not a duration", ellipsize(text)))
                     .rejected_by(authority)
                     .help("write it as Go does, such as `90s` or `1m30s`");
             }

@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! Karpenter marks what it makes with tags of its own and finds it again by them. The API server
-//! refuses those keys in `spec.tags`, and an empty key. `karpenter.sh/discovery` is no such key.
+//! rejects those keys in `spec.tags`, and an empty key. `karpenter.sh/discovery` is no such key.
 //!
 //! # Fix
 //! Remove the tag: Karpenter writes it by itself.
@@ -56,7 +56,10 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
             ("a tag needs a key".to_owned(), "write the key, or remove the tag")
         } else if KEPT.contains(&key) || key.starts_with(CLUSTER) {
             (
-                format!("the tag `{}` is Karpenter's own, and refused here", ellipsize(key)),
+                format!(
+                    "the tag `{}` is reserved for Karpenter: the API server rejects it here",
+                    ellipsize(key)
+                ),
                 "remove it: Karpenter writes it by itself",
             )
         } else {

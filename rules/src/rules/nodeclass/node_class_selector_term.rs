@@ -2,10 +2,10 @@
 //!
 //! # Why
 //! Each term needs something to select by, and an `id` (for security groups also a `name`) takes
-//! nothing beside it. The API server refuses a mixed term only while all terms are mixed: one good
+//! nothing beside it. The API server rejects a mixed term only while all terms are mixed: one good
 //! term lets the bad ones pass, and of a mixed term Karpenter then reads the id alone, so that the
 //! selection silently widens. `tags: {}` is taken too and filters nothing: every subnet or security
-//! group of the account is selected. An empty list of reservation terms is refused.
+//! group of the account is selected. An empty list of reservation terms is rejected.
 //!
 //! # Fix
 //! Write one way to select a term; what must hold together goes into one term's `tags`.
@@ -93,7 +93,7 @@ const LISTS: [Terms; 3] = [
         selects: &["tags", "id", "instanceMatchCriteria"],
         alone: &[("id", &["tags", "ownerID", "instanceMatchCriteria"])],
         all: None,
-        none: "an empty list of reservation terms is refused",
+        none: "an empty list of reservation terms is rejected",
     },
 ];
 
@@ -152,7 +152,7 @@ fn mixed(term: &Node<'_>, (alone, others): (&str, &[&str]), by: Option<Authority
         return;
     };
     let message = if by.is_some() {
-        format!("`{alone}` stands alone: the API server refuses `{other}` beside it")
+        format!("`{alone}` must be the only field: the API server rejects `{other}` beside it")
     } else {
         format!("`{alone}` stands alone: `{other}` beside it is ignored, so more is selected")
     };

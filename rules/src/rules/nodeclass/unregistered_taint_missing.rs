@@ -63,6 +63,6 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         "nodes start without the taint `karpenter.sh/unregistered`: pods may come too early",
     )
     .at_key()
-    .help("register them with `karpenter.sh/unregistered:NoExecute`; Karpenter takes it away");
+    .help("register them with `karpenter.sh/unregistered:NoExecute`; Karpenter removes it when the node is ready");
     None
 }

@@ -99,7 +99,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // A template may become shorter when it is rendered; shell variables do not.
     if size > LARGE && !text.contains("{{") {
         if size > MAX {
-            ctx.report(&node, format!("user data of {size} bytes: EC2 takes 16384"))
+            ctx.report(&node, format!("user data has {size} bytes: EC2 allows 16384"))
                 .at_key()
                 .severity(Severity::Error)
                 .rejected_by(Some(Authority::Karpenter))
@@ -108,7 +108,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
             let kib = size / 1024;
             ctx.report(&node, format!("{kib} KiB of user data, to which Karpenter adds its own"))
                 .at_key()
-                .help("EC2 takes 16 KiB in all: load what is large from S3 or an image");
+                .help("EC2 allows 16 KiB in all: load large files from S3 or put them into an image");
         }
     }
     check_form(&node, text, class.family()?, ctx);

@@ -1,7 +1,7 @@
 //! IOPS or throughput that a volume of this type and size cannot have.
 //!
 //! # Why
-//! The API server accepts any combination, and EC2 refuses the volume when a node should start: `iops` on a type
+//! The API server accepts any combination, and EC2 rejects the volume when a node should start: `iops` on a type
 //! that has none to choose, `throughput` on anything but gp3, io1 and io2 without `iops`. A gp3 volume has 3000
 //! IOPS of its own and at most 500 for each GiB, and a quarter MiB/s of throughput for each IOPS.
 //!
@@ -54,11 +54,11 @@ fn check_volume(ebs: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let kind = ebs.get("volumeType").text()?;
     let (iops, throughput) = (ebs.get("iops"), ebs.get("throughput"));
     if iops.is_set() && matches!(kind, "gp2" | "st1" | "sc1" | "standard") {
-        ctx.report(&iops, format!("a volume of type {kind} takes no `iops`"))
+        ctx.report(&iops, format!("`iops` is not allowed for a volume of type {kind}"))
             .help("remove it, or use gp3, io1 or io2");
     }
     if throughput.is_set() && kind != "gp3" {
-        ctx.report(&throughput, format!("a volume of type {kind} takes no `throughput`"))
+        ctx.report(&throughput, format!("`throughput` is not allowed for a volume of type {kind}"))
             .help("remove it, or use gp3");
     }
     if matches!(kind, "io1" | "io2") && !iops.is_set() {
@@ -73,7 +73,7 @@ fn check_volume(ebs: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let most = size.map(|gib| i64::try_from(gib).unwrap_or(i64::MAX).saturating_mul(500).max(GP3_IOPS));
     if let Some(most) = most.filter(|m| provisioned > *m) {
         ctx.report(&iops, format!("a gp3 volume of this size has at most {most} IOPS"))
-            .help("gp3 takes 500 IOPS a GiB: lower it, or make the volume larger");
+            .help("gp3 allows 500 IOPS per GiB: lower it, or make the volume larger");
     }
     let requested = throughput.int().filter(|t| *t > provisioned / 4)?;
     let needed = requested.saturating_mul(4);
@@ -81,6 +81,6 @@ fn check_volume(ebs: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         &throughput,
         format!("{requested} MiB/s need {needed} IOPS, and the volume has {provisioned}"),
     )
-    .help("gp3 takes a quarter MiB/s an IOPS: add `iops`, or lower the throughput");
+    .help("gp3 allows 0.25 MiB/s per IOPS: add `iops`, or lower the throughput");
     None
 }

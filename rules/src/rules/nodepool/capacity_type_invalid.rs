@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! `karpenter.sh/capacity-type` is `on-demand`, `spot` or `reserved`, compared letter by letter.
-//! Karpenter refuses a requirement without any valid value, and the pool is never Ready. If one of
+//! Karpenter rejects a requirement without any valid value, and the pool is never Ready. If one of
 //! several values is wrong, it only writes a line to its log and goes on with the rest: `[Spot,
 //! on-demand]` silently means on-demand alone. A template label is not checked at all, and a pod
 //! that asks for a value that does not exist is ignored.
@@ -147,7 +147,7 @@ fn value(
         return;
     };
     let meant = meant(text);
-    let finding = ctx.report(node, format!("`{}` is no capacity type", ellipsize(text)));
+    let finding = ctx.report(node, format!("`{}` is not a capacity type", ellipsize(text)));
     finding.rejected_by(by).severity(severity);
     match meant {
         Some(word) => {

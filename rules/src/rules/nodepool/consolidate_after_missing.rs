@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! The CRD requires `consolidateAfter` as soon as `spec.disruption` is written, so the API server
-//! refuses the NodePool. Without the whole block the default is 0s, but adding a budget or a
+//! rejects the NodePool. Without the whole block the default is 0s, but adding a budget or a
 //! policy makes the field mandatory; many examples on the web leave it out.
 //!
 //! # Fix
@@ -56,7 +56,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let plain = pool.hardware() == Hardware::NoAccelerator && !pool.has_accelerator_taint();
     let default = pool.consolidation_policy() == Some("WhenEmptyOrUnderutilized");
     let (value, safety) = if plain && default { ("0s", Safety::Safe) } else { ("5m", Safety::Unsafe) };
-    ctx.report(&after, "`spec.disruption` has no `consolidateAfter`, so the API server refuses the NodePool")
+    ctx.report(&after, "`spec.disruption` has no `consolidateAfter`, so the API server rejects the NodePool")
         .help(format!("add `consolidateAfter: {value}`, or another duration or `Never`"))
         .fix(Fix::new(format!("add `consolidateAfter: {value}`"), safety).set(&after, json!(value)));
     None

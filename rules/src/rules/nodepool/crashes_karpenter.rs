@@ -1,4 +1,4 @@
-//! A manifest that the API server takes stops Karpenter for everybody.
+//! A manifest that the API server accepts stops Karpenter for all pools.
 //!
 //! # Why
 //! Some values pass the CRD's checks and then break the controller that reads them. A `maxPods` of more than
@@ -56,11 +56,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 "the largest number is 2147483647",
             ),
             DecodeError::InvalidQuantity => (
-                format!("`{text}` is no quantity to Karpenter, which then reads no {kind} of the cluster"),
+                format!(
+                    "Karpenter cannot read `{text}` as a quantity, and then reads no {kind} of the cluster"
+                ),
                 "write a number, with a suffix such as `m` or `Gi`, or a whole exponent",
             ),
             DecodeError::InvalidTime => (
-                format!("`{text}` is no moment to Karpenter, which then reads no {kind} of the cluster"),
+                format!("Karpenter cannot read `{text}` as a time, and then reads no {kind} of the cluster"),
                 "remove `timeAdded`, which Kubernetes itself sets, or write it as `2027-01-31T08:00:00Z`",
             ),
             DecodeError::Panics if text.is_empty() => (
@@ -68,7 +70,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 "write a quantity or a percentage, such as `100Mi` or `5%`, or remove the entry",
             ),
             DecodeError::Panics => (
-                format!("`{text}` is no quantity to Karpenter, which panics over it for all pools"),
+                format!(
+                    "Karpenter cannot read `{text}` as a quantity and panics, which stops it for all pools"
+                ),
                 "write a number, with a suffix such as `m` or `Mi`, or a whole exponent",
             ),
             DecodeError::NonTerminating => (

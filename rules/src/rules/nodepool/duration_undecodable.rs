@@ -89,7 +89,7 @@ fn check_durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx:
             Err(_) if GoDuration::parse(text).is_err() && passes_unanchored_pattern(field, text, version) => {
                 (
                     format!(
-                        "`{}` is no duration to Karpenter, which then reads no {kind} of the cluster",
+                        "Karpenter cannot read `{}` as a duration, and then reads no {kind} of the cluster",
                         ellipsize(text)
                     ),
                     "write hours, minutes and seconds, as in `1h30m`, or `Never`",
@@ -117,7 +117,7 @@ fn check_grace_periods(object: &Object, ctx: &mut Context<'_>) {
         if let Some(text) = node.text().filter(|text| GoDuration::parse(text).is_err()) {
             ctx.report(
                 &node,
-                format!("`{text}` is no duration: Karpenter then reads no EC2NodeClass of the cluster"),
+                format!("`{text}` is not a duration: Karpenter then reads no EC2NodeClass of the cluster"),
             )
             .help("write a duration as Go does, such as `90s` or `1m30s`");
         }

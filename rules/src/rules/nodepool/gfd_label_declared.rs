@@ -113,7 +113,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     &item.0.get("key"),
                     format!("`{key}` is written by GPU feature discovery, so this chooses nothing"),
                 )
-                .help("require `karpenter.k8s.aws/instance-gpu-name` or its kin instead");
+                .help("require `karpenter.k8s.aws/instance-gpu-name` or another label of Karpenter instead");
             }
         }
     }

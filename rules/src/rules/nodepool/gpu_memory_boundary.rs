@@ -4,7 +4,7 @@
 //! The label has the memory of one GPU in MiB as EC2 states it, and that is not the number on the
 //! box: an A10G or L4 "with 24 GB" has 22888, an L40S "with 48 GB" 45776, an H100 "with 80 GB"
 //! 81920. A bound at the round number so leaves out, or lets in, the very GPUs that it was written
-//! for, and nothing says so. A pod that selects the round number itself waits for ever.
+//! for, and nothing says so. A pod that selects the round number itself waits forever.
 //!
 //! # Fix
 //! Write the bound beside what the label has, or name the GPUs with

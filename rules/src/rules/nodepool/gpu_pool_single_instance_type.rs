@@ -70,11 +70,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         &node,
         format!("GPU pool `{name}` admits only `{only}`: its pods wait when that type runs out"),
     );
-    finding.help("add sizes or families, or a pool of lower weight that takes the same pods");
+    finding.help("add sizes or families, or a pool of lower weight that admits the same pods");
     if let Some(other) = behind {
         finding
             .severity(Severity::Info)
-            .help("a pool of lower weight takes its pods when the type runs out")
+            .help("a pool of lower weight admits its pods when the type runs out")
             .related(&other, &other.path(&["metadata", "name"]), "this pool");
     }
     None

@@ -93,7 +93,9 @@ fn check_key(node: &Node<'_>, key: &str, place: KeyLocation, provider: Provider,
     }
     let key = ellipsize(key);
     let (message, with) = match provider {
-        Provider::AutoMode => (format!("`{key}` is no label of EKS Auto Mode's nodes"), "in Auto Mode"),
+        Provider::AutoMode => {
+            (format!("nodes of EKS Auto Mode do not have the label `{key}`"), "in Auto Mode")
+        }
         _ => (format!("`{key}` is a label of EKS Auto Mode alone"), "with an EC2NodeClass"),
     };
     let finding = ctx.report(node, message);

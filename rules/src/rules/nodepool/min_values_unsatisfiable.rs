@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! With `minValues` Karpenter starts a node only if the types it offers to EC2 have that many
-//! different values of the label. A list with fewer values is refused by the API server; one that
+//! different values of the label. A list with fewer values is rejected by the API server; one that
 //! repeats a value passes, but the scheduler counts it once; and where no so many kinds of instance
 //! types meet all requirements together, the pool stays Ready and starts nothing. A second effect
 //! is easily missed: with any `minValues` Karpenter no longer keeps GPU instances out of a pool
@@ -88,7 +88,7 @@ fn too_few_written(item: &RequirementItem<'_>, wanted: i64, ctx: &mut Context<'_
     let distinct = texts.iter().collect::<BTreeSet<_>>().len();
     if texts.len() < wanted {
         let message = format!("`minValues` is {wanted}, but the list has {}", count(texts.len()));
-        ctx.report(&node, message).help("the API server refuses it: list more values, or lower the number");
+        ctx.report(&node, message).help("the API server rejects it: list more values, or lower the number");
     } else if distinct < wanted {
         let message = format!("`minValues` is {wanted}, but only {} differ", count(distinct));
         ctx.report(&node, message)

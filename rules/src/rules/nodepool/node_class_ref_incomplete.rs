@@ -1,7 +1,7 @@
 //! A `nodeClassRef` without group, kind or name.
 //!
 //! # Why
-//! In `karpenter.sh/v1` a reference needs all three, and the API server refuses a NodePool that lacks one.
+//! In `karpenter.sh/v1` a reference needs all three, and the API server rejects a NodePool that lacks one.
 //! The v1beta1 field `apiVersion` became `group`, which takes no version.
 //!
 //! # Fix
@@ -55,7 +55,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     if !reference.is_set() {
-        ctx.report(&reference, "`nodeClassRef` is missing, so the API server refuses the object")
+        ctx.report(&reference, "`nodeClassRef` is missing, so the API server rejects the object")
             .help("add it with `group`, `kind` and `name`");
         return None;
     }
@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if version.is_set() && empty(&group) {
         old_field(&reference, &version, ctx);
     } else if let Some((prefix, _)) = group.text().and_then(|g| g.split_once('/')) {
-        let finding = ctx.report(&group, "`nodeClassRef.group` takes a group without a version");
+        let finding = ctx.report(&group, "`nodeClassRef.group` must be a group without a version");
         finding
             .help(format!("write `{prefix}`"))
             .fix(Fix::new("drop the version", Safety::Safe).set(&group, json!(prefix)));
@@ -86,8 +86,7 @@ fn empty(node: &Node<'_>) -> bool {
 fn old_field(reference: &Node<'_>, version: &Node<'_>, ctx: &mut Context<'_>) {
     let group = version.text().map(|v| v.split('/').next().unwrap_or(v));
     let complete = !empty(&reference.get("kind")) && !empty(&reference.get("name"));
-    let finding = ctx
-        .report(version, "`nodeClassRef.apiVersion` was v1beta1's; v1 wants `group` and refuses the object");
+    let finding = ctx.report(version, "`nodeClassRef.apiVersion` was replaced by `group` in v1");
     finding.help("replace it by `group`, which is what stands before the `/`");
     if let Some(group) = group.filter(|g| g.contains('.') && complete) {
         finding.fix(

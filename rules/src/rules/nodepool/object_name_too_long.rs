@@ -3,7 +3,7 @@
 //! # Why
 //! The API server takes names of 253 characters. Karpenter writes the names of NodePool and class
 //! as label values on every NodeClaim, and a label's value ends at 63: each NodeClaim of such a pool
-//! is refused, and no node ever starts. KEDA names the Jobs of a ScaledJob after it and labels them
+//! is rejected, and no node ever starts. KEDA names the Jobs of a ScaledJob after it and labels them
 //! with its name, under the same limit.
 //!
 //! # Fix
@@ -60,6 +60,6 @@ fn inspect(node: &Node<'_>, what: &str, ctx: &mut Context<'_>) {
     let Some(length) = node.text().map(str::len).filter(|l| (64..=253).contains(l)) else {
         return;
     };
-    ctx.report(node, format!("a name of {length} characters is no label value: {what}"))
+    ctx.report(node, format!("a name of {length} characters does not fit into a label value: {what}"))
         .help(format!("choose a name of at most {LONGEST} characters"));
 }

@@ -1,9 +1,9 @@
 //! A requirement has too few or too many values for its operator.
 //!
 //! # Why
-//! `In` needs at least one value, and `Gt`, `Lt`, `Gte` and `Lte` exactly one: the API server refuses
+//! `In` needs at least one value, and `Gt`, `Lt`, `Gte` and `Lte` exactly one: the API server rejects
 //! everything else. Values beside `Exists` or `DoesNotExist` are accepted and ignored, and `NotIn` without
-//! values means `Exists`: both seem to say something else. A NodeOverlay with an empty `NotIn` is refused.
+//! values means `Exists`: both seem to say something else. A NodeOverlay with an empty `NotIn` is rejected.
 //!
 //! # Fix
 //! Give the operator what it compares with, as text in quotes: `values: ["4"]`. Two bounds are two
@@ -68,14 +68,14 @@ fn check(list: &RequirementList<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn nothing(item: &RequirementItem<'_>, ctx: &mut Context<'_>) {
-    ctx.report(&item.values(), "`In` without values matches nothing, and the API server refuses it")
+    ctx.report(&item.values(), "`In` without values matches nothing: the API server rejects it")
         .help("list the values, or write `operator: Exists` for any value");
 }
 
 fn everything(item: &RequirementItem<'_>, place: KeyLocation, ctx: &mut Context<'_>) {
     let (values, help) = (item.values(), "list the values to exclude, or write `operator: Exists`");
     if place == KeyLocation::Overlay {
-        ctx.report(&values, "`NotIn` without values excludes nothing, and the API server refuses it here")
+        ctx.report(&values, "`NotIn` without values excludes nothing: the API server rejects it here")
             .help(help);
         return;
     }
@@ -95,7 +95,7 @@ fn ignored(item: &RequirementItem<'_>, operator: Operator, ctx: &mut Context<'_>
         Operator::Exists => "write `operator: In` to choose among them, or remove `values`",
         _ => "write `operator: NotIn` to exclude them, or remove `values`",
     };
-    ctx.report(&values, format!("`{operator}` takes no values: these are ignored"))
+    ctx.report(&values, format!("`{operator}` does not use `values`: they are ignored"))
         .severity(Severity::Warning)
         .help(help);
 }
@@ -104,12 +104,12 @@ fn count(item: &RequirementItem<'_>, operator: Operator, ctx: &mut Context<'_>) 
     let texts = item.texts().filter(|texts| texts.len() != 1)?;
     let (message, help) = if texts.is_empty() {
         (
-            format!("`{operator}` has nothing to compare with, and the API server refuses it"),
+            format!("`{operator}` has no value to compare with: the API server rejects it"),
             "write one number, in quotes: `values: [\"4\"]`",
         )
     } else {
         (
-            format!("`{operator}` takes one value, and this has {}", texts.len()),
+            format!("`{operator}` requires one value, not {}", texts.len()),
             "write one number; two bounds are two requirements on the same key",
         )
     };

@@ -1,7 +1,7 @@
 //! A requirement compares with a value that is not a whole number from 0 up.
 //!
 //! # Why
-//! `Gt`, `Lt`, `Gte` and `Lte` compare whole numbers that are not negative, and the API server refuses every
+//! `Gt`, `Lt`, `Gte` and `Lte` compare whole numbers that are not negative, and the API server rejects every
 //! other value. The labels have no units: `karpenter.k8s.aws/instance-memory` is in MiB.
 //!
 //! # Fix

@@ -2,10 +2,10 @@
 //!
 //! # Why
 //! All requirements and template labels of a pool hold together. If two on the same key exclude
-//! each other, no node can have a fitting label. Nobody refuses that. Karpenter reads it as "the
+//! each other, no node can have a fitting label. Nobody rejects that. Karpenter reads it as "the
 //! label is not there": for a label that every instance type has the pool stays Ready and never
 //! starts a node; for one of your own, nodes come up without it, or drift at once and are
-//! replaced for ever.
+//! replaced forever.
 //!
 //! # Fix
 //! Keep the line that is meant. Old and new spellings, such as `beta.kubernetes.io/arch` and

@@ -1,4 +1,4 @@
-//! A requirement whose key is no label of instances, so that it chooses nothing.
+//! A requirement whose key is not a label of instances, so that it has no effect.
 //!
 //! # Why
 //! Karpenter takes a key that it does not know for a label of your own: it narrows no instance type
@@ -101,8 +101,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn lookalike(item: &RequirementItem<'_>, key: &str, word: &str, sure: TypoConfidence, ctx: &mut Context<'_>) {
     let node = item.0.get("key");
-    let finding =
-        ctx.report(&node, format!("`{}` is no label of instances: it narrows nothing", ellipsize(key)));
+    let finding = ctx.report(
+        &node,
+        format!("`{}` is not a label of instances: it does not restrict the instance types", ellipsize(key)),
+    );
     if sure == TypoConfidence::Likely {
         finding.severity(Severity::Warning);
     }

@@ -3,7 +3,7 @@
 //! # Why
 //! The labels under `karpenter.sh` and `karpenter.k8s.aws` belong to Karpenter. Only the documented ones can
 //! be required, and some came with a later version or are allowed only at some places. In NodePools,
-//! NodeClaims and NodeOverlays the API server refuses the others; what it accepts the controller refuses, and
+//! NodeClaims and NodeOverlays the API server rejects the others; what it accepts the controller rejects, and
 //! the pool is never Ready. A pod that selects such a label is ignored, with an event and no node.
 //!
 //! # Fix
@@ -126,20 +126,20 @@ fn message(key: &str, reason: KeyRejectionReason, label: bool) -> String {
             "every node has `karpenter.sh/nodepool` by itself: it cannot be set".to_owned()
         }
         KeyRejectionReason::Hostname if label => {
-            "`kubernetes.io/hostname` cannot be one name for every node".to_owned()
+            "`kubernetes.io/hostname` cannot have the same value on every node".to_owned()
         }
         KeyRejectionReason::Hostname => {
             "`kubernetes.io/hostname` names a node that does not exist yet".to_owned()
         }
         KeyRejectionReason::NodeClass => {
-            "`karpenter.k8s.aws/ec2nodeclass` passes the API server, but Karpenter refuses it".to_owned()
+            "`karpenter.k8s.aws/ec2nodeclass` passes the API server, but Karpenter rejects it".to_owned()
         }
         KeyRejectionReason::Since(version) => format!("`{key}` is taken from Karpenter {version} on"),
         KeyRejectionReason::NotInOverlay => format!("`{key}` cannot be asked for in a NodeOverlay"),
         KeyRejectionReason::Kubernetes => {
             format!("`{key}` lies in a domain that Karpenter reserves before 1.9")
         }
-        KeyRejectionReason::Malformed => format!("`{key}` is no label key"),
+        KeyRejectionReason::Malformed => format!("`{key}` is not a label key"),
     }
 }
 

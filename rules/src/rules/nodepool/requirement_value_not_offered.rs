@@ -88,7 +88,7 @@ fn check_value(node: &Node<'_>, requested: &Requested<'_>, ctx: &mut Context<'_>
             "take it out, unless the region has got it since then",
         ),
         _ => (
-            format!("the {name} `{text}` is offered in no region any more"),
+            format!("the {name} `{text}` is no longer offered in any region"),
             "take a newer one, unless this account still has it",
         ),
     };

@@ -3,7 +3,7 @@
 //! # Why
 //! Instance labels are compared letter by letter, and nothing checks the value: `A10G`, `g5` as a category or
 //! `x86_64` as an architecture match nothing, and a misspelt name in a list silently narrows the choice. A
-//! pod that selects such a value stays Pending. Only a tenancy that does not exist is refused, by Karpenter,
+//! pod that selects such a value stays Pending. Only a tenancy that does not exist is rejected, by Karpenter,
 //! from 1.9 on. A name that may be newer than gpulint's catalogue is only a note.
 //!
 //! # Fix

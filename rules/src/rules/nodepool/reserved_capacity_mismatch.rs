@@ -108,7 +108,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let shown = ellipsize(name);
     let finding = if only {
-        ctx.report(&node, format!("the pool takes reserved capacity alone, and class `{shown}` selects none"))
+        ctx.report(&node, format!("the pool allows only reserved capacity, and class `{shown}` selects none"))
     } else {
         ctx.report(&node, format!("`reserved` is without effect: class `{shown}` selects no reservations"))
             .severity(Severity::Warning)
@@ -182,7 +182,7 @@ fn alone(object: &Object, pool: &NodePool<'_>, node: &Node<'_>, ctx: &mut Contex
     {
         return;
     }
-    ctx.report(node, "once its reservations are used up, no other pool takes the pods of this one")
+    ctx.report(node, "once its reservations are used up, no other pool admits the pods of this one")
         .severity(Severity::Info)
         .help("add a pool of lower weight, with the same taints and labels, that buys on demand");
 }

@@ -112,7 +112,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     } else if let Some(other) = behind {
         finding
             .severity(Severity::Info)
-            .help("a pool of lower weight takes its pods when Spot runs out; more types make that rare")
+            .help("a pool of lower weight admits its pods when Spot runs out; more types make that rare")
             .related(&other, &other.path(&["metadata", "name"]), "this pool");
     } else {
         finding.help("admit more families and sizes, allow on-demand, or add a pool of lower weight");

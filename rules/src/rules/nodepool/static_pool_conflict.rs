@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! A pool with `replicas` has that many nodes and takes part in no scheduling decision. The API
-//! server refuses `weight` on it, and every limit but `nodes`. A consolidation policy and its timer
+//! server rejects `weight` on it, and every limit but `nodes`. A consolidation policy and its timer
 //! are taken and never looked at.
 //!
 //! # Fix
@@ -56,7 +56,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if key == "nodes" || is_placeholder(key) || node.is_null() {
             continue;
         }
-        ctx.report(&node, format!("a static pool takes no limit on `{}`, only on `nodes`", ellipsize(key)))
+        ctx.report(&node, format!("a static pool can only limit `nodes`, not `{}`", ellipsize(key)))
             .help("remove it: the number of nodes is `replicas`")
             .at_key();
     }

@@ -1,7 +1,7 @@
-//! A taint that a node cannot have, or that Karpenter refuses.
+//! A taint that a node cannot have, or that Karpenter rejects.
 //!
 //! # Why
-//! A taint's value may be left out but not empty: the API server refuses `value: ""`. Key and value are at
+//! A taint's value may be left out but not empty: the API server rejects `value: ""`. Key and value are at
 //! most as long as a label's, or the pool is never Ready. A value such as `team/vision` passes all of that,
 //! and then no Node with it can be created, so Karpenter starts machines that never join.
 //!
@@ -77,7 +77,7 @@ fn value(taint: &Node<'_>, pool: bool, ctx: &mut Context<'_>) {
     } else if text.contains('/') && is_qualified_name(text) {
         ctx.report(&node, format!("no Node can have the taint value `{}`", ellipsize(text)))
             .rejected_by(None)
-            .help("the API server refuses such a Node, so it never joins: write it without the `/`");
+            .help("the API server rejects such a Node, so it never joins: write it without the `/`");
     }
 }
 

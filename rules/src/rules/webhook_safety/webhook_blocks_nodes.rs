@@ -1,7 +1,7 @@
 //! A webhook that does not answer keeps nodes from joining.
 //!
 //! # Why
-//! With `failurePolicy: Fail`, the default, a request is refused while the webhook is down. If it
+//! With `failurePolicy: Fail`, the default, a request is rejected while the webhook is down. If it
 //! is asked about nodes, NodeClaims, certificate requests, leases or events, no node can join or
 //! stay while it is away, and where its own pods need a new node, it never comes back. The same
 //! holds for pods of `kube-system`: the network plugin of a fresh node cannot start. Where the input

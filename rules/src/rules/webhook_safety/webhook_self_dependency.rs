@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! A webhook with `failurePolicy: Fail` that is asked about pods, or about what nodes need, is
-//! asked about its own pods as well. If its one replica is evicted, the new one is refused because
+//! asked about its own pods as well. If its one replica is evicted, the new one is rejected because
 //! the old one does not answer; if it runs only on nodes that Karpenter starts, it waits for a
 //! node that its absence keeps away. Both end with somebody deleting the webhook by hand.
 //!

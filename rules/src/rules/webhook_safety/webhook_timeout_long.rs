@@ -7,7 +7,7 @@
 //!
 //! # Fix
 //! Set `timeoutSeconds` to what the webhook really needs: it answers within milliseconds. Up to
-//! `seconds` (10) are taken without a word, and up to `pod-seconds` (5) where it is asked about
+//! `seconds` (10) are taken silently, and up to `pod-seconds` (5) where it is asked about
 //! pods.
 //!
 //! # Example

@@ -131,7 +131,7 @@ fn client<'a>(config: &Node<'a>, report: &mut Checker<'a>) {
             .help("write it from the root");
     } else if !inner.split('/').all(segment) {
         report
-            .error(&path, format!("{} is no path of DNS names", quote(text)))
+            .error(&path, format!("{} is not a path of DNS names", quote(text)))
             .help("write lower-case letters, digits, `-` and `.` between the slashes");
     }
 }

@@ -40,7 +40,7 @@ fn reference<'a>(target: &Node<'a>, any_group: bool, report: &mut Checker<'a>) {
     }
     let text = version.text().unwrap_or_default();
     if text.split('/').count() > 2 {
-        report.error(&version, format!("{} is no version", quote(text)));
+        report.error(&version, format!("{} is not a version", quote(text)));
     } else if !version.is_unknown() && !text.contains('/') && !any_group && !controller {
         let message = "`apiVersion` must name a group";
         let refusal = if version.is_set() {
@@ -71,7 +71,7 @@ fn one<'a>(metric: &Node<'a>, report: &mut Checker<'a>) {
             let node = metric.get(other);
             if other != field && node.is_set() {
                 report
-                    .error(&node, format!("`type: {name}` takes no `{other}`"))
+                    .error(&node, format!("`{other}` is not allowed with `type: {name}`"))
                     .help("write one metric an item");
             }
         }

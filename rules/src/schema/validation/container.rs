@@ -182,7 +182,7 @@ fn env<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
         let written = SOURCES.iter().filter(|s| from.get(s).is_set()).count();
         if written > 1 || (written == 0 && !report.partial && !may_hold_more_fields(&from)) {
             report
-                .error(&from, format!("`valueFrom` wants one source and has {written}"))
+                .error(&from, format!("`valueFrom` requires one source and has {written}"))
                 .help(format!("write one of {}", super::join_or(SOURCES)));
         }
         field_ref(&from.get("fieldRef"), report);
@@ -257,7 +257,7 @@ fn resource_ref<'a>(reference: &Node<'a>, report: &mut Checker<'a>) {
         &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"]
     };
     if !units.iter().any(|u| Quantity::decode(u) == Ok(amount)) {
-        report.error(&divisor, "`divisor` is no unit of this resource").help(if cpu {
+        report.error(&divisor, "`divisor` is not a unit of this resource").help(if cpu {
             "write `1` or `1m`"
         } else {
             "write 1, or 1 with a suffix such as `Mi`"
@@ -356,7 +356,7 @@ fn devices<'a>(pod: &PodContext<'a>, container: &Node<'a>, report: &mut Checker<
                     unknown_volume(&name, text, volumes, report);
                 } else if !pod.claim_volumes.contains(text) {
                     report
-                        .error(&name, format!("the volume {} is no claim", quote(text)))
+                        .error(&name, format!("the volume {} is not a claim", quote(text)))
                         .help("only a claim can be a block device");
                 }
             }

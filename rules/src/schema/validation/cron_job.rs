@@ -73,7 +73,7 @@ fn schedule<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     if let Some(every) = text.strip_prefix("@every ") {
         if GoDuration::parse(every).is_err() {
             report
-                .error(&node, format!("{} is no duration", quote(every)))
+                .error(&node, format!("{} is not a duration", quote(every)))
                 .help("write hours, minutes and seconds: `@every 1h30m`");
         }
         return;
@@ -88,8 +88,8 @@ fn schedule<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     };
     let message = match &error {
         CronError::FieldCount { found } => format!("the schedule has {found} fields, not 5"),
-        CronError::Descriptor(_) => format!("{} is no known schedule", quote(text)),
-        CronError::Field { field, text, .. } => format!("{field} {} is refused", quote(text)),
+        CronError::Descriptor(_) => format!("{} is not a known schedule", quote(text)),
+        CronError::Field { field, text, .. } => format!("{field} {} is not valid", quote(text)),
         CronError::TimeZone(_) => "the schedule holds a time zone".to_owned(),
     };
     let help = match &error {
@@ -110,7 +110,7 @@ fn time_zone<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     if timezone::is_known(name) {
         return;
     }
-    let refusal = report.error(node, format!("{} is no time zone", quote(name)));
+    let refusal = report.error(node, format!("{} is not a time zone", quote(name)));
     match timezone::nearest(name) {
         Some(near) if near.eq_ignore_ascii_case(name) => {
             refusal

@@ -91,7 +91,7 @@ fn one<'a>(block: &Node<'a>, report: &mut Checker<'a>) {
         match operator.text() {
             Some("Exists") => {
                 if value.text().is_some_and(|v| !v.is_empty()) {
-                    report.error(&value, "`operator: Exists` takes no `value`");
+                    report.error(&value, "`value` is not allowed with `operator: Exists`");
                 }
             }
             _ => report.check_syntax(&value, &LABEL_VALUE),
@@ -172,7 +172,7 @@ fn attribute<'a>(constraint: &Node<'a>, report: &mut Checker<'a>) {
     });
     if !good {
         report
-            .error(&node, format!("{} is no driver's attribute", quote(text)))
+            .error(&node, format!("{} is not a driver's attribute", quote(text)))
             .help("write the driver's domain, `/` and a name: `gpu.nvidia.com/parentUUID`");
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn allocation<'a>(object: &'a Object, report: &mut Checker<'a>) {
             Some("All") => {
                 if count.int().is_some_and(|c| c != 0) {
                     report
-                        .error(&count, "`allocationMode: All` takes no `count`")
+                        .error(&count, "`count` is not allowed with `allocationMode: All`")
                         .help("leave `count` out, or write `allocationMode: ExactCount`")
                         .fix(Fix::new("remove `count`", Safety::Unsafe).remove(&count));
                 }
@@ -58,7 +58,7 @@ pub(crate) fn allocation<'a>(object: &'a Object, report: &mut Checker<'a>) {
             }
             Some(other) => {
                 report
-                    .error(&mode, format!("{} is no allocation mode", quote(other)))
+                    .error(&mode, format!("{} is not an allocation mode", quote(other)))
                     .help("write `ExactCount` or `All`");
             }
         }
@@ -72,7 +72,7 @@ fn template_spec<'a>(object: &'a Object, report: &mut Checker<'a>) {
         return;
     }
     let inner = object.path(&["spec", "spec"]);
-    let error = report.error(&devices, "a ResourceClaimTemplate wants its claim under `spec.spec`");
+    let error = report.error(&devices, "a ResourceClaimTemplate has its claim under `spec.spec`");
     error.at_key().help("write `devices` one `spec` deeper");
     if inner.is_absent() {
         error.fix(
@@ -89,7 +89,7 @@ fn nested_request<'a>(object: &Object, request: &Node<'a>, report: &mut Checker<
     let alternatives = first.items().next().is_some();
     if let Some(node) = flat_fields(request).next() {
         let version = &object.id().version;
-        let message = format!("`{version}` wants the fields of a request under `exactly`");
+        let message = format!("in `{version}`, the fields of a request are under `exactly`");
         let error = report.error(&node, message);
         error.at_key().help("move them under `exactly`");
         if exactly.is_absent() && !alternatives {

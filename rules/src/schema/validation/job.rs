@@ -262,7 +262,9 @@ fn exit_codes<'a>(codes: &Node<'a>, names: Option<&BTreeSet<&str>>, report: &mut
     let mut seen = BTreeSet::new();
     for (node, value) in &numbers {
         if *value == 0 && codes.get("operator").text() == Some("In") {
-            report.error(node, "exit code 0 is no failure").help("leave 0 out, or write `operator: NotIn`");
+            report
+                .error(node, "exit code 0 is not a failure")
+                .help("leave 0 out, or write `operator: NotIn`");
         }
         if !seen.insert(*value) {
             report.error(node, format!("exit code {value} is written twice"));
@@ -340,7 +342,7 @@ fn read_indexes(text: &str, total: i64) -> Result<i64, String> {
             t.parse::<i64>()
                 .ok()
                 .filter(|_| t.bytes().all(|b| b.is_ascii_digit()))
-                .ok_or_else(|| format!("{} is no index", quote(part)))
+                .ok_or_else(|| format!("{} is not an index", quote(part)))
         };
         let first = number(from)?;
         let end = to.map_or(Ok(first), number)?;

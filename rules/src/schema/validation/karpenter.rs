@@ -49,7 +49,7 @@ fn interfaces<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
                 .help("count `deviceIndex` up on each card");
         } else if kind == Some("efa-only") && !cards.insert(card) {
             report
-                .error(&item, "a network card takes one `efa-only` interface")
+                .error(&item, "a network card can have only one `efa-only` interface")
                 .help("put it on a card of its own");
         }
     }

@@ -226,7 +226,8 @@ impl<'a> Checker<'a> {
         if let Some(text) = text_of(node)
             && !(syntax.accepts)(text)
         {
-            self.error(node, format!("{} is no {}", quote(text), syntax.what)).help(syntax.help);
+            let article = if syntax.what.starts_with(['a', 'e', 'i', 'o', 'I']) { "an" } else { "a" };
+            self.error(node, format!("{} is not {article} {}", quote(text), syntax.what)).help(syntax.help);
         }
     }
 
@@ -303,7 +304,7 @@ impl<'a> Checker<'a> {
         let count = list.items().count();
         if count > most {
             self.error(list, format!("{count} items are more than {most}"))
-                .help(format!("the API server takes {most} at most"));
+                .help(format!("the API server allows {most} at most"));
         }
     }
 

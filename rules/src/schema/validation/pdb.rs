@@ -62,7 +62,7 @@ fn amount<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
         && let Ok(count) = text.parse::<i32>()
     {
         report
-            .error(node, format!("`{name}` is a number in quotes, which is refused"))
+            .error(node, format!("`{name}` is a number in quotes: the API server rejects it"))
             .help(format!("write {count} without quotes"))
             .fix(Fix::new("remove the quotes", Safety::Safe).set(node, json!(count)));
         return;

@@ -174,7 +174,7 @@ fn tolerate<'a>(toleration: &Node<'a>, of: PodSpecOwner, report: &mut Checker<'a
         "Exists" if value.text().is_some_and(|v| !v.is_empty()) => {
             let fix = Fix::new("remove `value`", Safety::Unsafe).remove(&value);
             report
-                .error(&operator, "`operator: Exists` takes no `value`")
+                .error(&operator, "`value` is not allowed with `operator: Exists`")
                 .help("leave `value` out, or write `operator: Equal`")
                 .fix(fix);
         }
@@ -185,7 +185,7 @@ fn tolerate<'a>(toleration: &Node<'a>, of: PodSpecOwner, report: &mut Checker<'a
                 // The API server reports this at the operator.
                 let node = if operator.is_set() { &operator } else { toleration };
                 report
-                    .error(node, format!("the `value` {} is no label value", quote(text)))
+                    .error(node, format!("the `value` {} is not a label value", quote(text)))
                     .help(LABEL_VALUE.help);
             }
         }

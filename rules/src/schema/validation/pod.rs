@@ -76,7 +76,7 @@ fn annotations<'a>(map: &Node<'a>, report: &mut Checker<'a>) {
     for (key, value) in map.entries() {
         if !is_placeholder(key) && !(QUALIFIED_NAME.accepts)(&key.to_lowercase()) {
             report
-                .error(&value, format!("the key {} is no qualified name", quote(key)))
+                .error(&value, format!("the key {} is not a qualified name", quote(key)))
                 .help(QUALIFIED_NAME.help);
         }
     }
@@ -202,7 +202,7 @@ fn network<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
         {
             let bare = text.strip_suffix('.').unwrap_or(text).replace('_', "-");
             if !(DNS_SUBDOMAIN.accepts)(&bare) {
-                report.error(&search, format!("{} is no DNS name", quote(text))).help(DNS_SUBDOMAIN.help);
+                report.error(&search, format!("{} is not a DNS name", quote(text))).help(DNS_SUBDOMAIN.help);
             }
         }
     }

@@ -20,7 +20,7 @@ pub(super) fn probes<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
             let grace = probe.get("terminationGracePeriodSeconds");
             if grace.is_set() {
                 report
-                    .error(&grace, "a readiness probe ends nothing and takes no grace period")
+                    .error(&grace, "`terminationGracePeriodSeconds` is not allowed in a readiness probe")
                     .help("leave `terminationGracePeriodSeconds` out")
                     .fix(Fix::new("remove it", Safety::Safe).remove(&grace));
             }
@@ -29,7 +29,7 @@ pub(super) fn probes<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
         {
             report
                 .error(&successes, format!("`successThreshold` {count} must be 1 here"))
-                .help("only a readiness probe takes another number")
+                .help("only a readiness probe can have another number")
                 .fix(Fix::new("write 1", Safety::Safe).set(&successes, json!(1)));
         }
     }
@@ -99,7 +99,7 @@ fn handler<'a>(block: &Node<'a>, kinds: &[&str], grace: Option<i64>, report: &mu
 pub(super) fn port<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     if let Some(number) = node.int() {
         if !(1..=65535).contains(&number) {
-            report.error(node, format!("{number} is no port")).help("write a number from 1 to 65535");
+            report.error(node, format!("{number} is not a port")).help("write a number from 1 to 65535");
         }
         return;
     }
@@ -117,7 +117,7 @@ pub(super) fn port<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
                 .fix(Fix::new("remove the quotes", Safety::Safe).set(node, json!(number)));
         }
         _ => {
-            report.error(node, format!("{} is no port name", quote(text))).help(PORT_NAME.help);
+            report.error(node, format!("{} is not a port name", quote(text))).help(PORT_NAME.help);
         }
     }
 }

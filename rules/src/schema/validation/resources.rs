@@ -118,7 +118,7 @@ fn page_size<'a>(
     };
     if page.is_none_or(|p| p <= 0 || value.value() % p != 0) {
         report
-            .error(amount, format!("{value} is no multiple of the page of {}", quote(name)))
+            .error(amount, format!("{value} is not a multiple of the page of {}", quote(name)))
             .help("write a multiple of the page size");
     }
 }

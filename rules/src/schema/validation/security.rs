@@ -10,7 +10,9 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
         if let Some(id) = group.int()
             && !(0..=i64::from(i32::MAX)).contains(&id)
         {
-            report.error(&group, format!("{id} is no group id")).help("write a number from 0 to 2147483647");
+            report
+                .error(&group, format!("{id} is not a group id"))
+                .help("write a number from 0 to 2147483647");
         }
     }
     if spec.get("shareProcessNamespace").bool() == Some(true) && spec.get("hostPID").bool() == Some(true) {
@@ -36,7 +38,7 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
         };
         let node = sysctl.get("name");
         if !is_sysctl(name) {
-            report.error(&node, format!("{} is no sysctl", quote(name)));
+            report.error(&node, format!("{} is not a sysctl", quote(name)));
         }
         for (switch, prefixes) in [
             ("hostNetwork", &["net."][..]),
@@ -97,7 +99,7 @@ fn profiles<'a>(context: &Node<'a>, report: &mut Checker<'a>) {
                 report.missing(&profile, "localhostProfile", "`type: Localhost` needs `localhostProfile`");
             } else if let Some(text) = name.text() {
                 if field == "appArmorProfile" && (text.is_empty() || text.trim() != text) {
-                    report.error(&name, format!("{} is no profile's name", quote(text)));
+                    report.error(&name, format!("{} is not a profile's name", quote(text)));
                 } else if field == "seccompProfile" {
                     super::volume::relative(&name, report);
                 }

@@ -18,7 +18,7 @@ pub(crate) fn labels<'a>(map: &Node<'a>, report: &mut Checker<'a>) {
         }
         if !(QUALIFIED_NAME.accepts)(key) {
             report
-                .error(&value, format!("the key {} is no qualified name", quote(key)))
+                .error(&value, format!("the key {} is not a qualified name", quote(key)))
                 .help(QUALIFIED_NAME.help);
         }
         report.check_syntax(&value, &LABEL_VALUE);
@@ -64,11 +64,11 @@ pub(crate) fn requirement<'a>(expression: &Node<'a>, operators: &[&str], report:
         }
         "Exists" | "DoesNotExist" if count > 0 => {
             report
-                .error(&values, format!("`{operator}` takes no `values`"))
+                .error(&values, format!("`values` is not allowed with `{operator}`"))
                 .help("leave `values` out, or write `In`");
         }
         "Gt" | "Lt" if operators.contains(&operator) && count != 1 => {
-            let message = format!("`{operator}` takes one value");
+            let message = format!("`{operator}` requires one value");
             if values.is_set() {
                 report.error(&values, message);
             } else {

@@ -185,7 +185,7 @@ fn of_type<'a>(object: &'a Object, spec: &Node<'a>, kind: &str, headless: bool, 
                 report.error(&node, "`type: ExternalName` needs `externalName`");
             }
             Some(name) if !(DNS_SUBDOMAIN.accepts)(name) => {
-                report.error(&node, format!("{} is no DNS name", quote(name))).help(DNS_SUBDOMAIN.help);
+                report.error(&node, format!("{} is not a DNS name", quote(name))).help(DNS_SUBDOMAIN.help);
             }
             None if !node.is_set() => {
                 report.missing(spec, "externalName", "`type: ExternalName` needs `externalName`");
@@ -195,12 +195,14 @@ fn of_type<'a>(object: &'a Object, spec: &Node<'a>, kind: &str, headless: bool, 
         for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             let node = spec.get(field);
             if node.is_set() && (!node.is_sequence() || node.items().next().is_some()) {
-                report.error(&node, format!("`type: ExternalName` takes no `{field}`"));
+                report.error(&node, format!("`{field}` is not allowed with `type: ExternalName`"));
             }
         }
         let address = spec.get("clusterIP");
         if address.text().is_some_and(|t| !t.is_empty()) {
-            report.error(&address, "`type: ExternalName` takes no `clusterIP`").help("leave it out");
+            report
+                .error(&address, "`clusterIP` is not allowed with `type: ExternalName`")
+                .help("leave it out");
         }
     }
     if kind.is_empty() {
@@ -228,7 +230,7 @@ fn of_type<'a>(object: &'a Object, spec: &Node<'a>, kind: &str, headless: bool, 
         if let Some(text) = node.text()
             && !(CIDR.accepts)(text.trim())
         {
-            report.error(&node, format!("{} is no address range", quote(text))).help(CIDR.help);
+            report.error(&node, format!("{} is not an address range", quote(text))).help(CIDR.help);
         }
     }
     let annotated = object.annotation("service.beta.kubernetes.io/load-balancer-source-ranges");

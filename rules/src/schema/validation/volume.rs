@@ -147,7 +147,7 @@ fn mode<'a>(block: &Node<'a>, field: &str, report: &mut Checker<'a>) {
         && !(0..=0o777).contains(&bits)
     {
         report
-            .error(&node, format!("`{field}` {bits} is no file mode"))
+            .error(&node, format!("`{field}` {bits} is not a file mode"))
             .help("write an octal number from 0000 to 0777, in JSON a decimal one to 511");
     }
 }

@@ -54,7 +54,7 @@ fn deployment<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     if strategy.get("type").text() == Some("Recreate") {
         if rolling.is_set() {
             report
-                .error(&rolling, "`type: Recreate` takes no `rollingUpdate`")
+                .error(&rolling, "`rollingUpdate` is not allowed with `type: Recreate`")
                 .help("leave it out, or write `type: RollingUpdate`")
                 .fix(Fix::new("remove `rollingUpdate`", Safety::Safe).remove(&rolling));
         }
@@ -154,7 +154,7 @@ fn stateful_set<'a>(object: &Object, spec: &Node<'a>, template: &Node<'a>, repor
     let rolling = strategy.get("rollingUpdate");
     if strategy.get("type").text() == Some("OnDelete") && rolling.is_set() {
         report
-            .error(&rolling, "`type: OnDelete` takes no `rollingUpdate`")
+            .error(&rolling, "`rollingUpdate` is not allowed with `type: OnDelete`")
             .help("leave it out, or write `type: RollingUpdate`");
     } else {
         report.not_negative(&rolling.get("partition"));
