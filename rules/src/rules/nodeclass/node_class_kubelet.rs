@@ -48,10 +48,10 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let kubelet = class.get("kubelet");
     let authority = super::kubelet_authority(ctx);
     for field in ["evictionHard", "evictionSoft", "evictionSoftGracePeriod"] {
-        check_keys(&kubelet.get(field), &EVICTION_SIGNALS, "no eviction signal", ctx);
+        check_keys(&kubelet.get(field), &EVICTION_SIGNALS, "not an eviction signal", ctx);
     }
     for reserved in ["kubeReserved", "systemReserved"].map(|field| kubelet.get(field)) {
-        check_keys(&reserved, &RESERVABLE_RESOURCES, "nothing that can be kept back", ctx);
+        check_keys(&reserved, &RESERVABLE_RESOURCES, "not a resource that can be reserved", ctx);
         for (name, node) in reserved.entries() {
             if node.text().is_some_and(|t| t.starts_with('-')) {
                 ctx.report(&node, format!("`{}` cannot be negative", ellipsize(name)))
@@ -94,7 +94,7 @@ fn check_keys(map: &Node<'_>, known: &[&'static str], what: &str, ctx: &mut Cont
         // Short names are similar to each other: `gpu` is not a misspelling of `cpu`.
         match nearest(key, known.iter().copied()).filter(|_| key.len() > 4) {
             Some(word) => finding.help(format!("write `{word}`")),
-            None => finding.help(format!("known are {}", known.join(", "))),
+            None => finding.help(format!("valid are {}", known.join(", "))),
         };
     }
 }
