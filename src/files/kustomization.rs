@@ -64,7 +64,8 @@ impl Kustomization {
         self.components.extend(paths("components"));
         for field in ["patches", "patchesJson6902"] {
             for patch in root.get(field).items() {
-                let file = patch.get("path").text().map(path);
+                // Early versions of kustomize read a list of files.
+                let file = patch.get("path").text().or(patch.text()).map(path);
                 let target = patch.get("target");
                 if target.is_set() {
                     self.targets.push(target_of_selector(&target));

@@ -154,11 +154,19 @@ pub(crate) struct Checker<'a> {
     limit: usize,
     /// Whether the object is a patch or a fragment, in which nothing is missing.
     pub(crate) partial: bool,
+    /// Whether a kustomization lists the file, which may add labels and selectors.
+    pub(crate) kustomized: bool,
 }
 
 impl<'a> Checker<'a> {
     pub(crate) fn new(object: &Object) -> Checker<'a> {
-        Checker { errors: Vec::new(), discarded: None, limit: usize::MAX, partial: object.is_partial() }
+        Checker {
+            errors: Vec::new(),
+            discarded: None,
+            limit: usize::MAX,
+            partial: object.is_partial(),
+            kustomized: object.origin().is_some_and(|origin| origin.source.is_kustomized()),
+        }
     }
 
     pub(crate) fn into_errors(self) -> Vec<FieldError<'a>> {

@@ -111,7 +111,7 @@ pub(crate) fn template_selector<'a>(
         !part.is_unknown() && part.entries().is_empty() && part.items().next().is_none()
     };
     if empty("matchLabels") && empty("matchExpressions") {
-        if !report.partial {
+        if !report.partial && !report.kustomized {
             report
                 .error(&node, "`selector` may not be empty")
                 .help("select the labels of the pod template under `matchLabels`");
