@@ -31,7 +31,7 @@ impl<'e> Batch<'e> {
     /// Reads all inputs.
     pub(crate) fn read(inputs: Vec<ScopedInput>, engines: &'e [Engine], progress: bool) -> Batch<'e> {
         let plain: Vec<Input> = inputs.iter().map(|one| one.input.clone()).collect();
-        let folders = Folders::discover(&plain);
+        let folders = Folders::discover(plain);
         let progress = Progress::start(inputs.len(), progress);
         let reads = inputs
             .par_iter()

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use gpulint_rules::source;
 use gpulint_rules::source::{FilledPlaceholder, Source};
-use rayon::prelude::*;
 
 use super::{Input, absolute};
 
@@ -43,6 +42,7 @@ struct Traces {
 
 impl FilledFolders {
     /// Examines the folders of the inputs, those above them up to the current one, and the inputs themselves.
+    /// It uses no thread pool, because the first of several threads that need it runs it while the others wait.
     pub(super) fn discover(inputs: &[Input]) -> FilledFolders {
         // What is outside the folder in which the program runs, and outside that of all inputs, is not the user's.
         let here = absolute(Path::new("."));
@@ -53,9 +53,8 @@ impl FilledFolders {
             seen.extend(folders.filter(|folder| folder.starts_with(&here) || folder.starts_with(&common)));
         }
         let folders: HashMap<PathBuf, Traces> =
-            seen.par_iter().map(|folder| (folder.to_path_buf(), Traces::of(folder))).collect();
-        let flux =
-            inputs.par_iter().filter(|input| !input.stdin).flat_map_iter(|input| flux_paths(&input.path));
+            seen.iter().map(|folder| (folder.to_path_buf(), Traces::of(folder))).collect();
+        let flux = inputs.iter().filter(|input| !input.stdin).flat_map(|input| flux_paths(&input.path));
         FilledFolders { flux: flux.collect(), folders }
     }
 
@@ -105,6 +104,11 @@ impl Traces {
         }
         traces
     }
+}
+
+/// Whether a text may have placeholders that these tools fill in.
+pub(super) fn has_placeholders(text: &str) -> bool {
+    [BRACES, DOUBLE_BRACES].iter().any(|start| text.contains(start))
 }
 
 /// The folder that all inputs are in.

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use gpulint_rules::source::{FilledPlaceholder, KustomizeRoute, PatchTarget};
 
-use super::filled::FilledFolders;
+use super::filled::{FilledFolders, has_placeholders};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
 use super::{Input, SkipReason};
 
@@ -30,16 +30,17 @@ pub(crate) struct Folders {
     routes: HashMap<PathBuf, Vec<KustomizeRoute>>,
     /// The placeholders that kustomizations fill in, by file.
     filled: HashMap<PathBuf, Vec<FilledPlaceholder>>,
-    /// The placeholders that other tools fill in.
-    filled_folders: FilledFolders,
+    /// The placeholders that other tools fill in: found when the first file with a placeholder is read.
+    filled_folders: OnceLock<FilledFolders>,
+    inputs: Vec<Input>,
 }
 
 impl Folders {
     /// Examines every folder that contains an input, directly or indirectly.
-    pub(crate) fn discover(inputs: &[Input]) -> Folders {
+    pub(crate) fn discover(inputs: Vec<Input>) -> Folders {
         let mut folders = Folders::default();
         let mut seen: HashSet<&Path> = HashSet::new();
-        for input in inputs {
+        for input in &inputs {
             for folder in input.absolute.ancestors().skip(1) {
                 if !seen.insert(folder) {
                     break;
@@ -58,7 +59,7 @@ impl Folders {
         }
         folders.resolve_patch_targets();
         folders.resolve_routes();
-        folders.filled_folders = FilledFolders::discover(inputs);
+        folders.inputs = inputs;
         folders
     }
 
@@ -182,11 +183,15 @@ impl Folders {
         self.routes.get(&input.absolute).map_or(&[], Vec::as_slice)
     }
 
-    /// The placeholders of a file that something in the input fills in.
-    pub(crate) fn filled(&self, input: &Input) -> Vec<FilledPlaceholder> {
+    /// The placeholders of a file with this text that something in the input fills in.
+    pub(crate) fn filled(&self, input: &Input, text: &str) -> Vec<FilledPlaceholder> {
         let path = &input.absolute;
-        let roots = self.routes(input).iter().map(|route| Path::new(&*route.root));
-        let mut filled = self.filled_folders.of(path, roots);
+        let mut filled = Vec::new();
+        if has_placeholders(text) {
+            let roots = self.routes(input).iter().map(|route| Path::new(&*route.root));
+            let folders = self.filled_folders.get_or_init(|| FilledFolders::discover(&self.inputs));
+            filled = folders.of(path, roots);
+        }
         filled.extend(self.filled.get(path).into_iter().flatten().cloned());
         filled
     }

@@ -61,7 +61,8 @@ pub(crate) fn read(input: &Input, scope: &str, folders: &Folders) -> ReadOutcome
 pub(crate) fn read_bytes(input: &Input, scope: &str, folders: &Folders, bytes: Vec<u8>) -> ReadOutcome {
     let source = Source::new(&input.display_path, bytes).with_scope(scope);
     let source = source.with_kustomized(folders.is_kustomized(input)).with_patches(folders.targets(input));
-    let source = source.with_routes(folders.routes(input)).with_filled(&folders.filled(input));
+    let filled = folders.filled(input, source.text());
+    let source = source.with_routes(folders.routes(input)).with_filled(&filled);
     let source = Arc::new(source);
     let documents = parse(&source);
     classify_documents(input, source, documents, folders.is_patch(input))

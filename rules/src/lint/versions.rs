@@ -87,7 +87,7 @@ fn help(help: Option<String>, product: Product) -> String {
             // A whole clause is better than a sentence that ends in the middle.
             let head: String = help.chars().take(room).collect();
             if let Some(end) = head.rfind([';', ':', ',']).filter(|end| *end >= room / 2)
-                && head[..end].matches('`').count() % 2 == 0
+                && head[..end].matches('`').count().is_multiple_of(2)
             {
                 return format!("{}; {setting}", &head[..end]);
             }
