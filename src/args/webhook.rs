@@ -36,9 +36,9 @@ Outside the cluster: kubectl create namespace gpulint; gpulint webhook serve --c
 --url https://ADDRESS:8443, where ADDRESS is this machine as the API server reaches it. It says \
 which cluster and account it writes to, and makes the webhook configurations itself.
 
-Findings of webhook.deny (default: error) refuse an object, those of webhook.warn become warnings. \
-What the API server itself would refuse only warns: it has checked the object before it asks, and its \
-schemas may be newer than ours. So does what lacks an object that may be applied next. On updates, what the old object had already warns as well.
+Findings of webhook.deny (default: error) deny a request; those of webhook.warn become warnings. \
+Always warnings: what the API server itself rejects, because it has validated the object before and its \
+schemas may be newer; what lacks an object that may be applied next; and, on updates, what the old object had already.
 
 SIGTERM: /readyz fails, the server goes on for --drain-delay, then it finishes what is open.")]
 pub(crate) struct ServeArgs {
@@ -174,7 +174,7 @@ pub(crate) struct ManifestsArgs {
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub(crate) replicas: u32,
 
-    /// A request is refused where the webhook does not answer; without it, allowed. It is about NodePools, node
+    /// Requests are denied where the webhook does not answer; without it, they are allowed. It is about NodePools, node
     /// classes, NodeOverlays, scalers and devices: all else, Pods and workloads included, is always allowed
     #[arg(long)]
     pub(crate) fail: bool,

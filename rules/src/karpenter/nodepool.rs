@@ -20,7 +20,7 @@ use crate::workload::class::{WorkloadClass, purpose};
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 /// Steps of copying a label.
-const STEPS_PER_LABEL: usize = 15;
+const STEPS_PER_LABEL: usize = 30;
 
 /// Label of the capacity type.
 pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";

@@ -1,4 +1,4 @@
-//! A ScaledObject may scale to zero, and nothing it measures could wake it.
+//! A ScaledObject scales to zero, and no trigger can scale it up again.
 //!
 //! # Why
 //! `cpu` and `memory` are measured on running pods: with zero replicas there is nothing to measure,

@@ -1,4 +1,4 @@
-//! A ScaledObject aims at a kind that cannot be scaled.
+//! A ScaledObject targets a kind that cannot be scaled.
 //!
 //! # Why
 //! KEDA scales through the `/scale` subresource. A DaemonSet, a Job, a Pod or a RayCluster has none:

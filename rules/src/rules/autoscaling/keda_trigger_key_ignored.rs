@@ -1,4 +1,4 @@
-//! A key in a trigger's metadata is not read.
+//! KEDA ignores a key in a trigger's metadata.
 //!
 //! # Why
 //! KEDA ignores metadata keys that the trigger type does not have, without an event or a log line: a

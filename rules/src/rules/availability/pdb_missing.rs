@@ -1,4 +1,4 @@
-//! Replicas that serve have no PodDisruptionBudget.
+//! A replicated server has no PodDisruptionBudget.
 //!
 //! # Why
 //! Without a PDB nothing keeps Karpenter or `kubectl drain` from evicting all replicas of a model

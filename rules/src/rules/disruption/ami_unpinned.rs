@@ -1,4 +1,4 @@
-//! A node class follows the newest AMI.
+//! A node class follows the newest AMI instead of a pinned version.
 //!
 //! # Why
 //! With `@latest` each release of AWS, every week or two, makes all nodes of the class drift: Karpenter

@@ -1,4 +1,4 @@
-//! Disruption budgets let no node go, ever.
+//! Disruption budgets never allow a node to be disrupted.
 //!
 //! # Why
 //! A budget of zero without an end also stops the replacement of drifted nodes: a new AMI, a

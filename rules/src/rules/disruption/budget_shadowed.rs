@@ -1,4 +1,4 @@
-//! A disruption budget never decides anything.
+//! A disruption budget never has an effect.
 //!
 //! # Why
 //! Of all budgets that are active the strictest counts. A budget that is never the strictest, at no

@@ -1,4 +1,4 @@
-//! A GPU pool moves running pods because nothing says otherwise.
+//! A GPU pool evicts running pods by the default consolidation policy.
 //!
 //! # Why
 //! Without `spec.disruption`, Karpenter consolidates with `WhenEmptyOrUnderutilized` and no delay: as

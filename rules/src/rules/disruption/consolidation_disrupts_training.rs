@@ -1,4 +1,4 @@
-//! Consolidation may move the running pods of a training pool.
+//! Consolidation may evict the running pods of a training pool.
 //!
 //! # Why
 //! `WhenEmptyOrUnderutilized` (also the default) and `Balanced` evict running pods when they fit

@@ -1,4 +1,4 @@
-//! A DaemonSet keeps Karpenter from touching any node that it runs on.
+//! A DaemonSet keeps Karpenter from disrupting any node that it runs on.
 //!
 //! # Why
 //! The pods of a DaemonSet are on every node, and one pod with `karpenter.sh/do-not-disrupt` protects

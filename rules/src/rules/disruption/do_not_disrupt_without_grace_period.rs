@@ -1,4 +1,4 @@
-//! A pool's drain has no end, or ends before the pods on it have ended.
+//! A drain never ends, or ends before the pods have terminated.
 //!
 //! # Why
 //! `karpenter.sh/do-not-disrupt` does not hold off expiration. When a node is as old as `expireAfter`,

@@ -1,4 +1,4 @@
-//! A pod tolerates the taint that tells it to leave.
+//! A pod tolerates the taint by which Karpenter drains nodes.
 //!
 //! # Why
 //! Karpenter taints a node with `karpenter.sh/disrupted:NoSchedule` before it drains it, and takes every

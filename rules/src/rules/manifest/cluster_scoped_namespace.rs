@@ -1,4 +1,4 @@
-//! An object of the whole cluster says that it lives in a namespace.
+//! A cluster-scoped object has a namespace.
 //!
 //! # Why
 //! NodePools, EC2NodeClasses and the other kinds here belong to the cluster. The API server drops

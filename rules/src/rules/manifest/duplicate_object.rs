@@ -1,4 +1,4 @@
-//! Two objects of the input have one kind, namespace and name.
+//! Two objects of the input have the same kind, namespace and name.
 //!
 //! # Why
 //! The one that is applied later replaces the other, and which one that is depends on the order

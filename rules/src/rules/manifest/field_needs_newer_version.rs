@@ -1,4 +1,4 @@
-//! A field or a value that the configured versions do not have yet.
+//! A field or value that the configured version does not support yet.
 //!
 //! # Why
 //! The definitions in a cluster are those of the installed version. A field that came later is dropped

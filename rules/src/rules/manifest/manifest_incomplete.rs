@@ -1,4 +1,4 @@
-//! An object lacks a part that its kind cannot do without.
+//! An object lacks a field that its kind requires.
 //!
 //! # Why
 //! The API server rejects a NodePool without `spec.template`, a Deployment without a selector, a

@@ -1,4 +1,4 @@
-//! A value still holds the placeholder that a template or a person was to fill in.
+//! A value is still a placeholder that nothing fills in.
 //!
 //! # Why
 //! `role: KarpenterNodeRole-${CLUSTER_NAME}` is a text like any other to the API server. Where the

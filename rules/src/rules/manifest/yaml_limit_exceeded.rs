@@ -1,4 +1,4 @@
-//! A document is nested, aliased or sized past a limit.
+//! A document exceeds a limit on nesting, aliases or size.
 //!
 //! # Why
 //! A few lines of aliases can stand for billions of nodes. Kubernetes' reader rejects such a

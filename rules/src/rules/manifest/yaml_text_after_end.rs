@@ -1,4 +1,4 @@
-//! Text follows the end of a document and is dropped.
+//! Text after the end of a document is ignored.
 //!
 //! # Why
 //! Three dots end a document. Kubernetes' readers take the first document of what stands between

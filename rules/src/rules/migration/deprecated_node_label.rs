@@ -1,4 +1,4 @@
-//! Nodes are selected by the old name of a label.
+//! A pod selects nodes by a deprecated label.
 //!
 //! # Why
 //! Kubernetes renamed the labels of `beta.kubernetes.io` and `failure-domain.beta.kubernetes.io`.

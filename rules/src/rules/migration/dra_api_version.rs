@@ -1,4 +1,4 @@
-//! A DRA object is in an old version of its API, or in one not served yet.
+//! A DRA object uses an old version of its API, or one that is not served yet.
 //!
 //! # Why
 //! Dynamic resource allocation became stable as `resource.k8s.io/v1` in Kubernetes 1.34. Beta

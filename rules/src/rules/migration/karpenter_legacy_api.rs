@@ -1,4 +1,4 @@
-//! An object is written for an API that Karpenter no longer serves.
+//! An object uses an API that Karpenter no longer serves.
 //!
 //! # Why
 //! Provisioner, AWSNodeTemplate and Machine went with v0.33; the v1beta1 kinds went with 1.1. The

@@ -1,4 +1,4 @@
-//! A pod selects its nodes by a label that Karpenter's nodes no longer carry.
+//! A pod selects nodes by a label that Karpenter's nodes no longer have.
 //!
 //! # Why
 //! Up to v0.32 the label `karpenter.sh/provisioner-name` named a node's Provisioner. Today Karpenter

@@ -1,4 +1,4 @@
-//! An object is written for KEDA 1, whose API group no current KEDA reads.
+//! An object uses the API group of KEDA 1, which KEDA 2 does not read.
 //!
 //! # Why
 //! `keda.k8s.io/v1alpha1` was KEDA 1's group. KEDA 2 watches `keda.sh`, so the object is rejected

@@ -1,4 +1,4 @@
-//! An object is written in a version that its API no longer has.
+//! An object uses an API version that Kubernetes removed.
 //!
 //! # Why
 //! Kubernetes removes old versions of its APIs. From then on the API server answers "no matches

@@ -1,4 +1,4 @@
-//! A pool promises a label that GPU feature discovery writes itself.
+//! A pool declares a label that GPU feature discovery sets itself.
 //!
 //! # Why
 //! GPU feature discovery asks the driver and writes `nvidia.com/gpu.product`, `.memory`, `.count` and

@@ -1,4 +1,4 @@
-//! A GPU pool admits machines of both processor architectures.
+//! A GPU pool admits both processor architectures.
 //!
 //! # Why
 //! Most CUDA images are built for amd64 alone. The cheapest GPU instances, g5g, are arm64. A pool

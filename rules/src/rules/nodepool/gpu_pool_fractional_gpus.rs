@@ -1,4 +1,4 @@
-//! A GPU pool admits instances that report no whole GPU.
+//! A GPU pool admits instance types with fractional GPUs.
 //!
 //! # Why
 //! The g6f and gr6f types have a part of an L4. Karpenter counts them with 0 GPUs, so a pod that asks

@@ -1,4 +1,4 @@
-//! A GPU pool admits one instance type only.
+//! A GPU pool admits only one instance type.
 //!
 //! # Why
 //! GPU capacity runs out by type and zone, often for hours. A pool that can buy one type has

@@ -1,4 +1,4 @@
-//! A name that is too long for what is made of the object.
+//! A name is too long for the objects that are created from it.
 //!
 //! # Why
 //! The API server takes names of 253 characters. Karpenter writes the names of NodePool and class

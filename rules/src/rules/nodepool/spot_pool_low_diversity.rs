@@ -1,4 +1,4 @@
-//! A pool that buys Spot has few instance types to choose from.
+//! A Spot pool has few instance types to choose from.
 //!
 //! # Why
 //! AWS takes Spot nodes back by type and zone. With one family, or fewer than five types, one

@@ -1,4 +1,4 @@
-//! A static pool with fields that only a dynamic pool has.
+//! A static pool has fields that only a dynamic pool can have.
 //!
 //! # Why
 //! A pool with `replicas` has that many nodes and takes part in no scheduling decision. The API

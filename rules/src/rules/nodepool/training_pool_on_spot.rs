@@ -1,4 +1,4 @@
-//! A training pool may buy Spot nodes.
+//! A training pool may launch Spot nodes.
 //!
 //! # Why
 //! AWS takes a Spot node back with two minutes' notice. A training run loses what it did since

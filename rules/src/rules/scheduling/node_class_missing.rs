@@ -1,4 +1,4 @@
-//! A NodePool refers to a node class that is not there.
+//! A NodePool refers to a node class that does not exist.
 //!
 //! # Why
 //! A pool whose `nodeClassRef` names no existing class is not Ready, and Karpenter skips it: the

@@ -1,4 +1,4 @@
-//! A suppression has ended.
+//! A suppression has expired.
 //!
 //! # Why
 //! Somebody allowed this until a day that has passed: the repair was promised for then. From the

@@ -1,4 +1,4 @@
-//! A suppression cannot be understood.
+//! A suppression cannot be parsed.
 //!
 //! # Why
 //! A comment that begins with `gpulint:`, or the annotation `gpulint.dev/allow`, names a rule

@@ -1,4 +1,4 @@
-//! A suppression suppresses nothing.
+//! A suppression matches no finding.
 //!
 //! # Why
 //! A comment or annotation allows a finding that is not there: the manifest was repaired, the

@@ -1,4 +1,4 @@
-//! A suppression does not say why.
+//! A suppression has no reason.
 //!
 //! # Why
 //! Whoever meets it in a year cannot tell an agreed exception from a finding that somebody wanted

@@ -1,4 +1,4 @@
-//! A webhook stands in the way of the pods that answer for it.
+//! A webhook blocks the creation of the pods that serve it.
 //!
 //! # Why
 //! A webhook with `failurePolicy: Fail` that is asked about pods, or about what nodes need, is

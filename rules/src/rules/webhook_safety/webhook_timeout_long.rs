@@ -1,4 +1,4 @@
-//! A webhook may hold up each request for long before it fails it.
+//! A webhook with a long timeout can delay every request that it matches.
 //!
 //! # Why
 //! While a webhook hangs, every request that it is asked about waits for `timeoutSeconds`, ten by
