@@ -90,8 +90,8 @@ fn is_fill_word(word: &str) -> bool {
 }
 
 /// Whether a text that is not valid for its field was written for a value: `{name}`, `{registry}/app`,
-/// `spot | on-demand`, `%s`, and `CLUSTER_NAME` for a name, a namespace, an image or a schedule. Such text is an
-/// ordinary value elsewhere, as in an environment variable.
+/// `spot | on-demand`, `%s`, and `CLUSTER_NAME` or `web-CLUSTER_NAME` for a name, a namespace, an image or a
+/// schedule. Such text is an ordinary value elsewhere, as in an environment variable.
 #[must_use]
 pub(crate) fn is_stand_in(text: &str, field: &str) -> bool {
     const MIN_LENGTH: usize = 5;
@@ -116,7 +116,12 @@ pub(crate) fn is_stand_in(text: &str, field: &str) -> bool {
         let word = |part: &str| !part.is_empty() && !part.contains(['(', ')', '{', '"', '=']);
         text.contains(" | ") && parts.all(word)
     };
-    is_constant(text) || text.contains("%s") || text.contains("%d") || in_braces() || is_choice()
+    // A part of a name, as in `job-RUN_NUMBER` or `jobRUN_NUMBER`.
+    let has_constant = || {
+        let mut parts = text.split(['-', '.', '/', ':']);
+        parts.any(|part| is_constant(part.trim_start_matches(|c: char| c.is_ascii_lowercase())))
+    };
+    has_constant() || text.contains("%s") || text.contains("%d") || in_braces() || is_choice()
 }
 
 /// The first placeholder in a text, with its delimiters.
@@ -175,6 +180,11 @@ mod tests {
 
     #[test]
     fn stand_ins_are_told_from_values() {
+        for text in
+            ["es-server-INSTANCE_SAFE", "jobRUN_NUMBER", "ROLLOUT_NAME-active", "example.com/APP_NAME:1.0"]
+        {
+            assert!(is_stand_in(text, "name"), "{text}");
+        }
         for text in
             ["CLUSTER_NAME", "{name}", "{registry}/app", "spot | on-demand", "%s", "web-%s", "{my name}"]
         {

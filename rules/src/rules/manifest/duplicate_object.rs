@@ -57,10 +57,17 @@ enum Relation {
     Cluster,
 }
 
+/// Groups of files that a tool reads and no API server serves.
+const TOOL_GROUPS: [&str; 5] =
+    ["eksctl.io", "kind.x-k8s.io", "kubeadm.k8s.io", "kubelet.config.k8s.io", "kubeproxy.config.k8s.io"];
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     object.origin()?;
     let id = object.id();
     let name = object.path(&["metadata", "name"]);
+    if TOOL_GROUPS.contains(&&*id.group) {
+        return None;
+    }
     if object.is_partial() || id.name.is_empty() || name.is_unknown() || !name.is_set() {
         return None;
     }
