@@ -68,7 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if all.is_empty() || !all.iter().all(Trigger::is_resource) {
         return None;
     }
-    ctx.report(&min, "a minimum of 0 with nothing but `cpu` or `memory`, which need running pods")
+    ctx.report(&min, "the workload can never scale up from 0: `cpu` and `memory` triggers need running pods")
         .help("write `minReplicaCount: 1`, or add a trigger that is there without pods")
         .fix(Fix::unsafe_("keep one replica").set(&min, json!(1)));
     None

@@ -65,9 +65,15 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let host = rest.split(['/', '?', '#']).next()?.rsplit('@').next()?;
     let name = host.split(':').next()?;
     if !name.is_empty() && !name.contains(['.', '[']) {
-        ctx.report(&node, format!("`{}` is looked up in KEDA's namespace", ellipsize(name)))
-            .help("write the namespace too: `http://NAME.NAMESPACE.svc:PORT`")
-            .severity(Severity::Warning);
+        ctx.report(
+            &node,
+            format!(
+                "`{}` has no namespace: KEDA's operator resolves it in its own namespace",
+                ellipsize(name)
+            ),
+        )
+        .help("write the namespace too: `http://NAME.NAMESPACE.svc:PORT`")
+        .severity(Severity::Warning);
     }
     None
 }

@@ -110,7 +110,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let blocked = keep.disruptions_allowed(pods.ceiling) <= 0;
     let message = if !blocked {
-        format!("`minAvailable: {shown}` allows no eviction while {whose} runs its minimum of {}", pods.floor)
+        format!(
+            "`minAvailable: {shown}` blocks every eviction when {whose} is at its minimum of {}",
+            pods.floor
+        )
     } else if pods.scaled {
         format!("`minAvailable: {shown}` allows no eviction: {whose} runs {} at most", pods.ceiling)
     } else {

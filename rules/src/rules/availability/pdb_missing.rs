@@ -130,7 +130,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
             ctx.report(
                 &place,
-                format!("{kind} `{name}` may run as a single replica: each eviction is an outage"),
+                format!("{kind} `{name}` may run as a single replica: every node drain is an outage"),
             )
             .severity(Severity::Info)
             .reports_absence(false)

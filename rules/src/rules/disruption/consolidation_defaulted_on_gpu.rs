@@ -87,7 +87,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !disruption.is_set() {
         ctx.report(
             &disruption,
-            format!("GPU pool `{name}` moves running pods at once: nothing is said on consolidation"),
+            format!("GPU pool `{name}` has no `consolidationPolicy`: by default Karpenter evicts pods from underutilized nodes"),
         )
         .help("write `disruption` with `WhenEmpty` and `consolidateAfter: 5m`, or what is meant")
         .fix(fix.set(&disruption, json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"})));
@@ -96,13 +96,13 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (node, message, help) = if at_once {
         (
             &after,
-            format!("GPU pool `{name}` moves running pods as soon as that is a little cheaper"),
+            format!("GPU pool `{name}` evicts running pods as soon as that is a little cheaper"),
             "wait with `consolidateAfter: 30s` or more, or write `WhenEmpty`",
         )
     } else {
         (
             &policy,
-            format!("GPU pool `{name}` moves running pods by default"),
+            format!("GPU pool `{name}` evicts running pods by default"),
             "write the policy that is meant: `WhenEmpty` or `WhenEmptyOrUnderutilized`",
         )
     };

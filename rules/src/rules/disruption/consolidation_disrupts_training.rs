@@ -95,7 +95,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
                 .set(&disruption, json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m"}))
         };
     }
-    let finding = ctx.report(&node, format!("training pool `{name}` moves running pods{how} (`{policy}`)"));
+    let finding = ctx.report(&node, format!("training pool `{name}` evicts running pods{how} (`{policy}`)"));
     finding
         .help("use `WhenEmpty`, or put `karpenter.sh/do-not-disrupt: \"true\"` on every training pod")
         .fix(fix);

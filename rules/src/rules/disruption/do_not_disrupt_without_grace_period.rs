@@ -90,7 +90,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let wanted = guest.grace.saturating_mul(2).max(DAY);
     let (message, help) = match limit {
         None => (
-            format!("expired nodes of `{name}` stay as long as {whose} runs, which is never evicted"),
+            format!("expired nodes of `{name}` cannot drain while {whose} runs, which is never evicted"),
             if runs_forever(workload) {
                 "write a `terminationGracePeriod`; these pods never end by themselves"
             } else {

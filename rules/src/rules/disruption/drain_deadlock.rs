@@ -108,7 +108,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             format!("{time} after a drain of `{name}` starts, {whose} goes without a substitute")
         }
         (None, PdbBlock::NoDisruptions(_)) => {
-            format!("expired nodes of `{name}` never drain: a PDB allows no eviction of {whose}")
+            format!("expired nodes of `{name}` cannot drain: a PDB allows no eviction of {whose}")
         }
         (None, PdbBlock::Overlapping(..)) => {
             format!("expired nodes of `{name}` never drain: two PDBs select {whose}")

@@ -125,7 +125,7 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
     } else if let Some(home) = home(object, name, above, definitions) {
         finding.help(format!("it belongs at {}", super::words::quoted_field(&home)));
     } else if !known.is_empty() {
-        finding.help(super::words::list_names("known here are", &known));
+        finding.help(super::words::list_names("valid fields:", &known));
     }
 }
 

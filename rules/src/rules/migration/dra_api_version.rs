@@ -82,7 +82,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         Severity::Error
     };
     let message = if cluster < gone {
-        format!("`resource.k8s.io/{version}` is off by default and ends with Kubernetes {gone}")
+        format!("`resource.k8s.io/{version}` is off by default and is removed in Kubernetes {gone}")
     } else {
         format!("Kubernetes {gone} no longer serves `resource.k8s.io/{version}`")
     };

@@ -52,7 +52,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let Some(alias) = class.alias() else {
         let family = class.get("amiFamily");
         if class.get("amiSelectorTerms").items().next().is_some() && family.text() == Some("AL2") {
-            ctx.report(&family, "AL2 gets no more images from EKS: these are your own to patch")
+            ctx.report(&family, "AL2 is end of life: EKS publishes no new AL2 AMIs")
                 .severity(Severity::Info)
                 .help("go to AL2023; its user data is of another kind (nodeadm)");
         }

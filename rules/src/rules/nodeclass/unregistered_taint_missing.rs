@@ -60,7 +60,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     ctx.report(
         &class.get("userData"),
-        "nodes start without the taint `karpenter.sh/unregistered`: pods may come too early",
+        "user data does not register the taint `karpenter.sh/unregistered`: pods may start before the node is ready",
     )
     .at_key()
     .help("register them with `karpenter.sh/unregistered:NoExecute`; Karpenter removes it when the node is ready");

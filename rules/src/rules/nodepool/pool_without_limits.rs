@@ -52,6 +52,6 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         &limits,
         format!("NodePool `{name}` has no limits: nothing but the account's quota bounds it"),
     )
-    .help("add `spec.limits` with `cpu`, `memory` or `nodes`, well above the need of a busy day");
+    .help("add `spec.limits` with `cpu`, `memory` or `nodes`, well above your peak");
     None
 }

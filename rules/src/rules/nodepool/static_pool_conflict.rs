@@ -47,7 +47,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let pool = NodePool::new(object).filter(NodePool::is_static)?;
     let weight = object.path(&["spec", "weight"]);
     if weight.is_set() {
-        ctx.report(&weight, "a static pool has no `weight`: pods do not choose it")
+        ctx.report(&weight, "`weight` is not allowed on a static pool (`replicas`)")
             .help("remove `weight`")
             .fix(Fix::new("remove `weight`", Safety::Safe).remove(&weight));
     }
