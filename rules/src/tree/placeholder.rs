@@ -118,7 +118,7 @@ pub(crate) fn is_stand_in(text: &str, field: &str) -> bool {
     };
     // A part of a name, as in `job-RUN_NUMBER` or `jobRUN_NUMBER`.
     let has_constant = || {
-        let mut parts = text.split(['-', '.', '/', ':']);
+        let mut parts = text.split(['-', '/', ':']);
         parts.any(|part| is_constant(part.trim_start_matches(|c: char| c.is_ascii_lowercase())))
     };
     has_constant() || text.contains("%s") || text.contains("%d") || in_braces() || is_choice()
@@ -190,9 +190,19 @@ mod tests {
         {
             assert!(is_stand_in(text, "name"), "{text}");
         }
-        for text in
-            ["", "GPU", "A_B", "cluster_name", "My_Name", "{}", "{\"a\": 1}", "a|b", "x | y(z)", "50%"]
-        {
+        for text in [
+            "",
+            "GPU",
+            "A_B",
+            "NET.IPV4.TCP_SYNCOOKIES",
+            "cluster_name",
+            "My_Name",
+            "{}",
+            "{\"a\": 1}",
+            "a|b",
+            "x | y(z)",
+            "50%",
+        ] {
             assert!(!is_stand_in(text, "name"), "{text}");
         }
         assert!(is_stand_in("MY_CLASS", "secretName") && !is_stand_in("SYS_ADMIN", "add"));
