@@ -269,19 +269,19 @@ impl Objects {
         self.all_untracked(group, kind, namespace, name)
     }
 
-    /// The objects of a kind with this name, in every namespace.
+    /// The objects of a kind with this name: for each namespace those of one identity, in the order of their files.
     pub fn named<'a>(
         &'a self,
         group: &str,
         kind: &str,
         name: &'a str,
-    ) -> impl Iterator<Item = &'a Object> + use<'a> {
+    ) -> impl Iterator<Item = &'a [Object]> + use<'a> {
         record_read(|| Read::NameAnywhere(KindId::of(group, kind), digest(name)));
         self.by_name(group, kind)
             .into_iter()
             .flat_map(BTreeMap::values)
             .filter_map(move |names| names.get(name))
-            .flat_map(IndexEntry::as_slice)
+            .map(IndexEntry::as_slice)
     }
 
     /// Whether there is an object with this identity. A computation that only reads this does not depend on

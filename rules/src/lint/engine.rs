@@ -1,6 +1,6 @@
 //! Runs the rules over objects. Deterministic: same input, same findings in the same order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::cluster::Cluster;
 use crate::cluster::dependencies::{KindId, Read, record_read, track};
@@ -336,9 +336,9 @@ impl Engine {
     #[must_use]
     pub fn review_object(&self, object: &Object, cluster: &Cluster) -> CheckReport {
         let findings = self.check_object(object, cluster);
-        let mut judged = suppress::apply(&self.rules, findings, &[], std::slice::from_ref(object));
-        leave_fragments_to_one(&mut judged.findings);
-        judged
+        let mut checked = suppress::apply(&self.rules, findings, &[], std::slice::from_ref(object));
+        leave_fragments_to_one(&mut checked.findings);
+        checked
     }
 
     /// Checks a file: its syntax, its objects, and its suppressions.
@@ -393,7 +393,7 @@ fn leave_fragments_to_one(findings: &mut Vec<Finding>) {
         last.is_some_and(|last| last == "restartPolicy")
     };
     let object_of = |finding: &Finding| finding.location.object().map(Object::ptr_id);
-    let said_by = |rule: &str| -> Vec<usize> {
+    let said_by = |rule: &str| -> HashSet<usize> {
         let said = findings.iter().filter(|f| f.rule.id == rule && !lacks_one_field(f));
         said.filter(|finding| rule == RULES[0] || is_absent(finding)).filter_map(object_of).collect()
     };

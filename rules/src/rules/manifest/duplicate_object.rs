@@ -73,9 +73,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let index = ctx.index();
     let complete = index.is_complete();
-    let earlier =
-        index.named(&id.group, &id.kind, &id.name).filter(|other| position(other) < position(object));
-    let related = earlier.filter_map(|other| Some((relation(object, other, complete)?, other)));
+    let same_name = index.named(&id.group, &id.kind, &id.name);
+    let related = same_name.filter_map(|others| closest(object, others, complete));
     // The first of those that are most certainly applied together.
     let (relation, first) = related.min_by_key(|(relation, other)| (*relation, position(other)))?;
     let path = first.origin()?.source.path();
@@ -115,6 +114,26 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .related(first, &first.path(&["metadata", "name"]), "also defined here")
         .merges(merge);
     None
+}
+
+/// The first of the objects before this one, in the order of their files, that is most certainly applied together
+/// with it.
+fn closest<'a>(object: &Object, others: &'a [Object], complete: bool) -> Option<(Relation, &'a Object)> {
+    let most_certain = if routes(object).is_empty() { Relation::File } else { Relation::Kustomization };
+    let mut closest: Option<(Relation, &Object)> = None;
+    for other in others.iter().take_while(|other| position(other) < position(object)) {
+        let Some(relation) = relation(object, other, complete) else {
+            continue;
+        };
+        if closest.is_none_or(|(known, _)| relation < known) {
+            closest = Some((relation, other));
+        }
+        // A file may define an object thousands of times.
+        if relation == most_certain {
+            break;
+        }
+    }
+    closest
 }
 
 /// How two objects of one kind and name are related. `None` where they may well be different objects.
