@@ -33,13 +33,13 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     let reports = set.check(None);
     let checked = match requested_safety(args) {
         None => {
-            let checked = CheckOutcome::new(&set, reports, found, args);
+            let checked = CheckOutcome::new(&set, reports, found);
             write(&checked.report, args, color, Output::Stdout)?;
             checked
         }
         Some(most) if args.diff => {
             let plans = fix::plan_round(&reports, most);
-            let checked = CheckOutcome::new(&set, reports, found, args);
+            let checked = CheckOutcome::new(&set, reports, found);
             let fixed = fix::run(&mut set, plans, most);
             output::to_stdout(|out| fixed.diff(&set, out))?;
             write(&checked.report, args, color, Output::FilesOnly)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
             checked
         }
         Some(most) => {
-            let checked = apply_fixes(&mut set, reports, found, most, args);
+            let checked = apply_fixes(&mut set, reports, found, most);
             let stdin = set.stdin();
             if let Some(text) = stdin {
                 output::to_stdout(|out| Ok(out.write_all(text)?))?;
@@ -84,14 +84,13 @@ fn apply_fixes(
     reports: Vec<Option<CheckReport>>,
     found: FoundFiles,
     most: Safety,
-    args: &CheckArgs,
 ) -> CheckOutcome {
     let plans = fix::plan_round(&reports, most);
     let mut fixed = fix::run(set, plans, most);
     let errors = fixed.write(set);
     let count = fixed.count();
     let reports = if count > 0 { set.check(None) } else { reports };
-    let mut checked = CheckOutcome::new(set, reports, found, args);
+    let mut checked = CheckOutcome::new(set, reports, found);
     checked.report.summary.fixed = Some(count);
     checked.report.unfixed = fix::unfixed_reasons(&checked.report.findings, most);
     checked.errors.extend(errors);
@@ -145,12 +144,7 @@ struct CheckOutcome {
 }
 
 impl CheckOutcome {
-    fn new(
-        set: &Batch<'_>,
-        reports: Vec<Option<CheckReport>>,
-        found: FoundFiles,
-        args: &CheckArgs,
-    ) -> CheckOutcome {
+    fn new(set: &Batch<'_>, reports: Vec<Option<CheckReport>>, found: FoundFiles) -> CheckOutcome {
         let mut summary = Summary { skipped: found.skipped, ..Summary::default() };
         let mut errors = found.errors;
         let mut unparsable = 0;
@@ -178,12 +172,7 @@ impl CheckOutcome {
         }
         summary.count(&findings);
         CheckOutcome {
-            report: Report {
-                summary,
-                findings,
-                unfixed: std::collections::BTreeMap::new(),
-                fold: !args.no_fold,
-            },
+            report: Report { summary, findings, unfixed: std::collections::BTreeMap::new() },
             failed,
             unparsable,
             errors,
@@ -234,8 +223,8 @@ fn write(report: &Report, args: &CheckArgs, color: Color, output: Output) -> Res
             _ => RenderOptions::for_file(color),
         };
         let print = |out: &mut dyn Write| match format.style {
-            Style::Text => report::text::write(out, report, look, !args.quiet),
-            Style::Concise => report::concise::write(out, report),
+            Style::Text => report::text::write(out, report, look, !args.quiet, !args.no_fold),
+            Style::Concise => report::concise::write(out, report, !args.no_fold),
             Style::Json => report::json::write(out, report),
         };
         match (&format.file, output) {

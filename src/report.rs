@@ -21,8 +21,6 @@ pub(crate) struct Report {
     pub(crate) findings: Vec<Finding>,
     /// Why a finding with a suitable fix was not fixed, by index in `findings`.
     pub(crate) unfixed: BTreeMap<usize, String>,
-    /// Whether reports for people fold findings that read alike.
-    pub(crate) fold: bool,
 }
 
 /// Counts of a run.

@@ -94,10 +94,8 @@ impl Traces {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let scripts = entries.map(|entry| entry.path()).filter(|path| is_script(path)).take(MAX_FILES);
         for path in scripts {
-            let size = fs::metadata(&path).map_or(u64::MAX, |data| data.len());
-            let text = if size <= MAX_BYTES { fs::read_to_string(&path) } else { continue };
             let words = ["envsubst", "templatefile(", "template_file"];
-            if text.is_ok_and(|text| words.iter().any(|word| text.contains(word))) {
+            if read_small(&path).is_some_and(|text| words.iter().any(|word| text.contains(word))) {
                 traces.braces = true;
                 break;
             }
@@ -131,10 +129,15 @@ fn is_script(path: &Path) -> bool {
         || name.starts_with("skaffold.")
 }
 
+/// The text of a file that is not too large.
+fn read_small(path: &Path) -> Option<String> {
+    let size = fs::metadata(path).ok()?.len();
+    (size <= MAX_BYTES).then(|| fs::read_to_string(path).ok())?
+}
+
 /// The paths of the Flux Kustomizations in a file that substitute variables after the build.
 fn flux_paths(path: &Path) -> Vec<PathBuf> {
-    let size = fs::metadata(path).map_or(u64::MAX, |data| data.len());
-    let text = if size <= MAX_BYTES { fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+    let text = read_small(path).unwrap_or_default();
     if !text.contains("postBuild") || !text.contains("kustomize.toolkit.fluxcd.io") {
         return Vec::new();
     }

@@ -92,16 +92,13 @@ impl Kustomization {
         }
         let mut replaced = Vec::new();
         for replacement in root.get("replacements").items() {
-            let targets = replacement.get("targets").items();
-            replaced.extend(targets.map(|target| target_of_selector(&target.get("select"))));
+            replaced.extend(targets_of_replacement(&replacement));
             // The targets of a replacement may be in a file of their own.
             if let Some(file) = replacement.get("path").text() {
                 let bytes = fs::read(path(file)).unwrap_or_default();
-                for document in source::read(&Source::new("replacement", bytes)) {
-                    let targets = document.root().map(|root| root.get("targets"));
-                    let targets = targets.iter().flat_map(Node::items);
-                    replaced.extend(targets.map(|target| target_of_selector(&target.get("select"))));
-                }
+                let documents = source::read(&Source::new("replacement", bytes));
+                let roots = documents.iter().filter_map(|document| document.root());
+                replaced.extend(roots.flat_map(|root| targets_of_replacement(&root)));
             }
         }
         self.filled.extend(replaced.iter().cloned().map(FilledPlaceholder::Object));
@@ -129,6 +126,12 @@ fn target_of_selector(target: &Node<'_>) -> PatchTarget {
         (!text.is_empty() && text.chars().all(is_plain)).then(|| text.to_owned())
     };
     PatchTarget { kind: plain("kind"), name: plain("name") }
+}
+
+/// The targets of a replacement.
+fn targets_of_replacement(replacement: &Node<'_>) -> Vec<PatchTarget> {
+    let targets = replacement.get("targets").items();
+    targets.map(|target| target_of_selector(&target.get("select"))).collect()
 }
 
 /// The targets of the patches in a file.

@@ -8,9 +8,9 @@ use crate::terminal::printable;
 use super::Report;
 use super::fold::fold;
 
-/// Writes the findings.
-pub(crate) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {
-    for folded in fold(report) {
+/// Writes the findings; with `folds` one line for those that read alike.
+pub(crate) fn write(out: &mut dyn Write, report: &Report, folds: bool) -> Result<(), CliError> {
+    for folded in fold(report, folds) {
         let finding = &report.findings[folded.first];
         if let Some((source, _, span)) = finding.location.resolve_span() {
             let at = source.lines().position(source.text(), span.start);

@@ -20,10 +20,10 @@ pub(super) struct Folded {
     pub(super) more: Vec<usize>,
 }
 
-/// The findings that are shown: all of them, or the first of those that are equal but for their values.
-pub(super) fn fold(report: &Report) -> Vec<Folded> {
+/// The findings that are shown: all of them, or with `folds` the first of those that are equal but for their values.
+pub(super) fn fold(report: &Report, folds: bool) -> Vec<Folded> {
     let alone = |first: usize| Folded { first, more: Vec::new() };
-    if !report.fold {
+    if !folds {
         return (0..report.findings.len()).map(alone).collect();
     }
     let mut groups: HashMap<Key<'_>, Vec<usize>> = HashMap::new();

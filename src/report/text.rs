@@ -24,16 +24,17 @@ use super::{Report, Summary};
 /// Columns that the line number and the frame use.
 const GUTTER: usize = 12;
 
-/// Writes the findings, and optionally the summary.
+/// Writes the findings, with `folds` one for those that read alike, and optionally the summary.
 pub(crate) fn write(
     out: &mut dyn Write,
     report: &Report,
     look: RenderOptions,
     summary: bool,
+    folds: bool,
 ) -> Result<(), CliError> {
     let drawer = TextRenderer::new(look);
     let mut text = String::new();
-    for folded in fold(report) {
+    for folded in fold(report, folds) {
         text.clear();
         let finding = &report.findings[folded.first];
         let more = folded.summary(&report.findings);

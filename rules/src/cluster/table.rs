@@ -15,6 +15,9 @@ use crate::steps;
 
 /// The data that a table stores for an object: the object itself, or data derived from it alone.
 pub(crate) trait Row: Clone + Send + Sync + 'static {
+    /// The row of an object.
+    fn of(object: &Object) -> Self;
+
     /// The object.
     fn object(&self) -> &Object;
 
@@ -25,6 +28,10 @@ pub(crate) trait Row: Clone + Send + Sync + 'static {
 }
 
 impl Row for Object {
+    fn of(object: &Object) -> Object {
+        object.clone()
+    }
+
     fn object(&self) -> &Object {
         self
     }
@@ -45,9 +52,6 @@ pub(crate) trait View: Sized + Send + Sync + 'static {
     type Row: Row;
     /// The key of a lookup.
     type Key: Clone + Ord + Hash + Send + Sync;
-
-    /// The data stored for an object.
-    fn row(object: &Object) -> Self::Row;
 
     /// The keys of a row. Duplicates count once.
     fn keys(row: &Self::Row) -> Vec<Self::Key>;
@@ -156,7 +160,7 @@ impl<V: View> Table<V> {
         if (object.is_partial() && !V::PARTIAL) || !V::KINDS.iter().any(|kind| object.is(*kind)) {
             return;
         }
-        let row = V::row(object);
+        let row = V::Row::of(object);
         let mut keys = V::keys(&row);
         keys.sort_unstable();
         keys.dedup();

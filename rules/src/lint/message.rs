@@ -45,7 +45,7 @@ pub(crate) fn fit_to_limit(text: String) -> String {
             out.push((*part).to_owned());
         }
     }
-    truncate(out.join("`"))
+    truncate(&out.join("`"), MAX_MESSAGE_CHARS)
 }
 
 /// Leaves out [`UNNAMED`] after a noun, as in "pool `x` has"; elsewhere, as in "nodes of `x`", it is `this object`.
@@ -68,19 +68,24 @@ fn without_unnamed(text: &str) -> String {
     out
 }
 
-/// Without its end where it is still too long.
-fn truncate(text: String) -> String {
-    if text.chars().count() <= MAX_MESSAGE_CHARS {
-        return text;
+/// The text without its end where it has more than `most` characters.
+pub(crate) fn truncate(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
     }
-    let mut out: String = text.chars().take(MAX_MESSAGE_CHARS - 1).collect();
+    let mut out: String = text.chars().take(most - 1).collect();
     // Half a name in backticks would be taken for a whole one.
-    if out.matches('`').count() % 2 == 1
+    if !has_whole_quotes(&out)
         && let Some(at) = out.rfind('`')
     {
         out.truncate(at);
     }
-    format!("{}…", out.trim_end_matches([' ', ',']))
+    format!("{}…", out.trim_end_matches([' ', ',', ';']))
+}
+
+/// Whether what begins in backticks also ends in them.
+pub(crate) fn has_whole_quotes(text: &str) -> bool {
+    text.matches('`').count().is_multiple_of(2)
 }
 
 #[cfg(test)]

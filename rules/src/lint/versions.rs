@@ -6,7 +6,7 @@
 //! what all of them share stays as it is.
 
 use crate::lint::finding::{Finding, Severity};
-use crate::lint::message::MAX_MESSAGE_CHARS;
+use crate::lint::message::{MAX_MESSAGE_CHARS, has_whole_quotes, truncate};
 use crate::platform::{Platform, Product};
 use crate::steps;
 
@@ -86,19 +86,11 @@ fn help(help: Option<String>, product: Product) -> String {
             }
             // A whole clause is better than a sentence that ends in the middle.
             let head: String = help.chars().take(room).collect();
-            if let Some(end) = head.rfind([';', ':', ',']).filter(|end| *end >= room / 2)
-                && head[..end].matches('`').count().is_multiple_of(2)
-            {
-                return format!("{}; {setting}", &head[..end]);
+            let clause = head.rfind([';', ':', ',']).map(|end| &head[..end]);
+            match clause.filter(|clause| clause.len() >= room / 2 && has_whole_quotes(clause)) {
+                Some(clause) => format!("{clause}; {setting}"),
+                None => format!("{}; {setting}", truncate(&help, room)),
             }
-            let mut head: String = help.chars().take(room - 1).collect();
-            // Half a name in backticks would be taken for a whole one.
-            if head.matches('`').count() % 2 == 1
-                && let Some(at) = head.rfind('`')
-            {
-                head.truncate(at);
-            }
-            format!("{}…; {setting}", head.trim_end_matches([' ', ',', ';']))
         }
     }
 }

@@ -128,6 +128,11 @@ impl Source {
         &self.path
     }
 
+    /// The same, to keep.
+    pub(crate) fn shared_path(&self) -> Arc<str> {
+        Arc::clone(&self.path)
+    }
+
     /// Sets the path that globs of the configuration are matched against, relative to its folder.
     #[must_use]
     pub fn with_scope(mut self, path: &str) -> Source {

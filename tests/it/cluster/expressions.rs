@@ -96,17 +96,7 @@ async fn validation_rules_give_what_the_server_gives() {
         (format!("r{at}"), schema)
     });
     let properties: serde_json::Map<String, Value> = properties.collect();
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.cel.example.com"},
-        "spec": {
-            "group": "cel.example.com", "scope": "Namespaced",
-            "names": {"kind": "Thing", "plural": "things", "singular": "thing", "listKind": "ThingList"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
-                "type": "object", "properties": {"spec": {"type": "object", "properties": properties}},
-            }}}],
-        },
-    });
+    let definition = gpulint_testing::thing_definition(&properties);
     judge.define(&definition).await;
     let engine =
         engine(CustomResourceDefinitions::new([&object(&definition)]).unwrap(), &["crd-validation-rule"]);

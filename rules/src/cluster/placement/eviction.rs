@@ -104,10 +104,6 @@ impl View for PoolsByDrainTime {
     type Row = Object;
     type Key = i64;
 
-    fn row(object: &Object) -> Object {
-        object.clone()
-    }
-
     fn keys(object: &Object) -> Vec<i64> {
         termination_grace_period(object).into_iter().collect()
     }
@@ -181,10 +177,6 @@ impl View for NodeStarters {
     const KINDS: &'static [Kind] = WORKLOAD_KINDS;
     type Row = Object;
     type Key = Kind;
-
-    fn row(object: &Object) -> Object {
-        object.clone()
-    }
 
     fn keys(object: &Object) -> Vec<Kind> {
         let kind = WORKLOAD_KINDS.iter().find(|kind| object.is(**kind)).filter(|_| starts_nodes(object));

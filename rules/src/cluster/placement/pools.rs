@@ -48,6 +48,10 @@ impl PartialEq for CandidatePool {
 }
 
 impl Row for Arc<CandidatePool> {
+    fn of(object: &Object) -> Arc<CandidatePool> {
+        Arc::new(CandidatePool::new(object))
+    }
+
     fn object(&self) -> &Object {
         &self.object
     }
@@ -76,10 +80,6 @@ impl View for CandidatePools {
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     type Row = Arc<CandidatePool>;
     type Key = PoolKey;
-
-    fn row(object: &Object) -> Arc<CandidatePool> {
-        Arc::new(CandidatePool::new(object))
-    }
 
     fn keys(pool: &Arc<CandidatePool>) -> Vec<PoolKey> {
         match pool.eligibility {

@@ -28,10 +28,6 @@ impl View for Autoscalers {
     type Row = Object;
     type Key = AutoscalerKey;
 
-    fn row(object: &Object) -> Object {
-        object.clone()
-    }
-
     fn keys(object: &Object) -> Vec<AutoscalerKey> {
         let target = scale_target(object);
         if object.is(Kind::HPA) {

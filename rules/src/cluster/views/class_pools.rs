@@ -28,10 +28,6 @@ impl View for ClassPools {
     type Row = Object;
     type Key = ClassPoolKey;
 
-    fn row(object: &Object) -> Object {
-        object.clone()
-    }
-
     fn keys(object: &Object) -> Vec<ClassPoolKey> {
         match class_ref(object) {
             ClassRef::Named(name) if object.is_partial() => {

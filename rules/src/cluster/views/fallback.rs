@@ -29,10 +29,6 @@ impl View for PoolsByWeight {
     type Row = Object;
     type Key = i64;
 
-    fn row(object: &Object) -> Object {
-        object.clone()
-    }
-
     fn keys(object: &Object) -> Vec<i64> {
         vec![object.path(&["spec", "weight"]).int().unwrap_or(0)]
     }

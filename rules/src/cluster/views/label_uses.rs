@@ -28,10 +28,6 @@ impl View for ReferencedLabels {
     type Row = Object;
     type Key = LabelUse;
 
-    fn row(object: &Object) -> Object {
-        object.clone()
-    }
-
     fn keys(object: &Object) -> Vec<LabelUse> {
         let templates = templates(object);
         let labels = templates.iter().flat_map(|template| referenced_labels(template));

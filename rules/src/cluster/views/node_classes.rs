@@ -25,10 +25,6 @@ impl View for ClassNames {
     type Row = Object;
     type Key = ClassKey;
 
-    fn row(object: &Object) -> Object {
-        object.clone()
-    }
-
     fn keys(object: &Object) -> Vec<ClassKey> {
         let id = object.id();
         let mut keys = vec![ClassKey::Known(id.kind.clone(), id.name.clone())];
@@ -55,10 +51,6 @@ impl View for ClassUsers {
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL, Kind::NODE_CLAIM];
     type Row = Object;
     type Key = ClassUserKey;
-
-    fn row(object: &Object) -> Object {
-        object.clone()
-    }
 
     fn keys(object: &Object) -> Vec<ClassUserKey> {
         let paths = [&["spec", "template", "spec", "nodeClassRef"][..], &["spec", "nodeClassRef"][..]];
@@ -90,10 +82,6 @@ impl View for ClassReferences {
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     type Row = Object;
     type Key = ClassReferenceKey;
-
-    fn row(object: &Object) -> Object {
-        object.clone()
-    }
 
     fn keys(object: &Object) -> Vec<ClassReferenceKey> {
         let group = match class_group(object) {

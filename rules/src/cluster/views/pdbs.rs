@@ -26,10 +26,6 @@ impl View for Pdbs {
     type Row = Object;
     type Key = PdbKey;
 
-    fn row(object: &Object) -> Object {
-        object.clone()
-    }
-
     fn keys(object: &Object) -> Vec<PdbKey> {
         let namespace = object.id().namespace_or_default().to_owned();
         let labels = object.path(&["spec", "selector", "matchLabels"]).entries();
@@ -50,10 +46,6 @@ impl View for ProtectedPools {
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     type Row = Object;
     type Key = (String, String);
-
-    fn row(object: &Object) -> Object {
-        object.clone()
-    }
 
     fn keys(object: &Object) -> Vec<(String, String)> {
         let Some(pool) = NodePool::new(object).filter(|_| protects_nodes(object)) else {

@@ -19,10 +19,6 @@ impl View for RecordingRules {
     type Row = Object;
     type Key = String;
 
-    fn row(object: &Object) -> Object {
-        object.clone()
-    }
-
     fn keys(object: &Object) -> Vec<String> {
         recording_rule_names(object)
     }

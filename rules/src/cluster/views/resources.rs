@@ -15,10 +15,6 @@ impl View for ExtendedResources {
     type Row = Object;
     type Key = String;
 
-    fn row(object: &Object) -> Object {
-        object.clone()
-    }
-
     fn keys(object: &Object) -> Vec<String> {
         let templates = templates(object);
         templates.iter().flat_map(requested_extended_resources).map(str::to_owned).collect()

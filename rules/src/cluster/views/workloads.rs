@@ -66,6 +66,10 @@ impl Workload {
 }
 
 impl Row for Arc<Workload> {
+    fn of(object: &Object) -> Arc<Workload> {
+        Arc::new(Workload::new(object))
+    }
+
     fn object(&self) -> &Object {
         &self.object
     }
@@ -97,10 +101,6 @@ impl View for Workloads {
     const KINDS: &'static [Kind] = WORKLOAD_KINDS;
     type Row = Arc<Workload>;
     type Key = WorkloadKey;
-
-    fn row(object: &Object) -> Arc<Workload> {
-        Arc::new(Workload::new(object))
-    }
 
     fn keys(workload: &Arc<Workload>) -> Vec<WorkloadKey> {
         let namespace = workload.object.id().namespace_or_default();

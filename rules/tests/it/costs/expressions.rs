@@ -56,17 +56,7 @@ pub(super) fn defined(bytes: usize) -> (Settings, Vec<(String, Value)>) {
     let text = json!({"type": "string",
         "x-kubernetes-validations": [{"rule": "self.split(',').all(a, a != 'b')", "message": "fails"}]});
     properties.insert("text".to_owned(), text);
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.cel.example.com"},
-        "spec": {
-            "group": "cel.example.com", "scope": "Namespaced",
-            "names": {"kind": "Thing", "plural": "things", "singular": "thing", "listKind": "ThingList"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
-                "type": "object", "properties": {"spec": {"type": "object", "properties": properties}},
-            }}}],
-        },
-    });
+    let definition = gpulint_testing::thing_definition(&properties);
     let thing = |name: &str, value: Value| {
         let thing = json!({"apiVersion": "cel.example.com/v1", "kind": "Thing", "metadata": {"name": "a"},
             "spec": {name: value}});
