@@ -1,7 +1,7 @@
 //! What a rule has to say: an object, a pointer, a message; no bytes, no lines.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -227,7 +227,8 @@ pub struct Related {
 #[derive(Clone, Debug)]
 pub struct Merge {
     key: String,
-    subjects: Vec<String>,
+    subject: String,
+    others: HashSet<String>,
     places: usize,
     words: fn(&Merge) -> String,
 }
@@ -240,14 +241,14 @@ impl Merge {
         subject: impl Into<String>,
         words: fn(&Merge) -> String,
     ) -> Merge {
-        Merge { key: key.into(), subjects: vec![subject.into()], places: 1, words }
+        Merge { key: key.into(), subject: subject.into(), others: HashSet::new(), places: 1, words }
     }
 
     /// Adds what another finding with the key, or another place of the same one, is about.
     pub(crate) fn add(&mut self, subject: &str, places: usize) {
         self.places += places;
-        if !self.subjects.iter().any(|known| known == subject) {
-            self.subjects.push(subject.to_owned());
+        if self.subject != subject && !self.others.contains(subject) {
+            self.others.insert(subject.to_owned());
         }
     }
 
@@ -256,9 +257,14 @@ impl Merge {
         &self.key
     }
 
-    /// What they are about, each once, in the order of the file.
-    pub(crate) fn subjects(&self) -> &[String] {
-        &self.subjects
+    /// What the first of them is about.
+    pub(crate) fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    /// How many other things they are about.
+    pub(crate) fn others(&self) -> usize {
+        self.others.len()
     }
 
     /// Number of places.
@@ -403,9 +409,9 @@ impl Finding {
         let (Some(own), Some(theirs)) = (&mut self.merge, other.merge) else {
             return;
         };
-        let places = theirs.places;
-        for (at, subject) in theirs.subjects.iter().enumerate() {
-            own.add(subject, if at == 0 { places } else { 0 });
+        own.add(&theirs.subject, theirs.places);
+        for subject in &theirs.others {
+            own.add(subject, 0);
         }
         self.message = fit_to_limit(own.message());
         if other.severity > self.severity {

@@ -232,11 +232,11 @@ fn short_path(path: &str) -> String {
 
 /// `Deployment `x`` or `Deployment `x` and 2 other objects`, and whether it is one.
 fn subjects(merge: &Merge) -> (String, bool) {
-    let first = merge.subjects().first().cloned().unwrap_or_default();
-    match merge.subjects().len() {
-        0 | 1 => (first, true),
-        2 => (format!("{first} and 1 other object"), false),
-        n => (format!("{first} and {} other objects", n - 1), false),
+    let first = merge.subject();
+    match merge.others() {
+        0 => (first.to_owned(), true),
+        1 => (format!("{first} and 1 other object"), false),
+        n => (format!("{first} and {n} other objects"), false),
     }
 }
 

@@ -145,13 +145,11 @@ fn message(merge: &Merge) -> String {
         0 | 1 => String::new(),
         n => format!(" ({n} places)"),
     };
-    match merge.subjects() {
-        [] => String::new(),
-        [one] => format!("{one} looks like an unexpanded placeholder{places}"),
-        [one, _] => format!("{one} and 1 other look like unexpanded placeholders{places}"),
-        [one, more @ ..] => {
-            format!("{one} and {} others look like unexpanded placeholders{places}", more.len())
-        }
+    let one = merge.subject();
+    match merge.others() {
+        0 => format!("{one} looks like an unexpanded placeholder{places}"),
+        1 => format!("{one} and 1 other look like unexpanded placeholders{places}"),
+        n => format!("{one} and {n} others look like unexpanded placeholders{places}"),
     }
 }
 
