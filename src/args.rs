@@ -110,6 +110,12 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) no_fold: bool,
 
+    /// Also check test data, archives and backups: in folders, gpulint skips `testdata`, tests beside
+    /// the sources of a program, `archive`, `deprecated` and the like, unless a kustomization lists
+    /// the file or `ignore` of the configuration excepts it with `!`
+    #[arg(long)]
+    pub(crate) no_default_ignore: bool,
+
     /// Succeed if no Kubernetes object is found
     #[arg(long)]
     pub(crate) allow_empty: bool,

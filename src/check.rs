@@ -26,7 +26,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     }
     let mut scopes = Scopes::for_check(args)?;
     let mut found = files::find(&args.paths, &args.stdin_filename);
-    let inputs = scope(&mut found, &mut scopes);
+    let inputs = scope(&mut found, &mut scopes, args);
     let engines: Vec<Engine> =
         scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect();
     let mut set = Batch::read(inputs, &engines, !args.quiet);
@@ -113,12 +113,16 @@ fn reject_shared_destinations(formats: &[Format]) -> Result<(), CliError> {
 }
 
 /// Assigns a configuration to each input, and excludes the paths that it ignores.
-fn scope(found: &mut FoundFiles, scopes: &mut Scopes) -> Vec<ScopedInput> {
+fn scope(found: &mut FoundFiles, scopes: &mut Scopes, args: &CheckArgs) -> Vec<ScopedInput> {
     let mut scoped = Vec::with_capacity(found.inputs.len());
-    for input in std::mem::take(&mut found.inputs) {
+    for mut input in std::mem::take(&mut found.inputs) {
         let scope = scopes.scope_of(&input.absolute);
         let path = scopes.get(scope).path(&input.absolute, &input.display_path);
-        if !scopes.get(scope).settings.ignore_paths.matches(&path) {
+        let ignored = scopes.get(scope).ignores(&path);
+        if ignored == Some(false) || args.no_default_ignore {
+            input.unapplied = None;
+        }
+        if ignored != Some(true) {
             scoped.push(ScopedInput { input, scope, path });
         } else if input.named {
             found.skipped.push(Skipped {

@@ -10,6 +10,8 @@ use gpulint_rules::facts::date::Date;
 use gpulint_rules::facts::suggest;
 use gpulint_rules::lint::config::Config;
 use gpulint_rules::{Group, Product, RULES, Settings};
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::args::{CheckArgs, RuleArgs};
 use crate::crds;
@@ -23,11 +25,37 @@ pub(crate) const NAME: &str = "gpulint.yaml";
 #[derive(Debug)]
 pub(crate) struct Scope {
     folder: Option<PathBuf>,
+    /// The paths that it ignores.
+    ignore: Gitignore,
     /// The configuration with the flags applied.
     pub(crate) settings: Settings,
 }
 
 impl Scope {
+    fn new(folder: Option<PathBuf>, settings: Settings) -> Scope {
+        // The configuration has checked the patterns as globs; a line of a .gitignore is one.
+        let mut ignore = GitignoreBuilder::new("");
+        for pattern in settings.ignore_paths.patterns() {
+            let _ = ignore.add_line(None, pattern);
+        }
+        let ignore = ignore.build().unwrap_or_else(|_| Gitignore::empty());
+        Scope { folder, ignore, settings }
+    }
+
+    /// Whether `ignore` of the configuration names a path, or excepts it with `!`; `None` if it does neither.
+    pub(crate) fn ignores(&self, path: &str) -> Option<bool> {
+        let path = Path::new(path.strip_prefix("./").unwrap_or(path));
+        // A path outside the folder of the configuration is none of its paths.
+        if path.has_root() || path.starts_with("..") {
+            return None;
+        }
+        match self.ignore.matched_path_or_any_parents(path, false) {
+            Match::None => None,
+            Match::Ignore(_) => Some(true),
+            Match::Whitelist(_) => Some(false),
+        }
+    }
+
     /// The path of a file relative to the folder of the configuration; `reported` if the file is not below
     /// it.
     pub(crate) fn path(&self, file: &Path, reported: &str) -> String {
@@ -137,7 +165,7 @@ impl Scopes {
             settings.definitions = crds::read(given).map_err(CliError::Several)?;
         }
         let mut scopes = Scopes {
-            list: vec![Scope { folder: None, settings }],
+            list: vec![Scope::new(None, settings)],
             by_folder: HashMap::new(),
             explicit: None,
             errors: Vec::new(),
@@ -201,7 +229,7 @@ impl Scopes {
                         Err(errors) => self.errors.extend(errors),
                     }
                 }
-                self.list.push(Scope { folder, settings });
+                self.list.push(Scope::new(folder, settings));
                 self.list.len() - 1
             }
             Err(errors) => {

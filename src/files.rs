@@ -7,6 +7,7 @@ mod filled;
 mod folders;
 mod kustomization;
 mod read;
+mod unapplied;
 mod walk;
 
 use std::path::{Component, Path, PathBuf};
@@ -59,6 +60,10 @@ pub(crate) enum SkipReason {
     Config,
     /// Ignored by the configuration, although it was given as an argument.
     Ignored,
+    /// In a folder of tests, below a folder that was given as an argument.
+    TestData,
+    /// In a folder of what is out of use, or a backup.
+    Archived,
 }
 
 impl SkipReason {
@@ -79,6 +84,8 @@ impl SkipReason {
             SkipReason::NotAFile => "not-a-file",
             SkipReason::Config => "config",
             SkipReason::Ignored => "ignored",
+            SkipReason::TestData => "test-data",
+            SkipReason::Archived => "archived",
         }
     }
 }

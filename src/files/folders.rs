@@ -40,7 +40,7 @@ impl Folders {
     pub(crate) fn discover(inputs: Vec<Input>) -> Folders {
         let mut folders = Folders::default();
         let mut seen: HashSet<&Path> = HashSet::new();
-        for input in &inputs {
+        for input in inputs.iter().filter(|input| input.unapplied.is_none()) {
             for folder in input.absolute.ancestors().skip(1) {
                 if !seen.insert(folder) {
                     break;
@@ -132,12 +132,18 @@ impl Folders {
     /// Why a file is not a manifest, if its name or folders show it.
     pub(crate) fn skip_reason(&self, input: &Input) -> Option<SkipReason> {
         let path = &input.absolute;
+        if let Some(reason) = input.unapplied.filter(|_| !self.resources.contains(path)) {
+            return Some(reason);
+        }
         let name = path.file_name()?.to_string_lossy();
         if name == "gpulint.yaml" {
             return Some(SkipReason::Config);
         }
         if KUSTOMIZATIONS.contains(&&*name) {
             return Some(SkipReason::Kustomization);
+        }
+        if !input.named && self.is_unlisted_patch(path) {
+            return Some(SkipReason::KustomizePatch);
         }
         let in_templates = path.ancestors().skip(1).any(|folder| {
             folder.file_name().is_some_and(|n| n == "templates")
@@ -161,14 +167,19 @@ impl Folders {
         if self.resources.contains(path) {
             return false;
         }
-        let Some(folder) = path.parent() else {
-            return false;
-        };
+        let folder = path.parent().and_then(Path::file_name);
+        self.is_unlisted_patch(path) || folder.is_some_and(|name| name == "patches")
+    }
+
+    /// Whether the name says that a file is a patch of the kustomization beside it, which does not list it.
+    fn is_unlisted_patch(&self, path: &Path) -> bool {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let named = stem.strip_suffix("patch");
         let named = named.is_some_and(|rest| rest.is_empty() || rest.ends_with(['-', '_', '.']));
-        let beside = |folder: &Path| self.kustomizations.contains_key(folder);
-        named && beside(folder) || folder.file_name().is_some_and(|name| name == "patches")
+        named
+            && path.parent().is_some_and(|folder| self.kustomizations.contains_key(folder))
+            && !self.patches.contains(path)
+            && !self.resources.contains(path)
     }
 
     /// Whether the file is processed by kustomize.

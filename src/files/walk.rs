@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ignore::WalkBuilder;
 
+use super::unapplied::Unapplied;
 use super::{SkipReason, Skipped, absolute, display_path};
 
 /// A file to read.
@@ -21,6 +22,9 @@ pub(crate) struct Input {
     pub(crate) named: bool,
     /// Whether it is standard input.
     pub(crate) stdin: bool,
+    /// Why it is not applied to a cluster, if its path says so: it is checked only on request, or if a
+    /// kustomization lists it.
+    pub(crate) unapplied: Option<SkipReason>,
 }
 
 /// The files below the paths.
@@ -49,6 +53,7 @@ pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> FoundFiles {
                 absolute: absolute(stdin),
                 named: true,
                 stdin: true,
+                unapplied: None,
             });
             continue;
         }
@@ -86,12 +91,14 @@ fn input(path: &Path, named: bool) -> Input {
         absolute: absolute(path),
         named,
         stdin: false,
+        unapplied: None,
     }
 }
 
 /// Reads a folder. Returns whether it contains a link to a file.
 fn walk(root: &Path, found: &mut FoundFiles) -> bool {
     let mut linked = false;
+    let mut unapplied = Unapplied::below(root);
     let entries = WalkBuilder::new(root)
         .hidden(false)
         .require_git(false)
@@ -118,13 +125,16 @@ fn walk(root: &Path, found: &mut FoundFiles) -> bool {
             continue;
         }
         let path = strip_current_dir(root, entry.path());
+        let mut push = || {
+            found.inputs.push(Input { unapplied: unapplied.reason(entry.path()), ..input(path, false) });
+        };
         if kind.is_file() {
-            found.inputs.push(input(path, false));
+            push();
         } else if kind.is_symlink() {
             match fs::metadata(path) {
                 Ok(data) if data.is_file() => {
                     linked = true;
-                    found.inputs.push(input(path, false));
+                    push();
                 }
                 // A link to a folder is not followed: the folder is read at its own path, or if given as an
                 // argument.

@@ -280,10 +280,18 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
         line.push_str(&format!("; {} suppressed", summary.suppressed));
     }
     // The configuration of gpulint is not counted as skipped.
-    let missed = summary.skipped.iter().filter(|s| s.reason != SkipReason::Config);
-    let skipped = missed.count();
-    if skipped > 0 {
-        line.push_str(&format!("; {skipped} skipped: see --format json"));
+    let skipped = |of: &dyn Fn(SkipReason) -> bool| summary.skipped.iter().filter(|s| of(s.reason)).count();
+    let unapplied = |reason| matches!(reason, SkipReason::TestData | SkipReason::Archived);
+    match skipped(&unapplied) {
+        0 => {}
+        n => line.push_str(&format!(
+            "; {} of tests and archives skipped: --no-default-ignore checks them",
+            count(n, "file")
+        )),
+    }
+    match skipped(&|reason| reason != SkipReason::Config && !unapplied(reason)) {
+        0 => {}
+        n => line.push_str(&format!("; {n} skipped: see --format json")),
     }
     line
 }

@@ -134,3 +134,120 @@ fn two_autoscalers_are_an_error_where_they_are_applied_together() {
     let folder = Folder::new().with("both.yaml", format!("{scaled}---\n{hpa}"));
     folder.run(&select).prints("error[keda-hpa-conflict]");
 }
+
+/// The files that `check` reads below the folder, and those that it skips with their reasons.
+fn read_and_skipped(folder: &Folder, args: &[&str]) -> (u64, Vec<String>) {
+    let report = folder.run(&[&["check", "-f", "json"][..], args].concat()).json();
+    let skipped = report["summary"]["skipped"].as_array().expect("a list");
+    let line = |entry: &serde_json::Value| {
+        format!(
+            "{} {}",
+            entry["file"].as_str().unwrap_or_default(),
+            entry["reason"].as_str().unwrap_or_default()
+        )
+    };
+    (report["summary"]["files"].as_u64().expect("a number"), skipped.iter().map(line).collect())
+}
+
+#[test]
+fn tests_and_archives_are_skipped_below_a_folder() {
+    let broken = service("s", "seventy");
+    let folder = Folder::new()
+        .with("pkg/testdata/a.yaml", &broken)
+        .with("_archived/b.yaml", &broken)
+        .with("pools.backup.yaml", &broken)
+        .with("clusters/test/c.yaml", service("c", "80"))
+        .with("clusters/prod/c.yaml", service("c", "80"));
+    let (files, skipped) = read_and_skipped(&folder, &[]);
+    assert_eq!(files, 2);
+    assert_eq!(
+        skipped,
+        ["_archived/b.yaml archived", "pkg/testdata/a.yaml test-data", "pools.backup.yaml archived"]
+    );
+    folder
+        .run(&["check"])
+        .exits(0)
+        .prints("3 files of tests and archives skipped: --no-default-ignore checks them");
+    // What is named is checked, and what the configuration excepts.
+    folder.run(&["check", "pkg/testdata"]).exits(1);
+    folder.run(&["check", "pools.backup.yaml"]).exits(1);
+    folder.run(&["check", "--no-default-ignore"]).exits(1).prints("3 errors");
+    let folder = folder.with("gpulint.yaml", "ignore: [\"!pkg/testdata\", clusters/prod/]\n");
+    let (files, skipped) = read_and_skipped(&folder, &[]);
+    assert_eq!(files, 2);
+    assert_eq!(skipped, ["_archived/b.yaml archived", "gpulint.yaml config", "pools.backup.yaml archived"]);
+}
+
+#[test]
+fn tests_of_a_program_are_told_from_a_test_environment() {
+    let program = Folder::new()
+        .with("go.mod", "module example.com/operator\n")
+        .with("test/e2e/a.yaml", service("a", "seventy"))
+        .with("config/test/b.yaml", service("b", "80"));
+    assert_eq!(read_and_skipped(&program, &[]), (1, vec!["test/e2e/a.yaml test-data".to_owned()]));
+    let environments = program.with("prod/a.yaml", service("a", "80"));
+    assert_eq!(read_and_skipped(&environments, &[]).0, 3);
+}
+
+#[test]
+fn what_a_kustomization_lists_is_no_archive() {
+    let folder = Folder::new()
+        .with("kustomization.yaml", "resources: [archive/a.yaml]\n")
+        .with("archive/a.yaml", service("a", "80"))
+        .with("archive/b.yaml", service("b", "80"));
+    let (files, skipped) = read_and_skipped(&folder, &[]);
+    assert_eq!((files, skipped[0].as_str()), (1, "archive/b.yaml archived"));
+}
+
+#[test]
+fn patches_that_a_kustomization_does_not_list_are_skipped() {
+    let old = "apiVersion: admissionregistration.k8s.io/v1beta1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: v}\n";
+    let folder = Folder::new()
+        .with(
+            "kustomization.yaml",
+            "resources: [a.yaml]\n# patches: [{path: webhookcainjection_patch.yaml}]\n",
+        )
+        .with("a.yaml", service("a", "80"))
+        .with("webhookcainjection_patch.yaml", old);
+    folder.run(&["check"]).exits(0);
+    folder.run(&["check", "webhookcainjection_patch.yaml"]).exits(1).prints("removed-api-version");
+}
+
+#[test]
+fn a_name_in_braces_is_a_placeholder_where_yaml_cannot_read_it() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n    - image: {registry}/app:1\n";
+    let folder = Folder::new().with("a.yaml", text).with("b.yaml", text.replace("{registry}", "{registry"));
+    let run = folder.run(&["check", "-f", "concise", "--quiet"]).exits(1);
+    let placeholder = "a.yaml:6:14: warning[placeholder-unexpanded] `{registry}` looks like an unexpanded";
+    assert!(run.out.contains(placeholder), "{run:#?}");
+    assert!(run.out.contains("b.yaml:") && run.out.contains("error[yaml-syntax]"), "{run:#?}");
+    folder
+        .run(&["check", "a.yaml", "--ignore", "placeholder-unexpanded"])
+        .exits(1)
+        .prints("error[yaml-syntax]");
+}
+
+#[test]
+fn removed_versions_in_a_kept_release_are_information() {
+    let old = "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: a}\nspec:\n  maxUnavailable: 1\n  \
+               selector: {matchLabels: {app: a}}\n";
+    let folder = Folder::new().with("install/v0.5.0-rc1/all.yaml", old).with("install/v1beta1/all.yaml", old);
+    let run = folder
+        .run(&["check", "-f", "concise", "--quiet", "--select", "removed-api-version", "--no-fold"])
+        .exits(1);
+    assert!(
+        run.out.contains("install/v0.5.0-rc1/all.yaml:1:13: info[")
+            && run.out.contains("install/v1beta1/all.yaml:1:13: error[")
+    );
+}
+
+#[test]
+fn fragments_in_files_called_patches_are_information() {
+    let text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: 2}\n";
+    let folder = Folder::new().with("port-patch.yaml", text).with("dispatch.yaml", text.replace("a}", "b}"));
+    let run = folder.run(&["check", "-f", "concise", "--quiet", "--select", "manifest-incomplete"]).exits(1);
+    assert!(
+        run.out.contains("port-patch.yaml:4:7: info[") && run.out.contains("dispatch.yaml:4:7: error["),
+        "{run:#?}"
+    );
+}

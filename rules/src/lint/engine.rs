@@ -9,7 +9,7 @@ use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::file::File;
 use crate::lint::context::Context;
 use crate::lint::finding;
-use crate::lint::finding::{Finding, Location};
+use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::ResolvedRules;
 use crate::lint::rule::{Check, Rule, RuleSet};
@@ -21,6 +21,7 @@ use crate::platform::{Platform, Product};
 use crate::source::{Document, ParseDiagnosticKind, Source};
 use crate::steps;
 use crate::tree::Span;
+use crate::tree::placeholder::find_braces_in_value;
 
 /// Maximum number of steps ([`crate::steps`]) of all rules for one object: about 200 ms, as measured with the objects
 /// that cost most. Typical manifests need some ten thousand.
@@ -149,7 +150,7 @@ impl Engine {
         let place = Location::of(object, &object.root());
         let others = if is_last { " and the rules after it" } else { "" };
         let message = format!("checking was cut short: `{}`{others} did not finish", rule.id);
-        let mut finding = self.rules.builtin_finding("step-limit-exceeded", place, message)?;
+        let mut finding = self.rules.builtin_finding("step-limit-exceeded", None, place, message)?;
         finding.help("shorten its longest lists; what other rules found holds");
         Some(finding)
     }
@@ -299,8 +300,13 @@ impl Engine {
                     object: None,
                     span,
                 };
+                if problem.kind == ParseDiagnosticKind::Syntax
+                    && let Some(finding) = self.placeholder_in_braces(source, document, problem.span)
+                {
+                    return Some(finding);
+                }
                 let mut finding =
-                    self.rules.builtin_finding(id, place(problem.span), problem.message.clone())?;
+                    self.rules.builtin_finding(id, None, place(problem.span), problem.message.clone())?;
                 if let Some(path) = &problem.key_path {
                     finding.identified_by(path);
                 }
@@ -330,6 +336,37 @@ impl Engine {
                 Some(finding)
             })
             .collect()
+    }
+
+    /// The finding of a document that does not parse because of a placeholder such as `{registry}/app`, which YAML
+    /// reads as a map. `None` where the line has none, or the rule is disabled.
+    fn placeholder_in_braces(
+        &self,
+        source: &std::sync::Arc<Source>,
+        document: &Document,
+        span: Span,
+    ) -> Option<Finding> {
+        let text = source.text();
+        let at = span.start as usize;
+        let start = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+        let line = text.get(start..)?.lines().next()?;
+        let placeholder = find_braces_in_value(line)?;
+        let from = start + line.find(placeholder)?;
+        let span = Span::new(u32::try_from(from).ok()?, u32::try_from(from + placeholder.len()).ok()?);
+        let location = Location::Text {
+            source: std::sync::Arc::clone(source),
+            document: document.number,
+            object: None,
+            span,
+        };
+        let message =
+            format!("`{placeholder}` looks like an unexpanded placeholder; YAML reads `{{` as a map");
+        let severity = Some(Severity::Warning);
+        let mut finding =
+            self.rules.builtin_finding("placeholder-unexpanded", severity, location, message)?;
+        finding.help =
+            Some("write the value, or quote it; nothing else in this document was checked".to_owned());
+        Some(finding)
     }
 
     /// Checks one object, as the webhook does, and applies the suppressions of its annotation.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::lint::finding::{Finding, Location};
+use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::rule::{Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
 use crate::object::Object;
@@ -65,13 +65,20 @@ impl ResolvedRules {
         self.settings.rule(rule, path, object).enabled != Some(false)
     }
 
-    /// A finding of a [`crate::Check::Builtin`] rule; `None` where the rule is disabled at that place.
-    pub(crate) fn builtin_finding(&self, id: &str, location: Location, message: String) -> Option<Finding> {
+    /// A finding of a [`crate::Check::Builtin`] rule, with another severity than the rule's if one is given; `None` where
+    /// the rule is disabled at that place.
+    pub(crate) fn builtin_finding(
+        &self,
+        id: &str,
+        severity: Option<Severity>,
+        location: Location,
+        message: String,
+    ) -> Option<Finding> {
         let resolved = self.enabled.iter().find(|resolved| resolved.rule.id == id)?;
         let path = location.resolve_span().map(|(source, _, _)| source.scope().to_owned());
         let set = resolved.settings_at(&self.settings, path.as_deref(), location.object())?;
         let mut finding = Finding::new(resolved.rule, location, message);
-        finding.severity = set.severity.unwrap_or(resolved.rule.severity);
+        finding.severity = set.severity.or(severity).unwrap_or(resolved.rule.severity);
         Some(finding)
     }
 }

@@ -89,6 +89,33 @@ fn is_fill_word(word: &str) -> bool {
         || between_underscores()
 }
 
+/// Whether a text where its field requires a number or encoded data is a word in capitals, such as `PORT`.
+pub(crate) fn is_word_in_capitals(text: &str) -> bool {
+    let part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    text.len() >= 3 && text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().all(part)
+}
+
+/// The first name in braces in a line of YAML that does not parse, where something follows the braces that cannot
+/// follow a map: `{registry}/app`.
+pub(crate) fn find_braces_in_value(line: &str) -> Option<&str> {
+    let mut from = 0;
+    while let Some(open) = line[from..].find('{') {
+        let start = from + open;
+        let end = start + line[start..].find('}')? + 1;
+        let name = &line[start + 1..end - 1];
+        let begins = line[..start].chars().next_back().is_none_or(|c| matches!(c, ' ' | '[' | ','));
+        let goes_on =
+            line[end..].starts_with(|c: char| !c.is_whitespace() && !matches!(c, ',' | ']' | '}' | ':'));
+        let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
+        if begins && goes_on && name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(part)
+        {
+            return line.get(start..end);
+        }
+        from = start + 1;
+    }
+    None
+}
+
 /// Whether a text that is not valid for its field was written for a value: `{name}`, `{registry}/app`,
 /// `spot | on-demand`, `%s`, and `CLUSTER_NAME` or `web-CLUSTER_NAME` for a name, a namespace, an image or a
 /// schedule. Such text is an ordinary value elsewhere, as in an environment variable.
@@ -176,7 +203,39 @@ fn has_angle_bracketed(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{find_placeholder, is_placeholder, is_stand_in, may_contain_placeholder};
+    use super::{
+        find_braces_in_value, find_placeholder, is_placeholder, is_stand_in, is_word_in_capitals,
+        may_contain_placeholder,
+    };
+
+    #[test]
+    fn names_in_braces_are_told_from_maps() {
+        for (line, found) in [
+            ("      image: {username}/torchserve:latest", "{username}"),
+            ("availabilityZones: [{REGION}\"a\",{REGION}\"b\"]", "{REGION}"),
+            ("- {name}-x", "{name}"),
+        ] {
+            assert_eq!(find_braces_in_value(line), Some(found), "{line}");
+        }
+        for line in [
+            "a: {b}",
+            "a: {b}, c",
+            "a: {b: c}/d",
+            "a: [{b}, {c}]",
+            "a: x{b}/c",
+            "a: {{b}}/c",
+            "{",
+            "a: {b}: c",
+        ] {
+            assert_eq!(find_braces_in_value(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn words_in_capitals() {
+        assert!(["PORT", "CRT", "NODE_PORT", "PORT2"].iter().all(|text| is_word_in_capitals(text)));
+        assert!(!["", "CA", "Port", "8080", "80A", "A-B-C"].iter().any(|text| is_word_in_capitals(text)));
+    }
 
     #[test]
     fn stand_ins_are_told_from_values() {

@@ -55,7 +55,7 @@ pub fn schema(known_rules: RuleSet) -> Value {
                     }
                 }
             },
-            "ignore": strings("Globs of paths that are not read"),
+            "ignore": strings("Paths that are not checked, as patterns of a .gitignore; `!` excepts paths, also test data and archives, which are skipped by default"),
             "crds": strings("Files and folders of CustomResourceDefinitions, relative to this file; `gpulint check` checks objects of their kinds against them"),
             "webhook": {
                 "type": ["object", "null"],

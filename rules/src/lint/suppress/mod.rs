@@ -314,7 +314,7 @@ impl<'e> Suppressions<'e> {
 
     /// Reports a suppression, of the rule `of` where it names one.
     fn report(&mut self, id: &str, of: &str, place: Location, message: String, help: Option<String>) {
-        if let Some(mut finding) = self.rules.builtin_finding(id, place, message) {
+        if let Some(mut finding) = self.rules.builtin_finding(id, None, place, message) {
             finding.help = help;
             finding.identified_by(of);
             self.findings.push(finding);

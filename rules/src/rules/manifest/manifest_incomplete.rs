@@ -6,6 +6,9 @@
 //! meant as a patch. What is written in it is checked like in any other object; what is not written
 //! is reported here, once, and no other rule misses it a second time.
 //!
+//! In a file that is called a patch, or in a folder `patches`, this is information: it may be meant for
+//! `kubectl patch`.
+//!
 //! # Fix
 //! Add the parts that are missing; `kubectl explain` describes the fields of a kind. If the file is a
 //! patch, list it under `patches` in its kustomization: nothing is missing in a patch. If it is an
@@ -97,6 +100,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Nothing else is reported as missing in a fragment, and absent fields have no location: only this one.
     let finding = ctx.report(&object.root(), message);
     finding.location = Location::of(object, &place);
+    let called_patch =
+        object.origin().is_some_and(|origin| is_called_patch(&origin.source.path().to_ascii_lowercase()));
+    if called_patch {
+        finding.severity(Severity::Info);
+    }
     finding.rejected_by(refused).help(if looks_like_a_patch(object) {
         "if this is a patch, list it under `patches` in a kustomization; otherwise add what is missing"
             .to_owned()
@@ -113,8 +121,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn looks_like_a_patch(object: &Object) -> bool {
     object.origin().is_some_and(|origin| {
         let path = origin.source.path().to_ascii_lowercase();
-        path.contains("patch") || path.split('/').any(|folder| matches!(folder, "overlay" | "overlays"))
+        is_called_patch(&path) || path.split('/').any(|folder| matches!(folder, "overlay" | "overlays"))
     })
+}
+
+/// Whether a file or its folder is called a patch, as for `kubectl patch --patch-file`.
+fn is_called_patch(path: &str) -> bool {
+    let mut words = path.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| matches!(word, "patch" | "patches"))
 }
 
 /// The parts that are missing or are not maps, in the order of the schema.

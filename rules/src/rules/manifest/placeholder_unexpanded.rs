@@ -48,7 +48,7 @@ use crate::rules::prelude::*;
 use crate::schema;
 use crate::schema::{Violation, ViolationKind};
 use crate::tree::node::Shape;
-use crate::tree::placeholder::{find_placeholder, is_placeholder, is_stand_in};
+use crate::tree::placeholder::{find_placeholder, is_placeholder, is_stand_in, is_word_in_capitals};
 use crate::workload::gpu::is_accelerator;
 
 pub(crate) static RULE: Rule = Rule {
@@ -174,9 +174,12 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
     let field = violation.pointer.steps().last()?;
     match (&violation.kind, node.shape()) {
         (ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Count { .. }, _) => None,
-        (_, Shape::Scalar) => {
-            let text = node.text().filter(|text| is_stand_in(text, field))?;
-            Some(text.to_owned())
+        (kind, Shape::Scalar) => {
+            let encoded = field == "caBundle";
+            let other =
+                matches!(kind, ViolationKind::Type { expected } if !expected.contains(&"string")) || encoded;
+            let stands_in = |text: &&str| is_stand_in(text, field) || other && is_word_in_capitals(text);
+            Some(node.text().filter(stands_in)?.to_owned())
         }
         (ViolationKind::Type { expected }, Shape::Mapping) if node.is_flow() => {
             let entries = node.entries();

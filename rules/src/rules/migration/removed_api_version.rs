@@ -6,6 +6,9 @@
 //! What was stored before the upgrade lives on, so the manifest seems fine until it is needed for
 //! a new cluster.
 //!
+//! In a folder called after a release, such as `install/v0.5.0`, this is information: it holds what
+//! was published for the Kubernetes of its time.
+//!
 //! # Fix
 //! Write the version that replaced it. Where only the name of the version changed, or what changed
 //! does not touch this object, the repair is safe. Where defaults changed it is not: Deployments of
@@ -99,7 +102,26 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if served {
         finding.severity(Severity::Warning);
     }
+    if is_kept_release(object) {
+        finding.severity(Severity::Info);
+    }
     None
+}
+
+/// Whether a folder of the file is called after a release, as in `install/v0.5.0/all.yaml`: it holds what was
+/// published then, for the Kubernetes of that time, and nobody edits it.
+fn is_kept_release(object: &Object) -> bool {
+    let is_release = |folder: &str| {
+        let version = folder.strip_prefix('v').unwrap_or(folder);
+        let version = version.split_once('-').map_or(version, |(version, _)| version);
+        let mut parts = version.split('.');
+        parts.clone().count() == 3
+            && parts.all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+    };
+    object.origin().is_some_and(|origin| {
+        let mut folders = origin.source.path().rsplit('/').skip(1);
+        folders.any(is_release)
+    })
 }
 
 /// The replacement, and the fix if one is known.

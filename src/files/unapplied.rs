@@ -1,0 +1,116 @@
+//! Manifests of a repository that nobody applies to a cluster: test data, archives and backups.
+//!
+//! Only names below a given folder count: what is named on the command line is checked.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::SkipReason;
+
+/// Folders of test data. `testdata` is the convention of the Go toolchain, which ignores it as well.
+const TEST_DATA: &[&str] = &["testdata", "test-data", "test_data", "__tests__"];
+
+/// Folders of tests where they stand beside the sources of a program. Elsewhere `test` is an environment.
+const TESTS: &[&str] = &["test", "tests", "e2e"];
+
+/// Files of which a folder with the sources of a program has one.
+const PROGRAMS: &[&str] = &[
+    "go.mod",
+    "Cargo.toml",
+    "package.json",
+    "pyproject.toml",
+    "setup.py",
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    "CMakeLists.txt",
+];
+
+/// Folders that show that a `test` beside them is an environment.
+const ENVIRONMENTS: &[&str] = &["dev", "development", "prod", "production", "stage", "staging", "prd", "stg"];
+
+/// Folders of what is out of use; a leading `_` or `.` does not count.
+const ARCHIVES: &[&str] = &["archive", "archived", "archives", "attic", "deprecated", "obsolete", "unused"];
+
+/// Endings of the names of backups, before the extension.
+const BACKUPS: &[&str] = &[".backup", ".bak", ".old", ".orig"];
+
+/// The folders below one root, and why the files in them are not applied.
+pub(super) struct Unapplied<'r> {
+    root: &'r Path,
+    folders: HashMap<PathBuf, Option<SkipReason>>,
+}
+
+impl<'r> Unapplied<'r> {
+    pub(super) fn below(root: &'r Path) -> Unapplied<'r> {
+        Unapplied { root, folders: HashMap::new() }
+    }
+
+    /// Why a file below the root is not applied; `None` if nothing says so.
+    pub(super) fn reason(&mut self, file: &Path) -> Option<SkipReason> {
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+        if BACKUPS.iter().any(|ending| stem.ends_with(ending)) {
+            return Some(SkipReason::Archived);
+        }
+        self.folder(file.parent()?)
+    }
+
+    fn folder(&mut self, folder: &Path) -> Option<SkipReason> {
+        if folder == self.root || !folder.starts_with(self.root) {
+            return None;
+        }
+        if let Some(known) = self.folders.get(folder) {
+            return *known;
+        }
+        let above = folder.parent()?;
+        let name = folder.file_name()?.to_string_lossy().to_ascii_lowercase();
+        let reason = self.folder(above).or_else(|| by_name(above, &name));
+        self.folders.insert(folder.to_owned(), reason);
+        reason
+    }
+}
+
+fn by_name(above: &Path, name: &str) -> Option<SkipReason> {
+    if ARCHIVES.contains(&name.trim_start_matches(['_', '.'])) {
+        return Some(SkipReason::Archived);
+    }
+    let test = TEST_DATA.contains(&name) || TESTS.contains(&name) && is_program(above);
+    test.then_some(SkipReason::TestData)
+}
+
+/// Whether a folder holds the sources of a program, and no environments beside them.
+fn is_program(folder: &Path) -> bool {
+    let has = |names: &[&str]| names.iter().any(|name| folder.join(name).exists());
+    let sources = || folder.file_name().is_some_and(|name| name == "src");
+    (has(PROGRAMS) || sources()) && !has(ENVIRONMENTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{SkipReason, Unapplied};
+
+    #[test]
+    fn names_below_the_root_count() {
+        let mut below = Unapplied::below(Path::new("archive/x"));
+        let mut reason = |path: &str| below.reason(&Path::new("archive/x").join(path));
+        for path in [
+            "pool.yaml",
+            "apps/archiver/pool.yaml",
+            "clusters/test/pool.yaml",
+            "bold.yaml",
+            "test/e2e/a.yaml",
+        ] {
+            assert_eq!(reason(path), None, "{path}");
+        }
+        for path in
+            ["_archived/a/pool.yaml", "apps/Archive/pool.yaml", "a/.deprecated/b.yaml", "pool.bak.yaml"]
+        {
+            assert_eq!(reason(path), Some(SkipReason::Archived), "{path}");
+        }
+        for path in ["testdata/pool.yaml", "pkg/a/testdata/b/pool.yaml", "src/test/resources/a.yaml"] {
+            assert_eq!(reason(path), Some(SkipReason::TestData), "{path}");
+        }
+    }
+}
