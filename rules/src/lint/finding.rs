@@ -1,7 +1,7 @@
 //! What a rule has to say: an object, a pointer, a message; no bytes, no lines.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -228,7 +228,7 @@ pub struct Related {
 pub struct Merge {
     key: String,
     subject: String,
-    others: HashSet<String>,
+    others: BTreeSet<String>,
     places: usize,
     words: fn(&Merge) -> String,
 }
@@ -241,7 +241,7 @@ impl Merge {
         subject: impl Into<String>,
         words: fn(&Merge) -> String,
     ) -> Merge {
-        Merge { key: key.into(), subject: subject.into(), others: HashSet::new(), places: 1, words }
+        Merge { key: key.into(), subject: subject.into(), others: BTreeSet::new(), places: 1, words }
     }
 
     /// Adds what another finding with the key, or another place of the same one, is about.

@@ -175,7 +175,7 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
     match (&violation.kind, node.shape()) {
         (ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Count { .. }, _) => None,
         (kind, Shape::Scalar) => {
-            let encoded = field == "caBundle";
+            let encoded = matches!(field.as_str(), "caBundle" | "port" | "targetPort");
             let other =
                 matches!(kind, ViolationKind::Type { expected } if !expected.contains(&"string")) || encoded;
             let stands_in = |text: &&str| is_stand_in(text, field) || other && is_word_in_capitals(text);
