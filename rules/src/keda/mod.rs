@@ -7,6 +7,7 @@
 pub mod check;
 pub mod fallback;
 pub mod formula;
+pub mod query;
 pub mod removed;
 pub mod resource_metrics;
 pub mod scalers;

@@ -1,14 +1,20 @@
 //! A ScaledObject scales to zero, and no trigger can scale it up again.
 //!
 //! # Why
-//! `cpu` and `memory` are measured on running pods: with zero replicas there is nothing to measure,
-//! so they neither take a workload to zero nor bring it back. The minimum is 0 where it is not
-//! written. KEDA's admission rejects a ScaledObject on a Deployment or a StatefulSet that has no
-//! other trigger and a minimum of 0.
+//! `cpu` and `memory` are measured on running pods: with zero replicas there is nothing to measure, so they
+//! neither take a workload to zero nor bring it back. The minimum is 0 where it is not written. KEDA's
+//! admission rejects a ScaledObject on a Deployment or a StatefulSet that has no other trigger and a
+//! minimum of 0.
+//!
+//! The same is true of a query on metrics that only the scaled pods export, such as those of vLLM, or that
+//! selects those pods by name, and of a `metrics-api` trigger that asks the Service of the target: without
+//! pods there is no answer, KEDA reads 0, and nothing starts. That is an error where the target is known to
+//! be that server, and a warning elsewhere. A query that gives a value for an absent series, such as `… or
+//! vector(1)`, is not reported, nor are metrics of routers and gateways.
 //!
 //! # Fix
-//! Write `minReplicaCount: 1` or more, or add a trigger that is there without pods, such as a queue
-//! or `cron`.
+//! Write `minReplicaCount: 1` or more, or add a trigger that is there without pods, such as a queue,
+//! `cron`, a metric of the gateway in front, or KEDA's HTTP add-on.
 //!
 //! # Example
 //! ```yaml,diff
@@ -30,12 +36,23 @@
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
-use crate::keda::{Trigger, triggers};
+use crate::keda::query::{engine_of, reads};
+use crate::keda::value::boolean;
+use crate::keda::{Trigger, ellipsize, triggers, uses_modifiers};
+use crate::rules::autoscaling::scaled::{target, target_name};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-cannot-wake",
     kinds: &[Kind::SCALED_OBJECT],
+    reads: &[
+        Kind::DEPLOYMENT,
+        Kind::STATEFUL_SET,
+        Kind::REPLICA_SET,
+        Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+        Kind::new("argoproj.io", "Rollout"),
+        Kind::SERVICE,
+    ],
     rejected_by: &[Authority::KedaAdmission],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_cannot_wake.rs")),
@@ -46,13 +63,31 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let min = spec.get("minReplicaCount");
-    let reference = spec.get("scaleTargetRef");
-    let list = spec.get("triggers");
+    let idle = spec.get("idleReplicaCount");
     let zero = !min.is_unknown() && (!min.is_set() || min.int() == Some(0));
-    if !zero || !list.is_sequence() || !reference.is_mapping() {
+    let list = spec.get("triggers");
+    if !(zero || idle.int() == Some(0)) || !list.is_sequence() || !spec.get("scaleTargetRef").is_mapping() {
         return None;
     }
+    let all: Vec<Trigger<'_>> = triggers(object).collect();
+    if all.is_empty() {
+        return None;
+    }
+    let place = if zero { min } else { idle };
+    if all.iter().all(Trigger::is_resource) {
+        if zero {
+            resource_triggers(object, &place, ctx);
+        }
+    } else {
+        dead_signals(object, &all, &place, ctx);
+    }
+    None
+}
+
+/// KEDA rejects the object where all triggers are `cpu` and `memory`.
+fn resource_triggers(object: &Object, min: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // KEDA reads only these two kinds, in this version of their group.
+    let reference = object.path(&["spec", "scaleTargetRef"]);
     let word = |name: &str, default: &'static str| match reference.get(name).text() {
         Some(text) if !text.is_empty() => Some(text.to_owned()),
         _ if reference.get(name).is_unknown() => None,
@@ -64,12 +99,144 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let all: Vec<Trigger<'_>> = triggers(object).collect();
-    if all.is_empty() || !all.iter().all(Trigger::is_resource) {
+    ctx.report(min, "the workload can never scale up from 0: `cpu` and `memory` triggers need running pods")
+        .help("write `minReplicaCount: 1`, or add a trigger that is there without pods")
+        .fix(Fix::unsafe_("keep one replica").set(min, json!(1)));
+    None
+}
+
+/// What a trigger reads that exists only while the target has pods.
+struct DeadSignal<'a> {
+    /// For the message.
+    what: String,
+    /// Whether the input shows that the target is the only source.
+    certain: bool,
+    /// The Service of the target.
+    service: Option<&'a Object>,
+}
+
+/// Triggers that read what the target itself exports.
+fn dead_signals(object: &Object, all: &[Trigger<'_>], place: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let forced = object.annotation("autoscaling.keda.sh/force-activation");
+    if uses_modifiers(object)? || forced.is_set() || forced.is_unknown() {
         return None;
     }
-    ctx.report(&min, "the workload can never scale up from 0: `cpu` and `memory` triggers need running pods")
-        .help("write `minReplicaCount: 1`, or add a trigger that is there without pods")
-        .fix(Fix::unsafe_("keep one replica").set(&min, json!(1)));
+    let mut first = None;
+    let mut certain = true;
+    let mut service = None;
+    for trigger in all.iter().filter(|trigger| !trigger.is_resource()) {
+        let signal = dead_signal(object, trigger, ctx)?;
+        certain &= signal.certain;
+        service = service.or(signal.service);
+        first.get_or_insert(signal.what);
+    }
+    let name = target_name(object);
+    let workload = target(object, ctx);
+    let finding =
+        ctx.report(place, format!("`{name}` can never scale up from 0: {} only while it has pods", first?));
+    finding
+        .help("write `minReplicaCount: 1`, or add a trigger that is there without pods, such as a gateway's metric")
+        .rejected_by(None)
+        .severity(if certain { Severity::Error } else { Severity::Warning });
+    if let Some(workload) = workload {
+        finding.related(workload, &workload.path(&["metadata", "name"]), "it scales this");
+    }
+    if let Some(service) = service {
+        finding.related(service, &service.path(&["metadata", "name"]), "the trigger asks this Service");
+    }
+    if place.pointer().steps().last().is_some_and(|step| step == "minReplicaCount") {
+        finding.fix(Fix::unsafe_("keep one replica").set(place, json!(1)));
+    }
     None
+}
+
+fn dead_signal<'a>(object: &Object, trigger: &Trigger<'_>, ctx: &Context<'a>) -> Option<DeadSignal<'a>> {
+    // With a fallback KEDA starts pods when a trigger fails.
+    let fallback = object.path(&["spec", "fallback"]);
+    let saved = fallback.is_set() || fallback.is_unknown();
+    match trigger.kind()? {
+        "prometheus" => {
+            let ignore = trigger.metadata().get("ignoreNullValues");
+            let fails = ignore.is_unknown() || ignore.text().and_then(boolean) == Some(false);
+            if saved && fails {
+                return None;
+            }
+            own_metrics(object, trigger.metadata().get("query").text()?, ctx)
+        }
+        "metrics-api" if !saved => own_service(object, trigger.metadata().get("url").text()?, ctx),
+        _ => None,
+    }
+}
+
+/// A query on series that only the target exports.
+fn own_metrics<'a>(object: &Object, query: &str, ctx: &Context<'a>) -> Option<DeadSignal<'a>> {
+    let reads = reads(query)?;
+    if reads.fills_gaps || reads.series.is_empty() {
+        return None;
+    }
+    let name = object.path(&["spec", "scaleTargetRef", "name"]).text()?;
+    let workload = target(object, ctx);
+    let mut certain = true;
+    for series in &reads.series {
+        if let Some(engine) = engine_of(series.name) {
+            match workload {
+                // Something else scales with the load of a model server.
+                Some(workload) if !runs(workload, engine) => return None,
+                Some(_) => {}
+                None => certain &= name.contains(engine),
+            }
+        } else if series.selects_pods_of(name) && !series.name.starts_with("kube_") {
+            certain = false;
+        } else {
+            return None;
+        }
+    }
+    let metric = ellipsize(reads.series[0].name);
+    Some(DeadSignal { what: format!("`{metric}` exists"), certain, service: None })
+}
+
+/// Whether a container of the workload is this model server, by its name, image or command.
+fn runs(workload: &Object, engine: &str) -> bool {
+    templates(workload).iter().flat_map(Template::containers).any(|container| {
+        let words = ["command", "args"].map(|field| container.get(field));
+        let mut words = words.iter().flat_map(Node::items);
+        let named = |node: &Node<'_>| node.raw_text().is_some_and(|text| text.contains(engine));
+        named(&container.get("name")) || named(&container.get("image")) || words.any(|word| named(&word))
+    })
+}
+
+/// A URL at the Service of the target.
+fn own_service<'a>(object: &Object, url: &str, ctx: &Context<'a>) -> Option<DeadSignal<'a>> {
+    let (_, rest) = url.split_once("://")?;
+    let host = rest.split(['/', ':', '?']).next()?;
+    let mut labels = host.split('.');
+    let service = labels.next().filter(|label| !label.is_empty())?;
+    let namespace = object.id().namespace_or_default();
+    if labels.next()? != namespace || labels.next().is_some_and(|label| label != "svc") {
+        return None;
+    }
+    let what = || format!("`{}` answers", ellipsize(service));
+    let name = object.path(&["spec", "scaleTargetRef", "name"]).text()?;
+    match (ctx.index().unique(Kind::SERVICE, namespace, service), target(object, ctx)) {
+        (Some(found), Some(workload)) => {
+            let selector = found.path(&["spec", "selector"]).entries();
+            let templates = templates(workload);
+            let selected = templates.iter().any(|template| {
+                let labels = template.labels();
+                !selector.is_empty()
+                    && selector.iter().all(|(key, wanted)| {
+                        let found = labels.iter().find(|(label, _)| label == key);
+                        found
+                            .is_some_and(|(_, value)| value.text().is_some() && value.text() == wanted.text())
+                    })
+            });
+            selected.then(|| DeadSignal {
+                what: what(),
+                certain: ctx.index().is_complete(),
+                service: Some(found),
+            })
+        }
+        (None, _) if service == name => Some(DeadSignal { what: what(), certain: false, service: None }),
+        _ => None,
+    }
 }

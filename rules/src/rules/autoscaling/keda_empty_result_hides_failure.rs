@@ -17,6 +17,7 @@
 //!  metadata: {name: llm}
 //!  spec:
 //!    scaleTargetRef: {name: llm}
+//!    minReplicaCount: 1
 //! -  fallback: {failureThreshold: 3, replicas: 6} # <-
 //! +  fallback: {failureThreshold: 3, replicas: 6}
 //!    triggers:

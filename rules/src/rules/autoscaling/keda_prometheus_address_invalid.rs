@@ -16,6 +16,7 @@
 //!  metadata: {name: llm}
 //!  spec:
 //!    scaleTargetRef: {name: llm}
+//!    minReplicaCount: 1
 //!    triggers:
 //!      - type: prometheus
 //!        metadata:

@@ -1,9 +1,15 @@
 //! KEDA and HPA.
 
+pub(crate) mod autoscaler_without_range;
 pub(crate) mod crashes_keda_operator;
+pub(crate) mod gpu_scaled_on_cpu;
+pub(crate) mod hpa_metric_unservable;
 pub(crate) mod hpa_replica_bounds;
+pub(crate) mod keda_activation_above_threshold;
 pub(crate) mod keda_auth_deprecated;
 pub(crate) mod keda_auth_invalid;
+pub(crate) mod keda_auth_missing;
+pub(crate) mod keda_behavior_invalid;
 pub(crate) mod keda_cached_metrics_unsupported;
 pub(crate) mod keda_cannot_wake;
 pub(crate) mod keda_container_metric_dropped;
@@ -12,21 +18,32 @@ pub(crate) mod keda_fallback_ineffective;
 pub(crate) mod keda_fallback_out_of_bounds;
 pub(crate) mod keda_formula_invalid;
 pub(crate) mod keda_hpa_conflict;
+pub(crate) mod keda_hpa_ownership_misplaced;
 pub(crate) mod keda_idle_replicas_invalid;
 pub(crate) mod keda_metadata_not_text;
 pub(crate) mod keda_metric_type_invalid;
 pub(crate) mod keda_modifiers_invalid;
 pub(crate) mod keda_name_too_long;
 pub(crate) mod keda_oauth_invalid;
+pub(crate) mod keda_paused;
 pub(crate) mod keda_prometheus_address_invalid;
 pub(crate) mod keda_replica_bounds;
+pub(crate) mod keda_replicas_implicit;
+pub(crate) mod keda_scale_to_zero_serving;
+pub(crate) mod keda_setting_inert;
 pub(crate) mod keda_target_invalid;
 pub(crate) mod keda_target_missing;
 pub(crate) mod keda_trigger_invalid;
 pub(crate) mod keda_trigger_key_ignored;
 pub(crate) mod keda_trigger_name_duplicate;
 pub(crate) mod keda_trigger_type_unknown;
+pub(crate) mod keda_unsafe_ssl;
 pub(crate) mod missing_resource_request;
+pub(crate) mod replicas_with_autoscaler;
+pub(crate) mod scale_down_too_fast;
+pub(crate) mod scale_up_too_slow;
+mod scaled;
+pub(crate) mod scaled_job_kills_running_jobs;
 
 use crate::rules::prelude::*;
 
@@ -37,5 +54,14 @@ fn report_below(node: &Node<'_>, least: i64, authority: Option<Authority>, ctx: 
         ctx.report(node, format!("`{name}` {value} is below {least}"))
             .help(format!("write {least} or more"))
             .rejected_by(authority);
+    }
+}
+
+/// The behavior of an HPA, or of the HPA that KEDA creates for a ScaledObject.
+fn hpa_behavior(object: &Object) -> Node<'_> {
+    if object.is(Kind::HPA) {
+        object.path(&["spec", "behavior"])
+    } else {
+        object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "behavior"])
     }
 }

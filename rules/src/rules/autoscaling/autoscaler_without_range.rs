@@ -1,0 +1,54 @@
+//! The bounds of an autoscaler leave it nothing to decide.
+//!
+//! # Why
+//! With a minimum equal to the maximum an HPA computes its metrics and never changes the number of replicas.
+//! A ScaledObject with these bounds has no effect either, except where `idleReplicaCount` scales it to zero.
+//!
+//! # Fix
+//! Widen the bounds, or remove the autoscaler and write `replicas`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: autoscaling/v2
+//!  kind: HorizontalPodAutoscaler
+//!  metadata: {name: embedder}
+//!  spec:
+//!    scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: embedder}
+//!    minReplicas: 3
+//! -  maxReplicas: 3 # <-
+//! +  maxReplicas: 6
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/>
+//! - <https://keda.sh/docs/latest/reference/scaledobject-spec/>
+
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "autoscaler-without-range",
+    kinds: &[Kind::HPA, Kind::SCALED_OBJECT],
+    docs: docs(include_str!("autoscaler_without_range.rs")),
+    check: Check::Object(check),
+    ..Rule::info(Group::Autoscaling)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let (min, max, least) = if object.is(Kind::HPA) {
+        (spec.get("minReplicas"), spec.get("maxReplicas"), 1)
+    } else if spec.get("idleReplicaCount").is_absent() {
+        (spec.get("minReplicaCount"), spec.get("maxReplicaCount"), 0)
+    } else {
+        return None;
+    };
+    let count = max.int()?;
+    if count == min.int_or(least)? && count >= 1 && !object.path(&["metadata", "ownerReferences"]).is_set() {
+        ctx.report(
+            &max,
+            format!("minimum and maximum are both {count}: the number of replicas never changes"),
+        )
+        .help("widen the bounds, or remove the autoscaler");
+    }
+    None
+}

@@ -1,0 +1,131 @@
+//! A HorizontalPodAutoscaler scales on a metric that nothing serves to it.
+//!
+//! # Why
+//! `Resource` and `ContainerResource` metrics come from `metrics.k8s.io`, which has `cpu` and `memory` and
+//! nothing else: an HPA on `nvidia.com/gpu` is accepted, and stays at FailedGetResourceMetric. Metrics that
+//! are selected by `scaledobject.keda.sh/name` are served by KEDA under the names that it gives to its own
+//! HPAs, such as `s0-prometheus`; KEDA answers no other name. For a GPU workload it is also reported, as
+//! advice, that `Pods`, `Object` and `External` metrics need an adapter that translates a query into that
+//! name.
+//!
+//! # Fix
+//! Export GPU utilization with the DCGM exporter, and read it with a KEDA trigger of type `prometheus`, or
+//! with an adapter as a `Pods` metric. Where a ScaledObject has the target, remove the HPA.
+//!
+//! # Bad
+//! ```yaml,bad
+//! apiVersion: autoscaling/v2
+//! kind: HorizontalPodAutoscaler
+//! metadata: {name: llm}
+//! spec:
+//!   scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: llm}
+//!   minReplicas: 2
+//!   maxReplicas: 8
+//!   metrics:
+//!     - type: Resource
+//!       resource:
+//!         name: nvidia.com/gpu # <-
+//!         target: {type: Utilization, averageUtilization: 70}
+//! ```
+//!
+//! # Good
+//! ```yaml,good
+//! apiVersion: autoscaling/v2
+//! kind: HorizontalPodAutoscaler
+//! metadata: {name: llm}
+//! spec:
+//!   scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: llm}
+//!   minReplicas: 2
+//!   maxReplicas: 8
+//!   metrics:
+//!     - type: Pods
+//!       pods:
+//!         metric: {name: DCGM_FI_DEV_GPU_UTIL}
+//!         target: {type: AverageValue, averageValue: "70"}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#support-for-metrics-apis>
+//! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
+
+use crate::keda::ellipsize;
+use crate::rules::autoscaling::scaled::{SCALABLE, target, uses_accelerators};
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "hpa-metric-unservable",
+    kinds: &[Kind::HPA],
+    reads: SCALABLE,
+    docs: docs(include_str!("hpa_metric_unservable.rs")),
+    check: Check::Object(check),
+    ..Rule::error(Group::Autoscaling)
+};
+
+/// The label by which KEDA finds the ScaledObject of a metric.
+const SCALED_OBJECT: &str = "scaledobject.keda.sh/name";
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    for metric in object.path(&["spec", "metrics"]).items() {
+        match metric.get("type").text() {
+            Some("Resource") => resource(&metric.path(&["resource", "name"]), ctx),
+            Some("ContainerResource") => resource(&metric.path(&["containerResource", "name"]), ctx),
+            Some("External") => {
+                let metric = metric.path(&["external", "metric"]);
+                keda(object, &metric, ctx).or_else(|| custom(object, &metric.get("name"), ctx));
+            }
+            Some("Pods") => _ = custom(object, &metric.path(&["pods", "metric", "name"]), ctx),
+            Some("Object") => _ = custom(object, &metric.path(&["object", "metric", "name"]), ctx),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn resource(name: &Node<'_>, ctx: &mut Context<'_>) {
+    if let Some(text) = name.text().filter(|text| !matches!(*text, "cpu" | "memory" | "")) {
+        let message =
+            format!("`{}` cannot be measured: `metrics.k8s.io` has only `cpu` and `memory`", ellipsize(text));
+        ctx.report(name, message).help("export the metric, and read it with KEDA or a metrics adapter");
+    }
+}
+
+/// A metric of KEDA under a name that KEDA does not serve. `None` if it is not KEDA's.
+fn keda(object: &Object, metric: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let labels = metric.path(&["selector", "matchLabels"]);
+    let scaled = labels.get(SCALED_OBJECT);
+    if !scaled.is_set() {
+        return None;
+    }
+    let name = metric.get("name");
+    let text = name.text()?;
+    let owned = object.path(&["metadata", "ownerReferences"]);
+    let index = text.strip_prefix('s').and_then(|rest| rest.split_once('-')).map(|(digits, _)| digits);
+    let own = text == "composite-metric"
+        || index.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
+    if !own && !owned.is_set() {
+        let message =
+            format!("KEDA serves no metric `{}`: its names are such as `s0-prometheus`", ellipsize(text));
+        ctx.report(&name, message).help("remove this HPA: KEDA makes one of its own for the ScaledObject");
+    }
+    Some(())
+}
+
+/// Advice on a metric for which a workload on accelerators needs an adapter.
+fn custom(object: &Object, name: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let text = name.text()?;
+    let target = target(object, ctx)?;
+    if object.path(&["metadata", "ownerReferences"]).is_set() || !uses_accelerators(target) {
+        return None;
+    }
+    let adapter = |deployment: &Object| deployment.name().contains("adapter");
+    if ctx.index().of(Kind::DEPLOYMENT).any(adapter) {
+        return None;
+    }
+    let message =
+        format!("`{}` must come from a metrics adapter; without one the HPA never scales", ellipsize(text));
+    ctx.report(name, message)
+        .help("check that an adapter serves this name: a query of KEDA needs none")
+        .severity(Severity::Info)
+        .related(target, &target.path(&["metadata", "name"]), "it requests accelerators");
+    None
+}

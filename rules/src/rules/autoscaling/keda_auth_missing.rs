@@ -1,0 +1,114 @@
+//! A trigger names a TriggerAuthentication that is of the other kind, or not there.
+//!
+//! # Why
+//! `authenticationRef` means a TriggerAuthentication of the same namespace where `kind` is not written; a
+//! ClusterTriggerAuthentication of that name is not found. KEDA's admission does not look: the scaler
+//! cannot be built, the object is not Ready, and the replicas stay where they are.
+//!
+//! # Fix
+//! Write `kind: ClusterTriggerAuthentication`, or put the TriggerAuthentication into the namespace. Where
+//! all objects are in the input, a reference to nothing is reported as advice.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: worker, namespace: chat}
+//!  spec:
+//!    scaleTargetRef: {name: worker}
+//!    minReplicaCount: 1
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: aws-sqs-queue
+//!        metadata:
+//!          queueURL: https://sqs.us-east-1.amazonaws.com/111122223333/jobs
+//!          awsRegion: us-east-1
+//!        authenticationRef:
+//! -        name: keda-aws # <-
+//! +        name: keda-aws
+//! +        kind: ClusterTriggerAuthentication
+//!  ---
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ClusterTriggerAuthentication
+//!  metadata: {name: keda-aws}
+//!  spec:
+//!    podIdentity: {provider: aws}
+//! ```
+//!
+//! # References
+//! - <https://keda.sh/docs/latest/concepts/authentication/#re-use-credentials-and-delegate-auth-with-triggerauthentication>
+
+use crate::facts::suggest::nearest;
+use crate::keda::{ellipsize, triggers};
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-auth-missing",
+    kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
+    reads: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
+    reports_absence: true,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("keda_auth_missing.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Autoscaling)
+};
+
+const ONE: Kind = Kind::TRIGGER_AUTHENTICATION;
+const ALL: Kind = Kind::CLUSTER_TRIGGER_AUTHENTICATION;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let namespace = object.id().namespace_or_default().to_owned();
+    // A namespace that is set when the manifest is applied may be any.
+    let namespaced = object.id().namespace.is_some();
+    for trigger in triggers(object) {
+        let reference = trigger.node.get("authenticationRef");
+        let (node, kind) = (reference.get("name"), reference.get("kind"));
+        let Some(name) = node.text().filter(|name| !name.is_empty()) else { continue };
+        let (wanted, other) = match kind.text() {
+            _ if kind.is_unknown() => continue,
+            None | Some("TriggerAuthentication") => (ONE, ALL),
+            Some("ClusterTriggerAuthentication") => (ALL, ONE),
+            Some(_) => continue,
+        };
+        let exists = |kind: Kind| find(ctx, kind, &namespace, name).is_some();
+        if exists(wanted) {
+            continue;
+        }
+        if let Some(found) = find(ctx, other, &namespace, name) {
+            let message = format!("`{}` is a {}, not a {}", ellipsize(name), other.kind, wanted.kind);
+            ctx.report(&node, message)
+                .help(format!("write `kind: {}`", other.kind))
+                .reports_absence(false)
+                .related(found, &found.path(&["metadata", "name"]), "it is here")
+                .fix(Fix::unsafe_(format!("name the {}", other.kind)).set(&kind, json!(other.kind)));
+            continue;
+        }
+        if !(namespaced || wanted == ALL) || !ctx.index().is_complete_for(wanted) {
+            continue;
+        }
+        let names: Vec<&str> = here(ctx, wanted, &namespace).map(Object::name).collect();
+        let near = nearest(name, names.iter().copied());
+        let message = match wanted {
+            ALL => format!("there is no {} `{}`", wanted.kind, ellipsize(name)),
+            _ => format!("there is no {} `{}` in namespace `{namespace}`", wanted.kind, ellipsize(name)),
+        };
+        ctx.report(&node, message)
+            .help(match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "without it KEDA cannot build the scaler, and nothing scales".to_owned(),
+            })
+            .severity(Severity::Info);
+    }
+    None
+}
+
+fn here<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str) -> impl Iterator<Item = &'a Object> {
+    let namespace = if kind == ALL { None } else { Some(namespace.to_owned()) };
+    ctx.index()
+        .of(kind)
+        .filter(move |found| namespace.as_deref().is_none_or(|n| found.id().namespace_or_default() == n))
+}
+
+fn find<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str, name: &str) -> Option<&'a Object> {
+    here(ctx, kind, namespace).find(|found| found.name() == name)
+}

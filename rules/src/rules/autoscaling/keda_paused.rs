@@ -1,0 +1,122 @@
+//! An annotation pauses a ScaledObject or ScaledJob, or keeps it awake.
+//!
+//! # Why
+//! While `autoscaling.keda.sh/paused` or `paused-replicas` is set, KEDA deletes the HPA and the replicas
+//! stay where they are: meant for an incident, it is easily left in Git. Every value but `"false"` pauses,
+//! `"no"` and the empty one included, and `paused-replicas` pauses whatever `paused` says. A
+//! `paused-replicas` that is not an integer deletes the HPA and then fails each reconciliation.
+//! `paused-scale-in` and `paused-scale-out` stop one direction, and `force-activation` keeps the workload
+//! from going to zero.
+//!
+//! # Fix
+//! Remove the annotation, or suppress the finding with the date on which it goes.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata:
+//!    name: llm
+//! -  annotations: {autoscaling.keda.sh/paused: "no"} # <-
+//!  spec:
+//!    scaleTargetRef: {name: llm}
+//!    minReplicaCount: 1
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: kubernetes-workload
+//!        metadata: {podSelector: app=llm-client, value: "4"}
+//! ```
+//!
+//! # References
+//! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#pause-autoscaling>
+//! - <https://keda.sh/docs/latest/concepts/scaling-jobs/#pause-autoscaling>
+
+use crate::keda::ellipsize;
+use crate::keda::value::boolean;
+use crate::rules::autoscaling::scaled::rests_at_zero;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-paused",
+    kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("keda_paused.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Autoscaling)
+};
+
+const PREFIX: &str = "autoscaling.keda.sh/";
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let annotations = object.path(&["metadata", "annotations"]);
+    if !annotations.entries().iter().any(|(key, _)| key.starts_with(PREFIX)) {
+        return None;
+    }
+    let get = |name: &str| annotations.get(&format!("{PREFIX}{name}"));
+    // Any other value than a boolean counts as true.
+    let on = |node: &Node<'_>| node.text().is_some_and(|text| boolean(text) != Some(false));
+    let scaled = object.is(Kind::SCALED_OBJECT);
+    let subject = ellipsize(object.name());
+    let mut report = |node: &Node<'_>, severity: Severity, message: String, help: &str| {
+        let whole = if annotations.entries().len() == 1 { &annotations } else { node };
+        ctx.report(node, message)
+            .severity(severity)
+            .help(help)
+            .fix(Fix::unsafe_("remove the annotation").remove(whole));
+    };
+    let remove = "remove the annotation, or suppress this until it goes";
+    let paused = get("paused");
+    let at = get("paused-replicas");
+    if on(&paused) {
+        let text = paused.text().unwrap_or_default();
+        let message = match boolean(text) {
+            None => {
+                format!("`paused: \"{}\"` pauses `{subject}`: every value but `false` does", ellipsize(text))
+            }
+            _ if scaled => {
+                format!("`{subject}` is paused: KEDA deletes its HPA, and the replicas stay where they are")
+            }
+            _ => format!("`{subject}` is paused: KEDA creates no Jobs"),
+        };
+        report(&paused, Severity::Warning, message, remove);
+    }
+    if !scaled {
+        return None;
+    }
+    if let Some(text) = at.text() {
+        if text.parse::<i32>().is_err() {
+            let message = format!(
+                "`paused-replicas: \"{}\"` is not an integer: KEDA deletes the HPA and fails",
+                ellipsize(text)
+            );
+            report(&at, Severity::Error, message, "write an integer, or remove the annotation");
+        } else if !on(&paused) {
+            let message = if paused.is_set() {
+                format!(
+                    "`paused-replicas` holds `{subject}` at {text} replicas, although `paused` is `false`"
+                )
+            } else {
+                format!("`{subject}` is paused at {text} replicas: KEDA deletes its HPA")
+            };
+            report(&at, Severity::Warning, message, remove);
+        }
+    }
+    let zero = rests_at_zero(object);
+    let (inward, outward, forced) =
+        (get("paused-scale-in"), get("paused-scale-out"), get("force-activation"));
+    if on(&inward) {
+        report(&inward, Severity::Warning, format!("`{subject}` never scales in"), remove);
+    }
+    if on(&outward) {
+        let message = if zero == Some(true) {
+            format!("`{subject}` never scales out: once at 0 replicas it stays there")
+        } else {
+            format!("`{subject}` never scales out")
+        };
+        report(&outward, Severity::Warning, message, remove);
+    }
+    if on(&forced) && zero == Some(true) {
+        report(&forced, Severity::Warning, format!("`{subject}` never scales to zero"), remove);
+    }
+    None
+}

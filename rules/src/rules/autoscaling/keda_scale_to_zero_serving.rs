@@ -1,0 +1,99 @@
+//! A model server on GPUs scales to zero.
+//!
+//! # Why
+//! At zero replicas the first request waits for a node, an image of many gigabytes and a model that is
+//! loaded into the GPU: minutes without an answer, and often a time-out. The minimum is 0 where it is not
+//! written.
+//!
+//! # Fix
+//! Write `minReplicaCount: 1` or more. Where a cold start is fine, put the annotation
+//! `gpulint.dev/allow-scale-to-zero: "true"` on the ScaledObject. Nothing is reported where an `external`
+//! or `external-push` trigger, such as that of KEDA's HTTP add-on, holds requests back, nor with an
+//! `idleReplicaCount`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: llm}
+//!  spec:
+//!    scaleTargetRef: {name: llm}
+//! -  minReplicaCount: 0 # <-
+//! +  minReplicaCount: 1
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: prometheus
+//!        metadata:
+//!          serverAddress: http://prometheus.monitoring:9090
+//!          query: sum(gateway_requests_waiting{service="llm"})
+//!          threshold: "5"
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: llm}
+//!  spec:
+//!    strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}
+//!    selector: {matchLabels: {app: llm}}
+//!    template:
+//!      metadata: {labels: {app: llm}}
+//!      spec:
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//!          - name: server
+//!            image: vllm/vllm-openai:v0.11.0
+//!            args: [--model, mistralai/Mistral-7B-v0.3]
+//!            startupProbe: {httpGet: {path: /health, port: 8000}, failureThreshold: 90}
+//!            readinessProbe: {httpGet: {path: /health, port: 8000}}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
+//! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#minreplicacount>
+
+use crate::keda::{Trigger, triggers};
+use crate::rules::autoscaling::scaled::{SCALABLE, model_server, rests_at_zero, target_name};
+use crate::rules::prelude::*;
+use crate::workload::class::Confidence;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-scale-to-zero-serving",
+    kinds: &[Kind::SCALED_OBJECT],
+    reads: SCALABLE,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("keda_scale_to_zero_serving.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Autoscaling)
+};
+
+const ALLOW: &str = "gpulint.dev/allow-scale-to-zero";
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let min = spec.get("minReplicaCount");
+    if !rests_at_zero(object)?
+        || !spec.get("idleReplicaCount").is_absent()
+        || object.annotation(ALLOW).is_set()
+    {
+        return None;
+    }
+    let kinds: Option<Vec<&str>> = triggers(object).map(|trigger: Trigger<'_>| trigger.kind()).collect();
+    if kinds?.iter().any(|kind| matches!(*kind, "external" | "external-push")) {
+        return None;
+    }
+    let server = model_server(object, ctx)?;
+    let message = format!(
+        "model server `{}` scales to zero: the first request waits for node, image and model",
+        target_name(object)
+    );
+    let finding = ctx.report(&min, message);
+    finding
+        .help(format!("write `minReplicaCount: 1`, or allow it with the annotation `{ALLOW}`"))
+        .severity(if server.confidence >= Confidence::Medium { Severity::Warning } else { Severity::Info })
+        .fix(Fix::unsafe_("keep one replica").set(&min, json!(1)));
+    server.explain(finding);
+    None
+}

@@ -1,0 +1,90 @@
+//! A setting of a ScaledObject has no effect with its minimum.
+//!
+//! # Why
+//! KEDA itself decides only between zero and one replica; from `minReplicaCount` up the HPA decides. With a
+//! minimum of 1 or more and no `idleReplicaCount`, `cooldownPeriod`, `initialCooldownPeriod`,
+//! `pollingInterval` and every activation threshold are read and have no effect. In particular
+//! `cooldownPeriod` does not slow the way in: that is the HPA's stabilization window.
+//!
+//! # Fix
+//! Remove the setting. To slow scaling in, write `scaleDown.stabilizationWindowSeconds` into the `behavior`
+//! below `advanced.horizontalPodAutoscalerConfig`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: llm}
+//!  spec:
+//!    scaleTargetRef: {name: llm}
+//! -  cooldownPeriod: 600 # <-
+//!    minReplicaCount: 2
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: kubernetes-workload
+//!        metadata: {podSelector: app=llm-client, value: "4"}
+//! ```
+//!
+//! # References
+//! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#cooldownperiod>
+//! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#activating-and-scaling-thresholds>
+
+use crate::keda::triggers;
+use crate::keda::value::boolean;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-setting-inert",
+    kinds: &[Kind::SCALED_OBJECT],
+    fix: Some(Safety::Safe),
+    docs: docs(include_str!("keda_setting_inert.rs")),
+    check: Check::Object(check),
+    ..Rule::info(Group::Autoscaling)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let min = spec.get("minReplicaCount").int()?;
+    let idle = spec.get("idleReplicaCount");
+    if min < 1 || idle.is_set() || idle.is_unknown() || spec.has_unknown_key() {
+        return None;
+    }
+    let cached = |node: &Node<'_>| {
+        let cached = node.get("useCachedMetrics");
+        cached.is_unknown() || cached.bool() == Some(true)
+    };
+    for name in ["cooldownPeriod", "initialCooldownPeriod", "pollingInterval"] {
+        let node = spec.get(name);
+        // Cached metrics are renewed by the polls.
+        if node.is_set() && !(name == "pollingInterval" && triggers(object).any(|t| cached(&t.node))) {
+            inert(&node, name, min, ctx);
+        }
+    }
+    for trigger in triggers(object) {
+        let Some(scaler) = trigger.scaler().filter(|scaler| !scaler.open) else { continue };
+        for (name, node) in trigger.metadata().entries() {
+            let known = name.starts_with("activation") && scaler.keys.iter().any(|key| key.name == name);
+            let zero =
+                node.text().is_some_and(|text| text.trim() == "0" || boolean(text.trim()) == Some(false));
+            if known && node.is_set() && !zero {
+                inert(&node, name, min, ctx);
+            }
+        }
+    }
+    let composite = spec.path(&["advanced", "scalingModifiers", "activationTarget"]);
+    if composite.text().is_some_and(|text| !text.is_empty() && text != "0") {
+        inert(&composite, "activationTarget", min, ctx);
+    }
+    None
+}
+
+fn inert(node: &Node<'_>, name: &str, min: i64, ctx: &mut Context<'_>) {
+    let finding = ctx.report(node, format!("`{name}` has no effect with a minimum of {min}"));
+    finding
+        .help(match name {
+            "cooldownPeriod" => "remove it; `behavior.scaleDown.stabilizationWindowSeconds` slows scaling in",
+            _ => "remove it: it matters only on the way from and to zero",
+        })
+        .at_key()
+        .fix(Fix::safe(format!("remove `{name}`")).remove(node));
+}

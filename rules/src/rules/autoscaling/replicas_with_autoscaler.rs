@@ -1,0 +1,78 @@
+//! A workload writes the number of replicas that an autoscaler sets.
+//!
+//! # Why
+//! Each `kubectl apply`, and each sync of a GitOps tool, sets `replicas` back to what is written, and the
+//! autoscaler undoes that: under load pods are killed and started again.
+//!
+//! # Fix
+//! Remove `replicas`. The next client-side apply after that resets the number to 1 once; the guide on
+//! migrating to autoscaling says how to avoid it.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: router}
+//!  spec:
+//! -  replicas: 3 # <-
+//!    selector: {matchLabels: {app: router}}
+//!    template:
+//!      metadata: {labels: {app: router}}
+//!      spec:
+//!        containers:
+//!          - name: router
+//!            image: example.com/router:1.0.0
+//!            readinessProbe: {httpGet: {path: /ready, port: 8080}}
+//!            resources: {requests: {cpu: "1", memory: 1Gi}}
+//!  ---
+//!  apiVersion: autoscaling/v2
+//!  kind: HorizontalPodAutoscaler
+//!  metadata: {name: router}
+//!  spec:
+//!    scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: router}
+//!    minReplicas: 2
+//!    maxReplicas: 6
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#migrating-deployments-and-statefulsets-to-horizontal-autoscaling>
+
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "replicas-with-autoscaler",
+    kinds: &[
+        Kind::DEPLOYMENT,
+        Kind::STATEFUL_SET,
+        Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+        Kind::new("argoproj.io", "Rollout"),
+    ],
+    reads: &[Kind::HPA, Kind::SCALED_OBJECT],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("replicas_with_autoscaler.rs")),
+    check: Check::Object(check),
+    ..Rule::info(Group::Autoscaling)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let id = object.id();
+    let node = object.path(&["spec", "replicas"]);
+    let count = node.int().filter(|count| *count > 0)?;
+    // An object of a cluster has a number in any case.
+    if object.path(&["metadata", "uid"]).is_set() {
+        return None;
+    }
+    let target = (id.namespace_or_default().to_owned(), format!("{}/{}", id.group, id.kind), id.name.clone());
+    let views = ctx.index().views();
+    let scaler = views.scaled_objects_of(&target).first().or_else(|| views.hpas_of(&target).first())?;
+    let kind = &scaler.id().kind;
+    let message = format!(
+        "`replicas: {count}` undoes what {kind} `{}` decides, at each apply",
+        crate::keda::ellipsize(scaler.name())
+    );
+    ctx.report(&node, message)
+        .help("remove `replicas`, which the autoscaler sets")
+        .related(scaler, &scaler.path(&["spec", "scaleTargetRef", "name"]), "it scales this object")
+        .fix(Fix::unsafe_("leave the number to the autoscaler").remove(&node));
+    None
+}

@@ -1,0 +1,119 @@
+//! What an autoscaler scales, as far as the input shows it.
+
+use crate::cluster::views::scale_target;
+use crate::facts::quantity::Quantity;
+use crate::keda::query::{engine_of, reads};
+use crate::keda::triggers;
+use crate::rules::prelude::*;
+use crate::workload::class::{Confidence, WORKLOAD_CLASS_KEY, WorkloadClass};
+use crate::workload::gpu::{KARPENTER_ACCELERATORS, requests_accelerator};
+
+/// The kinds of targets whose pod templates are known.
+pub(super) const SCALABLE: &[Kind] = &[
+    Kind::DEPLOYMENT,
+    Kind::STATEFUL_SET,
+    Kind::REPLICA_SET,
+    Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+    Kind::new("argoproj.io", "Rollout"),
+];
+
+/// The target of an HPA or ScaledObject, if exactly one object of the input is it.
+pub(super) fn target<'a>(object: &Object, ctx: &Context<'a>) -> Option<&'a Object> {
+    let (namespace, kind, name) = scale_target(object)?;
+    let (group, kind) = kind.split_once('/')?;
+    let kind = SCALABLE.iter().find(|known| known.group == group && known.kind == kind)?;
+    ctx.index().unique(*kind, &namespace, &name)
+}
+
+/// The name of the target; empty if it cannot be read.
+pub(super) fn target_name(object: &Object) -> String {
+    crate::keda::ellipsize(object.path(&["spec", "scaleTargetRef", "name"]).text().unwrap_or_default())
+}
+
+/// Whether a pod of a workload requests an accelerator, as a resource or through a claim.
+pub(super) fn uses_accelerators(workload: &Object) -> bool {
+    templates(workload).iter().any(|template| {
+        requests_accelerator(template)
+            || template
+                .all_containers()
+                .any(|container| container.path(&["resources", "claims"]).items().next().is_some())
+    })
+}
+
+/// The accelerator that a replica of one pod requests, with its count. `None` if there is none or several, or
+/// if it is not known.
+pub(super) fn accelerators_of_replica(workload: &Object) -> Option<(&'static str, i64)> {
+    let templates = templates(workload);
+    let [template] = templates.as_slice() else {
+        return None;
+    };
+    let mut found: Option<(&'static str, i64)> = None;
+    for resource in KARPENTER_ACCELERATORS {
+        let mut count = 0;
+        for container in template.containers() {
+            let amount = container.path(&["resources", "limits", resource]);
+            if amount.is_unknown() {
+                return None;
+            }
+            let amount = amount.string_or_number().and_then(|text| Quantity::decode(&text).ok());
+            count += amount.and_then(|amount| i64::try_from(amount.value()).ok()).unwrap_or(0);
+        }
+        if count > 0 && found.replace((resource, count)).is_some() {
+            return None;
+        }
+    }
+    found
+}
+
+/// A target that serves a model on accelerators.
+pub(super) struct ModelServer<'a> {
+    /// The target, if it is in the input.
+    pub target: Option<&'a Object>,
+    /// The evidence: "its command is `vllm serve`".
+    pub reason: String,
+    /// How sure that is.
+    pub confidence: Confidence,
+}
+
+/// The target of an autoscaler, if clients wait for what it answers and it runs on accelerators: by its class
+/// where it is in the input, otherwise by the model server whose metrics the triggers read.
+pub(super) fn model_server<'a>(object: &Object, ctx: &Context<'a>) -> Option<ModelServer<'a>> {
+    if let Some(target) = target(object, ctx) {
+        let classified = target.classified();
+        let serves = matches!(classified.class, WorkloadClass::Realtime | WorkloadClass::Interactive);
+        return (serves && uses_accelerators(target)).then(|| ModelServer {
+            target: Some(target),
+            reason: classified.reason.clone(),
+            confidence: classified.confidence,
+        });
+    }
+    let metadata = object.get("metadata");
+    let declared = [metadata.get("labels"), metadata.get("annotations")]
+        .iter()
+        .any(|map| map.get(WORKLOAD_CLASS_KEY).is_set());
+    if declared {
+        return None;
+    }
+    let metric = triggers(object).find_map(|trigger| {
+        let reads = reads(trigger.metadata().get("query").text()?)?;
+        reads.series.iter().find(|series| engine_of(series.name).is_some()).map(|series| series.name)
+    })?;
+    let reason = format!("its trigger reads `{}`", crate::keda::ellipsize(metric));
+    Some(ModelServer { target: None, reason, confidence: Confidence::Medium })
+}
+
+impl ModelServer<'_> {
+    /// Shows the evidence with a finding.
+    pub(super) fn explain(&self, finding: &mut Finding) {
+        if let Some(target) = self.target {
+            let name = target.path(&["metadata", "name"]);
+            finding.related(target, &name, format!("it serves requests: {}", self.reason));
+        }
+    }
+}
+
+/// Whether a ScaledObject may rest at zero: its minimum is 0, which is the default. `None` if that is not known.
+pub(super) fn rests_at_zero(object: &Object) -> Option<bool> {
+    let spec = object.get("spec");
+    Some(spec.get("minReplicaCount").int_or(0)? == 0)
+}
