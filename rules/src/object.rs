@@ -405,13 +405,14 @@ fn is_pod_template(id: &ObjectId, root: &Node<'_>, path: &str) -> bool {
         return false;
     }
     let mut containers = root.path(&["spec", "containers"]).items();
+    let file = path.rsplit('/').next().unwrap_or_default();
+    let called = file.to_ascii_lowercase().contains("template");
     if root.path(&["spec", "containers"]).is_absent() {
-        let file = path.rsplit('/').next().unwrap_or_default();
-        let called = id.name.is_empty() || file.to_ascii_lowercase().contains("template");
-        return called && root.get("spec").is_mapping();
+        return (called || id.name.is_empty()) && root.get("spec").is_mapping();
     }
     containers.any(|container| {
         let name = container.get("name");
-        container.get("image").is_absent() && name.text().is_some_and(|n| n.starts_with("spark-kubernetes-"))
+        let of_spark = name.text().is_some_and(|n| n.starts_with("spark-kubernetes-"));
+        container.get("image").is_absent() && (called || of_spark)
     })
 }

@@ -24,6 +24,8 @@ pub(crate) struct Folders {
     resources: HashSet<PathBuf>,
     /// Files that a kustomization lists as patches.
     patches: HashSet<PathBuf>,
+    /// Those of kustomizations that give objects another kind: their fields are those of neither kind alone.
+    reshaping: HashSet<PathBuf>,
     /// The fields that kustomizations change, by file.
     targets: HashMap<PathBuf, Vec<PatchTarget>>,
     /// The kustomizations that reach each file.
@@ -56,6 +58,9 @@ impl Folders {
         for kustomization in folders.kustomizations.values() {
             folders.resources.extend(kustomization.resources.clone());
             folders.patches.extend(kustomization.patches.clone());
+            if kustomization.changes_kinds {
+                folders.reshaping.extend(kustomization.patches.clone());
+            }
         }
         folders.resolve_patch_targets();
         folders.resolve_routes();
@@ -142,7 +147,7 @@ impl Folders {
         if KUSTOMIZATIONS.contains(&&*name) {
             return Some(SkipReason::Kustomization);
         }
-        if !input.named && self.is_unlisted_patch(path) {
+        if self.reshaping.contains(path) || !input.named && self.is_unlisted_patch(path) {
             return Some(SkipReason::KustomizePatch);
         }
         let in_templates = path.ancestors().skip(1).any(|folder| {

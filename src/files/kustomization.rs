@@ -21,6 +21,8 @@ pub(super) struct Kustomization {
     pub(super) components: Vec<PathBuf>,
     /// Files that contain its patches.
     pub(super) patches: Vec<PathBuf>,
+    /// Whether a patch gives objects another kind, so that other patches have fields of that kind.
+    pub(super) changes_kinds: bool,
     /// The objects that it changes.
     pub(super) targets: Vec<PatchTarget>,
     /// The namespace that it sets.
@@ -66,6 +68,9 @@ impl Kustomization {
             for patch in root.get(field).items() {
                 // Early versions of kustomize read a list of files.
                 let file = patch.get("path").text().or(patch.text()).map(path);
+                self.changes_kinds |= patch.get("patch").text().is_some_and(|text| {
+                    text.lines().any(|line| line.trim().trim_start_matches("- ").trim() == "path: /kind")
+                });
                 let target = patch.get("target");
                 if target.is_set() {
                     self.targets.push(target_of_selector(&target));

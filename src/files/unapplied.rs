@@ -13,6 +13,12 @@ const TEST_DATA: &[&str] = &["testdata", "test-data", "test_data", "__tests__"];
 /// Folders of tests where they stand beside the sources of a program. Elsewhere `test` is an environment.
 const TESTS: &[&str] = &["test", "tests", "e2e"];
 
+/// Folders of tests of policies, by Kyverno's and Chainsaw's convention.
+const POLICY_TESTS: &[&str] = &[".chainsaw-test", ".kyverno-test"];
+
+/// Files that describe such a test.
+const POLICY_TEST_FILES: &[&str] = &["chainsaw-test.yaml", "kyverno-test.yaml"];
+
 /// Files of which a folder with the sources of a program has one.
 const PROGRAMS: &[&str] = &[
     "go.mod",
@@ -74,7 +80,10 @@ fn by_name(above: &Path, name: &str) -> Option<SkipReason> {
     if ARCHIVES.contains(&name.trim_start_matches(['_', '.'])) {
         return Some(SkipReason::Archived);
     }
-    let test = TEST_DATA.contains(&name) || TESTS.contains(&name) && is_program(above);
+    let has_test = |folder: &Path| POLICY_TEST_FILES.iter().any(|file| folder.join(file).exists());
+    let test = TEST_DATA.contains(&name)
+        || POLICY_TESTS.contains(&name)
+        || TESTS.contains(&name) && (is_program(above) || has_test(&above.join(name)));
     test.then_some(SkipReason::TestData)
 }
 

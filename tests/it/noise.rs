@@ -251,3 +251,38 @@ fn fragments_in_files_called_patches_are_information() {
         "{run:#?}"
     );
 }
+
+#[test]
+fn tests_of_policies_are_test_data() {
+    let folder = Folder::new()
+        .with(
+            "policies/pods/test/chainsaw-test.yaml",
+            "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\n",
+        )
+        .with("policies/pods/test/pod.yaml", service("a", "seventy"))
+        .with("policies/pods/policy.yaml", service("b", "80"));
+    assert_eq!(read_and_skipped(&folder, &[]).0, 1);
+}
+
+#[test]
+fn patches_of_a_kustomization_that_changes_kinds_are_skipped() {
+    let patch = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {serviceName: a}\n";
+    let kind = "patches:\n  - path: a.yaml\n  - target: {kind: Deployment, name: a}\n    patch: |-\n      - op: replace\n        \
+                path: /kind\n        value: StatefulSet\n";
+    let folder = Folder::new().with("a.yaml", patch).with("kustomization.yaml", kind);
+    folder.run(&["check", "--allow-empty"]).exits(0);
+    folder
+        .with("kustomization.yaml", "patches: [{path: a.yaml}]\n")
+        .run(&["check"])
+        .exits(1)
+        .prints("serviceName");
+}
+
+#[test]
+fn a_file_called_a_template_holds_a_pod_without_its_image() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: executor}\nspec:\n  containers:\n    - name: executor\n      \
+               volumeMounts: [{name: scratch, mountPath: /s}]\n  volumes: [{name: scratch, emptyDir: {}}]\n";
+    let folder = Folder::new().with("cpu-pod-template.yaml", pod);
+    folder.run(&["check", "--allow-empty"]).exits(0);
+    folder.with("pod.yaml", pod).run(&["check", "pod.yaml"]).exits(1).prints("is required");
+}

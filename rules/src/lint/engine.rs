@@ -284,10 +284,16 @@ impl Engine {
     /// The findings of the parser for a document.
     #[must_use]
     pub fn check_document(&self, source: &std::sync::Arc<Source>, document: &Document) -> Vec<Finding> {
+        let joined = has_second_object(document);
         document
             .diagnostics
             .iter()
             .filter_map(|problem| {
+                let root_key = problem.key_path.as_deref().filter(|path| path.rfind('/') == Some(0));
+                let begins_object = joined && root_key == Some("/apiVersion");
+                if joined && root_key.is_some() && !begins_object {
+                    return None;
+                }
                 let id = match problem.kind {
                     ParseDiagnosticKind::Syntax => "yaml-syntax",
                     ParseDiagnosticKind::DuplicateKey => "yaml-duplicate-key",
@@ -305,8 +311,12 @@ impl Engine {
                 {
                     return Some(finding);
                 }
-                let mut finding =
-                    self.rules.builtin_finding(id, None, place(problem.span), problem.message.clone())?;
+                let message = if begins_object {
+                    "`apiVersion` is written twice: the `---` between two objects is missing".to_owned()
+                } else {
+                    problem.message.clone()
+                };
+                let mut finding = self.rules.builtin_finding(id, None, place(problem.span), message)?;
                 if let Some(path) = &problem.key_path {
                     finding.identified_by(path);
                 }
@@ -323,6 +333,9 @@ impl Engine {
                 finding.help = Some(
                     match problem.kind {
                         ParseDiagnosticKind::Syntax => "fix the syntax; nothing else in this document was checked",
+                        ParseDiagnosticKind::DuplicateKey if begins_object => {
+                            "write `---` above the second object; until then, both are read as one"
+                        }
                         ParseDiagnosticKind::DuplicateKey => {
                             "remove one: kubectl rejects the duplicate; tools without strict decoding keep the last one"
                         }
@@ -489,4 +502,11 @@ pub(crate) struct RuleResult {
     pub(crate) findings: Vec<Finding>,
     /// Number of steps.
     pub(crate) steps: u64,
+}
+
+/// Whether the keys at the root repeat as those of two objects do whose separator is missing.
+fn has_second_object(document: &Document) -> bool {
+    let repeats =
+        |path: &str| document.diagnostics.iter().any(|problem| problem.key_path.as_deref() == Some(path));
+    repeats("/apiVersion") && repeats("/kind")
 }

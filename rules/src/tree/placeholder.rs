@@ -83,6 +83,7 @@ fn is_fill_word(word: &str) -> bool {
         || word.contains("CHANGE_ME")
         || word.contains("REPLACEME")
         || word.starts_with("REPLACE_")
+        || word.ends_with("_REPLACE")
         || word.contains("_REPLACE_")
         || word.contains("FILLED_BY")
         || word.contains("FILL_IN")
@@ -122,14 +123,34 @@ pub(crate) fn find_braces_in_value(line: &str) -> Option<&str> {
 #[must_use]
 pub(crate) fn is_stand_in(text: &str, field: &str) -> bool {
     const MIN_LENGTH: usize = 5;
+    /// What is to be filled in, by its own name: `NAME`, `APP-vol`.
+    const FIELD_NAMES: &[&str] = &[
+        "ACCOUNT",
+        "APP",
+        "BUCKET",
+        "CLUSTER",
+        "DOMAIN",
+        "ENV",
+        "HOST",
+        "IMAGE",
+        "NAME",
+        "NAMESPACE",
+        "REGION",
+        "SERVICE",
+        "TAG",
+        "USER",
+        "VERSION",
+        "YOUR",
+    ];
+    let named = field.ends_with("ame") || matches!(field, "namespace" | "image" | "schedule");
     let is_constant = |word: &str| {
         let part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-        let named = field.ends_with("ame") || matches!(field, "namespace" | "image" | "schedule");
         named
-            && word.len() >= MIN_LENGTH
-            && word.starts_with(|c: char| c.is_ascii_uppercase())
-            && word.contains('_')
-            && word.chars().all(part)
+            && (FIELD_NAMES.contains(&word)
+                || word.len() >= MIN_LENGTH
+                    && word.starts_with(|c: char| c.is_ascii_uppercase())
+                    && word.contains('_')
+                    && word.chars().all(part))
     };
     let in_braces = || {
         let inner = text.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
@@ -146,7 +167,11 @@ pub(crate) fn is_stand_in(text: &str, field: &str) -> bool {
     // A part of a name, as in `job-RUN_NUMBER` or `jobRUN_NUMBER`.
     let has_constant = || {
         let mut parts = text.split(['-', '/', ':']);
-        parts.any(|part| is_constant(part.trim_start_matches(|c: char| c.is_ascii_lowercase())))
+        let in_part = |part: &str| {
+            is_constant(part.trim_start_matches(|c: char| c.is_ascii_lowercase()))
+                || part.split('.').any(|label| named && FIELD_NAMES.contains(&label))
+        };
+        parts.any(in_part)
     };
     has_constant() || text.contains("%s") || text.contains("%d") || in_braces() || is_choice()
 }
@@ -239,9 +264,15 @@ mod tests {
 
     #[test]
     fn stand_ins_are_told_from_values() {
-        for text in
-            ["es-server-INSTANCE_SAFE", "jobRUN_NUMBER", "ROLLOUT_NAME-active", "example.com/APP_NAME:1.0"]
-        {
+        for text in [
+            "NAME",
+            "APP-vol",
+            "NAME.DOMAIN.COM",
+            "es-server-INSTANCE_SAFE",
+            "jobRUN_NUMBER",
+            "ROLLOUT_NAME-active",
+            "example.com/APP_NAME:1.0",
+        ] {
             assert!(is_stand_in(text, "name"), "{text}");
         }
         for text in
@@ -291,6 +322,7 @@ mod tests {
             "arn:aws:iam::ACCOUNT_PLACEHOLDER:role/x",
             "REPLACE_WITH_YOUR_CLUSTER",
             "REPLACE ME",
+            "ARM_AMI_ID_TO_REPLACE",
             "FILLED BY CI",
         ] {
             assert!(is_placeholder(text), "{text}");

@@ -6,8 +6,8 @@
 //! What was stored before the upgrade lives on, so the manifest seems fine until it is needed for
 //! a new cluster.
 //!
-//! In a folder called after a release, such as `install/v0.5.0`, this is information: it holds what
-//! was published for the Kubernetes of its time.
+//! In a file or folder called after a release, such as `install/v0.5.0`, this is information: it
+//! holds what was published for the Kubernetes of its time.
 //!
 //! # Fix
 //! Write the version that replaced it. Where only the name of the version changed, or what changed
@@ -108,8 +108,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether a folder of the file is called after a release, as in `install/v0.5.0/all.yaml`: it holds what was
-/// published then, for the Kubernetes of that time, and nobody edits it.
+/// Whether the file or a folder of it is called after a release, as in `install/v0.5.0/all.yaml` and
+/// `dashboard-v1.8.3.yaml`: it holds what was published then, for the Kubernetes of that time, and nobody edits it.
 fn is_kept_release(object: &Object) -> bool {
     let is_release = |folder: &str| {
         let version = folder.strip_prefix('v').unwrap_or(folder);
@@ -119,8 +119,10 @@ fn is_kept_release(object: &Object) -> bool {
             && parts.all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
     };
     object.origin().is_some_and(|origin| {
-        let mut folders = origin.source.path().rsplit('/').skip(1);
-        folders.any(is_release)
+        let (folders, file) = origin.source.path().rsplit_once('/').unwrap_or(("", origin.source.path()));
+        let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+        folders.split('/').any(is_release)
+            || stem.split(['-', '_']).any(|part| part.starts_with('v') && is_release(part))
     })
 }
 

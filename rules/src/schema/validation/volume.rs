@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::facts::quantity::Quantity;
+use crate::tree::PATCH_DIRECTIVE;
 use crate::tree::node::Node;
 
 use super::pod::PodSpecOwner;
@@ -62,7 +63,7 @@ pub(super) fn volumes<'a>(
         if let Some(text) = report.required_name(&volume, "name", &DNS_LABEL) {
             named.push((name, text.to_owned()));
         }
-        let mut written = SOURCES.iter().filter(|s| volume.get(s).is_set());
+        let mut written = SOURCES.iter().filter(|s| is_kept(&volume.get(s)));
         if let (Some(a), Some(b)) = (written.next(), written.next()) {
             report
                 .error(&volume.get(b), format!("a volume is one thing, not `{a}` and `{b}`"))
@@ -72,6 +73,11 @@ pub(super) fn volumes<'a>(
         source(&volume, report);
     }
     report.unique(named.into_iter(), "the volume");
+}
+
+/// Whether a node is set, and no patch that takes the field away.
+fn is_kept(node: &Node<'_>) -> bool {
+    node.is_set() && node.get(PATCH_DIRECTIVE).text() != Some("delete")
 }
 
 fn source<'a>(volume: &Node<'a>, report: &mut Checker<'a>) {
@@ -207,7 +213,7 @@ fn projected<'a>(block: &Node<'a>, report: &mut Checker<'a>) {
     mode(block, "defaultMode", report);
     let mut paths = Vec::new();
     for source in mapping_items(&block.get("sources")) {
-        let mut written = KINDS.iter().filter(|k| source.get(k).is_set());
+        let mut written = KINDS.iter().filter(|k| is_kept(&source.get(k)));
         if let (Some(a), Some(b)) = (written.next(), written.next()) {
             report
                 .error(&source, format!("a source is one thing, not `{a}` and `{b}`"))
