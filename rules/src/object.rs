@@ -208,7 +208,7 @@ impl Object {
         let fragment = lacks_body(&id, &node);
         let template =
             origin.as_ref().is_some_and(|origin| is_pod_template(&id, &node, origin.source.path()));
-        let patch = tree.has_patch_directive_in(root);
+        let patch = tree.has_patch_directive_in(root) || is_applied_over_another(&node);
         Some(Object(Arc::new(Inner {
             kind_info: kind::find(&id.group, &id.kind),
             id,
@@ -397,6 +397,12 @@ fn lacks_body(id: &ObjectId, root: &Node<'_>) -> bool {
         return true;
     }
     id.is(Kind::NODE_POOL) && !spec.path(&["template", "spec"]).is_mapping()
+}
+
+/// Whether Flux applies an object over one that something else has made, so that it need not be whole.
+fn is_applied_over_another(root: &Node<'_>) -> bool {
+    let policy = root.path(&["metadata", "annotations", "kustomize.toolkit.fluxcd.io/ssa"]);
+    matches!(policy.text(), Some("Merge" | "Override"))
 }
 
 /// A Pod in a file that Spark completes with image, command and name before it asks the API server.

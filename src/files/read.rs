@@ -80,6 +80,24 @@ fn mentions_kubernetes(text: &str) -> bool {
         || text.contains("\"apiVersion\"")
 }
 
+/// Whether the first line of a document that does not parse could be one of a manifest. Scripts and prose that contain
+/// a manifest are not checked.
+fn begins_like_yaml(source: &Source, document: &Document) -> bool {
+    let text =
+        source.text().get(document.span.start as usize..document.span.end as usize).unwrap_or_default();
+    let mut lines = text.lines().map(str::trim).map(|line| line.trim_start_matches('\u{feff}'));
+    let Some(first) = lines.find(|line| !line.is_empty() && !line.starts_with(['#', '%']) && *line != "---")
+    else {
+        return true;
+    };
+    let is_key = |word: &str| matches!(word, "apiVersion" | "kind" | "metadata" | "spec");
+    let word = first.split([' ', ':', '=']).next().unwrap_or_default();
+    first.contains(": ")
+        || first.ends_with(':')
+        || first.starts_with(['-', '{', '[', '"', '\'', '<', '=', '>', '\t'])
+        || is_key(word)
+}
+
 /// Whether a file that was not named is a template of Terraform by its name.
 fn is_terraform_template(input: &Input) -> bool {
     let name = input.display_path.rsplit('/').next().unwrap_or_default();
@@ -222,7 +240,7 @@ fn classify_documents(
             DocumentClass::Broken if is_terraform_template(input) => {
                 read.skipped.push(skipped(input, number, SkipReason::TerraformTemplate, false));
             }
-            DocumentClass::Broken if !*ours => {
+            DocumentClass::Broken if !*ours || !input.named && !begins_like_yaml(&source, &document) => {
                 read.skipped.push(skipped(input, number, SkipReason::Foreign, false));
             }
             DocumentClass::Broken => {

@@ -286,3 +286,37 @@ fn a_file_called_a_template_holds_a_pod_without_its_image() {
     folder.run(&["check", "--allow-empty"]).exits(0);
     folder.with("pod.yaml", pod).run(&["check", "pod.yaml"]).exits(1).prints("is required");
 }
+
+#[test]
+fn scripts_and_prose_around_a_manifest_are_skipped() {
+    let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: a\n";
+    let folder = Folder::new()
+        .with("heredoc.yaml", format!("cat <<EOF | kubectl apply -f -\n{manifest}EOF\n"))
+        .with("prose.yaml", format!("Create the pod with\n\n{manifest}"))
+        .with("broken.yaml", format!("# a pod\n{manifest}"))
+        .with("colon.yaml", "apiVersion v1\nkind: Pod\nmetadata: {name: a}\n");
+    let run = folder.run(&["check", "-f", "concise", "--quiet"]).exits(1);
+    let files: Vec<&str> = run.out.lines().map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(files, ["broken.yaml", "colon.yaml"]);
+    folder.run(&["check", "heredoc.yaml"]).exits(1).prints("yaml-syntax");
+}
+
+#[test]
+fn what_a_kustomization_writes_is_not_missed() {
+    let workload = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n  selector:SELECTOR\n  template:\n    \
+                    metadata: {labels: {app: a}}\n    spec:\n      containers:\n        - {name: a, image: \"example.com/a:1\", args: [--fit, on]}\n";
+    let common = workload.replace("SELECTOR", " {matchLabels: {app: a, part: web}}");
+    let folder = Folder::new()
+        .with("kustomization.yaml", "resources: [null.yaml, common.yaml]\ncommonLabels: {part: web}\n")
+        .with("null.yaml", workload.replace("SELECTOR", "").replace("name: a}", "name: b}"))
+        .with("common.yaml", &common);
+    let run = folder.run(&["check", "-f", "concise", "--quiet", "--select", "manifest"]);
+    assert_eq!(run.out, "", "{run:#?}");
+    let alone = Folder::new()
+        .with("common.yaml", &common)
+        .run(&["check", "-f", "concise", "--quiet", "--select", "manifest"]);
+    assert!(
+        alone.out.contains("args[1]` must be a string") && alone.out.contains("lack the label `part`"),
+        "{alone:#?}"
+    );
+}

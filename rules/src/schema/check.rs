@@ -109,9 +109,11 @@ fn check<'v>(
     }
     out.truncate(MAX_VIOLATIONS);
     let kustomized = object.origin().is_some_and(|o| o.source.is_kustomized());
+    let listed = object.origin().is_some_and(|o| !o.source.routes().is_empty());
     out.retain(|violation| {
         is_reportable(&root, violation, object.is_patch())
             && !(kustomized && may_be_set_by_kustomize(&root, &violation.pointer))
+            && !(listed && is_quoted_by_kustomize(&root, violation))
     });
     // Where a field inside a missing part is reported as missing, the part itself is not.
     let missing: BTreeSet<Pointer> =
@@ -140,7 +142,17 @@ pub(crate) fn is_envelope(pointer: &Pointer) -> bool {
 /// derived from labels.
 fn may_be_set_by_kustomize(root: &Node<'_>, pointer: &Pointer) -> bool {
     let last = pointer.steps().last().map_or("", String::as_str);
-    matches!(last, "namespace" | "selector" | "labels") && root.at(pointer).is_absent()
+    matches!(last, "namespace" | "selector" | "labels") && !root.at(pointer).is_set()
+}
+
+/// Whether kustomize writes a value as the string that its field requires: it reads YAML 1.2, in which `on`, `off`,
+/// `yes` and `no` are text, and quotes them in its output.
+fn is_quoted_by_kustomize(root: &Node<'_>, violation: &Violation) -> bool {
+    let ViolationKind::Type { expected } = &violation.kind else {
+        return false;
+    };
+    let text = root.at(&violation.pointer).raw_text().unwrap_or_default().to_ascii_lowercase();
+    expected.contains(&"string") && matches!(text.as_str(), "on" | "off" | "yes" | "no" | "y" | "n")
 }
 
 /// Whether a violation is certain: not where a placeholder hides the value, and not for what a patch leaves

@@ -45,14 +45,13 @@
 
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::karpenter::nodepool::CAPACITY_TYPE;
+use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
-use crate::workload::template::{
-    WORKLOAD_KINDS, is_short_deadline, is_short_lived, with_workloads, workload_kind,
-};
+use crate::workload::template::{WORKLOAD_KINDS, is_short_deadline, is_short_lived, workload_kind};
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-missing",
@@ -66,11 +65,6 @@ pub(crate) static RULE: Rule = Rule {
 
 /// Names of the annotation, including the deprecated ones, which another rule reports.
 const NAMES: [&str; 3] = [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
-
-/// Karpenter's own kinds, which show that it runs in the cluster.
-const KARPENTERS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];
-
-const READS: [Kind; WORKLOAD_KINDS.len() + KARPENTERS.len()] = with_workloads(&KARPENTERS);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let ends = workload_kind(object).is_some_and(|k| k.runs_to_completion);
@@ -107,14 +101,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help("annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`")
         .fix(fix);
     None
-}
-
-/// Whether the input or the configuration shows that Karpenter starts the nodes.
-fn uses_karpenter(ctx: &Context<'_>) -> bool {
-    let index = ctx.index();
-    ctx.platform().is_stated(Product::Karpenter)
-        || KARPENTERS.iter().any(|kind| index.has_any(*kind))
-        || index.views().referenced_labels().name_karpenter()
 }
 
 /// Whether a template requests accelerators, does not set the annotation, and may run on other capacity than

@@ -4,7 +4,8 @@
 //! Karpenter taints a node with `karpenter.sh/disrupted:NoSchedule` before it drains it, and takes every
 //! pod that tolerates this taint for one that means to stay, as DaemonSets do. Such a pod is not
 //! evicted: it gets no grace period and no replacement, and dies with the instance. A toleration with
-//! `operator: Exists` and no key tolerates this taint as well.
+//! `operator: Exists` and no key tolerates this taint as well; that is reported where the input or the
+//! configuration (`platform.karpenter`) shows Karpenter.
 //!
 //! # Fix
 //! Name the taints that are meant, such as `nvidia.com/gpu`. Pods of `kube-system`, on the host's
@@ -21,6 +22,7 @@
 //!    template:
 //!      metadata: {labels: {app: report}}
 //!      spec:
+//!        nodeSelector: {karpenter.sh/capacity-type: on-demand}
 //!        tolerations:
 //!          - {key: dedicated, operator: Exists}
 //! -        - operator: Exists # <-
@@ -34,6 +36,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1894>
 
+use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
 use crate::rules::prelude::*;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::gpu::requests_accelerator;
@@ -42,6 +45,7 @@ use crate::workload::template::WORKLOAD_KINDS;
 pub(crate) static RULE: Rule = Rule {
     id: "tolerates-disruption-taint",
     kinds: WORKLOAD_KINDS,
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("tolerates_disruption_taint.rs")),
     check: Check::Object(check),
@@ -61,7 +65,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         let tolerations = template.spec.get("tolerations");
         for toleration in tolerations.items() {
-            if let Some(blanket) = tolerates(&toleration) {
+            // That a pod tolerates all taints matters where Karpenter drains its nodes.
+            if let Some(blanket) = tolerates(&toleration).filter(|blanket| !blanket || uses_karpenter(ctx)) {
                 report(&template, &tolerations, &toleration, blanket, ctx);
             }
         }

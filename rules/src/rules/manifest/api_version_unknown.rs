@@ -36,6 +36,7 @@ use crate::lint::finding::ellipsize;
 use crate::object::ObjectId;
 use crate::platform::{Platform, Version};
 use crate::rules::manifest::words::list_names;
+use crate::rules::migration::removed_api_version::removed_in;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -45,6 +46,9 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::error(Group::Manifest)
 };
+
+/// How many letters of a misspelt kind may differ.
+const MAX_SLIPS: usize = 4;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let id = object.id();
@@ -69,8 +73,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 return None;
             }
             let message = format!("{} was never served in `{}`", id.kind, ellipsize(&id.api_version()));
-            let best = versions.first().copied().unwrap_or_default();
-            ctx.report(&api_version, message).help(format!("write `{}`", join(&id.group, best)));
+            let best = join(&id.group, versions.first().copied().unwrap_or_default());
+            let kubernetes = ctx.platform().kubernetes;
+            let help = match removed_in(&best).filter(|removed| *removed <= kubernetes) {
+                Some(removed) => format!("its last version, `{best}`, was removed in Kubernetes {removed}"),
+                None => format!("write `{best}`"),
+            };
+            ctx.report(&api_version, message).help(help);
         }
         VersionsOfKind::NoSuchKind => no_such_kind(object, ctx),
     }
@@ -92,7 +101,9 @@ fn no_such_kind(object: &Object, ctx: &mut Context<'_>) {
         ctx.report(&object.get("apiVersion"), message).help(format!("write `{}`", join(group, version)));
         return;
     }
-    let near = suggest::nearest(&id.kind, kinds_of(&id.group));
+    // Kinds have common endings: of two long names that differ in a word, neither is the other's misspelling.
+    let is_typo = |near: &&str| suggest::is_within(&id.kind, near, MAX_SLIPS);
+    let near = suggest::nearest(&id.kind, kinds_of(&id.group)).filter(is_typo);
     // Other tools write `v1` into files of their own (`kind: Template`), and an operator that installs KEDA
     // has a kind of its own in KEDA's group (`KedaController`), so a clear typo is required there.
     let is_open = matches!(id.group.as_str(), "" | "keda.sh");

@@ -83,6 +83,12 @@ fn row(line: &'static str) -> Option<Removed> {
     })
 }
 
+/// The version of Kubernetes that removed an API version, if it is gone.
+pub(in crate::rules) fn removed_in(api_version: &str) -> Option<Version> {
+    let row = REMOVED.iter().find(|row| row.api_version == api_version)?;
+    Some(Version::new(1, row.removed_in))
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let written = object.id().api_version();
     let row = REMOVED.iter().find(|row| row.api_version == written)?;

@@ -41,6 +41,10 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let text = class.user_data().filter(|_| class.family() == Some(AmiFamily::Custom))?;
+    // A missing family is reported by ami-family-mismatch; Karpenter registers the taint for all but Custom.
+    if !class.get("amiFamily").is_set() {
+        return None;
+    }
     let starts = ["/etc/eks/bootstrap.sh", "nodeadm", "node.eks.aws/", "kubelet"];
     if text.contains("karpenter.sh/unregistered") || !starts.iter().any(|s| text.contains(s)) {
         return None;

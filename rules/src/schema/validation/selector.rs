@@ -145,6 +145,10 @@ pub(crate) fn selects_template<'a>(
         let label = labels_node.get(key);
         label.is_absent() || label.text().unwrap_or_default() != value.text().unwrap_or_default()
     });
+    // The labels of a kustomization are written into templates as well.
+    if report.kustomized && differs.as_ref().is_some_and(|(key, _)| labels_node.get(key).is_absent()) {
+        return;
+    }
     let message = match &differs {
         Some((key, value)) if !labels_node.get(key).is_absent() => format!(
             "the pods' label {} is not {}, which `selector` wants",

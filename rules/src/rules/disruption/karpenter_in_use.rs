@@ -1,0 +1,18 @@
+//! Whether Karpenter starts the nodes that pods of the input run on.
+
+use crate::rules::prelude::*;
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
+
+/// Karpenter's own kinds, which show that it runs in the cluster.
+const KARPENTERS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];
+
+/// What [`uses_karpenter`] reads.
+pub(super) const READS: [Kind; WORKLOAD_KINDS.len() + KARPENTERS.len()] = with_workloads(&KARPENTERS);
+
+/// Whether the input or the configuration shows that Karpenter starts the nodes.
+pub(super) fn uses_karpenter(ctx: &Context<'_>) -> bool {
+    let index = ctx.index();
+    ctx.platform().is_stated(Product::Karpenter)
+        || KARPENTERS.iter().any(|kind| index.has_any(*kind))
+        || index.views().referenced_labels().name_karpenter()
+}
