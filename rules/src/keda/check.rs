@@ -1,8 +1,12 @@
 //! Checks whether KEDA can build a scaler from a trigger: missing keys, values that cannot be parsed, keys
-//! that exclude each other. Values from an environment variable, a TriggerAuthentication or a placeholder are
-//! unknown and are never reported.
+//! that exclude each other. A value from a TriggerAuthentication is not known, only that there is one; an
+//! environment variable is read where the container is known. What is not known is never reported.
 
+use std::cell::Cell;
+
+use super::formats;
 use super::scalers::{KeyConstraint, KeySource, Scaler, ScalerKey};
+use super::sources::{Authentication, Environment, Variable};
 use super::value::{KeyType, boolean, number, plain_number};
 use super::{Trigger, ellipsize, with_article};
 use crate::facts::cron;
@@ -19,76 +23,155 @@ pub struct TriggerProblem<'a> {
     pub message: String,
     /// How to repair it.
     pub help: String,
+    /// Whether it rests on what the TriggerAuthentication does not give.
+    pub reads_authentication: bool,
+    /// Whether it rests on the environment of the target.
+    pub reads_environment: bool,
+}
+
+/// What surrounds a trigger.
+#[derive(Clone, Debug)]
+pub struct Surroundings<'a> {
+    /// Whether a formula replaces the metrics of the ScaledObject. `None` if this is not known.
+    pub modifiers: Option<bool>,
+    /// The TriggerAuthentication.
+    pub authentication: Authentication<'a>,
+    /// The environment of the target.
+    pub environment: Environment<'a>,
 }
 
 /// The value of a key, as far as it is known.
 enum KeyValue<'a> {
     Absent,
     Unknown,
+    /// It is present, and its value is not known. Where it is named.
+    Hidden(Node<'a>),
     Text(Node<'a>, &'a str),
 }
 
 struct TriggerContext<'a> {
+    trigger: Trigger<'a>,
     metadata: Node<'a>,
-    /// Whether the trigger names a TriggerAuthentication. A placeholder counts as one.
-    authenticated: bool,
-    /// Whether any key takes its value from an environment variable.
-    from_env: bool,
     scaler: &'static Scaler,
-    /// Whether a formula replaces the metrics. `None` if this is not known.
-    modifiers: Option<bool>,
+    around: &'a Surroundings<'a>,
+    /// Whether the current check has read the TriggerAuthentication, or the environment.
+    used: (Cell<bool>, Cell<bool>),
 }
 
-/// All problems that the scaler would report for the metadata of a trigger. `modifiers` is true if the
-/// ScaledObject replaces its metrics by a formula.
+/// All problems that the scaler would report for the metadata of a trigger.
 #[must_use]
 pub fn problems<'a>(
     trigger: Trigger<'a>,
     scaler: &'static Scaler,
-    modifiers: Option<bool>,
+    around: &'a Surroundings<'a>,
 ) -> Vec<TriggerProblem<'a>> {
     let metadata = trigger.metadata();
     if metadata.is_unknown() || (metadata.is_set() && !metadata.is_mapping()) {
         return Vec::new();
     }
-    let from_env = (metadata.entries().iter()).any(|(key, _)| key.ends_with("FromEnv"));
-    let asked =
-        TriggerContext { authenticated: trigger.has_authentication(), metadata, from_env, scaler, modifiers };
+    let asked = TriggerContext { trigger, metadata, scaler, around, used: Default::default() };
     let mut out = Vec::new();
     for key in &scaler.keys {
-        asked.check_key(key, &mut out);
+        asked.noting_reads(&mut out, |out| asked.check_key(key, out));
     }
     for rule in &scaler.constraints {
-        asked.check_constraint(rule, &mut out);
+        asked.noting_reads(&mut out, |out| asked.check_constraint(rule, out));
     }
     out
 }
 
 impl<'a> TriggerContext<'a> {
+    /// Runs a check, and notes with its problems what it has read.
+    fn noting_reads(
+        &self,
+        out: &mut Vec<TriggerProblem<'a>>,
+        check: impl FnOnce(&mut Vec<TriggerProblem<'a>>),
+    ) {
+        self.used.0.set(false);
+        self.used.1.set(false);
+        let before = out.len();
+        check(out);
+        for problem in &mut out[before..] {
+            problem.reads_authentication = self.used.0.get();
+            problem.reads_environment = self.used.1.get();
+        }
+    }
+
+    /// Whether the TriggerAuthentication gives a parameter. `None` if this is not known.
+    fn has_parameter(&self, name: &str) -> Option<bool> {
+        match &self.around.authentication {
+            Authentication::None => Some(false),
+            Authentication::Unknown => None,
+            Authentication::Known(parameters) => {
+                self.used.0.set(true);
+                Some(parameters.names.contains(&name))
+            }
+        }
+    }
+
+    /// The provider of the pod identity. `None` if this is not known.
+    fn identity(&self) -> Option<&'a str> {
+        match &self.around.authentication {
+            Authentication::None => Some("none"),
+            Authentication::Unknown => None,
+            Authentication::Known(parameters) => {
+                self.used.0.set(true);
+                Some(parameters.identity)
+            }
+        }
+    }
+
     fn resolve(&self, key: &ScalerKey) -> KeyValue<'a> {
-        let metadata = &self.metadata;
         for from in &key.sources {
-            match from {
-                KeySource::Authentication if self.authenticated => return KeyValue::Unknown,
-                KeySource::Authentication => {}
-                KeySource::Env => {
-                    let exists = |name: &str| metadata.get(&format!("{name}FromEnv")).is_set();
-                    if self.from_env && key.names().any(exists) {
-                        return KeyValue::Unknown;
+            match self.resolve_from(key, *from) {
+                KeyValue::Absent => {}
+                found => return found,
+            }
+        }
+        KeyValue::Absent
+    }
+
+    fn resolve_from(&self, key: &ScalerKey, from: KeySource) -> KeyValue<'a> {
+        let metadata = &self.metadata;
+        match from {
+            KeySource::Authentication => {
+                for name in key.names() {
+                    match self.has_parameter(name) {
+                        Some(false) => {}
+                        Some(true) => return KeyValue::Hidden(self.trigger.node.get("authenticationRef")),
+                        None => return KeyValue::Unknown,
                     }
                 }
-                KeySource::Metadata => {
-                    for name in key.names() {
-                        let node = metadata.get(name);
-                        if !node.is_set() && !node.is_unknown() {
-                            continue;
+            }
+            KeySource::Env => {
+                for name in key.names() {
+                    let node = metadata.get(&format!("{name}FromEnv"));
+                    if node.is_unknown() {
+                        return KeyValue::Unknown;
+                    }
+                    let Some(variable) = node.text() else { continue };
+                    self.used.1.set(true);
+                    match self.around.environment.variable(variable) {
+                        Variable::Unknown => return KeyValue::Unknown,
+                        Variable::Hidden => return KeyValue::Hidden(node),
+                        Variable::Text(text) if !text.trim().is_empty() => {
+                            return KeyValue::Text(node, text.trim());
                         }
-                        match node.text() {
-                            Some(text) if text.trim().is_empty() => {}
-                            Some(text) => return KeyValue::Text(node, text.trim()),
-                            // Not text: reported by another check, and unknown here.
-                            None => return KeyValue::Unknown,
-                        }
+                        Variable::Text(_) | Variable::Absent => {}
+                    }
+                }
+            }
+            KeySource::Metadata => {
+                for name in key.names() {
+                    let node = metadata.get(name);
+                    if !node.is_set() && !node.is_unknown() {
+                        continue;
+                    }
+                    match node.text() {
+                        Some(text) if text.trim().is_empty() => {}
+                        Some(text) => return KeyValue::Text(node, text.trim()),
+                        // Not text: reported by another check, and unknown here.
+                        None => return KeyValue::Unknown,
                     }
                 }
             }
@@ -109,13 +192,13 @@ impl<'a> TriggerContext<'a> {
         match self.resolve_by_name(name) {
             KeyValue::Text(_, text) => Some(text),
             KeyValue::Absent => self.find_key(name)?.default,
-            KeyValue::Unknown => None,
+            KeyValue::Unknown | KeyValue::Hidden(_) => None,
         }
     }
 
     fn check_key(&self, key: &ScalerKey, out: &mut Vec<TriggerProblem<'a>>) {
         match self.resolve(key) {
-            KeyValue::Unknown => {}
+            KeyValue::Unknown | KeyValue::Hidden(_) => {}
             KeyValue::Absent => {
                 if key.required && key.default.is_none() {
                     self.report_missing(key.name, out);
@@ -132,6 +215,8 @@ impl<'a> TriggerContext<'a> {
                         _ => None,
                     };
                     out.push(TriggerProblem {
+                        reads_authentication: false,
+                        reads_environment: false,
                         node,
                         keys: key.name.to_owned(),
                         message: format!("`{}` is `{}`, not {wanted}", key.name, ellipsize(text)),
@@ -157,6 +242,8 @@ impl<'a> TriggerContext<'a> {
                     items.into_iter().filter(|i| key.exclusive_values.contains(i)).collect();
                 if let [first, second, ..] = exclusive.as_slice() {
                     out.push(TriggerProblem {
+                        reads_authentication: false,
+                        reads_environment: false,
                         node,
                         keys: key.name.to_owned(),
                         message: format!("`{}` holds both `{first}` and `{second}`", key.name),
@@ -176,6 +263,8 @@ impl<'a> TriggerContext<'a> {
     ) -> TriggerProblem<'a> {
         let near = crate::facts::suggest::nearest(text, values.iter().copied());
         TriggerProblem {
+            reads_authentication: false,
+            reads_environment: false,
             node,
             keys: key.to_owned(),
             message: format!("`{key}` has no value `{}`", ellipsize(text)),
@@ -195,23 +284,44 @@ impl<'a> TriggerContext<'a> {
         };
         let metadata = &self.metadata;
         let written = key.names().map(|n| metadata.get(n)).find(Node::is_set);
+        let variable = key.names().map(|n| metadata.get(&format!("{n}FromEnv"))).find(Node::is_set);
         let in_metadata = key.reads(KeySource::Metadata);
-        let message = match &written {
-            Some(_) if in_metadata => format!("`{}` is blank, which counts as absent", key.name),
+        let from_env = key.reads(KeySource::Env);
+        let blank = written.as_ref().and_then(Node::text).is_none_or(|text| text.trim().is_empty());
+        let message = match (&written, &variable) {
+            (Some(_), _) if in_metadata && blank => {
+                format!("`{}` is blank, which counts as absent", key.name)
+            }
+            (Some(_), _) if in_metadata => format!("`{}` is 0, which counts as absent", key.name),
+            (_, Some(variable)) if from_env => {
+                let variable = ellipsize(variable.text().unwrap_or_default());
+                format!("the container has no variable `{variable}` with a value for `{}`", key.name)
+            }
             _ => format!("{} trigger needs `{}`", with_article(self.scaler.name), key.name),
         };
-        let help = if in_metadata {
+        let help = if variable.is_some() && from_env && written.is_none() {
+            "KEDA reads the `env` of the target's container, and not what its image defines".to_owned()
+        } else if in_metadata {
             "without it KEDA cannot build the scaler, and nothing scales".to_owned()
-        } else if key.reads(KeySource::Env) {
+        } else if from_env {
             format!("give it as `{}FromEnv` or in a TriggerAuthentication", key.name)
         } else {
             "give it in a TriggerAuthentication that `authenticationRef` names".to_owned()
         };
-        let place = match written {
-            Some(node) if in_metadata => node,
+        let node = match (written, variable) {
+            (Some(node), _) if in_metadata => node,
+            (_, Some(node)) if from_env => node,
             _ => metadata.get(key.name),
         };
-        out.push(TriggerProblem { node: place, keys: key.name.to_owned(), message, help });
+        let keys = key.name.to_owned();
+        out.push(TriggerProblem {
+            node,
+            keys,
+            message,
+            help,
+            reads_authentication: false,
+            reads_environment: false,
+        });
     }
 
     /// Whether a condition is true. `None` if this is not known.
@@ -220,16 +330,14 @@ impl<'a> TriggerContext<'a> {
             return self.evaluate(inner).map(|b| !b);
         }
         if atom == "modifiers" {
-            return self.modifiers;
+            return self.around.modifiers;
         }
         if let Some(provider) = atom.strip_prefix("identity=") {
-            // Without an authentication there is no identity provider; with one, the authentication defines
-            // it.
-            return (!self.authenticated).then_some(provider == "none");
+            return self.identity().map(|identity| identity == provider);
         }
         if let Some((key, values)) = atom.split_once('=') {
             return match self.resolve_by_name(key) {
-                KeyValue::Unknown => None,
+                KeyValue::Unknown | KeyValue::Hidden(_) => None,
                 _ => Some(self.effective(key).is_some_and(|text| {
                     values.split('|').any(|v| match boolean(v) {
                         Some(flag) => boolean(text) == Some(flag),
@@ -241,7 +349,7 @@ impl<'a> TriggerContext<'a> {
         if let Some((key, item)) = atom.split_once('~') {
             let separator = self.find_key(key)?.separator;
             return match self.resolve_by_name(key) {
-                KeyValue::Unknown => None,
+                KeyValue::Unknown | KeyValue::Hidden(_) => None,
                 KeyValue::Absent => Some(false),
                 KeyValue::Text(_, text) => Some(text.split(separator).any(|i| i.trim() == item)),
             };
@@ -253,6 +361,13 @@ impl<'a> TriggerContext<'a> {
         if let Some((_, _)) = key.split_once('=') {
             return self.evaluate(key);
         }
+        if key.contains('|') {
+            let each: Vec<Option<bool>> = key.split('|').map(|k| self.is_present(k)).collect();
+            return match each.iter().all(|one| *one == Some(false)) {
+                true => Some(false),
+                false => each.contains(&Some(true)).then_some(true),
+            };
+        }
         if key.contains('+') {
             let all: Option<Vec<bool>> = key.split('+').map(|k| self.is_present(k)).collect();
             return match all {
@@ -261,10 +376,13 @@ impl<'a> TriggerContext<'a> {
                 None => None,
             };
         }
+        let counts = self.find_key(key).is_some_and(|key| key.kind.is_number());
         match self.resolve_by_name(key) {
             KeyValue::Unknown => None,
             KeyValue::Absent => Some(false),
-            KeyValue::Text(..) => Some(true),
+            // Scalers tell a number that is absent by its being 0.
+            KeyValue::Text(_, text) if counts => Some(number(text) != Some(0.0)),
+            KeyValue::Hidden(_) | KeyValue::Text(..) => Some(true),
         }
     }
 
@@ -276,12 +394,24 @@ impl<'a> TriggerContext<'a> {
             KeyValue::Text(node, text) => Some((node, text)),
             _ => None,
         };
+        // Where a key is, whatever its value.
+        let place = |key: &str| {
+            key.split(['|', '+']).find_map(|key| {
+                match self.resolve_by_name(key.split('=').next().unwrap_or(key)) {
+                    KeyValue::Text(node, _) | KeyValue::Hidden(node) => Some(node),
+                    _ => None,
+                }
+            })
+        };
         let metadata = &self.metadata;
         let args = rule.args.as_slice();
         let keys = args.join(" ");
         let mut report = |node: Node<'a>, message: String, help: String| {
-            out.push(TriggerProblem { node, keys: keys.clone(), message, help });
+            let keys = keys.clone();
+            let (reads_authentication, reads_environment) = (false, false);
+            out.push(TriggerProblem { node, keys, message, help, reads_authentication, reads_environment });
         };
+        let names = |key: &str| key.replace('+', "` with `").replace('|', "` or `");
         match (rule.name, args) {
             ("need", keys) => {
                 for key in keys {
@@ -308,16 +438,17 @@ impl<'a> TriggerContext<'a> {
             }
             ("any_of" | "one_of", keys) => {
                 if keys.iter().all(|k| self.is_present(k) == Some(false)) {
-                    let names = keys.join("`, `").replace('+', "` with `");
+                    let names = names(&keys.join("`, `"));
                     report(
                         metadata.clone(),
                         format!("{} trigger needs one of `{names}`", with_article(self.scaler.name)),
                         "without it KEDA cannot build the scaler, and nothing scales".to_owned(),
                     );
                 }
-                let both: Vec<_> = keys.iter().filter_map(|k| Some((k, written(k)?))).collect();
+                let present = keys.iter().filter(|key| self.is_present(key) == Some(true));
+                let both: Vec<_> = present.filter_map(|key| Some((key, place(key)?))).collect();
                 if rule.name == "one_of"
-                    && let [(first, _), (second, (node, _)), ..] = both.as_slice()
+                    && let [(first, _), (second, node), ..] = both.as_slice()
                 {
                     report(
                         node.clone(),
@@ -329,13 +460,15 @@ impl<'a> TriggerContext<'a> {
             ("not_both", [first, second]) => {
                 if self.is_present(first) == Some(true)
                     && self.is_present(second) == Some(true)
-                    && let Some((node, _)) = written(second)
+                    && let Some(node) = place(second)
                 {
-                    report(node, format!("`{second}` excludes `{first}`"), "keep one of the two".to_owned());
+                    let message = format!("`{}` excludes `{}`", names(second), names(first));
+                    report(node, message, "keep one of the two".to_owned());
                 }
             }
             ("together", keys) => {
-                let some = keys.iter().find_map(|k| Some((k, written(k)?.0)));
+                let present = |key: &&&str| self.is_present(key) == Some(true);
+                let some = keys.iter().find(present).and_then(|key| Some((key, place(key)?)));
                 let lacking = keys.iter().find(|k| self.is_present(k) == Some(false));
                 if let (Some((key, node)), Some(lacking)) = (some, lacking) {
                     report(
@@ -346,7 +479,7 @@ impl<'a> TriggerContext<'a> {
                 }
             }
             ("forbid", [key]) => {
-                if let Some((node, _)) = written(key) {
+                if let Some(node) = place(key) {
                     let because = rule.when.join(", ");
                     report(
                         node,
@@ -356,17 +489,260 @@ impl<'a> TriggerContext<'a> {
                 }
             }
             ("positive" | "nonneg" | "nonzero", [key]) => {
+                let value = match self.resolve_by_name(key) {
+                    KeyValue::Text(node, text) => number(text).map(|n| (node, n)),
+                    // The default of a number is 0.
+                    KeyValue::Absent => match self.find_key(key).map(|key| (key.default, key.required)) {
+                        Some((None, false)) => Some((metadata.get(key), 0.0)),
+                        Some((Some(default), _)) => number(default).map(|n| (metadata.get(key), n)),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                let Some((node, n)) = value else { return };
+                let (bad, wanted) = match rule.name {
+                    "positive" => (n <= 0.0, "a number above 0"),
+                    "nonneg" => (n < 0.0, "0 or more"),
+                    _ => (n == 0.0, "a number other than 0"),
+                };
+                if bad && node.is_set() {
+                    report(node, format!("`{key}` is {n}"), format!("write {wanted}"));
+                } else if bad {
+                    let message = format!("{} trigger needs `{key}`", with_article(self.scaler.name));
+                    report(node, message, format!("write {wanted}"));
+                }
+            }
+            ("format", [format, key]) => {
                 if let Some((node, text)) = written(key)
-                    && let Some(n) = number(text)
+                    && let Some(wanted) = formats::rejects(format, text)
                 {
-                    let (bad, wanted) = match rule.name {
-                        "positive" => (n <= 0.0, "a number above 0"),
-                        "nonneg" => (n < 0.0, "0 or more"),
-                        _ => (n == 0.0, "a number other than 0"),
-                    };
-                    if bad {
-                        report(node, format!("`{key}` is {}", ellipsize(text)), format!("write {wanted}"));
+                    let message = format!("`{key}` is `{}`, not {wanted}", ellipsize(text));
+                    report(node, message, format!("write {wanted}"));
+                }
+            }
+            // A value that stands for none.
+            ("differs_from", [key, none]) if self.effective(key) == Some(*none) => {
+                let node = place(key).unwrap_or_else(|| metadata.get(key));
+                let message = format!("{} trigger needs `{key}`", with_article(self.scaler.name));
+                report(
+                    node,
+                    message,
+                    "without it KEDA cannot build the scaler, and nothing scales".to_owned(),
+                );
+            }
+            ("min", [key, least]) => {
+                if let (Some((node, text)), Some(least)) = (written(key), number(least))
+                    && number(text).is_some_and(|n| n != 0.0 && n < least)
+                {
+                    report(
+                        node,
+                        format!("`{key}` is {text}, below {least}"),
+                        format!("write {least} or more"),
+                    );
+                }
+            }
+            ("multiple", [key, of]) => {
+                let whole = |key: &str| self.effective(key).and_then(|text| text.parse::<i64>().ok());
+                if let (Some(n), Some(unit)) = (whole(key), whole(of))
+                    && unit > 0
+                    && (n < 0 || n % unit != 0)
+                {
+                    let node = place(key).or_else(|| place(of)).unwrap_or_else(|| metadata.clone());
+                    let message = format!("`{key}` is {n}, not a multiple of `{of}`, {unit}");
+                    report(node, message, format!("write a multiple of {unit}"));
+                }
+            }
+            ("one_place", [key]) => {
+                if let Some(found) = self.find_key(key)
+                    && let KeyValue::Text(node, _) = self.resolve_from(found, KeySource::Metadata)
+                    && let KeyValue::Hidden(_) = self.resolve_from(found, KeySource::Authentication)
+                {
+                    let message = format!("`{key}` is in the metadata and in the TriggerAuthentication");
+                    report(node, message, "keep one of the two".to_owned());
+                }
+            }
+            ("identities", known) => {
+                if let Some(identity) = self.identity()
+                    && !known.contains(&identity)
+                {
+                    let message = format!(
+                        "{} trigger does not support the pod identity `{identity}`",
+                        with_article(self.scaler.name)
+                    );
+                    let help = format!("use a TriggerAuthentication with `{}`", known.join("` or `"));
+                    report(self.trigger.node.get("authenticationRef"), message, help);
+                }
+            }
+            ("any_positive", keys) => {
+                let value = |key: &str| match self.resolve_by_name(key) {
+                    KeyValue::Unknown | KeyValue::Hidden(_) => None,
+                    _ => Some(self.effective(key).and_then(number).unwrap_or(0.0)),
+                };
+                if keys.iter().all(|key| value(key).is_some_and(|n| n < 1.0)) {
+                    let message = format!(
+                        "{} trigger needs a target such as `{}`",
+                        with_article(self.scaler.name),
+                        keys[0]
+                    );
+                    report(metadata.clone(), message, "write a target of 1 or more".to_owned());
+                }
+            }
+            ("port_in", [port, address]) => {
+                if let Some((node, text)) = written(address)
+                    && self.is_present(port) == Some(false)
+                {
+                    let parts: Vec<&str> = text.split(':').collect();
+                    let inside = matches!(parts.as_slice(), [_, port] if port.parse::<i64>().is_ok());
+                    if !inside {
+                        let message = format!("`{address}` has no port, and there is no `{port}`");
+                        report(node, message, format!("write `{port}`"));
                     }
+                }
+            }
+            ("contains_or_need", [inner, text, key]) => {
+                if let Some((_, found)) = written(inner)
+                    && !found.contains(text)
+                    && self.is_present(key) == Some(false)
+                {
+                    let mut found = Vec::new();
+                    self.report_missing(key, &mut found);
+                    for problem in found {
+                        report(problem.node, problem.message, problem.help);
+                    }
+                }
+            }
+            ("rabbit_protocol", _) => {
+                let protocol = match self.effective("protocol") {
+                    Some("auto") => match written("host").map(|(_, host)| host) {
+                        Some(host) if host.to_ascii_lowercase().starts_with("amqp") => "amqp",
+                        _ => return,
+                    },
+                    Some("amqp") => "amqp",
+                    _ => return,
+                };
+                for (key, on) in [("useRegex", "true"), ("excludeUnacknowledged", "true")] {
+                    if let Some((node, text)) = written(key)
+                        && boolean(text) == boolean(on)
+                    {
+                        let message = format!("`{key}` is rejected with the protocol `{protocol}`");
+                        report(node, message, "use the management API: `protocol: http`".to_owned());
+                    }
+                }
+                if let Some((node, mode)) = written("mode") {
+                    if !matches!(mode, "QueueLength" | "Unknown") && self.is_present("value") == Some(true) {
+                        let message =
+                            format!("mode `{}` is rejected with the protocol `{protocol}`", ellipsize(mode));
+                        report(node, message, "use the management API: `protocol: http`".to_owned());
+                    } else if let Some((node, timeout)) = written("timeout")
+                        && !matches!(timeout, "0" | "0s")
+                    {
+                        let message = format!("`timeout` is rejected with the protocol `{protocol}`");
+                        report(node, message, "leave it out, or use `protocol: http`".to_owned());
+                    }
+                }
+                for key in ["workloadIdentityResource", "oauthTokenURI"] {
+                    if let Some(node) = place(key) {
+                        let message = format!("`{key}` is rejected with the protocol `{protocol}`");
+                        report(node, message, "use the management API: `protocol: http`".to_owned());
+                    }
+                }
+            }
+            ("sumo_rows", _) => {
+                let entries = metadata.entries();
+                if metadata.has_unknown_key() {
+                    return;
+                }
+                let rows: Vec<_> = entries
+                    .iter()
+                    .filter_map(|(key, node)| Some((key.strip_prefix("query.")?, node)))
+                    .filter(|(_, node)| node.is_set() || node.is_unknown())
+                    .collect();
+                let query = self.is_present("query");
+                match (self.effective("queryType"), rows.first()) {
+                    (Some("logs"), Some((_, node))) => {
+                        let message = "`query.*` is rejected with `queryType: logs`".to_owned();
+                        report((*node).clone(), message, "write `query`".to_owned());
+                    }
+                    (Some("metrics"), None) if query == Some(false) => {
+                        let message = "a `sumologic` trigger needs `query` or `query.ROW`".to_owned();
+                        report(metadata.get("query"), message, "write `query`".to_owned());
+                    }
+                    (Some("metrics"), Some((_, node))) if query == Some(true) => {
+                        report(
+                            (*node).clone(),
+                            "`query.*` excludes `query`".to_owned(),
+                            "keep one of the two".to_owned(),
+                        );
+                    }
+                    (Some("metrics"), Some(_)) => match self.resolve_by_name("resultQueryRowID") {
+                        KeyValue::Absent => {
+                            let message = "`query.*` needs `resultQueryRowID` beside it".to_owned();
+                            report(
+                                metadata.get("resultQueryRowID"),
+                                message,
+                                "name the row that counts".to_owned(),
+                            );
+                        }
+                        KeyValue::Text(node, row) if !rows.iter().any(|(name, _)| *name == row) => {
+                            let message = format!(
+                                "`resultQueryRowID` is `{}`, and no row has this name",
+                                ellipsize(row)
+                            );
+                            report(
+                                node,
+                                message,
+                                format!("write `query.{}`, or the name of a row", ellipsize(row)),
+                            );
+                        }
+                        _ => {}
+                    },
+                    _ => {}
+                }
+                for (name, node) in rows {
+                    if name.is_empty() || node.text() == Some("") {
+                        let message = "a row `query.*` needs a name and a query".to_owned();
+                        report(node.clone(), message, "write a query, or remove the row".to_owned());
+                    }
+                }
+            }
+            ("need_parameter", [key]) if self.has_parameter(key) == Some(false) => {
+                let message =
+                    format!("{} trigger needs the parameter `{key}`", with_article(self.scaler.name));
+                let help = "give it in a TriggerAuthentication that `authenticationRef` names";
+                report(self.trigger.node.get("authenticationRef"), message, help.to_owned());
+            }
+            ("openstack_login", _) => {
+                let has = |name: &str| self.has_parameter(name);
+                let lacking = if has("authURL") == Some(false) {
+                    "authURL"
+                } else if has("userID") == Some(true) && has("password") == Some(false) {
+                    "password"
+                } else if has("userID") == Some(false) && has("appCredentialSecret") == Some(false) {
+                    "userID"
+                } else {
+                    return;
+                };
+                let mut found = Vec::new();
+                self.report_missing(lacking, &mut found);
+                for problem in found {
+                    report(problem.node, problem.message, problem.help);
+                }
+            }
+            ("no_metric_type", [key]) => {
+                let beside = self.trigger.node.get("metricType");
+                if let Some(node) = place(key)
+                    && beside.text().is_some_and(|text| !text.is_empty())
+                {
+                    let message = format!("`{key}` excludes the trigger's `metricType`");
+                    report(node, message, format!("remove `{key}`, which is deprecated"));
+                }
+            }
+            ("enum_at_poll", [key, values @ ..]) => {
+                if let Some((node, text)) = written(key)
+                    && !values.contains(&text)
+                {
+                    let problem = self.unsupported_value(node, key, text, values);
+                    report(problem.node, format!("{}: every poll fails", problem.message), problem.help);
                 }
             }
             ("range", [key, from, to]) => {
@@ -433,15 +809,24 @@ impl<'a> TriggerContext<'a> {
             }
             ("aws_credentials", _) => {
                 // The pod is the owner unless another value is set.
-                let owner = match self.resolve_by_name("identityOwner") {
-                    KeyValue::Unknown => return,
-                    KeyValue::Absent => true,
-                    KeyValue::Text(_, text) => text == "pod",
+                let owner = metadata.get("identityOwner");
+                let pod = match owner.text() {
+                    _ if owner.is_unknown() => return,
+                    None | Some("" | "pod") => true,
+                    Some(_) => false,
                 };
-                let keys = ["awsAccessKeyID", "awsSecretAccessKey"]
-                    .iter()
-                    .all(|k| self.is_present(k) != Some(false));
-                if owner && !keys && !self.authenticated {
+                // With `aws-eks` the role is that of the target's service account.
+                if !pod || self.identity().is_none_or(|identity| identity.starts_with("aws")) {
+                    return;
+                }
+                let given = |key: &str| match self.find_key(key) {
+                    Some(key) => !matches!(self.resolve(key), KeyValue::Absent),
+                    None => false,
+                };
+                let role = self.has_parameter("awsRoleArn") == Some(true);
+                let id = given("awsAccessKeyID") || self.has_parameter("awsAccessKeyId") == Some(true);
+                let keys = id && given("awsSecretAccessKey");
+                if !role && !keys {
                     report(
                         metadata.clone(),
                         format!("{} trigger has no AWS credentials", with_article(self.scaler.name)),
@@ -450,10 +835,13 @@ impl<'a> TriggerContext<'a> {
                 }
             }
             ("gcp_credentials", _) => {
-                let given = ["credentialsFromEnv", "credentialsFromEnvFile"]
-                    .iter()
-                    .any(|k| self.is_present(k) != Some(false));
-                if !given && !self.authenticated {
+                // The variable itself may be missing: only that one is named counts.
+                let named = ["credentialsFromEnv", "credentialsFromEnvFile"].iter().any(|key| {
+                    let node = metadata.get(key);
+                    node.is_unknown() || node.text().is_some_and(|text| !text.is_empty())
+                });
+                let parameter = self.has_parameter("GoogleApplicationCredentials") != Some(false);
+                if !named && !parameter && self.identity().is_some_and(|identity| identity != "gcp") {
                     report(
                         metadata.clone(),
                         format!("{} trigger has no Google credentials", with_article(self.scaler.name)),

@@ -6,11 +6,13 @@
 
 pub mod check;
 pub mod fallback;
+pub mod formats;
 pub mod formula;
 pub mod query;
 pub mod removed;
 pub mod resource_metrics;
 pub mod scalers;
+pub mod sources;
 pub mod value;
 
 use crate::object::Object;

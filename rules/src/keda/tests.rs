@@ -1,10 +1,12 @@
 //! Values that scalers accept and reject, case by case.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::check::{self, Surroundings};
 use super::formula::{FormulaError, formula_error};
+use super::sources::{Authentication, Environment, Variable};
 use super::value::{KeyType, boolean, number, plain_number, whole};
-use super::{check, ellipsize, scalers, triggers};
+use super::{ellipsize, scalers, triggers};
 use crate::object::Object;
 
 #[test]
@@ -53,7 +55,10 @@ fn problems(trigger: serde_json::Value) -> Vec<String> {
     .unwrap();
     let trigger = triggers(&object).next().unwrap();
     let scaler = scalers::scaler(trigger.kind().unwrap()).unwrap();
-    let mut out: Vec<String> = check::problems(trigger, scaler, Some(false))
+    let authentication =
+        if trigger.has_authentication() { Authentication::Unknown } else { Authentication::None };
+    let around = Surroundings { modifiers: Some(false), authentication, environment: Environment::Unknown };
+    let mut out: Vec<String> = check::problems(trigger, scaler, &around)
         .into_iter()
         .map(|p| {
             assert!(p.message.chars().count() <= 120, "{}", p.message);
@@ -135,7 +140,7 @@ fn scalers_are_built_or_not() {
         (json!({"type": "redis", "metadata": {"listName": "l"}, "authenticationRef": {"name": "a"}}), 0),
         (json!({"type": "external", "metadata": {"scalerAddress": "a:1", "anything": "goes"}}), 0),
         (json!({"type": "kubernetes-workload", "metadata": {"podSelector": "a=b", "value": "0"}}), 1),
-        (json!({"type": "activemq", "metadata": {"restAPITemplate": "http://x"}}), 2),
+        (json!({"type": "activemq", "metadata": {"restAPITemplate": "http://x"}}), 3),
         (
             json!({"type": "nats-jetstream", "metadata": {"stream": "s", "consumer": "c",
             "natsServerMonitoringEndpoint": "n:8222"}}),
@@ -195,4 +200,104 @@ fn formulas_are_refused_where_that_is_certain() {
     // The nesting depth is limited.
     assert_eq!(formula_error(&"(".repeat(100_000), &names), None);
     assert_eq!(formula_error(&"-".repeat(100_000), &names), None);
+}
+
+/// A line of `fixtures/keda/triggers.jsonl`: what KEDA's own constructors say of a trigger.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Case {
+    verdict: String,
+    r#type: String,
+    metadata: BTreeMap<String, String>,
+    #[serde(default)]
+    auth: BTreeMap<String, String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    identity: String,
+    #[serde(default)]
+    modifiers: bool,
+}
+
+#[test]
+fn scalers_are_built_as_keda_builds_them() {
+    use serde_json::json;
+    let cases = include_str!("../../../fixtures/keda/triggers.jsonl");
+    let mut wrong = Vec::new();
+    let mut types = BTreeSet::new();
+    let mut rejected = 0;
+    for line in cases.lines() {
+        let case: Case = serde_json::from_str(line).unwrap();
+        let env: Vec<_> =
+            case.env.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+        let parameters: Vec<_> = case.auth.keys().map(|name| json!({"parameter": name})).collect();
+        let object = Object::from_json(&json!({
+            "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "x"},
+            "spec": {"triggers": [{"type": case.r#type, "metadata": case.metadata, "authenticationRef": {"name": "a"}}]},
+            "pod": {"containers": [{"name": "main", "env": env}]},
+            "auth": {"secretTargetRef": parameters, "podIdentity": {"provider": case.identity}},
+        }))
+        .unwrap();
+        let trigger = triggers(&object).next().unwrap();
+        let scaler = scalers::scaler(&case.r#type).unwrap();
+        let around = Surroundings {
+            modifiers: Some(case.modifiers),
+            authentication: Authentication::of(&object.get("auth")),
+            environment: Environment::of(&object.get("pod"), &object.get("container")),
+        };
+        let found: Vec<String> =
+            check::problems(trigger, scaler, &around).into_iter().map(|problem| problem.message).collect();
+        let builds = if found.is_empty() { "accepted" } else { "rejected" };
+        if builds != case.verdict {
+            wrong.push(format!("{line}\n  {found:?}"));
+        }
+        rejected += usize::from(case.verdict == "rejected");
+        types.insert(case.r#type);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(rejected > 250 && types.len() == 77, "{rejected} rejected, {} types", types.len());
+}
+
+#[test]
+fn what_surrounds_a_trigger_is_read() {
+    use serde_json::json;
+    let object = |spec: serde_json::Value| {
+        Object::from_json(&json!({
+        "apiVersion": "keda.sh/v1alpha1", "kind": "TriggerAuthentication", "metadata": {"name": "a"}, "spec": spec
+    }))
+    .unwrap()
+    };
+    for (spec, names) in [
+        (
+            json!({"secretTargetRef": [{"parameter": "a", "name": "s", "key": "k"}], "env": [{"parameter": "b"}]}),
+            Some(vec!["a", "b"]),
+        ),
+        (json!({"hashiCorpVault": {"address": "x", "secrets": [{"parameter": "c"}]}}), Some(vec!["c"])),
+        (json!({"podIdentity": {"provider": "aws"}}), Some(vec![])),
+        (json!({"filePath": "/a"}), None),
+        (json!({"oauth2": {"type": "clientCredentials"}}), None),
+        (json!({"secretTargetRef": [{"parameter": "${A}"}]}), None),
+        (json!({"podIdentity": {"provider": "${P}"}}), None),
+    ] {
+        let auth = object(spec.clone());
+        let found = match Authentication::of(&auth.get("spec")) {
+            Authentication::Known(parameters) => Some(parameters.names),
+            _ => None,
+        };
+        assert_eq!(found, names, "{spec}");
+    }
+    let pod = object(json!({"containers": [
+        {"name": "a", "env": [{"name": "A", "value": "x"}, {"name": "B", "valueFrom": {}}, {"name": "C", "value": "${C}"}]},
+        {"name": "b", "envFrom": [{"secretRef": {"name": "s"}}]},
+    ], "b": "b", "c": "c"}));
+    let pod = pod.get("spec");
+    let first = Environment::of(&pod, &pod.get("none"));
+    assert!(matches!(first.variable("A"), Variable::Text("x")));
+    assert!(
+        matches!(first.variable("B"), Variable::Hidden) && matches!(first.variable("C"), Variable::Unknown)
+    );
+    assert!(matches!(first.variable("D"), Variable::Absent));
+    let second = Environment::of(&pod, &pod.get("b"));
+    assert!(matches!(second.variable("D"), Variable::Unknown));
+    assert!(matches!(Environment::of(&pod, &pod.get("c")), Environment::Unknown));
 }

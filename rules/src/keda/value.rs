@@ -46,6 +46,12 @@ impl KeyType {
         })
     }
 
+    /// Whether it is a number.
+    #[must_use]
+    pub fn is_number(self) -> bool {
+        matches!(self, KeyType::Int | KeyType::Uint | KeyType::Float)
+    }
+
     /// A description of the expected value if `text` cannot be parsed. `None` if it can.
     #[must_use]
     pub fn rejects(self, text: &str, separator: char, ranges: bool) -> Option<&'static str> {

@@ -62,8 +62,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     for trigger in triggers(object) {
         let Some(scaler) = trigger.scaler().filter(|scaler| !scaler.open) else { continue };
+        // A key that the scaler requires has to stay.
         for (name, node) in trigger.metadata().entries() {
-            let known = name.starts_with("activation") && scaler.keys.iter().any(|key| key.name == name);
+            let known = name.starts_with("activation")
+                && scaler.keys.iter().any(|key| key.name == name && !key.required);
             let zero =
                 node.text().is_some_and(|text| text.trim() == "0" || boolean(text.trim()) == Some(false));
             if known && node.is_set() && !zero {

@@ -5,6 +5,9 @@
 //! number belongs, a word that the scaler does not know or a threshold that an HPA rounds to 0 fails
 //! later: no scaler or no HPA is made, the object is not Ready, and the replicas stay where they are.
 //!
+//! A TriggerAuthentication and the `env` of the target's container are looked at where the input has them. Of
+//! parameters only the names are known, not the values.
+//!
 //! # Fix
 //! Write the keys that the trigger type needs, with values that it can read.
 //!
@@ -25,14 +28,25 @@
 //! - <https://keda.sh/docs/latest/scalers/>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#triggers>
 
-use crate::keda::check::problems;
+use crate::keda::check::{Surroundings, problems};
+use crate::keda::sources::{Authentication, Environment};
 use crate::keda::value::number;
 use crate::keda::{ellipsize, triggers, uses_modifiers};
+use crate::rules::autoscaling::scaled;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-trigger-invalid",
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
+    reads: &[
+        Kind::TRIGGER_AUTHENTICATION,
+        Kind::CLUSTER_TRIGGER_AUTHENTICATION,
+        Kind::DEPLOYMENT,
+        Kind::STATEFUL_SET,
+        Kind::REPLICA_SET,
+        Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+        Kind::new("argoproj.io", "Rollout"),
+    ],
     docs: docs(include_str!("keda_trigger_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)
@@ -48,9 +62,33 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         // Fields that a patch does not set may be in the object that it patches.
         if !object.is_partial() && trigger.metadata().is_set() {
-            for problem in problems(trigger.clone(), scaler, modifiers) {
+            let source = authentication(object, &trigger, ctx);
+            let holder = holder(object, ctx);
+            let around = Surroundings {
+                modifiers,
+                authentication: source.map_or_else(
+                    || {
+                        if trigger.has_authentication() {
+                            Authentication::Unknown
+                        } else {
+                            Authentication::None
+                        }
+                    },
+                    |source| Authentication::of(&source.get("spec")),
+                ),
+                environment: holder.map_or(Environment::Unknown, |holder| environment(object, holder)),
+            };
+            for problem in problems(trigger.clone(), scaler, &around) {
                 let finding = ctx.report(&problem.node, problem.message).help(problem.help);
                 finding.identified_by(problem.keys);
+                if let Some(source) = source.filter(|_| problem.reads_authentication) {
+                    finding.related(source, &source.path(&["metadata", "name"]), "this gives the parameters");
+                }
+                if let Some(holder) =
+                    holder.filter(|holder| problem.reads_environment && !holder.ptr_eq(object))
+                {
+                    finding.related(holder, &holder.path(&["metadata", "name"]), "this has the environment");
+                }
             }
         }
         if has_hpa && modifiers == Some(false) {
@@ -58,6 +96,45 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// The TriggerAuthentication that a trigger names, if the input has all of it.
+fn authentication<'a>(object: &Object, trigger: &Trigger<'_>, ctx: &Context<'a>) -> Option<&'a Object> {
+    let reference = trigger.node.get("authenticationRef");
+    let name = reference.get("name").text()?;
+    let kind = reference.get("kind");
+    let found = match kind.text() {
+        _ if kind.is_unknown() => None,
+        None | Some("TriggerAuthentication") => {
+            let namespace = object.id().namespace_or_default();
+            ctx.index().unique(Kind::TRIGGER_AUTHENTICATION, namespace, name)
+        }
+        Some(_) => {
+            let mut all = ctx.index().of(Kind::CLUSTER_TRIGGER_AUTHENTICATION).filter(|o| o.name() == name);
+            all.next().filter(|_| all.next().is_none())
+        }
+    };
+    found.filter(|found| is_whole(found))
+}
+
+/// The object with the containers whose environment KEDA reads, if the input has all of it.
+fn holder<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<&'a Object> {
+    let holder = if object.is(Kind::SCALED_JOB) { object } else { scaled::target(object, ctx)? };
+    Some(holder).filter(|holder| is_whole(holder))
+}
+
+fn environment<'a>(object: &'a Object, holder: &'a Object) -> Environment<'a> {
+    if object.is(Kind::SCALED_JOB) {
+        let pod = holder.path(&["spec", "jobTargetRef", "template", "spec"]);
+        Environment::of(&pod, &object.path(&["spec", "envSourceContainerName"]))
+    } else {
+        let pod = holder.path(&["spec", "template", "spec"]);
+        Environment::of(&pod, &object.path(&["spec", "scaleTargetRef", "envSourceContainerName"]))
+    }
+}
+
+fn is_whole(object: &Object) -> bool {
+    !object.is_partial() && !object.is_patched_by_kustomize()
 }
 
 /// A `cpu` or `memory` target of type Utilization is decoded as a 32-bit integer.

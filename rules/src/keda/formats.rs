@@ -1,0 +1,277 @@
+//! Formats of metadata values, as KEDA's scalers parse them. What is not certainly rejected is accepted.
+
+use serde_json::Value;
+
+use super::value::boolean;
+use crate::facts::names::{is_label_value, is_qualified_name};
+
+/// The expected form if `text` does not have this format. `None` if it has, or if the format is not known.
+#[must_use]
+pub fn rejects(format: &str, text: &str) -> Option<&'static str> {
+    let (fine, wanted) = match format {
+        "artemis_template" => {
+            let parts = ["broker=", "address=", "queue="];
+            let fine = is_request_uri(text) && parts.iter().all(|part| text.contains(part));
+            (fine, "a URL with `broker=`, `address=` and `queue=`")
+        }
+        "bool" => (boolean(text).is_some(), "`true` or `false`"),
+        "braces" => {
+            let scope = |line: &str| line.find('{').is_some_and(|at| line[at..].contains('}'));
+            (text.lines().any(scope), "a query with a scope in braces, such as `{service:a}`")
+        }
+        "http_urls" => {
+            let http = |url: &str| {
+                let url = url.trim().to_ascii_lowercase();
+                url.starts_with("http://") || url.starts_with("https://")
+            };
+            (text.split(',').all(|url| http(url) && is_url(url.trim())), "a URL with `http` or `https`")
+        }
+        "json_object" => (serde_json::from_str(text).is_ok_and(|v: Value| v.is_object()), "a JSON object"),
+        "json_strings" => {
+            let strings = |v: &Value| {
+                v.is_null()
+                    || v.as_object().is_some_and(|map| map.values().all(|v| v.is_string() || v.is_null()))
+            };
+            (serde_json::from_str(text).is_ok_and(|v: Value| strings(&v)), "a JSON object of strings")
+        }
+        "kafka_version" => (is_kafka_version(text), "a version such as `2.5.0`"),
+        "label_selector" => (is_label_selector(text), "a label selector such as `app=a,tier in (b, c)`"),
+        "long_duration" => (is_long_duration(text), "a duration such as `7d` or `2h`"),
+        "no_star" => (!text.contains('*'), "a pattern without `*`"),
+        "no_trailing_slash" => (!text.ends_with('/'), "a URL that does not end in `/`"),
+        "partitions" => {
+            (text.split(',').all(|part| is_partition(part.trim())), "partitions such as `1,2,5-7`")
+        }
+        "port" => (text.parse::<u16>().is_ok_and(|port| port > 0), "a port"),
+        "queue_url" => (is_queue_url(text), "a queue's name, or its URL with `/ACCOUNT/NAME`"),
+        "rabbit_url" => (is_rabbit_url(text), "a URL with `amqp`, `amqps`, `http` or `https`"),
+        "request_uri" => (is_request_uri(text), "a URL such as `https://example.com`"),
+        "rest_template" => {
+            let has = |name: &str| {
+                let rest = text.find(name).map(|at| &text[at + name.len()..]);
+                rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with([',', '/', '&']))
+            };
+            let fine = is_request_uri(text) && has("destinationName=") && has("brokerName=");
+            (fine, "a URL with `brokerName=` and `destinationName=`")
+        }
+        "semp_urls" => (text.split(',').all(is_semp_url), "a URL with `http` or `https`, host and port"),
+        "stat_period" => {
+            let fine = |n: i64| matches!(n, 1 | 5 | 10 | 30) || (n > 0 && n % 60 == 0);
+            (text.parse().map_or(true, fine), "1, 5, 10, 30 or a multiple of 60")
+        }
+        "three_parts" => (text.split('/').count() == 3, "`NAMESPACE/TYPE/NAME`"),
+        "two_numbers" => (text.split(':').count() == 2, "`hh:mm`"),
+        "three_numbers" => (text.split(':').count() == 3, "`hh:mm:ss`"),
+        "url" => {
+            let host =
+                |url: &str| url.split_once(':').is_some_and(|(_, rest)| !rest.trim_matches('/').is_empty());
+            (is_url(text) && scheme(text).is_some() && host(text), "a URL such as `http://prometheus:9090`")
+        }
+        _ => (true, ""),
+    };
+    (!fine).then_some(wanted)
+}
+
+/// The scheme of a URL.
+fn scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once(':')?;
+    let first = scheme.bytes().next()?.is_ascii_alphabetic();
+    let rest = scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
+    (first && rest).then_some(scheme)
+}
+
+/// Whether Go's `url.Parse` may accept the text.
+fn is_url(text: &str) -> bool {
+    if text.bytes().any(|b| b.is_ascii_control()) {
+        return false;
+    }
+    let bytes = text.as_bytes();
+    let path = text.find(['?', '#']).unwrap_or(text.len());
+    let escaped = (0..path)
+        .filter(|at| bytes[*at] == b'%')
+        .all(|at| bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)));
+    let rest = match scheme(text) {
+        Some(scheme) => &text[scheme.len() + 1..],
+        // Without a scheme no colon may be in the first segment.
+        None if text.split('/').next().is_some_and(|first| first.contains(':')) => return false,
+        None => text,
+    };
+    let host = rest.strip_prefix("//").map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    escaped && host.is_none_or(is_host)
+}
+
+fn is_host(authority: &str) -> bool {
+    let host = authority.rsplit('@').next().unwrap_or(authority);
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.contains(']');
+    }
+    let port = host.split_once(':').map_or("", |(_, port)| port);
+    port.bytes().all(|b| b.is_ascii_digit())
+        && !host.contains([' ', '<', '>', '"', '\\', '^', '`', '{', '|', '}'])
+}
+
+/// Whether Go's `url.ParseRequestURI` may accept the text: an absolute URL or path.
+fn is_request_uri(text: &str) -> bool {
+    (text.starts_with('/') || scheme(text).is_some()) && is_url(text)
+}
+
+fn is_queue_url(text: &str) -> bool {
+    // What is no URL is the name of a queue.
+    if !is_request_uri(text) {
+        return true;
+    }
+    let rest = scheme(text).map_or(text, |scheme| &text[scheme.len() + 1..]);
+    let path = match rest.strip_prefix("//") {
+        Some(rest) => rest.find('/').map_or("", |at| &rest[at..]),
+        None => rest,
+    };
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let parts: Vec<&str> = path.split('/').collect();
+    matches!(parts.as_slice(), [_, _, name] if !name.is_empty())
+}
+
+fn is_rabbit_url(text: &str) -> bool {
+    let known =
+        |scheme: &str| ["amqp", "amqps", "http", "https"].iter().any(|s| scheme.eq_ignore_ascii_case(s));
+    is_url(text) && scheme(text).is_some_and(known)
+}
+
+/// A part of the text is enough.
+fn is_semp_url(text: &str) -> bool {
+    ["http://", "https://"].iter().any(|start| {
+        text.match_indices(start).any(|(at, _)| {
+            let host = text[at + start.len()..].bytes();
+            host.take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')).count() >= 2
+        })
+    })
+}
+
+fn is_kafka_version(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('.').collect();
+    let digits = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let count = if text.starts_with("0.") { 4 } else { 3 };
+    parts.len() == count && parts.iter().all(digits)
+}
+
+fn is_partition(part: &str) -> bool {
+    let number = |text: &str| text.trim().parse::<i32>().is_ok();
+    match part.split_once('-') {
+        Some((from, to)) => number(from) && number(to),
+        None => number(part),
+    }
+}
+
+fn is_long_duration(text: &str) -> bool {
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
+        return true;
+    }
+    if rest.is_empty() {
+        return false;
+    }
+    while !rest.is_empty() {
+        let number = rest.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
+        rest = &rest[number..];
+        let unit = rest.bytes().take_while(|b| !b.is_ascii_digit() && *b != b'.').count();
+        if number == 0 || !matches!(&rest[..unit], "w" | "d" | "h" | "m" | "s" | "ms" | "us" | "µs" | "ns") {
+            return false;
+        }
+        rest = &rest[unit..];
+    }
+    true
+}
+
+/// Whether the API server's label selectors may be written like this.
+fn is_label_selector(text: &str) -> bool {
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let end = match (rest.find(','), rest.find('(')) {
+            (Some(comma), Some(open)) if open < comma => rest[open..].find(')').map(|at| open + at + 1),
+            (Some(comma), _) => Some(comma),
+            (None, Some(open)) => rest[open..].find(')').map(|at| open + at + 1),
+            (None, None) => Some(rest.len()),
+        };
+        let Some(end) = end else { return false };
+        if !is_requirement(rest[..end].trim()) {
+            return false;
+        }
+        rest = rest[end..].trim_start();
+        match rest.strip_prefix(',') {
+            Some(more) => rest = more.trim_start(),
+            None if rest.is_empty() => {}
+            None => return false,
+        }
+    }
+    true
+}
+
+fn is_requirement(text: &str) -> bool {
+    if let Some(key) = text.strip_prefix('!') {
+        return is_qualified_name(key.trim());
+    }
+    if let Some((key, rest)) = text.split_once(['=', '!', '<', '>']) {
+        let value = rest.trim_start_matches('=').trim();
+        return is_qualified_name(key.trim()) && is_label_value(value);
+    }
+    if let Some((head, values)) = text.split_once('(') {
+        let mut words = head.split_whitespace();
+        let key = words.next().is_some_and(is_qualified_name);
+        let operator = matches!(words.next(), Some("in" | "notin")) && words.next().is_none();
+        let values = values.strip_suffix(')').is_some_and(|v| v.split(',').all(|v| is_label_value(v.trim())));
+        return key && operator && values;
+    }
+    is_qualified_name(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rejects;
+
+    #[test]
+    fn formats_accept_and_reject() {
+        for (format, good, bad) in [
+            ("braces", vec!["avg:a{b:c}", "a{}"], vec!["avg:a", "}a{"]),
+            ("http_urls", vec!["http://a:1,https://b"], vec!["a:1", "ftp://a", "http://a,b"]),
+            ("json_strings", vec!["{\"#a\":\"b\"}"], vec!["a", "{\"a\":1}", "[]"]),
+            ("json_object", vec!["{\":a\":{\"S\":\"b\"}}"], vec!["a", "[1]"]),
+            ("kafka_version", vec!["2.5.0", "0.10.2.0"], vec!["2.5", "v2.5.0", "0.10.2"]),
+            (
+                "label_selector",
+                vec!["a=b", "a", "!a", "a in (b, c),d!=e", "a/b==c"],
+                vec!["a b", "a=/", "a in b"],
+            ),
+            ("long_duration", vec!["7d", "2h30m", "1.5w", "0"], vec!["7", "d", "7x", ""]),
+            ("partitions", vec!["1", "1-3, 5"], vec!["x", "1-", "1,,2"]),
+            (
+                "queue_url",
+                vec!["jobs", "https://sqs.us-east-1.amazonaws.com/1/jobs"],
+                vec!["https://sqs.us-east-1.amazonaws.com/jobs", "/a", "https://a/b/"],
+            ),
+            ("rabbit_url", vec!["amqp://a", "HTTPS://b/c"], vec!["a:5672", "rabbit", "ftp://a"]),
+            (
+                "request_uri",
+                vec!["https://a", "/a b", "mailto:x"],
+                vec!["a", "127.0.0.1:1", "http://a b", "http://[::1"],
+            ),
+            (
+                "rest_template",
+                vec!["http://a/b:brokerName=x,destinationName=y"],
+                vec!["http://a", "/brokerName=,"],
+            ),
+            (
+                "semp_urls",
+                vec!["http://ab:80", "https://ab.c, http://de"],
+                vec!["http://h", "ab", "http://ab,"],
+            ),
+            ("stat_period", vec!["1", "60", "300"], vec!["2", "90", "0", "-60"]),
+            ("url", vec!["http://a", "x:y"], vec!["a", "/a", "http://"]),
+        ] {
+            for text in good {
+                assert_eq!(rejects(format, text), None, "{format} {text}");
+            }
+            for text in bad {
+                assert!(rejects(format, text).is_some(), "{format} {text}");
+            }
+        }
+    }
+}
