@@ -87,10 +87,12 @@ pub(crate) enum MemoSlot {
     WorkloadClass,
     /// Where the pod templates are.
     PodTemplates,
+    /// Whether a pod requests an accelerator.
+    UsesAccelerators,
 }
 
 impl MemoSlot {
-    const COUNT: usize = MemoSlot::PodTemplates as usize + 1;
+    const COUNT: usize = MemoSlot::UsesAccelerators as usize + 1;
 }
 
 impl<T: Any + Send + Sync> Memo<T> {

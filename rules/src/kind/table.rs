@@ -271,7 +271,13 @@ pub static KINDS: &[KindInfo] = &[
         "spec.rayClusterConfig.workerGroupSpecs.[].template",
     ]),
     namespaced("serving.kserve.io", "v1beta1", "InferenceService", "inferenceservices")
-        .pods(&["spec.predictor!"]),
+        .pods(&["spec.predictor!", "spec.predictor.workerSpec!"]),
+    namespaced("serving.kserve.io", "v1alpha1", "LLMInferenceService", "llminferenceservices").pods(&[
+        "spec.template!",
+        "spec.worker!",
+        "spec.prefill.template!",
+        "spec.prefill.worker!",
+    ]),
     namespaced("serving.knative.dev", "v1", "Service", "services").pods(TEMPLATE),
     namespaced("argoproj.io", "v1alpha1", "Rollout", "rollouts").replicated(TEMPLATE),
     namespaced("argoproj.io", "v1alpha1", "Workflow", "workflows").pods(&["spec.templates.[]!"]),
@@ -280,6 +286,10 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("batch.volcano.sh", "v1alpha1", "Job", "jobs").job(&["spec.tasks.[].template"]),
     namespaced("sparkoperator.k8s.io", "v1beta2", "SparkApplication", "sparkapplications")
         .pods(&["spec.driver.template", "spec.executor.template"]),
+    // What installs NVIDIA's GPU Operator.
+    cluster_scoped("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies"),
+    namespaced("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
+    namespaced("argoproj.io", "v1alpha1", "Application", "applications"),
     // Monitoring.
     namespaced("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"),
     namespaced("monitoring.coreos.com", "v1", "Probe", "probes"),

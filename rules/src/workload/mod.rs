@@ -1,9 +1,15 @@
 //! Workloads: pod templates, classes of work, and requirements on nodes.
 
 pub(crate) mod admission_webhook;
+pub(crate) mod checkpoint;
 pub mod class;
+pub(crate) mod command;
+pub(crate) mod devices;
+pub(crate) mod diagnostic;
 pub mod dra;
 pub mod gpu;
+pub(crate) mod launcher;
+pub(crate) mod mig;
 pub(crate) mod node_labels;
 pub mod selector;
 pub mod template;

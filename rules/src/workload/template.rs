@@ -43,15 +43,16 @@ impl<'a> Template<'a> {
         self.metadata.get("labels").entries()
     }
 
-    /// Ordinary containers.
+    /// Ordinary containers, and the model of an InferenceService's predictor, which is one in all but its name.
     pub fn containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
-        self.spec.get("containers").items()
+        let model = self.spec.get("model");
+        self.spec.get("containers").items().chain(model.is_mapping().then_some(model))
     }
 
     /// Init containers and ordinary ones.
     pub fn all_containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let init = self.spec.get("initContainers").items();
-        init.chain(self.spec.get("containers").items())
+        init.chain(self.containers())
     }
 }
 

@@ -172,6 +172,11 @@ impl<'i> Views<'i> {
         self.cluster.table::<ExtendedResources>().contains(&resource.to_owned())
     }
 
+    /// The workloads that request an extended resource.
+    pub(crate) fn requesting(self, resource: &str) -> &'i [Object] {
+        self.cluster.table::<ExtendedResources>().get(&resource.to_owned())
+    }
+
     /// The workloads that request EFA.
     pub(crate) fn requesting_efa(self) -> &'i [Object] {
         self.cluster.table::<ExtendedResources>().get(&EFA.to_owned())

@@ -33,7 +33,7 @@
 //!        containers:
 //!          - name: trainer
 //!            image: registry.example.com/ml/bert:v3
-//!            command: [torchrun, --nproc_per_node=1, train.py]
+//!            command: [torchrun, --nproc_per_node=1, train.py, --save-to=s3://runs/bert]
 //!            resources:
 //!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
 //!              limits: {memory: 24Gi, nvidia.com/gpu: 1}

@@ -2,11 +2,11 @@
 //!
 //! # Why
 //! GPU nodes are tainted with the name of their resource, so that other pods stay away. EKS adds the
-//! toleration to a pod that asks for a resource, under the name of that very resource: a pod that asks for
-//! `nvidia.com/mig-1g.10gb` gets one for that name, while the nodes carry `nvidia.com/gpu`, and stays
-//! Pending. A pod that asks for `nvidia.com/gpu` itself gets what it needs on EKS, so nothing is
-//! reported there. With `platform: {eks: false}` it is: a warning where a NodePool of the input has
-//! the taint, otherwise information.
+//! toleration to a pod that asks for a resource, under the name of that very resource: a pod that asks
+//! for `nvidia.com/mig-1g.10gb` gets one for that name, while the nodes carry `nvidia.com/gpu`, and
+//! stays Pending. A pod that asks for `nvidia.com/gpu` itself gets what it needs on EKS, so nothing is
+//! reported there. With `platform: {eks: false}` it is: a warning where a NodePool of the input has the
+//! taint, otherwise information.
 //!
 //! # Fix
 //! Tolerate the taint by its key with the operator `Exists`.

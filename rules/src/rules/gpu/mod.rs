@@ -1,7 +1,165 @@
 //! What pods ask of GPUs.
 
 pub(crate) mod dra_allocation_invalid;
+pub(crate) mod dra_and_device_plugin;
+pub(crate) mod dra_claim_reference;
+pub(crate) mod dra_claim_shared;
+pub(crate) mod dra_claim_unused;
+mod dra_claims;
 pub(crate) mod dra_device_class_name;
+pub(crate) mod dra_device_class_unknown;
+pub(crate) mod dra_mig_without_profile;
+pub(crate) mod dra_not_provisioned;
 pub(crate) mod dra_request_shape;
+pub(crate) mod dra_selector;
+pub(crate) mod gpu_count_unsatisfiable;
+pub(crate) mod gpu_cpu_memory_unrequested;
 pub(crate) mod gpu_limit_mismatch;
+pub(crate) mod gpu_operator_driver_on_eks_ami;
+pub(crate) mod gpu_process_count;
+pub(crate) mod gpu_resource_not_provisioned;
+pub(crate) mod gpu_resource_unknown;
+pub(crate) mod gpu_sharing_config_invalid;
+pub(crate) mod gpu_taint_tolerated_without_gpu;
 pub(crate) mod gpu_toleration_missing;
+pub(crate) mod mig_incapable_gpu;
+pub(crate) mod mig_strategy_mismatch;
+pub(crate) mod privileged_gpu_pod;
+pub(crate) mod request_overflows_instance;
+pub(crate) mod shared_memory_over_limit;
+pub(crate) mod shared_memory_small;
+mod sharing;
+pub(crate) mod time_slicing_for_serving;
+pub(crate) mod visible_devices_all;
+
+use crate::catalog::{TypeSet, index};
+use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
+use crate::lint::context::Context;
+use crate::lint::finding::Finding;
+use crate::object::Object;
+use crate::platform::Product;
+use crate::source::{Source, parse_chunk};
+use crate::tree::node::Node;
+use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::node_labels::{LabelUse, is_off_karpenter, names_karpenter, referenced_labels};
+use crate::workload::template::Template;
+
+/// Karpenter's own kinds, which show that it runs in the cluster.
+pub(super) const KARPENTERS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];
+
+/// Whether the input or the configuration shows that Karpenter starts nodes for the pods of a template.
+pub(super) fn is_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let shown = names_karpenter(template)
+        || ctx.platform().is_stated(Product::Karpenter)
+        || KARPENTERS.iter().any(|kind| ctx.index().has_any(*kind));
+    shown && !is_off_karpenter(template)
+}
+
+/// Whether Karpenter surely starts the nodes of a template: the configuration or the pods say so, or they select a NodePool of the
+/// input.
+pub(super) fn is_surely_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let shown = names_karpenter(template)
+        || ctx.platform().is_stated(Product::Karpenter)
+        || !pools_by_label(template, ctx).is_empty();
+    shown && !is_off_karpenter(template)
+}
+
+/// Names the object that shows that Karpenter runs in the cluster.
+fn shown_by(finding: &mut Finding, shown: Option<&Object>) {
+    if let Some(object) = shown {
+        finding.related(object, &object.path(&["metadata", "name"]), "shows that Karpenter starts nodes");
+    }
+}
+
+/// An object of the input that shows that Karpenter runs in the cluster.
+fn karpenter_object<'i>(ctx: &Context<'i>) -> Option<&'i Object> {
+    KARPENTERS.iter().find_map(|kind| ctx.index().of(*kind).next())
+}
+
+/// The instance types on which the pods of a template can run, as far as their own labels or the NodePools that admit them say,
+/// with the first of these pools. `None` if neither says anything. A rule that calls this reads NodePools.
+pub(super) fn selected_types(
+    template: &Template<'_>,
+    ctx: &Context<'_>,
+) -> Option<(TypeSet, Option<Object>)> {
+    if let Some(types) = types_by_label(template) {
+        return Some((types, None));
+    }
+    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    if feasibility.has_unreadable_pools() {
+        return None;
+    }
+    let pools = feasibility.feasible_pools_of(template)?;
+    let mut all = TypeSet::EMPTY;
+    for pool in &pools {
+        all = all.or(&NodePool::new(pool.object())?.types()?);
+    }
+    let first = pools.first()?.object().clone();
+    Some((all, Some(first)))
+}
+
+/// The instance types that the required labels of a template allow; `None` if no label restricts them, or a value is not known.
+pub(super) fn types_by_label(template: &Template<'_>) -> Option<TypeSet> {
+    let mut found: Option<TypeSet> = None;
+    for label in referenced_labels(template).iter().filter(|label| label.usage == LabelUse::Required) {
+        let key = match label.key {
+            "beta.kubernetes.io/instance-type" => crate::catalog::INSTANCE_TYPE,
+            key => key,
+        };
+        let Some(values) = index(key).filter(|_| key != "kubernetes.io/arch") else {
+            continue;
+        };
+        let mut types = TypeSet::EMPTY;
+        for value in &label.values {
+            types = types.or(values.with(value.text()?)?);
+        }
+        found = Some(found.map_or(types, |other| other.and(&types)));
+    }
+    found.filter(|types| !types.is_empty())
+}
+
+/// The NodePools whose labels have everything custom that a template selects, if it selects anything custom.
+pub(super) fn pools_by_label<'i>(template: &Template<'_>, ctx: &Context<'i>) -> Vec<&'i Object> {
+    let selector = template.spec.get("nodeSelector").entries();
+    let custom: Vec<(&str, &str)> = selector
+        .iter()
+        .filter(|(key, _)| *key == "karpenter.sh/nodepool" || index(key).is_none() && is_custom(key))
+        .filter_map(|(key, value)| Some((*key, value.text()?)))
+        .collect();
+    if custom.is_empty() {
+        return Vec::new();
+    }
+    let fits = |pool: &&Object| {
+        let Some(spec) = NodePool::new(pool) else {
+            return false;
+        };
+        let labels = spec.labels();
+        custom.iter().all(|(key, value)| match *key {
+            "karpenter.sh/nodepool" => pool.name() == *value,
+            key => labels.get(key).text() == Some(value),
+        })
+    };
+    ctx.index().of(Kind::NODE_POOL).filter(fits).collect()
+}
+
+/// Whether a label is one that people give their pools.
+fn is_custom(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    !domain.ends_with("kubernetes.io") && !domain.starts_with("karpenter.") && !domain.ends_with("nvidia.com")
+}
+
+/// Whether an object is made by another one, is part of the nodes, or is a patch: it is not a workload of its own.
+fn is_left_alone(object: &Object) -> bool {
+    object.is_partial()
+        || object.is(Kind::DAEMON_SET)
+        || object.path(&["metadata", "ownerReferences"]).items().next().is_some()
+        || classify(object).class == WorkloadClass::Infra
+}
+
+/// Calls a function with the root of YAML text that a field holds, if it parses.
+fn with_embedded<T>(text: &str, read: impl FnOnce(&Node<'_>) -> Option<T>) -> Option<T> {
+    let source = Source::from_text("", text);
+    let documents = parse_chunk(&source, 0..text.len());
+    read(&documents.first()?.root()?)
+}

@@ -1,3 +1,78 @@
 //! Training runs: where they may run, and what they lose.
 
+pub(crate) mod bare_gpu_pod;
+pub(crate) mod checkpoint_storage;
+pub(crate) mod checkpoint_volume_not_shared;
+pub(crate) mod efa_not_requested;
+pub(crate) mod finished_job_kept;
+pub(crate) mod gpu_cronjob_overlap;
+pub(crate) mod gpu_job_unbounded;
+pub(crate) mod indexed_job_required;
+pub(crate) mod job_backoff_implicit;
+pub(crate) mod job_failure_policy;
+pub(crate) mod job_rendezvous_mismatch;
+pub(crate) mod notebook_idle_gpu;
+pub(crate) mod training_grace_too_short;
 pub(crate) mod training_on_spot;
+pub(crate) mod training_restart_policy;
+pub(crate) mod training_topology;
+
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::command::{base_name, words};
+use crate::workload::devices::{pods_with_accelerators, uses_accelerators};
+use crate::workload::template::{is_short_lived, templates};
+
+/// Kinds that have the spec of a Job.
+const JOBS: &[Kind] = &[Kind::JOB, Kind::CRON_JOB, Kind::SCALED_JOB];
+
+/// The spec of the Jobs that an object is or creates.
+fn job_spec(object: &Object) -> Node<'_> {
+    if object.is(Kind::CRON_JOB) {
+        object.path(&["spec", "jobTemplate", "spec"])
+    } else if object.is(Kind::SCALED_JOB) {
+        object.path(&["spec", "jobTargetRef"])
+    } else {
+        object.get("spec")
+    }
+}
+
+/// Whether an object was made by another one, which is checked in its place.
+fn is_owned(object: &Object) -> bool {
+    object.path(&["metadata", "ownerReferences"]).items().next().is_some()
+}
+
+/// Whether an object is a training run on accelerators, with at least medium confidence, and not a short one.
+fn trains(object: &Object) -> bool {
+    uses_accelerators(object)
+        && !is_owned(object)
+        && !is_short_lived(object)
+        && classify(object).is(WorkloadClass::Training)
+}
+
+/// Launchers of processes that talk to each other.
+const LAUNCHERS: [&str; 8] = [
+    "torchrun",
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "deepspeed",
+    "horovodrun",
+    "mpirun",
+    "accelerate",
+    "colossalai",
+];
+
+/// Whether a training run has several pods with accelerators that talk to each other.
+fn is_distributed(object: &Object) -> bool {
+    if pods_with_accelerators(object).is_none_or(|pods| pods < 2) {
+        return false;
+    }
+    // Kubeflow's jobs make one group of their pods.
+    object.id().group == "kubeflow.org"
+        || templates(object)
+            .iter()
+            .flat_map(|t| t.containers())
+            .any(|container| words(&container).iter().any(|word| LAUNCHERS.contains(&base_name(&word.text))))
+}

@@ -22,14 +22,15 @@
 //!      metadata: {annotations: {karpenter.sh/do-not-disrupt: "true"}}
 //!      spec:
 //!        restartPolicy: Never
+//!        terminationGracePeriodSeconds: 120
 //! -      nodeSelector:
 //! -        karpenter.sh/capacity-type: spot # <-
 //! +      nodeSelector: {karpenter.sh/capacity-type: on-demand}
 //!        containers:
 //!          - name: trainer
 //!            image: registry.example.com/ml/bert:v3
-//!            command: [torchrun, --nproc_per_node=1, train.py]
-//!            resources: {limits: {nvidia.com/gpu: 1}}
+//!            command: [torchrun, --nproc_per_node=1, train.py, --save-to=s3://runs/bert]
+//!            resources: {requests: {cpu: 6, memory: 24Gi}, limits: {nvidia.com/gpu: 1}}
 //! ```
 //!
 //! # References

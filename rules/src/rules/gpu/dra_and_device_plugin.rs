@@ -1,0 +1,88 @@
+//! A pod asks for GPUs through a claim and through the device plugin.
+//!
+//! # Why
+//! The device plugin and the driver for dynamic resource allocation do not know of each other. A pod
+//! that asks for `nvidia.com/gpu` and has a claim for a GPU reserves two, or the same one twice on a
+//! node where both run.
+//!
+//! # Fix
+//! Ask in one way: remove the resource, or the claim.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: resource.k8s.io/v1
+//!  kind: ResourceClaimTemplate
+//!  metadata: {name: gpu}
+//!  spec:
+//!    spec:
+//!      devices:
+//!        requests:
+//!          - {name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}
+//!  ---
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: embed}
+//!  spec:
+//!    backoffLimit: 2
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]
+//!        containers:
+//!          - name: main
+//!            image: example.com/embed:1.4.0
+//!            resources:
+//!              requests: {cpu: 4, memory: 16Gi}
+//! -            limits: {nvidia.com/gpu: 1} # <-
+//!              claims: [{name: gpu}]
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
+//! - <https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu>
+
+use crate::rules::gpu::dra_claims::{asks_for_gpus, claims, resolve};
+use crate::rules::prelude::*;
+use crate::workload::devices::{pod_devices, uses_accelerators};
+use crate::workload::template::WORKLOAD_KINDS;
+
+const DEVICE_CLASS: Kind = Kind::new("resource.k8s.io", "DeviceClass");
+
+pub(crate) static RULE: Rule = Rule {
+    id: "dra-and-device-plugin",
+    kinds: WORKLOAD_KINDS,
+    reads: &[Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE, DEVICE_CLASS],
+    docs: docs(include_str!("dra_and_device_plugin.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !uses_accelerators(object) {
+        return None;
+    }
+    for template in templates(object) {
+        let Some(claim) =
+            claims(&template).find_map(|c| resolve(object, &c, ctx).filter(|c| asks_for_gpus(c)))
+        else {
+            continue;
+        };
+        // A class may stand for the resource: then the pod asks for one thing in two ways, on purpose.
+        let mut classes = ctx.index().of(DEVICE_CLASS);
+        if classes.any(|class| class.path(&["spec", "extendedResourceName"]).is_set()) {
+            return None;
+        }
+        let devices = pod_devices(&template);
+        if let Some((resource, devices)) = devices.iter().find(|(name, _)| name.starts_with("nvidia.com/")) {
+            let (name, owner) = (claim.display_name(), object.display_name());
+            ctx.report(
+                &devices.node,
+                format!("`{owner}` asks for `{resource}` and has claim `{name}` for a GPU"),
+            )
+            .at_key()
+            .help("ask in one way: remove the resource or the claim")
+            .related(claim, &claim.path(&["metadata", "name"]), "the claim");
+        }
+    }
+    None
+}

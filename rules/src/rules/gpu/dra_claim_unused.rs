@@ -1,0 +1,143 @@
+//! A claim allocates a device that no container uses.
+//!
+//! # Why
+//! Each entry under `resourceClaims` of a pod reserves its devices when the pod is scheduled. Only
+//! containers that name it in `resources.claims` get access: a claim that none names keeps a GPU from
+//! everybody. A ResourceClaimTemplate that no workload of the input names is advice.
+//!
+//! # Fix
+//! Name the claim in the container that uses it, or remove it.
+//!
+//! # Bad
+//! ```yaml,bad
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: embed}
+//! spec:
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       resourceClaims:
+//!         - name: gpu # <-
+//!           resourceClaimTemplateName: single-gpu
+//!       containers:
+//!         - name: main
+//!           image: example.com/embed:1.4.0
+//!           resources: {requests: {cpu: 4, memory: 16Gi}}
+//! ```
+//!
+//! # Good
+//! ```yaml,good
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: embed}
+//! spec:
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       resourceClaims:
+//!         - name: gpu
+//!           resourceClaimTemplateName: single-gpu
+//!       containers:
+//!         - name: main
+//!           image: example.com/embed:1.4.0
+//!           resources: {requests: {cpu: 4, memory: 16Gi}, claims: [{name: gpu}]}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
+
+use crate::rules::gpu::dra_claims::{claims, used};
+use crate::rules::prelude::*;
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
+
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::RESOURCE_CLAIM_TEMPLATE]);
+
+/// Objects that install charts, whose workloads are not in the input.
+const CHARTS: [Kind; 2] =
+    [Kind::new("helm.toolkit.fluxcd.io", "HelmRelease"), Kind::new("argoproj.io", "Application")];
+const READS: [Kind; WORKLOAD_KINDS.len() + CHARTS.len()] = with_workloads(&CHARTS);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "dra-claim-unused",
+    kinds: &KINDS,
+    reads: &READS,
+    reports_absence: true,
+    docs: docs(include_str!("dra_claim_unused.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(Kind::RESOURCE_CLAIM_TEMPLATE) {
+        return unreferenced(object, ctx);
+    }
+    if object.is_partial() {
+        return None;
+    }
+    for template in templates(object) {
+        let list = template.spec.get("resourceClaims");
+        if !list.is_sequence()
+            || template.spec.has_unknown_key()
+            || template.spec.get("containers").is_unknown()
+        {
+            continue;
+        }
+        let unknown = template.all_containers().any(|container| {
+            let resources = container.get("resources");
+            container.has_unknown_key()
+                || resources.has_unknown_key()
+                || resources.is_unknown()
+                || resources.get("claims").has_unknown()
+        });
+        if unknown {
+            continue;
+        }
+        for claim in claims(&template) {
+            let name = claim.get("name");
+            let Some(text) = name.text() else {
+                continue;
+            };
+            if !used(&template).any(|use_| use_.get("name").text() == Some(text)) {
+                ctx.report(&name, format!("no container uses claim `{text}`, which allocates its devices"))
+                    .reports_absence(false)
+                    .help("name it in `resources.claims` of the container that uses it, or remove it");
+            }
+        }
+    }
+    None
+}
+
+/// Reports a template that no workload of the input names.
+fn unreferenced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_partial()
+        || object.path(&["metadata", "ownerReferences"]).is_set()
+        || object.name().is_empty()
+    {
+        return None;
+    }
+    let namespace = object.id().namespace_or_default();
+    let index = ctx.index();
+    // Charts that the input installs may use it.
+    if CHARTS.iter().any(|kind| index.has_any(*kind)) {
+        return None;
+    }
+    let names_it = |workload: &Object| {
+        templates(workload).iter().flat_map(claims).any(|claim| {
+            let name = claim.get("resourceClaimTemplateName");
+            name.is_unknown() || name.text() == Some(object.name())
+        })
+    };
+    let mut workloads = WORKLOAD_KINDS.iter().flat_map(|kind| index.in_namespace(*kind, namespace));
+    if workloads.any(names_it) {
+        return None;
+    }
+    let name = object.display_name();
+    ctx.report(
+        &object.path(&["metadata", "name"]),
+        format!("no workload of the input uses template `{name}`"),
+    )
+    .severity(Severity::Info)
+    .help("name it as `resourceClaimTemplateName` under a pod's `resourceClaims`");
+    None
+}

@@ -1,0 +1,128 @@
+//! A pod asks for a number of accelerators that no node has.
+//!
+//! # Why
+//! The containers of a pod run on one node. No EC2 instance type has more than 8 NVIDIA GPUs, and types
+//! have 1, 2, 4 or 8 of them: a pod that asks for 9 never starts, and one that asks for 3 gets a node
+//! with 4 or 8, of which the others are paid for. Where the pod selects instance types, their number
+//! counts. This is an error where the input shows that Karpenter starts the node; a number between the
+//! sizes is advice.
+//!
+//! # Fix
+//! Spread the work over several pods, or ask for 1, 2, 4 or 8.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: embed}
+//!  spec:
+//!    backoffLimit: 2
+//!    activeDeadlineSeconds: 7200
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        nodeSelector: {karpenter.k8s.aws/instance-family: g6e}
+//!        containers:
+//!          - name: main
+//!            image: example.com/embed:1.4.0
+//!            resources:
+//!              requests: {cpu: 40, memory: 160Gi}
+//! -            limits: {nvidia.com/gpu: 16} # <-
+//! +            limits: {nvidia.com/gpu: 8}
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/reference/instance-types/>
+//! - <https://aws.amazon.com/ec2/instance-types/#Accelerated_Computing>
+
+use std::collections::BTreeSet;
+
+use crate::catalog;
+use crate::rules::gpu::{
+    KARPENTERS, is_left_alone, is_on_karpenter, karpenter_object, shown_by, types_by_label,
+};
+use crate::rules::prelude::*;
+use crate::workload::devices::{pod_devices, uses_accelerators};
+use crate::workload::gpu::{EFA, KARPENTER_ACCELERATORS};
+use crate::workload::template::WORKLOAD_KINDS;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-count-unsatisfiable",
+    kinds: WORKLOAD_KINDS,
+    reads: &KARPENTERS,
+    docs: docs(include_str!("gpu_count_unsatisfiable.rs")),
+    check: Check::Object(check),
+    ..Rule::error(Group::Gpu)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !uses_accelerators(object) || is_left_alone(object) {
+        return None;
+    }
+    for template in templates(object) {
+        for (resource, devices) in pod_devices(&template) {
+            if KARPENTER_ACCELERATORS.contains(&resource) || resource == EFA {
+                inspect(object, &template, resource, devices.count, &devices.node, ctx);
+            }
+        }
+    }
+    None
+}
+
+fn inspect(
+    object: &Object,
+    template: &Template<'_>,
+    resource: &str,
+    count: i64,
+    node: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let name = object.display_name();
+    let chosen = types_by_label(template);
+    let numbers = |types: &mut dyn Iterator<Item = &'static catalog::InstanceType>| -> BTreeSet<i64> {
+        types.map(|t| i64::from(t.devices(resource))).filter(|n| *n > 0).collect()
+    };
+    if let Some(types) = &chosen {
+        let offered = numbers(&mut types.iter());
+        let most = offered.last().copied().unwrap_or(0);
+        if count <= most {
+            return None;
+        }
+        let which = types.iter().max_by_key(|t| t.devices(resource))?;
+        let message = match most {
+            0 => format!("`{name}` asks for `{resource}` on `{}`, which has none", which.name),
+            _ => format!("`{name}` asks for {count} `{resource}`, and `{}` has {most}", which.name),
+        };
+        ctx.report(node, message).help("ask for what the selected instance types have, or select others");
+        return None;
+    }
+    let on_karpenter = is_on_karpenter(template, ctx);
+    let offered = numbers(&mut catalog::all().iter().filter(|t| !t.is_retired()));
+    let most = offered.last().copied()?;
+    let shown = karpenter_object(ctx).filter(|_| on_karpenter);
+    if count > most {
+        // Other machines than those of EC2 may have more.
+        let severity = match (on_karpenter, resource) {
+            (true, _) => Severity::Error,
+            (false, "nvidia.com/gpu") if ctx.platform().eks => Severity::Warning,
+            _ => return None,
+        };
+        let message =
+            format!("`{name}` asks for {count} `{resource}`, and no EC2 instance has more than {most}");
+        let finding = ctx.report(node, message);
+        finding
+            .severity(severity)
+            .help("spread the work over several pods: the containers of a pod run on one node");
+        shown_by(finding, shown);
+    } else if on_karpenter && resource == "nvidia.com/gpu" && !offered.contains(&count) {
+        let next = offered.iter().find(|n| **n > count)?;
+        let message =
+            format!("`{name}` asks for {count} GPUs, which no EC2 instance has: the next size has {next}");
+        let finding = ctx.report(node, message);
+        finding
+            .severity(Severity::Info)
+            .help("ask for 1, 2, 4 or 8, or let other pods use what is left of the node");
+        shown_by(finding, shown);
+    }
+    None
+}

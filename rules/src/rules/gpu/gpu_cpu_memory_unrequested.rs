@@ -1,0 +1,120 @@
+//! A GPU container does not say how much CPU and memory it needs.
+//!
+//! # Why
+//! Karpenter buys the cheapest instance type on which all requests of a pod fit. Without them that is
+//! the smallest one with a GPU: 4 vCPU and 16 GiB, in which loading a model ends with the OOM killer.
+//! On a larger node such pods are the first to be evicted under memory pressure. This is advice where
+//! nothing in the input or in the configuration shows Karpenter, and where the nodes are of one size:
+//! the pods use all eight GPUs of a node, or select one instance type.
+//!
+//! # Fix
+//! Write requests for `cpu` and `memory`, and a limit for memory.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: embed}
+//!  spec:
+//!    backoffLimit: 2
+//!    activeDeadlineSeconds: 7200
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        nodeSelector: {karpenter.sh/nodepool: gpu}
+//!        containers:
+//!          - name: main
+//!            image: example.com/embed:1.4.0
+//! -          resources: # <-
+//! +          resources:
+//! +            requests: {cpu: 4, memory: 16Gi}
+//!              limits: {nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/>
+//! - <https://karpenter.sh/docs/concepts/scheduling/#resource-requests>
+
+use crate::rules::gpu::{KARPENTERS, is_left_alone, is_on_karpenter, types_by_label};
+use crate::rules::prelude::*;
+use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::devices::{pod_devices, uses_accelerators};
+use crate::workload::diagnostic::is_test;
+use crate::workload::gpu::is_accelerator;
+use crate::workload::template::WORKLOAD_KINDS;
+
+const LIMIT_RANGE: Kind = Kind::new("", "LimitRange");
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-cpu-memory-unrequested",
+    kinds: WORKLOAD_KINDS,
+    reads: &[LIMIT_RANGE, KARPENTERS[0], KARPENTERS[1], KARPENTERS[2]],
+    docs: docs(include_str!("gpu_cpu_memory_unrequested.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+/// GPUs of the largest nodes.
+const WHOLE_NODE: i64 = 8;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // The runtime of an InferenceService has requests of its own.
+    let merged = matches!(object.id().kind.as_str(), "InferenceService" | "LLMInferenceService");
+    if !uses_accelerators(object) || is_left_alone(object) || merged || is_test(object) {
+        return None;
+    }
+    if ctx.index().in_namespace(LIMIT_RANGE, object.id().namespace_or_default()).next().is_some() {
+        return None;
+    }
+    let waits = classify(object).class == WorkloadClass::Notebook;
+    for template in templates(object) {
+        let pod = template.spec.path(&["resources"]);
+        let of_pod = |resource: &str| has(&pod, resource);
+        let matters = is_on_karpenter(&template, ctx) && sizes_differ(&template) && !waits;
+        let severity = if matters { Severity::Warning } else { Severity::Info };
+        for container in template.containers() {
+            let resources = container.get("resources");
+            if resources.has_unknown() || resources.has_unknown_key() || !asks(&resources) {
+                continue;
+            }
+            let lacks = |resource: &str| !has(&resources, resource) && !of_pod(resource);
+            let missing = match (lacks("cpu"), lacks("memory")) {
+                (true, true) => "`cpu` and no `memory`",
+                (false, true) => "`memory`",
+                (true, false) => "`cpu`",
+                (false, false) => continue,
+            };
+            let name = container.get("name").text().unwrap_or("main");
+            let owner = object.display_name();
+            let both = missing.contains("and");
+            let message = format!("GPU container `{name}` of `{owner}` requests no {missing}");
+            ctx.report(&resources, message)
+                .severity(if both || lacks("memory") { severity } else { Severity::Info })
+                .help("request what it needs: otherwise the cheapest GPU instance type is bought for it");
+        }
+    }
+    None
+}
+
+/// Whether the nodes that the pods can have differ in CPU or memory: not where they use all GPUs of a node, or select one type.
+fn sizes_differ(template: &Template<'_>) -> bool {
+    if pod_devices(template).get("nvidia.com/gpu").is_some_and(|devices| devices.count >= WHOLE_NODE) {
+        return false;
+    }
+    let Some(types) = types_by_label(template) else {
+        return true;
+    };
+    let mut sizes = types.iter().map(|instance| (instance.vcpu, instance.memory_mib));
+    let first = sizes.next();
+    sizes.any(|size| Some(size) != first)
+}
+
+fn has(resources: &Node<'_>, resource: &str) -> bool {
+    ["requests", "limits"].iter().any(|side| resources.path(&[side, resource]).is_set())
+}
+
+fn asks(resources: &Node<'_>) -> bool {
+    let sides = ["limits", "requests"].iter().flat_map(|side| resources.get(side).entries());
+    let mut accelerators = sides.filter(|(name, _)| is_accelerator(name));
+    accelerators.any(|(_, amount)| amount.string_or_number().is_some_and(|text| text != "0"))
+}

@@ -1,0 +1,123 @@
+//! The GPU Operator installs a driver on nodes whose image has one.
+//!
+//! # Why
+//! The accelerated images of Amazon Linux 2023 and Bottlerocket for EKS already have NVIDIA's driver
+//! and container toolkit. NVIDIA publishes no driver container for Amazon Linux 2023: the operator's
+//! driver pods fail to pull, or replace what the image was tested with, and GPUs become available late
+//! or not at all. Both are on by default in the operator's chart.
+//!
+//! # Fix
+//! Set `driver.enabled: false` and `toolkit.enabled: false` in the operator's values.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: gpu}
+//!  spec:
+//!    role: nodes
+//!    amiSelectorTerms: [{alias: al2023@v20250807}]
+//!    subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!    securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!    blockDeviceMappings:
+//!      - deviceName: /dev/xvda
+//!        rootVolume: true
+//!        ebs: {volumeSize: 100Gi, encrypted: true}
+//!  ---
+//!  apiVersion: helm.toolkit.fluxcd.io/v2
+//!  kind: HelmRelease
+//!  metadata: {name: gpu-operator, namespace: gpu-operator}
+//!  spec:
+//!    interval: 1h
+//!    chart:
+//!      spec:
+//!        chart: gpu-operator
+//!        version: v25.3.2
+//!        sourceRef: {kind: HelmRepository, name: nvidia}
+//!    values:
+//! -    driver: {enabled: true} # <-
+//! -    toolkit: {enabled: false}
+//! +    driver: {enabled: false}
+//! +    toolkit: {enabled: false}
+//! ```
+//!
+//! # References
+//! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
+//! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/amazon-eks.html>
+
+use crate::rules::prelude::*;
+
+const POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
+const RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
+const APPLICATION: Kind = Kind::new("argoproj.io", "Application");
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-operator-driver-on-eks-ami",
+    kinds: &[POLICY, RELEASE, APPLICATION],
+    reads: &[Kind::EC2_NODE_CLASS],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("gpu_operator_driver_on_eks_ami.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let values = settings(object)?;
+    if values.is_unknown() || values.has_unknown_key() {
+        return None;
+    }
+    // With classes of several images the operator may be for the others.
+    let index = ctx.index();
+    let mut family = None;
+    let mut seen = None;
+    for class in index.of(Kind::EC2_NODE_CLASS) {
+        let alias = Ec2NodeClass::new(class)?.alias()?;
+        let name = alias.text()?.split('@').next()?;
+        if !matches!(name, "al2023" | "bottlerocket") {
+            return None;
+        }
+        family.get_or_insert(name);
+        seen.get_or_insert((class, alias));
+    }
+    let (family, (class, alias)) = family.zip(seen)?;
+    for part in ["driver", "toolkit"] {
+        let enabled = values.path(&[part, "enabled"]);
+        // What a chart enables by default, a policy has to say.
+        let on = if enabled.is_set() { enabled.bool() == Some(true) } else { !object.is(POLICY) };
+        if !on || has_other_values(object) && !enabled.is_set() {
+            continue;
+        }
+        ctx.report(
+            &enabled,
+            format!("the GPU Operator installs a {part}, and the images of `{family}` have one"),
+        )
+        .help(format!("write `{part}.enabled: false`"))
+        .related(class, &alias, "the images of the nodes")
+        .fix(Fix::new(format!("do not install the {part}"), Safety::Unsafe).set(&enabled, json!(false)));
+        return None;
+    }
+    None
+}
+
+/// The operator's settings in an object.
+fn settings(object: &Object) -> Option<Node<'_>> {
+    let spec = object.get("spec");
+    if object.is(POLICY) {
+        return Some(spec);
+    }
+    if object.is(RELEASE) {
+        let chart = spec.path(&["chart", "spec", "chart"]);
+        return (chart.text()? == "gpu-operator").then(|| spec.get("values"));
+    }
+    let source = spec.get("source");
+    let values = source.path(&["helm", "valuesObject"]);
+    (source.get("chart").text()? == "gpu-operator" && values.is_mapping()).then_some(values)
+}
+
+/// Whether values come from elsewhere too.
+fn has_other_values(object: &Object) -> bool {
+    let spec = object.get("spec");
+    let helm = spec.path(&["source", "helm"]);
+    spec.get("valuesFrom").is_set()
+        || ["values", "valueFiles", "parameters"].iter().any(|field| helm.get(field).is_set())
+}

@@ -1,0 +1,117 @@
+//! Pods ask for an accelerator that Karpenter cannot provide.
+//!
+//! # Why
+//! Karpenter knows the devices that an instance type has: `nvidia.com/gpu`, `aws.amazon.com/neuron` and
+//! a few more. MIG slices, shared GPUs and names of other plugins appear only when a node is running.
+//! For a pod that asks for one Karpenter never starts a node: it stays Pending unless a node with a
+//! free one is already there. It is an error where the pods select a NodePool by name, and advice where
+//! they do not select nodes of Karpenter.
+//!
+//! # Fix
+//! Ask for `nvidia.com/gpu`; run such pods on a managed node group or a static NodePool; or declare the
+//! capacity in a NodeOverlay.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: embed}
+//!  spec:
+//!    backoffLimit: 2
+//!    activeDeadlineSeconds: 7200
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        nodeSelector: {karpenter.sh/nodepool: gpu}
+//!        tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+//!        containers:
+//!          - name: main
+//!            image: example.com/embed:1.4.0
+//!            resources:
+//!              requests: {cpu: 4, memory: 16Gi}
+//!              limits:
+//! -              nvidia.com/mig-1g.10gb: 1 # <-
+//! +              nvidia.com/gpu: 1
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/729>
+
+use crate::rules::gpu::{
+    KARPENTERS, is_left_alone, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
+};
+use crate::rules::prelude::*;
+use crate::workload::devices::{pod_devices, uses_accelerators};
+use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
+use crate::workload::node_labels::{LabelUse, referenced_labels};
+use crate::workload::template::WORKLOAD_KINDS;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-resource-not-provisioned",
+    kinds: WORKLOAD_KINDS,
+    reads: &[KARPENTERS[0], KARPENTERS[1], KARPENTERS[2], Kind::NODE_OVERLAY],
+    docs: docs(include_str!("gpu_resource_not_provisioned.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !uses_accelerators(object) || is_left_alone(object) {
+        return None;
+    }
+    for template in templates(object) {
+        if template.spec.get("nodeName").is_set() || !is_on_karpenter(&template, ctx) {
+            continue;
+        }
+        for (resource, devices) in pod_devices(&template) {
+            if is_accelerator(resource) && !INSTANCE_RESOURCES.contains(&resource) {
+                inspect(object, &template, resource, &devices.node, ctx);
+            }
+        }
+    }
+    None
+}
+
+fn inspect(
+    object: &Object,
+    template: &Template<'_>,
+    resource: &str,
+    node: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let index = ctx.index();
+    let mut overlays = index.of(Kind::NODE_OVERLAY);
+    let declared = |overlay: &Object| {
+        let capacity = overlay.path(&["spec", "capacity"]);
+        capacity.get(resource).is_set() || capacity.is_unknown() || capacity.has_unknown_key()
+    };
+    if resource.starts_with("google.com/") || overlays.any(declared) {
+        return None;
+    }
+    // Nodes of a static pool are there before the pods.
+    if index.of(Kind::NODE_POOL).any(|pool| NodePool::new(pool).is_some_and(|pool| pool.is_static())) {
+        return None;
+    }
+    let labels = referenced_labels(template);
+    let mut required = labels.iter().filter(|label| label.usage == LabelUse::Required);
+    let surely = required.any(|label| {
+        let pools = label.values.iter().filter_map(Node::text);
+        label.key == "karpenter.sh/nodepool" && pools.into_iter().count() > 0
+    });
+    let severity = match (surely, is_surely_on_karpenter(template, ctx)) {
+        (true, _) => Severity::Error,
+        (false, true) => Severity::Warning,
+        (false, false) => Severity::Info,
+    };
+    let name = object.display_name();
+    let message = format!("`{name}` asks for `{resource}`, for which Karpenter starts no node");
+    let shown = karpenter_object(ctx);
+    let finding = ctx.report(node, message);
+    finding
+        .at_key()
+        .severity(severity)
+        .help("ask for `nvidia.com/gpu`, use nodes that are there before, or declare it in a NodeOverlay");
+    shown_by(finding, shown);
+    None
+}

@@ -1,0 +1,173 @@
+//! Pods without a GPU tolerate the taint that keeps them off GPU nodes.
+//!
+//! # Why
+//! The taint on GPU nodes exists so that other pods do not land there. A pod that tolerates it and asks
+//! for no accelerator may take the CPU and memory of a GPU node, and as long as it runs there Karpenter
+//! does not remove the node: a web server pays for a GPU. It is advice for pods that end by themselves,
+//! and for a part of a workload whose other pods use GPUs.
+//!
+//! # Fix
+//! Remove the toleration, or request the GPU that the pods use.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: gateway}
+//!  spec:
+//!    replicas: 1
+//!    selector: {matchLabels: {app: gateway}}
+//!    template:
+//!      metadata: {labels: {app: gateway}}
+//!      spec:
+//! -      tolerations:
+//! -        - key: nvidia.com/gpu # <-
+//! -          operator: Exists
+//! -          effect: NoSchedule
+//!        containers:
+//!          - name: gateway
+//!            image: example.com/gateway:1.4.0
+//!            resources: {requests: {cpu: 500m, memory: 512Mi}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
+//! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
+
+use crate::rules::gpu::is_left_alone;
+use crate::rules::prelude::*;
+use crate::workload::devices::uses_accelerators;
+use crate::workload::diagnostic::is_test;
+use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-taint-tolerated-without-gpu",
+    kinds: WORKLOAD_KINDS,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("gpu_taint_tolerated_without_gpu.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+/// The taints of nodes with accelerators, which have the names of their resources.
+const TAINTS: [&str; 5] = [
+    "nvidia.com/gpu",
+    "amd.com/gpu",
+    "aws.amazon.com/neuron",
+    "aws.amazon.com/neuroncore",
+    "habana.ai/gaudi",
+];
+
+/// Words in names, images and commands of what takes care of GPUs without using one.
+const HELPERS: [&str; 26] = [
+    "dcgm",
+    "gpu-operator",
+    "gpu-exporter",
+    "device-plugin",
+    "feature-discovery",
+    "node-exporter",
+    "neuron-monitor",
+    "neuron-scheduler",
+    "toolkit",
+    "driver",
+    "mig-manager",
+    "mig-parted",
+    "image-pull",
+    "image-cache",
+    "prepull",
+    "pre-pull",
+    "warm",
+    "daemon",
+    "kubelet",
+    "fluent",
+    "promtail",
+    "datadog",
+    "otel",
+    "csi",
+    "operator",
+    "debug",
+];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    for template in templates(object) {
+        for toleration in template.spec.get("tolerations").items() {
+            let key = toleration.get("key");
+            if key.text().is_some_and(|key| TAINTS.contains(&key)) {
+                inspect(object, &template, &toleration, &key, ctx);
+                break;
+            }
+        }
+    }
+    None
+}
+
+fn inspect(
+    object: &Object,
+    template: &Template<'_>,
+    toleration: &Node<'_>,
+    key: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    if is_left_alone(object) || uses_a_gpu(template) || is_helper(object, template) || is_test(object) {
+        return None;
+    }
+    // The runtime of an InferenceService has resources of its own.
+    if matches!(object.id().kind.as_str(), "InferenceService" | "LLMInferenceService" | "WorkflowTemplate") {
+        return None;
+    }
+    let list = template.spec.get("tolerations");
+    let whole = if list.items().count() == 1 { list } else { toleration.clone() };
+    let name = object.display_name();
+    let taint = key.text()?;
+    let message = format!("`{name}` tolerates the taint `{taint}` and requests no accelerator");
+    let ends = workload_kind(object).is_some_and(|kind| kind.runs_to_completion) || object.is(Kind::POD);
+    let part = uses_accelerators(object);
+    let severity = if ends || part { Severity::Info } else { Severity::Warning };
+    ctx.report(key, message)
+        .severity(severity)
+        .help("remove the toleration: the pods may keep a GPU node that they do not use")
+        .fix(Fix::new("remove the toleration", Safety::Unsafe).remove(&whole));
+    None
+}
+
+/// Whether the pods use accelerators, or may: by a resource, a claim, a runtime or a variable.
+fn uses_a_gpu(template: &Template<'_>) -> bool {
+    let spec = &template.spec;
+    let device = |volume: Node<'_>| {
+        volume.path(&["hostPath", "path"]).raw_text().is_some_and(|path| path.starts_with("/dev"))
+    };
+    let unknown = spec.has_unknown_key() || spec.get("containers").is_unknown();
+    unknown
+        || spec.get("resourceClaims").is_set()
+        || spec.get("runtimeClassName").is_set()
+        || spec.get("volumes").items().any(device)
+        || template.all_containers().any(|container| {
+            let resources = container.get("resources");
+            let sides = ["limits", "requests"].map(|side| resources.get(side));
+            let extended = sides.iter().flat_map(Node::entries).any(|(name, _)| name.contains('/'));
+            let variables = container.get("env");
+            extended
+                || container.has_unknown_key()
+                || resources.has_unknown()
+                || resources.has_unknown_key()
+                || sides.iter().any(|side| side.has_unknown_key())
+                || container.path(&["securityContext", "privileged"]).bool() == Some(true)
+                || variables.items().any(|v| {
+                    v.get("name")
+                        .raw_text()
+                        .is_some_and(|n| n.contains("VISIBLE_DEVICES") || n.contains("NVIDIA_"))
+                })
+        })
+}
+
+/// Whether the pods take care of GPU nodes.
+fn is_helper(object: &Object, template: &Template<'_>) -> bool {
+    let says = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        HELPERS.iter().any(|word| text.contains(word))
+    };
+    says(object.name())
+        || template
+            .all_containers()
+            .any(|c| ["name", "image"].iter().any(|field| c.get(field).raw_text().is_some_and(says)))
+}

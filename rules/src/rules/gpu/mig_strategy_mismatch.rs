@@ -1,0 +1,110 @@
+//! Pods ask for a MIG resource that the device plugin does not advertise.
+//!
+//! # Why
+//! Under the MIG strategy `single` the device plugin advertises all slices as `nvidia.com/gpu`, and
+//! under `none` whole GPUs. Only `mixed` gives each profile a resource of its own: a pod that asks for
+//! `nvidia.com/mig-1g.10gb` under another strategy stays Pending. `single` is the default of the GPU
+//! Operator's chart.
+//!
+//! # Fix
+//! Set the strategy `mixed`, or ask for `nvidia.com/gpu`, which is one slice under `single`.
+//!
+//! # Bad
+//! ```yaml,bad
+//! apiVersion: nvidia.com/v1
+//! kind: ClusterPolicy
+//! metadata: {name: cluster-policy}
+//! spec:
+//!   mig: {strategy: single}
+//! ---
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: embed}
+//! spec:
+//!   backoffLimit: 2
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+//!       containers:
+//!         - name: main
+//!           image: example.com/embed:1.4.0
+//!           resources:
+//!             requests: {cpu: 4, memory: 16Gi}
+//!             limits: {nvidia.com/mig-1g.10gb: 1} # <-
+//! ```
+//!
+//! # Good
+//! ```yaml,good
+//! apiVersion: nvidia.com/v1
+//! kind: ClusterPolicy
+//! metadata: {name: cluster-policy}
+//! spec:
+//!   mig: {strategy: mixed}
+//! ---
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: embed}
+//! spec:
+//!   backoffLimit: 2
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+//!       containers:
+//!         - name: main
+//!           image: example.com/embed:1.4.0
+//!           resources:
+//!             requests: {cpu: 4, memory: 16Gi}
+//!             limits: {nvidia.com/mig-1g.10gb: 1}
+//! ```
+//!
+//! # References
+//! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-mig.html>
+//! - <https://github.com/NVIDIA/k8s-device-plugin>
+
+use crate::rules::gpu::is_left_alone;
+use crate::rules::prelude::*;
+use crate::workload::devices::{pod_devices, uses_accelerators};
+use crate::workload::mig::profile_of_resource;
+use crate::workload::template::WORKLOAD_KINDS;
+
+const POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
+
+pub(crate) static RULE: Rule = Rule {
+    id: "mig-strategy-mismatch",
+    kinds: WORKLOAD_KINDS,
+    reads: &[POLICY],
+    docs: docs(include_str!("mig_strategy_mismatch.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !uses_accelerators(object) || is_left_alone(object) {
+        return None;
+    }
+    for template in templates(object) {
+        for (resource, devices) in pod_devices(&template) {
+            if profile_of_resource(resource).is_none() {
+                continue;
+            }
+            let mut policies = ctx.index().of(POLICY);
+            let (policy, None) = (policies.next()?, policies.next()) else {
+                return None;
+            };
+            // Nodes may choose among several configurations of the plugin.
+            let strategy = policy.path(&["spec", "mig", "strategy"]);
+            let named = strategy.text()?;
+            if named == "mixed" || policy.path(&["spec", "devicePlugin", "config"]).is_set() {
+                return None;
+            }
+            let message = format!("no node has `{resource}` under the MIG strategy `{named}`");
+            ctx.report(&devices.node, message)
+                .at_key()
+                .help("set the strategy `mixed`, or ask for `nvidia.com/gpu`")
+                .related(policy, &strategy, "the strategy");
+        }
+    }
+    None
+}

@@ -1,0 +1,88 @@
+//! A GPU pod runs with the rights of its node.
+//!
+//! # Why
+//! Using a GPU needs no privileges: the device plugin gives a container its devices. A privileged
+//! container sees all GPUs of the node, those of other pods included, and can do to the node what root
+//! can. `hostIPC` is often set for shared memory and opens the memory of every process on the node
+//! instead. Pods that take care of nodes, and those with network devices such as EFA or RDMA, are left
+//! alone.
+//!
+//! # Fix
+//! Remove `privileged` and `hostIPC`. For shared memory mount an emptyDir with `medium: Memory` at
+//! `/dev/shm`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: embed}
+//!  spec:
+//!    backoffLimit: 2
+//!    activeDeadlineSeconds: 7200
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        containers:
+//!          - name: main
+//!            image: example.com/embed:1.4.0
+//! -          securityContext: {privileged: true} # <-
+//!            resources: {requests: {cpu: 4, memory: 16Gi}, limits: {nvidia.com/gpu: 1}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/security/pod-security-standards/>
+//! - <https://docs.aws.amazon.com/eks/latest/best-practices/pod-security.html>
+
+use crate::rules::gpu::is_left_alone;
+use crate::rules::prelude::*;
+use crate::workload::devices::uses_accelerators;
+use crate::workload::diagnostic::is_test;
+use crate::workload::gpu::requested_extended_resources;
+use crate::workload::template::WORKLOAD_KINDS;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "privileged-gpu-pod",
+    kinds: WORKLOAD_KINDS,
+    docs: docs(include_str!("privileged_gpu_pod.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !uses_accelerators(object) || is_left_alone(object) || is_test(object) {
+        return None;
+    }
+    let name = object.display_name();
+    for template in templates(object) {
+        let network = |resource: &str| {
+            let resource = resource.to_ascii_lowercase();
+            ["efa", "rdma", "hca", "roce", "sriov", "infiniband"].iter().any(|sign| resource.contains(sign))
+        };
+        // Other accelerators, such as TPUs, may need the devices of the node.
+        let resources = requested_extended_resources(&template);
+        let gpus = resources.iter().any(|r| r.starts_with("nvidia.com/") || *r == "amd.com/gpu");
+        if !gpus || resources.iter().any(|resource| network(resource)) {
+            continue;
+        }
+        for container in template.all_containers() {
+            let privileged = container.path(&["securityContext", "privileged"]);
+            if privileged.bool() == Some(true) {
+                let container = container.get("name").text().unwrap_or("main");
+                let message = format!(
+                    "container `{container}` of `{name}` is privileged: it sees all GPUs of the node"
+                );
+                ctx.report(&privileged, message)
+                    .help("remove `privileged`: the device plugin gives it its GPUs");
+            }
+        }
+        let ipc = template.spec.get("hostIPC");
+        if ipc.bool() == Some(true) {
+            ctx.report(
+                &ipc,
+                format!("`{name}` shares the memory of all processes of its node through `hostIPC`"),
+            )
+            .help("mount an emptyDir with `medium: Memory` at `/dev/shm` instead");
+        }
+    }
+    None
+}

@@ -1,0 +1,88 @@
+//! A container overrides which GPUs the device plugin gives it.
+//!
+//! # Why
+//! The device plugin tells the runtime in `NVIDIA_VISIBLE_DEVICES` which GPUs a container gets. A
+//! container that writes the variable itself replaces that choice: with `all` it sees every GPU of the
+//! node, those of other pods included, and two pods share memory and compute that each was promised
+//! alone.
+//!
+//! # Fix
+//! Remove the variable. `void` and `none` are for containers that are to see none.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: embed}
+//!  spec:
+//!    backoffLimit: 2
+//!    activeDeadlineSeconds: 7200
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        containers:
+//!          - name: main
+//!            image: example.com/embed:1.4.0
+//!            env:
+//!              - {name: BATCH, value: "64"}
+//! -            - name: NVIDIA_VISIBLE_DEVICES
+//! -              value: all # <-
+//!            resources: {requests: {cpu: 4, memory: 16Gi}, limits: {nvidia.com/gpu: 1}}
+//! ```
+//!
+//! # References
+//! - <https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html>
+//! - <https://github.com/NVIDIA/k8s-device-plugin>
+
+use crate::rules::gpu::is_left_alone;
+use crate::rules::prelude::*;
+use crate::workload::devices::{devices_of, uses_accelerators};
+use crate::workload::diagnostic::is_test;
+use crate::workload::template::WORKLOAD_KINDS;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "visible-devices-all",
+    kinds: WORKLOAD_KINDS,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("visible_devices_all.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+/// GPUs of the largest nodes: a container that has them all sees no other.
+const WHOLE_NODE: i64 = 8;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !uses_accelerators(object) || is_left_alone(object) || is_test(object) {
+        return None;
+    }
+    for template in templates(object) {
+        for container in template.all_containers() {
+            let Some(devices) = devices_of(&container, "nvidia.com/gpu") else {
+                continue;
+            };
+            for variable in container.get("env").items() {
+                if variable.get("name").text() == Some("NVIDIA_VISIBLE_DEVICES") {
+                    inspect(object, &variable, devices.count, ctx);
+                }
+            }
+        }
+    }
+    None
+}
+
+fn inspect(object: &Object, variable: &Node<'_>, gpus: i64, ctx: &mut Context<'_>) -> Option<()> {
+    let value = variable.get("value");
+    let text = value.string_or_number()?;
+    if matches!(&*text, "" | "void" | "none") || gpus >= WHOLE_NODE {
+        return None;
+    }
+    let name = object.display_name();
+    let plural = if gpus == 1 { "GPU" } else { "GPUs" };
+    let message =
+        format!("`{name}` requests {gpus} {plural} and sees `{text}`: it overrides the device plugin");
+    ctx.report(&value, message)
+        .help("remove the variable: the device plugin sets it")
+        .fix(Fix::new("leave the choice to the device plugin", Safety::Unsafe).remove(variable));
+    None
+}

@@ -1,0 +1,77 @@
+//! A GPU Pod has no controller that would create it again.
+//!
+//! # Why
+//! A Pod by itself is gone when its node is: after a Spot reclaim, an expired node or a failed GPU
+//! nothing starts it again. It also holds its node: Karpenter does not consolidate a node with a pod
+//! that no controller owns.
+//!
+//! # Fix
+//! Write a Job for work that ends, a Deployment or StatefulSet for work that does not.
+//!
+//! # Bad
+//! ```yaml,bad
+//! apiVersion: v1
+//! kind: Pod # <-
+//! metadata: {name: embed}
+//! spec:
+//!   restartPolicy: Never
+//!   containers:
+//!     - name: main
+//!       image: example.com/embed:1.4.0
+//!       resources: {requests: {cpu: 4, memory: 16Gi}, limits: {nvidia.com/gpu: 1}}
+//! ```
+//!
+//! # Good
+//! ```yaml,good
+//! apiVersion: batch/v1
+//! kind: Job
+//! metadata: {name: embed}
+//! spec:
+//!   backoffLimit: 2
+//!   activeDeadlineSeconds: 7200
+//!   template:
+//!     spec:
+//!       restartPolicy: Never
+//!       containers:
+//!         - name: main
+//!           image: example.com/embed:1.4.0
+//!           resources: {requests: {cpu: 4, memory: 16Gi}, limits: {nvidia.com/gpu: 1}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/workloads/pods/#using-pods>
+//! - <https://karpenter.sh/docs/concepts/disruption/>
+
+use crate::rules::prelude::*;
+use crate::rules::training::{is_owned, trains};
+use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::devices::uses_accelerators;
+use crate::workload::diagnostic::is_test;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "bare-gpu-pod",
+    kinds: &[Kind::POD],
+    docs: docs(include_str!("bare_gpu_pod.rs")),
+    check: Check::Object(check),
+    ..Rule::info(Group::Training)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !uses_accelerators(object) || is_owned(object) || object.is_partial() || is_test(object) {
+        return None;
+    }
+    let class = classify(object).class;
+    if matches!(class, WorkloadClass::Infra | WorkloadClass::Notebook) {
+        return None;
+    }
+    let trains = trains(object);
+    let name = object.display_name();
+    let (what, severity) = if trains { ("training", Severity::Warning) } else { ("GPU", Severity::Info) };
+    ctx.report(
+        &object.get("kind"),
+        format!("{what} Pod `{name}` has no controller: nothing starts it again"),
+    )
+    .severity(severity)
+    .help("write a Job, or a Deployment for work that does not end");
+    None
+}

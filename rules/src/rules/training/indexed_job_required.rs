@@ -1,0 +1,116 @@
+//! Pods of a Job read an index that the Job does not give them.
+//!
+//! # Why
+//! Kubernetes sets the annotation `batch.kubernetes.io/job-completion-index` and the variable
+//! `JOB_COMPLETION_INDEX` only on pods of a Job with `completionMode: Indexed`. In any other Job the
+//! variable is empty: every worker of a distributed run has the same rank or none, and the run fails or
+//! waits for ranks that never come. The API server accepts such a Job.
+//!
+//! # Fix
+//! Write `completionMode: Indexed`, and `completions` if only `parallelism` is written. Both are
+//! immutable: a Job that exists must be deleted and created again.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: shards, namespace: models}
+//!  spec:
+//!    parallelism: 4
+//!    completions: 4
+//! +  completionMode: Indexed
+//!    backoffLimit: 3
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        containers:
+//!          - name: main
+//!            image: example.com/shards:1.4.0
+//! -          command: [process, --shard=$(JOB_COMPLETION_INDEX)] # <-
+//! +          command: [process, --shard=$(JOB_COMPLETION_INDEX)]
+//!            resources: {requests: {cpu: 2, memory: 4Gi}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode>
+//! - <https://kubernetes.io/docs/tasks/job/indexed-parallel-processing-static/>
+
+use crate::rules::prelude::*;
+use crate::rules::training::{JOBS, is_owned, job_spec};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "indexed-job-required",
+    kinds: JOBS,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("indexed_job_required.rs")),
+    check: Check::Object(check),
+    ..Rule::error(Group::Training)
+};
+
+const ANNOTATION: &str = "batch.kubernetes.io/job-completion-index";
+const VARIABLE: &str = "JOB_COMPLETION_INDEX";
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = job_spec(object);
+    let mode = spec.get("completionMode");
+    let indexed = mode.is_unknown() || mode.text() == Some("Indexed");
+    if indexed || object.is_patch() || is_owned(object) || spec.has_unknown_key() {
+        return None;
+    }
+    let templates = templates(object);
+    let node = templates.iter().find_map(|t| reader(t))?;
+    let (parallelism, completions) = (spec.get("parallelism"), spec.get("completions"));
+    let name = object.display_name();
+    let finding =
+        ctx.report(&node, format!("`{name}` reads a completion index, which only an Indexed Job has"));
+    if completions.is_set() || !parallelism.is_set() {
+        let fix = Fix::new("make the Job indexed; this field is immutable", Safety::Unsafe);
+        finding.help("write `completionMode: Indexed`").fix(fix.set(&mode, json!("Indexed")));
+        return None;
+    }
+    finding.help("write `completionMode: Indexed`, and `completions`, which it requires");
+    if let Some(pods) = parallelism.int().filter(|pods| *pods > 0) {
+        let fix = Fix::new("make the Job indexed; these fields are immutable", Safety::Unsafe);
+        finding.fix(fix.set(&mode, json!("Indexed")).set(&completions, json!(pods)));
+    }
+    None
+}
+
+/// Where a pod reads the index.
+fn reader<'a>(template: &Template<'a>) -> Option<Node<'a>> {
+    for container in template.all_containers() {
+        let variables: Vec<Node<'a>> = container.get("env").items().collect();
+        for variable in &variables {
+            let path = variable.path(&["valueFrom", "fieldRef", "fieldPath"]);
+            if path.raw_text().is_some_and(|path| path.contains(ANNOTATION)) {
+                return Some(path);
+            }
+        }
+        // A variable of that name, or one of a ConfigMap, may come from elsewhere.
+        let defined = variables.iter().any(|v| v.is_unknown() || v.get("name").raw_text() == Some(VARIABLE));
+        if defined || container.get("env").is_unknown() || container.get("envFrom").is_set() {
+            continue;
+        }
+        let items = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
+        let texts: Vec<Node<'a>> = items.chain(variables.iter().map(|v| v.get("value"))).collect();
+        let assigned = |text: &Node<'_>| text.raw_text().is_some_and(|t| t.contains(&format!("{VARIABLE}=")));
+        if texts.iter().any(assigned) {
+            continue;
+        }
+        if let Some(text) = texts.into_iter().find(|text| text.raw_text().is_some_and(uses_variable)) {
+            return Some(text);
+        }
+    }
+    None
+}
+
+/// Whether a text expands the variable without a default: `$X`, `$(X)`, `${X}`.
+fn uses_variable(text: &str) -> bool {
+    text.match_indices(VARIABLE).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + VARIABLE.len()..]);
+        let ends = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        (before.ends_with('$') && after.chars().next().is_none_or(ends))
+            || (before.ends_with("$(") && after.starts_with(')'))
+            || (before.ends_with("${") && after.starts_with('}'))
+    })
+}

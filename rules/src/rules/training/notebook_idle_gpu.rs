@@ -1,0 +1,93 @@
+//! A notebook holds a GPU while nobody works in it.
+//!
+//! # Why
+//! A notebook server, or a pod that only sleeps so that somebody can open a shell in it, keeps its GPU
+//! and its node day and night. Karpenter sees a running pod and never an idle GPU.
+//!
+//! # Fix
+//! End idle sessions: `--ServerApp.shutdown_no_activity_timeout` and the culling options of Jupyter,
+//! the culler of JupyterHub or Kubeflow; or work without a GPU and start Jobs for what needs one.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: StatefulSet
+//!  metadata: {name: lab}
+//!  spec:
+//!    serviceName: lab
+//!    selector: {matchLabels: {app: lab}}
+//!    template:
+//!      metadata: {labels: {app: lab}}
+//!      spec:
+//!        containers:
+//!          - name: lab
+//!            image: example.com/lab:1.4.0
+//!            command:
+//!              - jupyter
+//!              - lab
+//! +            - --ServerApp.shutdown_no_activity_timeout=3600
+//!            resources:
+//!              requests: {cpu: 4, memory: 16Gi}
+//! -            limits: {nvidia.com/gpu: 1} # <-
+//! +            limits: {nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//! - <https://jupyter-server.readthedocs.io/en/latest/other/full-config.html>
+//! - <https://www.kubeflow.org/docs/components/notebooks/>
+
+use crate::rules::prelude::*;
+use crate::rules::training::is_owned;
+use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::devices::{first_accelerator, uses_accelerators};
+use crate::workload::diagnostic::is_test;
+use crate::workload::template::WORKLOAD_KINDS;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "notebook-idle-gpu",
+    kinds: WORKLOAD_KINDS,
+    docs: docs(include_str!("notebook_idle_gpu.rs")),
+    check: Check::Object(check),
+    ..Rule::info(Group::Training)
+};
+
+/// Words of settings that end idle sessions.
+const CULLS: [&str; 5] = ["cull", "no_activity_timeout", "idle", "tmout", "timeout"];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // Whether Kubeflow's controller culls is set elsewhere.
+    if object.id().kind == "Notebook" || !uses_accelerators(object) || is_owned(object) || object.is_partial()
+    {
+        return None;
+    }
+    let classified = classify(object);
+    if !classified.is(WorkloadClass::Notebook) || is_test(object) {
+        return None;
+    }
+    let templates = templates(object);
+    let ends = |t: &Template<'_>| t.spec.get("activeDeadlineSeconds").is_set() || culls(t);
+    if templates.iter().any(ends) {
+        return None;
+    }
+    let (resource, devices) = templates.iter().find_map(first_accelerator)?;
+    let name = object.display_name();
+    let reason = &classified.reason;
+    ctx.report(&devices.node, format!("`{name}` holds `{resource}` also while nobody uses it: {reason}"))
+        .help("end idle sessions, or start Jobs for what needs a GPU");
+    None
+}
+
+/// Whether settings of the containers end idle sessions.
+fn culls(template: &Template<'_>) -> bool {
+    let says = |node: Node<'_>| {
+        node.raw_text().is_some_and(|text| {
+            let text = text.to_ascii_lowercase();
+            CULLS.iter().any(|word| text.contains(word))
+        })
+    };
+    template.containers().any(|container| {
+        let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
+        let mut variables = container.get("env").items();
+        words.any(says) || variables.any(|v| says(v.get("name")))
+    })
+}

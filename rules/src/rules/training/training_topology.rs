@@ -1,0 +1,135 @@
+//! Workers of a distributed training run may be spread over zones.
+//!
+//! # Why
+//! The workers exchange gradients at every step. Between availability zones each exchange takes several
+//! times as long as within one, traffic between zones is billed, and EFA does not cross them. This is a
+//! warning where the pods ask to be spread over zones, otherwise information.
+//!
+//! # Fix
+//! Keep the run in one zone: a node selector on `topology.kubernetes.io/zone`, pod affinity by that
+//! key, or the topology annotation of Kueue, JobSet or LeaderWorkerSet.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: bert-training, namespace: models}
+//!  spec:
+//!    parallelism: 2
+//!    completions: 2
+//!    completionMode: Indexed
+//!    backoffLimit: 3
+//!    activeDeadlineSeconds: 86400
+//!    template:
+//!      metadata: {annotations: {karpenter.sh/do-not-disrupt: "true"}}
+//! -    spec: # <-
+//! +    spec:
+//! +      nodeSelector: {topology.kubernetes.io/zone: us-west-2a}
+//!        terminationGracePeriodSeconds: 120
+//!        restartPolicy: Never
+//!        containers:
+//!          - name: trainer
+//!            image: registry.example.com/ml/bert:v3
+//!            command: [torchrun, --nproc_per_node=1, --nnodes=2, train.py]
+//!            env: [{name: SAVE_TO, value: "s3://runs/bert"}]
+//!            resources: {requests: {cpu: 6, memory: 24Gi}, limits: {nvidia.com/gpu: 1}}
+//! ```
+//!
+//! # References
+//! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-networking.html>
+//! - <https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/>
+
+use crate::catalog::ZONE;
+use crate::rules::prelude::*;
+use crate::rules::training::{is_distributed, trains};
+use crate::workload::gpu::requests_accelerator;
+use crate::workload::node_labels::{LabelUse, referenced_labels};
+use crate::workload::template::WORKLOAD_KINDS;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "training-topology",
+    kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NODE_POOL],
+    docs: docs(include_str!("training_topology.rs")),
+    check: Check::Object(check),
+    ..Rule::info(Group::Training)
+};
+
+/// Parts of keys with which queues and controllers place the pods of a run together.
+const GANGS: [&str; 5] =
+    ["kueue.x-k8s.io/", "exclusive-topology", "subgroup-", "scheduling.x-k8s.io/", "volcano.sh/"];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !trains(object) || !is_distributed(object) || object.is_partial() {
+        return None;
+    }
+    let templates = templates(object);
+    let template = templates.iter().find(|t| requests_accelerator(t))?;
+    let name = object.display_name();
+    for spread in template.spec.get("topologySpreadConstraints").items() {
+        let key = spread.get("topologyKey");
+        if key.text() == Some(ZONE) {
+            ctx.report(&key, format!("workers of training run `{name}` are spread over zones"))
+                .severity(Severity::Warning)
+                .help("keep the workers of a run in one zone: a node selector, or pod affinity, by zone");
+            return None;
+        }
+    }
+    let scheduler = template.spec.get("schedulerName");
+    let placed = scheduler.is_set() && scheduler.text() != Some("default-scheduler");
+    if placed || is_gang(object, template) || may_be_in_one_zone(template, ctx) {
+        return None;
+    }
+    ctx.report(
+        &template.spec.get("nodeSelector"),
+        format!("workers of training run `{name}` may land in several zones"),
+    )
+    .help("select one `topology.kubernetes.io/zone`, or let a queue place the run by topology");
+    None
+}
+
+/// Whether labels or annotations name what places the pods together.
+fn is_gang(object: &Object, template: &Template<'_>) -> bool {
+    let own = object.get("metadata");
+    let maps = [&own, &template.metadata].into_iter().flat_map(|m| [m.get("labels"), m.get("annotations")]);
+    let mut keys = maps.flat_map(|map| map.entries()).map(|(key, _)| key);
+    keys.any(|key| GANGS.iter().any(|gang| key.contains(gang)))
+}
+
+/// Whether the pods require nodes of one place, or every pool that admits them is in one zone.
+fn may_be_in_one_zone(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let spec = &template.spec;
+    if spec.get("nodeSelector").has_unknown() || spec.get("affinity").has_unknown() {
+        return true;
+    }
+    let places = referenced_labels(template).into_iter().any(|label| match label.usage {
+        LabelUse::Required => {
+            label.key == ZONE
+                || label.key == "topology.k8s.aws/zone-id"
+                || label.key.contains("network-node")
+                || label.key.contains("capacity-reservation")
+                || label.key.contains("nodegroup")
+                || label.key == "karpenter.sh/capacity-type" && label.values.iter().all(is_reserved)
+        }
+        LabelUse::Topology | LabelUse::SoftTopology => label.key == ZONE,
+        _ => false,
+    });
+    if places {
+        return true;
+    }
+    let feasibility = ctx.index().views().feasibility(ctx.platform());
+    let Some(pools) = feasibility.feasible_pools_of(template) else {
+        return true;
+    };
+    !pools.is_empty() && pools.iter().all(|pool| has_one_zone(pool.object()))
+}
+
+fn is_reserved(value: &Node<'_>) -> bool {
+    value.text() == Some("reserved")
+}
+
+fn has_one_zone(pool: &Object) -> bool {
+    NodePool::new(pool).and_then(|pool| pool.requirement(ZONE)).is_some_and(|requirement| {
+        requirement.get("operator").text() == Some("In") && requirement.get("values").items().count() == 1
+    })
+}

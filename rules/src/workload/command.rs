@@ -1,0 +1,261 @@
+//! The words of a container's command line, and the values of its options.
+//!
+//! `command` and `args` are read as one line. An item that is a shell script is split at blanks and operators. Variables are
+//! replaced by the literal values of the container's environment; what is left of them is not known.
+
+use std::borrow::Cow;
+
+use crate::steps;
+use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
+
+/// A word of a command line.
+#[derive(Clone, Debug)]
+pub(crate) struct Word<'a> {
+    /// The text, with variables replaced as far as they are known.
+    pub text: String,
+    /// Whether all of it is known.
+    pub known: bool,
+    /// The item of `command` or `args` that holds it.
+    pub node: Node<'a>,
+}
+
+/// The value of an option.
+#[derive(Clone, Debug)]
+pub(crate) enum OptionValue<'a> {
+    /// It is not written.
+    Absent,
+    /// It is written, and its value is not known.
+    Unknown,
+    /// Its value, and the item that holds it.
+    Text(String, Node<'a>),
+}
+
+impl<'a> OptionValue<'a> {
+    /// A whole number, or `default` where the option is absent. `None` if it is not known.
+    pub(crate) fn int_or(&self, default: i64) -> Option<i64> {
+        match self {
+            OptionValue::Absent => Some(default),
+            OptionValue::Unknown => None,
+            OptionValue::Text(text, _) => text.parse().ok(),
+        }
+    }
+
+    /// The item that holds the value.
+    pub(crate) fn node(&self) -> Option<Node<'a>> {
+        match self {
+            OptionValue::Text(_, node) => Some(node.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// The words of a container's command line. A word that separates two commands of a script is `;`.
+pub(crate) fn words<'a>(container: &Node<'a>) -> Vec<Word<'a>> {
+    let mut out = Vec::new();
+    let mut environment = None;
+    for field in ["command", "args"] {
+        for item in container.get(field).items() {
+            let Some(text) = item.raw_text() else {
+                continue;
+            };
+            let text = if text.contains('$') {
+                let environment = environment.get_or_insert_with(|| literals(container));
+                substitute(text, environment)
+            } else {
+                Cow::Borrowed(text)
+            };
+            steps::take(1 + text.len() / 8);
+            if text.contains(char::is_whitespace) && !is_quoted_value(&text) {
+                split(&text, &item, &mut out);
+            } else {
+                out.push(word(text.into_owned(), &item));
+            }
+        }
+    }
+    out
+}
+
+/// Whether an item with blanks is one value and not a script: JSON, or an option with its value.
+fn is_quoted_value(text: &str) -> bool {
+    text.starts_with(['{', '['])
+}
+
+fn word<'a>(text: String, item: &Node<'a>) -> Word<'a> {
+    let known = !text.contains(['$', '`']) && !is_placeholder(&text);
+    Word { text, known, node: item.clone() }
+}
+
+/// The environment variables of a container that have a literal value.
+fn literals<'a>(container: &Node<'a>) -> Vec<(&'a str, Cow<'a, str>)> {
+    let variables = container.get("env").items();
+    variables.filter_map(|v| Some((v.get("name").text()?, v.get("value").string_or_number()?))).collect()
+}
+
+/// Replaces `$(NAME)`, `${NAME}` and `$NAME` by what the environment has.
+fn substitute<'t>(text: &'t str, environment: &[(&str, Cow<'_, str>)]) -> Cow<'t, str> {
+    if environment.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let tail = &rest[at + 1..];
+        let (name, length) = match tail.as_bytes().first() {
+            Some(b'(') => enclosed(tail, ')'),
+            Some(b'{') => enclosed(tail, '}'),
+            _ => {
+                let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                let end = tail.find(|c: char| !name(c)).unwrap_or(tail.len());
+                (&tail[..end], end)
+            }
+        };
+        steps::take(1 + environment.len());
+        match environment.iter().find(|(known, _)| *known == name) {
+            Some((_, value)) if length > 0 => out.push_str(value),
+            _ => out.push_str(&rest[at..=at + length]),
+        }
+        rest = &tail[length..];
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// The name in brackets, and how long it is with them; nothing where they do not close.
+fn enclosed(tail: &str, close: char) -> (&str, usize) {
+    tail.find(close).map_or(("", 0), |end| (&tail[1..end], end + 1))
+}
+
+/// Splits a script into words as a shell does, without expanding anything.
+fn split<'a>(script: &str, item: &Node<'a>, out: &mut Vec<Word<'a>>) {
+    let mut current = String::new();
+    let mut quoted = false;
+    let mut quote = None;
+    let mut characters = script.chars().peekable();
+    let end = |current: &mut String, quoted: &mut bool, out: &mut Vec<Word<'a>>| {
+        if !current.is_empty() || *quoted {
+            out.push(word(std::mem::take(current), item));
+        }
+        *quoted = false;
+    };
+    while let Some(c) = characters.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some('"') | None, '\\') => match characters.next() {
+                None | Some('\n') => {}
+                Some(escaped) => current.push(escaped),
+            },
+            (Some(_), c) => current.push(c),
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                quoted = true;
+            }
+            (None, '#') if current.is_empty() => while characters.next_if(|c| *c != '\n').is_some() {},
+            (None, '\n' | ';' | '&' | '|') => {
+                end(&mut current, &mut quoted, out);
+                out.push(Word { text: ";".to_owned(), known: true, node: item.clone() });
+            }
+            (None, c) if c.is_whitespace() => end(&mut current, &mut quoted, out),
+            (None, c) => current.push(c),
+        }
+    }
+    end(&mut current, &mut quoted, out);
+}
+
+/// The words from a place to the end of the command that they belong to.
+pub(crate) fn command_at<'w, 'a>(words: &'w [Word<'a>], start: usize) -> &'w [Word<'a>] {
+    let words = &words[start.min(words.len())..];
+    let end = words.iter().position(|word| word.text == ";").unwrap_or(words.len());
+    &words[..end]
+}
+
+/// The last value of an option, under any of its names: `--x 1` and `--x=1`. Names are given without dashes, and `_` is `-`.
+pub(crate) fn option<'a>(words: &[Word<'a>], names: &[&str]) -> OptionValue<'a> {
+    let mut found = OptionValue::Absent;
+    for (at, word) in words.iter().enumerate() {
+        let Some(text) = word.text.strip_prefix('-') else {
+            continue;
+        };
+        let text = text.strip_prefix('-').unwrap_or(text);
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some((value, word))),
+            None => (text, words.get(at + 1).map(|next| (next.text.as_str(), next))),
+        };
+        if !names.iter().any(|known| is_same_name(known, name)) {
+            continue;
+        }
+        found = match value {
+            Some((value, holder)) if holder.known && (text.contains('=') || !value.starts_with("--")) => {
+                OptionValue::Text(value.trim_matches(['"', '\'']).to_owned(), holder.node.clone())
+            }
+            _ => OptionValue::Unknown,
+        };
+    }
+    found
+}
+
+fn is_same_name(known: &str, written: &str) -> bool {
+    known.len() == written.len()
+        && known.bytes().zip(written.bytes()).all(|(a, b)| a == b || (a == b'-' && b == b'_'))
+}
+
+/// Whether options that are not seen may be among the words: a variable stands where an option could.
+pub(crate) fn may_have_more_options(words: &[Word<'_>]) -> bool {
+    words.iter().enumerate().any(|(at, word)| {
+        let value = at > 0 && words[at - 1].text.starts_with('-') && !words[at - 1].text.contains('=');
+        !word.known && !word.text.starts_with('-') && !value
+    })
+}
+
+/// The last part of a path.
+pub(crate) fn base_name(text: &str) -> &str {
+    text.rsplit('/').next().unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::object::Object;
+    use crate::workload::template::templates;
+
+    fn with_words(container: Value, test: impl FnOnce(&[Word<'_>])) {
+        let object = Object::from_json(&json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [container]},
+        }))
+        .expect("an object");
+        let templates = templates(&object);
+        test(&words(&templates[0].containers().next().expect("a container")));
+    }
+
+    #[test]
+    fn scripts_are_split_as_a_shell_does() {
+        let script = "set -e # all\ntorchrun --nproc_per_node=4 \\\n  'my train.py' \"a b\" && echo done";
+        with_words(json!({"command": ["sh", "-c", script]}), |words| {
+            let texts: Vec<&str> = words.iter().map(|w| w.text.as_str()).collect();
+            let start = texts.iter().position(|t| *t == "torchrun").expect("the launcher");
+            assert_eq!(texts[..start], ["sh", "-c", "set", "-e", ";"]);
+            let own: Vec<&str> = command_at(words, start).iter().map(|w| w.text.as_str()).collect();
+            assert_eq!(own, ["torchrun", "--nproc_per_node=4", "my train.py", "a b"]);
+        });
+    }
+
+    #[test]
+    fn options_have_two_spellings_and_variables() {
+        let container = json!({
+            "env": [{"name": "TP", "value": "4"}, {"name": "SECRET", "valueFrom": {}}],
+            "args": ["--tensor_parallel_size", "$(TP)", "--port=${PORT}", "--model=m", "--quiet", "$MORE", "-tp", "2"],
+        });
+        with_words(container, |words| {
+            assert_eq!(option(words, &["tensor-parallel-size"]).int_or(1), Some(4));
+            assert_eq!(option(words, &["tp"]).int_or(1), Some(2));
+            assert_eq!(option(words, &["port"]).int_or(1), None);
+            assert_eq!(option(words, &["other"]).int_or(1), Some(1));
+            assert!(option(words, &["model"]).node().is_some());
+            assert!(!may_have_more_options(&words[..4]));
+        });
+        with_words(json!({"args": ["serve", "$MORE"]}), |words| assert!(may_have_more_options(words)));
+    }
+}

@@ -1,0 +1,223 @@
+//! How many devices the containers and pods of a template request, and how many pods are made of it.
+
+use std::collections::BTreeMap;
+
+use crate::facts::quantity::Quantity;
+use crate::object::{Memo, MemoSlot, Object};
+use crate::tree::node::Node;
+use crate::tree::pointer::Pointer;
+use crate::workload::gpu::{is_accelerator, is_extended, requests_accelerator};
+use crate::workload::template::{Template, replicas, templates};
+
+static USES_ACCELERATORS: Memo<bool> = Memo::new(MemoSlot::UsesAccelerators);
+
+/// Whether a pod of the object requests an accelerator.
+pub(crate) fn uses_accelerators(object: &Object) -> bool {
+    object.workload().is_some()
+        && *object.memo(&USES_ACCELERATORS, || templates(object).iter().any(requests_accelerator))
+}
+
+/// A number of devices, and where it is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Devices<'a> {
+    /// How many.
+    pub count: i64,
+    /// The quantity.
+    pub node: Node<'a>,
+}
+
+/// The devices of a resource that a container requests; `None` if it requests none or the number is not known.
+pub(crate) fn devices_of<'a>(container: &Node<'a>, resource: &str) -> Option<Devices<'a>> {
+    let resources = container.get("resources");
+    let node = ["limits", "requests"]
+        .map(|side| resources.path(&[side, resource]))
+        .into_iter()
+        .find(Node::is_set)?;
+    let quantity = Quantity::decode(&node.string_or_number()?).ok()?;
+    let count = i64::try_from(quantity.value()).ok()?;
+    (quantity.is_whole() && count > 0).then_some(Devices { count, node })
+}
+
+/// The whole GPUs that a container requests.
+pub(crate) fn gpus_of<'a>(container: &Node<'a>) -> Option<Devices<'a>> {
+    ["nvidia.com/gpu", "amd.com/gpu"].iter().find_map(|resource| devices_of(container, resource))
+}
+
+/// The extended resources that a pod requests, as the scheduler adds them up: containers and sidecars together, or the
+/// largest init container.
+pub(crate) fn pod_devices<'a>(template: &Template<'a>) -> BTreeMap<&'a str, Devices<'a>> {
+    let mut out: BTreeMap<&'a str, Devices<'a>> = BTreeMap::new();
+    for container in template.containers() {
+        for name in names(&container) {
+            if let Some(devices) = devices_of(&container, name) {
+                let sum = out.entry(name).or_insert(Devices { count: 0, node: devices.node });
+                sum.count = sum.count.saturating_add(devices.count);
+            }
+        }
+    }
+    let mut sidecars: BTreeMap<&'a str, i64> = BTreeMap::new();
+    let mut largest: BTreeMap<&'a str, Devices<'a>> = BTreeMap::new();
+    for container in template.spec.get("initContainers").items() {
+        for name in names(&container) {
+            let Some(devices) = devices_of(&container, name) else {
+                continue;
+            };
+            if container.get("restartPolicy").text() == Some("Always") {
+                let sum = out.entry(name).or_insert(Devices { count: 0, node: devices.node });
+                sum.count = sum.count.saturating_add(devices.count);
+                *sidecars.entry(name).or_default() += devices.count;
+            } else {
+                let count = devices.count.saturating_add(sidecars.get(name).copied().unwrap_or(0));
+                let most = largest.entry(name).or_insert(Devices { count: 0, node: devices.node });
+                most.count = most.count.max(count);
+            }
+        }
+    }
+    for (name, devices) in largest {
+        match out.get_mut(name) {
+            Some(sum) if sum.count >= devices.count => {}
+            _ => _ = out.insert(name, devices),
+        }
+    }
+    out
+}
+
+/// The extended resources that a container names, each once.
+fn names<'a>(container: &Node<'a>) -> Vec<&'a str> {
+    let resources = container.get("resources");
+    let limits = resources.get("limits").entries();
+    let requests = resources.get("requests").entries();
+    let mut out: Vec<&str> =
+        limits.iter().chain(&requests).map(|(name, _)| *name).filter(|n| is_extended(n)).collect();
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+/// The first accelerator that a template requests, with its number.
+pub(crate) fn first_accelerator<'a>(template: &Template<'a>) -> Option<(&'a str, Devices<'a>)> {
+    pod_devices(template).into_iter().find(|(name, _)| is_accelerator(name))
+}
+
+/// How many pods run beside each other from a template. `None` if it is not known.
+pub(crate) fn pods_of(object: &Object, template: &Template<'_>) -> Option<i64> {
+    let pointer = template.spec.pointer();
+    let above = |levels: usize| {
+        let steps = pointer.steps();
+        object.root().at(&Pointer::from_steps(steps[..steps.len().saturating_sub(levels)].iter().cloned()))
+    };
+    let id = object.id();
+    match (id.group.as_str(), id.kind.as_str()) {
+        ("", "Pod") => Some(1),
+        ("batch", "Job" | "CronJob") => parallel(&above(2)),
+        ("keda.sh", "ScaledJob") => parallel(&object.path(&["spec", "jobTargetRef"])),
+        ("jobset.x-k8s.io", _) => {
+            Some(above(4).get("replicas").int_or(1)?.saturating_mul(parallel(&above(2))?))
+        }
+        ("kubeflow.org", "Notebook") => Some(1),
+        ("kubeflow.org" | "batch.volcano.sh", _) => above(2).get("replicas").int_or(1),
+        ("ray.io", _) if pointer.steps().iter().any(|step| step == "workerGroupSpecs") => {
+            above(2).get("replicas").int_or(1)
+        }
+        ("leaderworkerset.x-k8s.io", _) => {
+            let size = object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1)?;
+            let groups = object.path(&["spec", "replicas"]).int_or(1)?;
+            let has_leader = object.path(&["spec", "leaderWorkerTemplate", "leaderTemplate"]).is_set();
+            let is_leader = pointer.steps().iter().any(|step| step == "leaderTemplate");
+            let in_group = match (is_leader, has_leader) {
+                (true, _) => 1,
+                (false, true) => size - 1,
+                (false, false) => size,
+            };
+            Some(groups.saturating_mul(in_group))
+        }
+        _ => replicas(object),
+    }
+}
+
+/// The pods of a Job that run at one time.
+fn parallel(spec: &Node<'_>) -> Option<i64> {
+    let parallelism = spec.get("parallelism").int_or(1)?;
+    let completions = spec.get("completions");
+    if !completions.is_set() {
+        return Some(parallelism);
+    }
+    Some(parallelism.min(completions.int()?))
+}
+
+/// How many pods with accelerators one run has: those of all templates. `None` if it is not known.
+pub(crate) fn pods_with_accelerators(object: &Object) -> Option<i64> {
+    let mut total = 0i64;
+    for template in templates(object).iter().filter(|t| requests_accelerator(t)) {
+        total = total.saturating_add(pods_of(object, template)?);
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn devices_add_up_as_in_the_scheduler() {
+        let gpu = |n: i64| json!({"limits": {"nvidia.com/gpu": n}});
+        let object = Object::from_json(&json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+            "spec": {
+                "initContainers": [
+                    {"name": "s", "restartPolicy": "Always", "resources": gpu(1)},
+                    {"name": "i", "resources": gpu(4)},
+                ],
+                "containers": [{"name": "c", "resources": gpu(1)}, {"name": "d", "resources": gpu(2)}],
+            },
+        }))
+        .expect("an object");
+        let templates = templates(&object);
+        let counts: Vec<_> = pod_devices(&templates[0]).into_iter().map(|(n, d)| (n, d.count)).collect();
+        assert_eq!(counts, [("nvidia.com/gpu", 5)]);
+    }
+
+    #[test]
+    fn pods_are_counted_by_kind() {
+        let pod = json!({"spec": {"containers": [
+            {"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}});
+        let cases = [
+            (
+                json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 4, "completions": 3, "template": pod}}),
+                3,
+            ),
+            (
+                json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": [
+                {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 4, "template": pod}}}]}}),
+                8,
+            ),
+            (
+                json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": {
+                "Master": {"template": pod}, "Worker": {"replicas": 3, "template": pod}}}}),
+                4,
+            ),
+            (
+                json!({"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "spec": {
+                "replicas": 2, "leaderWorkerTemplate": {"size": 4, "leaderTemplate": pod, "workerTemplate": pod}}}),
+                8,
+            ),
+            (
+                json!({"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": {
+                "headGroupSpec": {"template": pod}, "workerGroupSpecs": [{"replicas": 2, "template": pod}]}}),
+                3,
+            ),
+        ];
+        for (mut value, pods) in cases {
+            value["metadata"] = json!({"name": "a"});
+            let object = Object::from_json(&value).expect("an object");
+            let total = match object.id().kind.as_str() {
+                // The head has no number of replicas.
+                "RayCluster" => pods_of(&object, &templates(&object)[1]).map(|n| n + 1),
+                _ => pods_with_accelerators(&object),
+            };
+            assert_eq!(total, Some(pods), "{value}");
+        }
+    }
+}

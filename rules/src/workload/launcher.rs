@@ -1,0 +1,227 @@
+//! Programs that start several processes or spread a model over GPUs, and how many GPUs their options ask for.
+
+use crate::tree::node::Node;
+use crate::workload::command::{
+    OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
+};
+
+/// A program that spreads its work over GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    Vllm,
+    Sglang,
+    Tgi,
+    TrtLlm,
+    Torchrun,
+    DeepSpeed,
+    Accelerate,
+}
+
+impl Program {
+    /// What messages call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Program::Vllm => "vLLM",
+            Program::Sglang => "SGLang",
+            Program::Tgi => "TGI",
+            Program::TrtLlm => "TensorRT-LLM",
+            Program::Torchrun => "torchrun",
+            Program::DeepSpeed => "deepspeed",
+            Program::Accelerate => "accelerate",
+        }
+    }
+}
+
+/// The one program of a container that spreads its work over GPUs, with its command.
+pub(crate) struct Launch<'a> {
+    pub program: Program,
+    words: Vec<Word<'a>>,
+}
+
+impl<'a> Launch<'a> {
+    /// `None` where no such program is started, or more than one.
+    pub(crate) fn of(container: &Node<'a>) -> Option<Launch<'a>> {
+        let words = words(container);
+        let mut found = None;
+        for at in 0..words.len() {
+            if let Some(program) = program_at(&words, at) {
+                if found.is_some() {
+                    return None;
+                }
+                found = Some((program, at));
+            }
+        }
+        let (program, at) = match found {
+            Some(found) => found,
+            None => (program_of_image(container)?, 0),
+        };
+        let words = command_at(&words, at).to_vec();
+        Some(Launch { program, words })
+    }
+
+    /// The last value of an option.
+    pub(crate) fn option(&self, names: &[&str]) -> OptionValue<'a> {
+        option(&self.words, names)
+    }
+
+    /// Whether it is vLLM from its own image, without extensions that spread models in other ways.
+    pub(crate) fn is_plain_vllm(&self, container: &Node<'a>) -> bool {
+        let image = container.get("image").text().unwrap_or_default();
+        let own = image.contains("vllm/vllm-openai:") || image.contains("vllm/vllm-openai@");
+        own && self.program == Program::Vllm && !self.has(&["omni"])
+    }
+
+    /// Whether options may come from elsewhere: a variable, a file of settings, the environment.
+    pub(crate) fn may_have_more_options(&self) -> bool {
+        may_have_more_options(&self.words) || !matches!(self.option(&["config"]), OptionValue::Absent)
+    }
+
+    fn has(&self, names: &[&str]) -> bool {
+        !matches!(self.option(names), OptionValue::Absent)
+    }
+
+    /// The GPUs that it uses in each pod, and the item that says so, if anything does. `None` if it is not known.
+    pub(crate) fn gpus(&self) -> Option<(i64, Option<Node<'a>>)> {
+        match self.program {
+            Program::Vllm => {
+                // Ranks of a group that is spread over pods say little of one pod.
+                let spread =
+                    ["data-parallel-rank", "dpr", "data-parallel-start-rank", "headless", "node-rank"];
+                if self.has(&spread) || self.has(&["data-parallel-address", "dpa", "nnodes", "worker-cls"]) {
+                    return None;
+                }
+                let tensor = self.option(&["tensor-parallel-size", "tp"]);
+                let pipeline = self.option(&["pipeline-parallel-size", "pp"]);
+                let local = self.option(&["data-parallel-size-local", "dpl"]);
+                let data = match local {
+                    OptionValue::Absent => self.option(&["data-parallel-size", "dp"]),
+                    local => local,
+                };
+                product(&[tensor, pipeline, data])
+            }
+            Program::Sglang => {
+                let nodes = self.option(&["nnodes"]).int_or(1)?;
+                let tensor = self.option(&["tp", "tp-size", "tensor-parallel-size"]);
+                let pipeline = self.option(&["pp-size", "pipeline-parallel-size"]);
+                let data = match self.has(&["enable-dp-attention"]) {
+                    true => OptionValue::Absent,
+                    false => self.option(&["dp", "dp-size", "data-parallel-size"]),
+                };
+                let (all, node) = product(&[tensor, pipeline, data])?;
+                (nodes > 0 && all % nodes == 0).then_some((all / nodes, node))
+            }
+            Program::Tgi => {
+                let shards = self.option(&["num-shard"]);
+                // Without it, all visible GPUs are used.
+                let node = shards.node()?;
+                Some((shards.int_or(1)?, Some(node)))
+            }
+            Program::TrtLlm => {
+                let tensor = self.option(&["tp-size"]);
+                tensor.node()?;
+                product(&[tensor, self.option(&["pp-size"])])
+            }
+            Program::Torchrun => single(&self.option(&["nproc-per-node"])),
+            Program::DeepSpeed => {
+                if self.has(&["include", "hostfile", "exclude", "H", "i"]) {
+                    return None;
+                }
+                single(&self.option(&["num-gpus"]))
+            }
+            Program::Accelerate => {
+                if self.has(&["cpu", "use-cpu", "tpu"]) {
+                    return None;
+                }
+                let machines = self.option(&["num-machines"]).int_or(1)?;
+                let (all, node) = single(&self.option(&["num-processes"]))?;
+                (machines > 0 && all % machines == 0).then_some((all / machines, node))
+            }
+        }
+    }
+
+    /// The number of pods that the run waits for, and the item that says so.
+    pub(crate) fn nodes(&self) -> Option<(i64, Node<'a>)> {
+        let value = match self.program {
+            Program::Torchrun | Program::Sglang => self.option(&["nnodes"]),
+            Program::Accelerate => self.option(&["num-machines"]),
+            _ => return None,
+        };
+        Some((value.int_or(1)?, value.node()?))
+    }
+
+    /// The host that the processes meet at, and the item that says so.
+    pub(crate) fn rendezvous(&self) -> Option<(String, Node<'a>)> {
+        let value = match self.program {
+            Program::Torchrun => {
+                let endpoint = self.option(&["rdzv-endpoint"]);
+                match endpoint {
+                    OptionValue::Absent => self.option(&["master-addr"]),
+                    endpoint => endpoint,
+                }
+            }
+            Program::Sglang => self.option(&["dist-init-addr", "nccl-init-addr"]),
+            Program::Accelerate => self.option(&["main-process-ip"]),
+            _ => return None,
+        };
+        match value {
+            OptionValue::Text(text, node) => {
+                let host = text.rsplit_once("//").map_or(text.as_str(), |(_, rest)| rest);
+                let host = host.split_once(':').map_or(host, |(host, _)| host);
+                Some((host.to_owned(), node))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The product of options that default to 1, and the item of the first that is written.
+fn product<'a>(factors: &[OptionValue<'a>]) -> Option<(i64, Option<Node<'a>>)> {
+    let mut total = 1i64;
+    for factor in factors {
+        total = total.checked_mul(factor.int_or(1).filter(|n| *n > 0)?)?;
+    }
+    Some((total, factors.iter().find_map(OptionValue::node)))
+}
+
+/// A number that must be written.
+fn single<'a>(value: &OptionValue<'a>) -> Option<(i64, Option<Node<'a>>)> {
+    let node = value.node()?;
+    Some((value.int_or(1).filter(|n| *n > 0)?, Some(node)))
+}
+
+fn program_at(words: &[Word<'_>], at: usize) -> Option<Program> {
+    let text = words[at].text.as_str();
+    let next = words.get(at + 1).map_or("", |word| word.text.as_str());
+    match base_name(text) {
+        "vllm" if next == "serve" => Some(Program::Vllm),
+        "sglang.launch_server" => Some(Program::Sglang),
+        "text-generation-launcher" => Some(Program::Tgi),
+        "trtllm-serve" => Some(Program::TrtLlm),
+        "torchrun" | "torch.distributed.run" | "torch.distributed.launch" => Some(Program::Torchrun),
+        "deepspeed" => Some(Program::DeepSpeed),
+        "accelerate" if next == "launch" => Some(Program::Accelerate),
+        text if text.starts_with("vllm.entrypoints.") => Some(Program::Vllm),
+        _ => None,
+    }
+}
+
+/// The program that an image starts by itself.
+fn program_of_image(container: &Node<'_>) -> Option<Program> {
+    if container.get("command").is_set() {
+        return None;
+    }
+    let image = container.get("image").text()?;
+    // Images of other hardware or purpose have another name after the same beginning.
+    let repository = image.split('@').next().unwrap_or(image);
+    let repository = match repository.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => repository,
+        _ => repository,
+    };
+    if repository.ends_with("vllm/vllm-openai") {
+        Some(Program::Vllm)
+    } else if repository.ends_with("huggingface/text-generation-inference") {
+        Some(Program::Tgi)
+    } else {
+        None
+    }
+}

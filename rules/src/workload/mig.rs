@@ -1,0 +1,76 @@
+//! MIG: the profiles that GPUs offer, and the GPUs that offer none. From the configuration of NVIDIA's MIG manager.
+
+/// The MIG profiles of a kind of GPU, by the value of `karpenter.k8s.aws/instance-gpu-name`.
+const PROFILES: [(&str, &[&str]); 6] = [
+    (
+        "a100",
+        &[
+            "1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb", "1g.20gb", "2g.20gb", "3g.40gb",
+            "4g.40gb", "7g.80gb",
+        ],
+    ),
+    ("h100", &["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
+    ("h200", &["1g.18gb", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"]),
+    ("b200", &["1g.23gb", "1g.45gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb"]),
+    ("b300", &["1g.34gb", "1g.67gb", "2g.67gb", "3g.135gb", "4g.135gb", "7g.269gb"]),
+    ("rtx-pro-server-6000", &["1g.24gb", "2g.48gb", "4g.96gb"]),
+];
+
+/// Profiles of GPUs that EC2 does not have, and variants of memory.
+const OTHERS: [&str; 31] = [
+    "1g.6gb", "2g.12gb", "4g.24gb", "1g.12gb", "1g.24gb", "2g.24gb", "3g.48gb", "4g.48gb", "7g.96gb",
+    "1g.47gb", "2g.47gb", "3g.95gb", "4g.95gb", "7g.189gb", "7g.186gb", "1g.70gb", "2g.70gb", "3g.139gb",
+    "4g.139gb", "7g.278gb", "1g.36gb", "2g.36gb", "3g.72gb", "4g.72gb", "7g.144gb", "3g.47gb", "4g.47gb",
+    "7g.94gb", "3g.93gb", "4g.93gb", "2g.26gb",
+];
+
+/// Kinds of GPUs on EC2 without MIG, by the value of `karpenter.k8s.aws/instance-gpu-name`.
+const INCAPABLE: [&str; 10] =
+    ["t4", "t4g", "a10g", "l4", "l40s", "v100", "k80", "m60", "rtx-pro-4500", "rtx-pro-server-4500"];
+
+/// The profile of a resource of the device plugin: `1g.10gb` of `nvidia.com/mig-1g.10gb`, and of its variants.
+pub(crate) fn profile_of_resource(resource: &str) -> Option<String> {
+    let profile = resource.strip_prefix("nvidia.com/mig-")?;
+    let (slices, rest) = profile.split_once("g.")?;
+    let (memory, variant) = rest.split_once("gb")?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (digits(slices) && digits(memory) && (variant.is_empty() || variant.starts_with('.')))
+        .then(|| format!("{slices}g.{memory}gb"))
+}
+
+/// Whether any GPU offers a profile.
+pub(crate) fn is_known_profile(profile: &str) -> bool {
+    OTHERS.contains(&profile) || PROFILES.iter().any(|(_, profiles)| profiles.contains(&profile))
+}
+
+/// Whether a kind of GPU can offer a profile; `None` if the kind is not known.
+pub(crate) fn offers(gpu: &str, profile: &str) -> Option<bool> {
+    if INCAPABLE.contains(&gpu) {
+        return Some(false);
+    }
+    let (_, profiles) = PROFILES.iter().find(|(name, _)| *name == gpu)?;
+    Some(profiles.contains(&profile))
+}
+
+/// The kind of GPU of a value of `nvidia.com/gpu.product`, of GKE's and of AKS's labels, if it is one without MIG.
+pub(crate) fn is_product_without_mig(product: &str) -> bool {
+    let product = product.to_ascii_lowercase();
+    product.split(['-', '_', ' ']).any(|word| {
+        matches!(
+            word,
+            "t4" | "a10"
+                | "a10g"
+                | "l4"
+                | "l40"
+                | "l40s"
+                | "v100"
+                | "p100"
+                | "p4"
+                | "k80"
+                | "t4g"
+                | "a40"
+                | "a16"
+                | "a2"
+        )
+    })
+}
