@@ -5,7 +5,7 @@
 //! only ceiling is the account's quota: an autoscaler that reads a broken metric, or a Job with
 //! one zero too many, buys 8-GPU machines at 30 to 100 dollars an hour until somebody looks. A limit
 //! on `cpu` or `memory` bounds the accelerators too, but seldom where you think: that is a warning,
-//! which says how many it allows. A limit on `nodes` counts a small and a large machine alike.
+//! which says how many it allows, and information up to 16 of them. A limit on `nodes` counts a small and a large machine alike.
 //!
 //! # Fix
 //! Write under `spec.limits` how many accelerators the pool may have in all, by the name of the
@@ -80,6 +80,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         } else {
             indirect_limits(pool, resource).into_iter().min_by_key(|(_, _, devices)| *devices)
         };
+        let few = allowed.as_ref().is_some_and(|(_, _, devices)| *devices <= FEW_DEVICES);
         // What fits no node at all is limit-below-any-instance's.
         let message = match allowed {
             Some((_, _, 0)) => return None,
@@ -89,7 +90,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             None => format!("GPU pool `{name}` has no limit on `{resource}`"),
         };
         ctx.report(&node, message)
-            .severity(Severity::Warning)
+            .severity(if few { Severity::Info } else { Severity::Warning })
             .help(format!("add `{resource}` to `spec.limits`: the number that you are ready to pay for"));
         return None;
     }
@@ -98,6 +99,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     ));
     None
 }
+
+/// A limit on CPU or memory that allows no more accelerators than this is a cap that somebody chose.
+const FEW_DEVICES: i128 = 16;
 
 /// The limits that bound accelerators without counting them.
 const INDIRECT: [&str; 2] = ["cpu", "memory"];

@@ -7,6 +7,9 @@ use super::write::Style;
 use crate::lint::fix::text::piece_table::TextChange;
 use crate::tree::SlotKind;
 
+/// A comment of more lines than this speaks of more than the entry below it, and stays when that is removed.
+const MAX_REMOVED_COMMENT_LINES: usize = 3;
+
 impl Editor<'_> {
     /// Replaces a value. A comment after it is kept.
     pub(super) fn replace(&self, slot: u32, value: &Value) -> Option<Vec<TextChange>> {
@@ -196,7 +199,7 @@ impl Editor<'_> {
         layout.is_compact(dash).then(|| vec![TextChange::insert(dash, format!("{text}{line}"))])
     }
 
-    /// Removes an entry or item and the comment directly above it. A parent that becomes empty is written as
+    /// Removes an entry or item and a short comment directly above it. A parent that becomes empty is written as
     /// `{}` or `[]`.
     pub(super) fn remove(&self, slot: u32) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
@@ -220,7 +223,9 @@ impl Editor<'_> {
         let start = layout.start(slot)?;
         let end = layout.end_with_comments(slot, layout.column(start))?;
         if layout.is_first_on_line(start) {
-            let top = layout.start_with_comments(slot)?;
+            let (entry, with_comments) = (layout.line_start(start), layout.start_with_comments(slot)?);
+            let comments = layout.text[with_comments..entry].lines().count();
+            let top = if comments > MAX_REMOVED_COMMENT_LINES { entry } else { with_comments };
             let whole = &layout.text[layout.range.clone()];
             if end == layout.range.end && !whole.ends_with('\n') {
                 // A file without a final line end keeps that property.
