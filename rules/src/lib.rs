@@ -25,6 +25,7 @@ pub mod lint;
 pub mod migration;
 pub mod object;
 pub mod platform;
+mod promql;
 pub mod rules;
 mod schema;
 pub mod source;

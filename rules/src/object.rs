@@ -89,10 +89,12 @@ pub(crate) enum MemoSlot {
     PodTemplates,
     /// Whether a pod requests an accelerator.
     UsesAccelerators,
+    /// The PromQL queries.
+    Queries,
 }
 
 impl MemoSlot {
-    const COUNT: usize = MemoSlot::UsesAccelerators as usize + 1;
+    const COUNT: usize = MemoSlot::Queries as usize + 1;
 }
 
 impl<T: Any + Send + Sync> Memo<T> {

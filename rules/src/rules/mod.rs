@@ -13,6 +13,7 @@ mod disruption;
 mod gpu;
 mod manifest;
 mod migration;
+mod monitoring;
 mod nodeclass;
 mod nodepool;
 mod precedence;
@@ -49,6 +50,7 @@ pub static RULES: &[&Rule] = &[
     &migration::karpenter_managed_metadata::RULE,
     &migration::karpenter_metric_renamed::RULE,
     &migration::keda_legacy_api::RULE,
+    &migration::keda_metric_renamed::RULE,
     &migration::keda_pod_identity_removed::RULE,
     &migration::keda_removed_field::RULE,
     &migration::keda_rollout_strategy_removed::RULE,
@@ -148,6 +150,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_auth_deprecated::RULE,
     &autoscaling::keda_auth_invalid::RULE,
     &autoscaling::keda_auth_missing::RULE,
+    &autoscaling::keda_average_of_ratio::RULE,
     &autoscaling::keda_behavior_invalid::RULE,
     &autoscaling::keda_cached_metrics_unsupported::RULE,
     &autoscaling::keda_cannot_wake::RULE,
@@ -166,6 +169,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_oauth_invalid::RULE,
     &autoscaling::keda_paused::RULE,
     &autoscaling::keda_prometheus_address_invalid::RULE,
+    &autoscaling::keda_query_many_series::RULE,
     &autoscaling::keda_replica_bounds::RULE,
     &autoscaling::keda_replicas_implicit::RULE,
     &autoscaling::keda_scale_to_zero_serving::RULE,
@@ -177,9 +181,11 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_trigger_name_duplicate::RULE,
     &autoscaling::keda_trigger_type_unknown::RULE,
     &autoscaling::keda_unsafe_ssl::RULE,
+    &autoscaling::llm_scaling_signal::RULE,
     &autoscaling::missing_resource_request::RULE,
     &autoscaling::replicas_with_autoscaler::RULE,
     &autoscaling::scale_down_too_fast::RULE,
+    &autoscaling::scale_threshold_off_class::RULE,
     &autoscaling::scale_up_too_slow::RULE,
     &autoscaling::scaled_job_kills_running_jobs::RULE,
     &availability::pdb_blocks_evictions::RULE,
@@ -233,6 +239,16 @@ pub static RULES: &[&Rule] = &[
     &training::training_restart_policy::RULE,
     &training::training_topology::RULE,
     &scheduling::node_class_missing::RULE,
+    &monitoring::dcgm_exporter_config::RULE,
+    &monitoring::framebuffer_ratio::RULE,
+    &monitoring::gpu_alert_without_for::RULE,
+    &monitoring::gpu_metric_labels::RULE,
+    &monitoring::gpu_metric_unknown::RULE,
+    &monitoring::idle_gpu_alert_missing::RULE,
+    &monitoring::promql_invalid::RULE,
+    &monitoring::promql_rate_of_gauge::RULE,
+    &monitoring::service_monitor_selects_nothing::RULE,
+    &monitoring::threshold_unit_mismatch::RULE,
     &webhook_safety::webhook_blocks_nodes::RULE,
     &webhook_safety::webhook_self_dependency::RULE,
     &webhook_safety::webhook_timeout_long::RULE,

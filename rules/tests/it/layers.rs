@@ -12,7 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["tree"],
     &["source", "catalog", "facts", "platform", "cel"],
     &["kind", "object", "file"],
-    &["workload", "keda", "karpenter"],
+    &["workload", "keda", "karpenter", "promql"],
     &["cluster"],
     &["lint"],
     &["schema", "migration"],

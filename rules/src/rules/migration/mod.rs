@@ -9,6 +9,7 @@ pub(crate) mod karpenter_legacy_taint;
 pub(crate) mod karpenter_managed_metadata;
 pub(crate) mod karpenter_metric_renamed;
 pub(crate) mod keda_legacy_api;
+pub(crate) mod keda_metric_renamed;
 pub(crate) mod keda_pod_identity_removed;
 pub(crate) mod keda_removed_field;
 pub(crate) mod keda_rollout_strategy_removed;

@@ -1,0 +1,293 @@
+//! The expression of a query.
+
+use promql_parser::label::MatchOp as ParserMatchOp;
+use promql_parser::parser::value::ValueType;
+use promql_parser::parser::{self, LabelModifier, VectorMatchCardinality};
+
+/// An expression; parentheses are gone.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Expr {
+    /// A number.
+    Number(f64),
+    /// A string.
+    Text,
+    /// The newest sample of each series.
+    Selector(Selector),
+    /// Samples over a window: a selector with a range, or a subquery.
+    Range(Box<Expr>),
+    /// A function.
+    Call(Call),
+    /// An aggregation.
+    Aggregate(Box<Aggregate>),
+    /// An operation on two operands.
+    Binary(Box<Binary>),
+    /// The negative.
+    Negative(Box<Expr>),
+}
+
+/// The series of a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Selector {
+    /// The metric; `None` where only a pattern selects it.
+    pub name: Option<String>,
+    /// The conditions on labels.
+    pub matchers: Vec<Matcher>,
+}
+
+/// A condition on a label.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Matcher {
+    /// The label.
+    pub label: String,
+    /// How it is compared.
+    pub op: MatchOp,
+    /// The value or the regular expression.
+    pub value: String,
+}
+
+/// How a label is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MatchOp {
+    /// `=`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `=~`
+    Matches,
+    /// `!~`
+    NotMatches,
+}
+
+/// A function with its arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Call {
+    /// Its name.
+    pub function: String,
+    /// Its arguments.
+    pub args: Vec<Expr>,
+    /// Whether it gives one number without labels.
+    pub is_scalar: bool,
+}
+
+/// An aggregation.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Aggregate {
+    /// `sum`, `avg`, ...
+    pub op: String,
+    /// By which labels it groups.
+    pub grouping: Grouping,
+    /// What it aggregates.
+    pub expr: Expr,
+    /// The number of `topk` and the like.
+    pub param: Option<Expr>,
+}
+
+/// The labels that an aggregation keeps.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Grouping {
+    /// None: `sum(x)`.
+    All,
+    /// These: `sum by (a) (x)`.
+    By(Vec<String>),
+    /// All but these: `sum without (a) (x)`.
+    Without(Vec<String>),
+}
+
+/// An operation on two operands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Binary {
+    /// `+`, `>`, `and`, ...
+    pub op: String,
+    /// The left operand.
+    pub lhs: Expr,
+    /// The right operand.
+    pub rhs: Expr,
+    /// Whether a comparison gives 0 or 1 instead of filtering.
+    pub is_bool: bool,
+    /// Which side may have several series for one of the other.
+    pub many: Option<Side>,
+}
+
+/// A side of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// `group_left`
+    Left,
+    /// `group_right`
+    Right,
+}
+
+/// The type of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResultType {
+    /// A number without labels.
+    Scalar,
+    /// Series with one sample each.
+    Vector,
+    /// Series with many samples each.
+    Range,
+    /// Text.
+    Text,
+}
+
+impl Expr {
+    /// The expression of the parser, with the regular expressions of the text. `None` where it is an extension.
+    pub(super) fn from_parser(expr: &parser::Expr, patterns: &[String]) -> Option<Expr> {
+        let convert = |expr: &parser::Expr| Expr::from_parser(expr, patterns);
+        Some(match expr {
+            parser::Expr::NumberLiteral(number) => Expr::Number(number.val),
+            parser::Expr::StringLiteral(_) => Expr::Text,
+            parser::Expr::VectorSelector(selector) => {
+                Expr::Selector(Selector::from_parser(selector, patterns)?)
+            }
+            parser::Expr::MatrixSelector(matrix) => {
+                Expr::Range(Box::new(Expr::Selector(Selector::from_parser(&matrix.vs, patterns)?)))
+            }
+            parser::Expr::Subquery(query) => Expr::Range(Box::new(convert(&query.expr)?)),
+            parser::Expr::Paren(paren) => convert(&paren.expr)?,
+            parser::Expr::Unary(unary) => Expr::Negative(Box::new(convert(&unary.expr)?)),
+            parser::Expr::Call(call) => Expr::Call(Call {
+                function: call.func.name.to_owned(),
+                is_scalar: call.func.return_type == ValueType::Scalar,
+                args: call.args.args.iter().map(|arg| convert(arg)).collect::<Option<_>>()?,
+            }),
+            parser::Expr::Aggregate(aggregate) => Expr::Aggregate(Box::new(Aggregate {
+                op: aggregate.op.to_string(),
+                grouping: match &aggregate.modifier {
+                    None => Grouping::All,
+                    Some(LabelModifier::Include(labels)) => Grouping::By(labels.labels.clone()),
+                    Some(LabelModifier::Exclude(labels)) => Grouping::Without(labels.labels.clone()),
+                },
+                expr: convert(&aggregate.expr)?,
+                param: match &aggregate.param {
+                    Some(param) => Some(convert(param)?),
+                    None => None,
+                },
+            })),
+            parser::Expr::Binary(binary) => {
+                let modifier = binary.modifier.as_ref();
+                let many = modifier.and_then(|modifier| match modifier.card {
+                    VectorMatchCardinality::ManyToOne(_) => Some(Side::Left),
+                    VectorMatchCardinality::OneToMany(_) => Some(Side::Right),
+                    VectorMatchCardinality::OneToOne | VectorMatchCardinality::ManyToMany => None,
+                });
+                Expr::Binary(Box::new(Binary {
+                    op: binary.op.to_string(),
+                    lhs: convert(&binary.lhs)?,
+                    rhs: convert(&binary.rhs)?,
+                    is_bool: modifier.is_some_and(|modifier| modifier.return_bool),
+                    many,
+                }))
+            }
+            parser::Expr::Extension(_) => return None,
+        })
+    }
+
+    /// The type of its result.
+    pub(crate) fn result(&self) -> ResultType {
+        match self {
+            Expr::Number(_) => ResultType::Scalar,
+            Expr::Text => ResultType::Text,
+            Expr::Selector(_) | Expr::Aggregate(_) => ResultType::Vector,
+            Expr::Range(_) => ResultType::Range,
+            Expr::Call(call) if call.is_scalar => ResultType::Scalar,
+            Expr::Call(_) => ResultType::Vector,
+            Expr::Negative(inner) => inner.result(),
+            Expr::Binary(binary) => {
+                let scalar = |expr: &Expr| expr.result() == ResultType::Scalar;
+                if scalar(&binary.lhs) && scalar(&binary.rhs) {
+                    ResultType::Scalar
+                } else {
+                    ResultType::Vector
+                }
+            }
+        }
+    }
+
+    /// Calls a function on the expression and on each below it.
+    pub(crate) fn walk<'e>(&'e self, visit: &mut impl FnMut(&'e Expr)) {
+        visit(self);
+        match self {
+            Expr::Number(_) | Expr::Text | Expr::Selector(_) => {}
+            Expr::Range(inner) | Expr::Negative(inner) => inner.walk(visit),
+            Expr::Call(call) => call.args.iter().for_each(|arg| arg.walk(visit)),
+            Expr::Aggregate(aggregate) => {
+                aggregate.expr.walk(visit);
+                if let Some(param) = &aggregate.param {
+                    param.walk(visit);
+                }
+            }
+            Expr::Binary(binary) => {
+                binary.lhs.walk(visit);
+                binary.rhs.walk(visit);
+            }
+        }
+    }
+
+    /// Every selector, in the order of the text.
+    pub(crate) fn selectors(&self) -> Vec<&Selector> {
+        let mut out = Vec::new();
+        self.walk(&mut |expr| {
+            if let Expr::Selector(selector) = expr {
+                out.push(selector);
+            }
+        });
+        out
+    }
+
+    /// The names of its metrics, each once, in the order of the text.
+    pub(crate) fn metric_names(&self) -> Vec<&str> {
+        let mut out: Vec<&str> = Vec::new();
+        for name in self.selectors().into_iter().filter_map(|selector| selector.name.as_deref()) {
+            if !out.contains(&name) {
+                out.push(name);
+            }
+        }
+        out
+    }
+
+    /// The selector below functions and aggregations of one operand: that of `avg(max_over_time(x[5m]))`.
+    pub(crate) fn sole_selector(&self) -> Option<&Selector> {
+        match self {
+            Expr::Selector(selector) => Some(selector),
+            Expr::Range(inner) | Expr::Negative(inner) => inner.sole_selector(),
+            Expr::Aggregate(aggregate) => aggregate.expr.sole_selector(),
+            Expr::Call(call) => {
+                let mut inner = call.args.iter().filter(|arg| !matches!(arg, Expr::Number(_) | Expr::Text));
+                let first = inner.next()?;
+                if inner.next().is_some() { None } else { first.sole_selector() }
+            }
+            Expr::Binary(_) | Expr::Number(_) | Expr::Text => None,
+        }
+    }
+}
+
+impl Selector {
+    fn from_parser(selector: &parser::VectorSelector, patterns: &[String]) -> Option<Selector> {
+        if !selector.matchers.or_matchers.is_empty() {
+            return None;
+        }
+        let mut name = selector.name.clone();
+        let mut matchers = Vec::new();
+        for matcher in &selector.matchers.matchers {
+            let (op, value) = match &matcher.op {
+                ParserMatchOp::Equal => (MatchOp::Equal, matcher.value.clone()),
+                ParserMatchOp::NotEqual => (MatchOp::NotEqual, matcher.value.clone()),
+                ParserMatchOp::Re(_) => (MatchOp::Matches, pattern(matcher, patterns)?),
+                ParserMatchOp::NotRe(_) => (MatchOp::NotMatches, pattern(matcher, patterns)?),
+            };
+            if matcher.name == "__name__" {
+                if op == MatchOp::Equal {
+                    name = Some(value);
+                }
+                continue;
+            }
+            matchers.push(Matcher { label: matcher.name.clone(), op, value });
+        }
+        Some(Selector { name, matchers })
+    }
+}
+
+fn pattern(matcher: &promql_parser::label::Matcher, patterns: &[String]) -> Option<String> {
+    patterns.get(matcher.value.parse::<usize>().ok()?).cloned()
+}

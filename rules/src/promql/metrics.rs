@@ -1,0 +1,174 @@
+//! The metrics of GPU exporters and model servers that rules know: `metrics.tsv`.
+//!
+//! Sources: the counters file of dcgm-exporter's chart (4.5.3-4.8.2; the GPU operator has the same set), the metrics pages
+//! of vLLM, SGLang, TGI and Triton, Karpenter's list of metrics, and the metrics of kube-state-metrics 2.x.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Who exports a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exporter {
+    /// NVIDIA's dcgm-exporter.
+    Dcgm,
+    /// A vLLM server.
+    Vllm,
+    /// A router in front of vLLM servers, under the same prefix.
+    VllmRouter,
+    /// An SGLang server.
+    Sglang,
+    /// Hugging Face's Text Generation Inference.
+    Tgi,
+    /// A Triton server.
+    Triton,
+    /// Karpenter.
+    Karpenter,
+}
+
+impl Exporter {
+    fn named(name: &str) -> Option<Exporter> {
+        Some(match name {
+            "dcgm" => Exporter::Dcgm,
+            "vllm" => Exporter::Vllm,
+            "vllm-router" => Exporter::VllmRouter,
+            "sglang" => Exporter::Sglang,
+            "tgi" => Exporter::Tgi,
+            "triton" => Exporter::Triton,
+            "karpenter" => Exporter::Karpenter,
+            _ => return None,
+        })
+    }
+
+    /// What a message calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Exporter::Dcgm => "dcgm-exporter",
+            Exporter::Vllm => "vLLM",
+            Exporter::VllmRouter => "the vLLM router",
+            Exporter::Sglang => "SGLang",
+            Exporter::Tgi => "TGI",
+            Exporter::Triton => "Triton",
+            Exporter::Karpenter => "Karpenter",
+        }
+    }
+
+    /// Whether each pod or each GPU has series of its own.
+    pub(crate) fn is_per_pod(self) -> bool {
+        !matches!(self, Exporter::VllmRouter | Exporter::Karpenter)
+    }
+}
+
+/// The type of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MetricType {
+    /// It goes up and down.
+    Gauge,
+    /// It only goes up.
+    Counter,
+    /// It has buckets, a sum and a count.
+    Histogram,
+}
+
+/// The unit of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// 0 to 100.
+    Percent,
+    /// 0 to 1.
+    Ratio,
+    /// Things that are counted, which add up.
+    Count,
+    /// Anything else.
+    Other,
+}
+
+/// A metric.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Metric {
+    /// Its name, as the exporter writes it.
+    pub name: &'static str,
+    /// Who exports it.
+    pub exporter: Exporter,
+    /// Its type.
+    pub kind: MetricType,
+    /// Its unit.
+    pub unit: Unit,
+    /// Whether it is exported without a change of the exporter's configuration.
+    pub is_default: bool,
+}
+
+static METRICS: LazyLock<HashMap<&'static str, Metric>> =
+    LazyLock::new(|| include_str!("metrics.tsv").lines().filter_map(parse).map(|m| (m.name, m)).collect());
+
+fn parse(line: &'static str) -> Option<Metric> {
+    let mut fields = line.split('\t');
+    let (name, exporter) = (fields.next()?, Exporter::named(fields.next()?)?);
+    let kind = match fields.next()? {
+        "gauge" => MetricType::Gauge,
+        "counter" => MetricType::Counter,
+        "histogram" => MetricType::Histogram,
+        _ => return None,
+    };
+    let unit = match fields.next()? {
+        "percent" => Unit::Percent,
+        "ratio" => Unit::Ratio,
+        "count" => Unit::Count,
+        _ => Unit::Other,
+    };
+    Some(Metric { name, exporter, kind, unit, is_default: fields.next()? == "yes" })
+}
+
+/// A metric by its name, with the suffix of a histogram, and in the spelling with underscores that pipelines make of colons.
+pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
+    METRICS.get(name).or_else(|| {
+        let colon = with_colon(name);
+        let name = colon.as_deref().unwrap_or(name);
+        METRICS.get(name).or_else(|| {
+            let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix))?;
+            METRICS.get(base).filter(|metric| metric.kind == MetricType::Histogram)
+        })
+    })
+}
+
+/// The name with the colon of the server's prefix: `vllm:num_requests_running` for `vllm_num_requests_running`.
+pub(crate) fn with_colon(name: &str) -> Option<String> {
+    ["vllm", "sglang"].iter().find_map(|server| {
+        let rest = name.strip_prefix(server)?.strip_prefix('_')?;
+        Some(format!("{server}:{rest}"))
+    })
+}
+
+/// The names of an exporter's metrics, in no particular order.
+pub(crate) fn names_of(exporter: Exporter) -> Vec<&'static str> {
+    let mut out: Vec<&'static str> =
+        METRICS.values().filter(|metric| metric.exporter == exporter).map(|metric| metric.name).collect();
+    out.sort_unstable();
+    out
+}
+
+/// Whether a metric is a gauge.
+pub(crate) fn is_gauge(name: &str) -> bool {
+    metric(name).is_some_and(|metric| metric.kind == MetricType::Gauge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{METRICS, Unit, metric, parse, with_colon};
+
+    #[test]
+    fn every_line_of_the_table_is_read() {
+        let lines: Vec<&str> = include_str!("metrics.tsv").lines().skip(1).collect();
+        assert!(lines.iter().all(|line| parse(line).is_some()), "{lines:?}");
+        assert_eq!(METRICS.len(), lines.len(), "a name is there twice");
+        assert!(lines.is_sorted(), "the table is sorted");
+    }
+
+    #[test]
+    fn names_are_found_in_each_of_their_forms() {
+        assert_eq!(metric("DCGM_FI_DEV_GPU_UTIL").unwrap().unit, Unit::Percent);
+        assert_eq!(metric("vllm_kv_cache_usage_perc").unwrap().name, "vllm:kv_cache_usage_perc");
+        assert_eq!(metric("vllm:time_to_first_token_seconds_bucket").unwrap().unit, Unit::Other);
+        assert!(metric("vllm:num_requests_waiting_bucket").is_none());
+        assert_eq!(with_colon("vllm:x"), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! PromQL: the queries of an object, and what is certain of them without a server.
+//!
+//! A query is parsed by the crate `promql-parser` and kept as an [`Expr`] of our own, which has no spans, no compiled
+//! patterns and a bounded depth. What cannot be certain is [`Parsed::Unknown`]: placeholders, variables of dashboards,
+//! LogQL, MetricsQL, and syntax that only some versions of Prometheus have.
+//!
+//! ```text
+//! object ─► sources ─► text ─► screen ─► promql-parser ─► Expr ─► series   how many series the result has
+//!                                                              ─► bound    how large it can be
+//!                                                              ─► metrics  what its metrics are
+//! ```
+
+pub(crate) mod bound;
+pub(crate) mod expr;
+pub(crate) mod metrics;
+mod screen;
+pub(crate) mod series;
+pub(crate) mod sources;
+#[cfg(test)]
+mod tests;
+pub(crate) mod words;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub(crate) use expr::Expr;
+pub(crate) use sources::{QUERY_KINDS, Query, QueryPlace, queries};
+
+use crate::steps;
+
+/// What parsing costs for each byte, in steps.
+const STEPS_PER_BYTE: usize = 20;
+
+/// What a text is as a query.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Parsed {
+    /// A query.
+    Known(Expr),
+    /// No version of Prometheus accepts it, with the reason.
+    Invalid(String),
+    /// Not certain.
+    Unknown,
+}
+
+impl Parsed {
+    /// The query, if it is known.
+    pub(crate) fn expr(&self) -> Option<&Expr> {
+        match self {
+            Parsed::Known(expr) => Some(expr),
+            Parsed::Invalid(_) | Parsed::Unknown => None,
+        }
+    }
+}
+
+/// Parses a query.
+pub(crate) fn parse(text: &str) -> Parsed {
+    steps::take(STEPS_PER_BYTE * (text.len() + 10));
+    let Some(screened) = screen::screen(text) else {
+        return Parsed::Unknown;
+    };
+    // The parser does arithmetic with durations that it does not check. What is known to stop it is screened out.
+    let parsed = catch_unwind(AssertUnwindSafe(|| promql_parser::parser::parse(&screened.text)));
+    match parsed {
+        Ok(Ok(expr)) => Expr::from_parser(&expr, &screened.patterns).map_or(Parsed::Unknown, Parsed::Known),
+        Ok(Err(error)) => reason(&error, text).map_or(Parsed::Unknown, Parsed::Invalid),
+        Err(_) => Parsed::Unknown,
+    }
+}
+
+/// Keywords of MetricsQL, which VictoriaMetrics accepts in place of PromQL, and of newer versions of Prometheus than the
+/// parser knows.
+const OTHER_KEYWORDS: &[&str] =
+    &["anchored", "default", "fill", "if", "ifnot", "keep_metric_names", "smoothed", "with"];
+
+/// Functions of theirs.
+const OTHER_FUNCTIONS: &str = include_str!("metricsql.txt");
+
+/// Why no server accepts a text, in the words of a message; `None` where a server may.
+fn reason(error: &str, text: &str) -> Option<String> {
+    if is_other_dialect(text) || selects_without_name(text) {
+        return None;
+    }
+    let known = [
+        ("unclosed left parenthesis", "a `(` is never closed"),
+        ("unexpected right parenthesis", "a `)` closes nothing"),
+        ("unexpected right brace", "a `}` closes nothing"),
+        ("unexpected right bracket", "a `]` closes nothing"),
+        ("unexpected end of input inside braces", "a `{` is never closed"),
+        ("unexpected end of input inside brackets", "a `[` is never closed"),
+        ("unterminated quoted string", "a string is never closed"),
+        ("comparisons between scalars must use BOOL modifier", "two numbers are compared without `bool`"),
+        ("no expression found in input", "it is empty"),
+    ];
+    if let Some((_, words)) = known.iter().find(|(start, _)| error.starts_with(start)) {
+        return Some((*words).to_owned());
+    }
+    if let Some(rest) = error.strip_prefix("expected type ") {
+        return type_error(rest, error);
+    }
+    if let Some(name) = error.strip_prefix("unknown function with name ") {
+        return Some(format!("there is no function `{}`", name.trim_matches('\'')));
+    }
+    if error.starts_with("unexpected identifier") && error.contains("in label matching, expected string") {
+        return Some("the value of a label is not in quotes".to_owned());
+    }
+    if error == "invalid promql query" {
+        // Arithmetic on durations is behind a flag of some versions.
+        return (!text.contains("offset (") && !text.contains("offset -(")).then(|| {
+            match last_operator(text) {
+                Some(operator) => format!("nothing follows `{operator}`"),
+                None => "two of its parts have no operator between them, or one is missing".to_owned(),
+            }
+        });
+    }
+    let certain = [
+        "unexpected second colon",
+        "bool modifier can only be used",
+        "binary expression must contain only scalar",
+        "vector matching only allowed between vectors",
+        "set operator",
+        "no grouping allowed",
+        "ranges only allowed for vector selectors",
+        "no offset modifiers allowed before range",
+        "vector selector must contain at least one non-empty matcher",
+        "metric name must not be set twice",
+        "trailing commas not allowed",
+        "unary expression only allowed",
+    ];
+    certain.iter().any(|start| error.starts_with(start)).then(|| error.trim_end_matches('.').to_owned())
+}
+
+/// Whether a text has words of another dialect.
+fn is_other_dialect(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let is_called = |name: &str| {
+        let mut rest = lower.as_str();
+        while let Some(at) = words::find_word(rest, name) {
+            rest = &rest[at + name.len()..];
+            if rest.trim_start().starts_with('(') {
+                return true;
+            }
+        }
+        false
+    };
+    OTHER_KEYWORDS.iter().any(|word| words::find_word(&lower, word).is_some())
+        || OTHER_FUNCTIONS.lines().any(is_called)
+}
+
+/// Whether a selector has no metric, as those of LogQL have none.
+fn selects_without_name(text: &str) -> bool {
+    text.match_indices('{').any(|(at, _)| {
+        let before = text[..at].trim_end();
+        !before.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':'))
+    })
+}
+
+/// "matrix in call to function 'rate', got vector", in words.
+fn type_error(rest: &str, error: &str) -> Option<String> {
+    let (expected, rest) = rest.split_once(" in ")?;
+    let (context, got) = rest.rsplit_once(", got ")?;
+    let function = context.strip_prefix("call to function ").map(|name| name.trim_matches('\''));
+    Some(match (function, expected, got) {
+        (Some(function), "matrix", "vector") => {
+            format!("`{function}` needs a range, as in `{function}(metric[5m])`")
+        }
+        (Some(function), "vector", "matrix") => format!("`{function}` does not accept a range"),
+        _ => error.replace('\'', "`"),
+    })
+}
+
+/// The operator that a text ends in.
+fn last_operator(text: &str) -> Option<&str> {
+    let end = text.trim_end();
+    ["and", "or", "unless", ">=", "<=", "==", "!=", "+", "-", "*", "/", "%", ">", "<"].into_iter().find(
+        |word| {
+            end.strip_suffix(word).is_some_and(|before| {
+                !word.starts_with(|c: char| c.is_ascii_alphabetic()) || before.ends_with(char::is_whitespace)
+            })
+        },
+    )
+}

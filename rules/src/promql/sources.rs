@@ -1,0 +1,161 @@
+//! Where the queries of an object are, parsed once.
+
+use memchr::memmem;
+use serde_json::Value;
+
+use crate::keda::triggers;
+use crate::kind::Kind;
+use crate::object::{Memo, MemoSlot, Object};
+use crate::promql::{Parsed, parse};
+use crate::steps;
+use crate::tree::node::{Node, NodeId};
+use crate::tree::scalar::Scalar;
+
+/// Kinds that contain rules of Prometheus, or of VictoriaMetrics.
+pub(crate) const PROMETHEUS_RULE: Kind = Kind::new("monitoring.coreos.com", "PrometheusRule");
+/// The same of VictoriaMetrics, in MetricsQL.
+pub(crate) const VM_RULE: Kind = Kind::new("operator.victoriametrics.com", "VMRule");
+/// The ConfigMap that may have dashboards or files of rules.
+pub(crate) const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
+/// A dashboard as an object.
+pub(crate) const DASHBOARD: Kind = Kind::new("grafana.integreatly.org", "GrafanaDashboard");
+
+/// The kinds that may have queries.
+pub(crate) const QUERY_KINDS: [Kind; 6] =
+    [PROMETHEUS_RULE, VM_RULE, Kind::SCALED_OBJECT, Kind::SCALED_JOB, CONFIG_MAP, DASHBOARD];
+
+/// Where a query is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueryPlace {
+    /// In a trigger of a ScaledObject or ScaledJob.
+    Trigger,
+    /// In an alert.
+    Alert,
+    /// In a recording rule.
+    Record,
+    /// In a dashboard.
+    Dashboard,
+}
+
+/// A query of an object.
+#[derive(Debug)]
+pub(crate) struct Query {
+    spot: NodeId,
+    /// Where it is.
+    pub place: QueryPlace,
+    /// Its text, without blanks around it.
+    pub text: String,
+    /// What it says.
+    pub parsed: Parsed,
+}
+
+impl Query {
+    /// The node with the query, or with the dashboard that it is in.
+    pub(crate) fn node<'o>(&self, object: &'o Object) -> Node<'o> {
+        Node::from_id(object.tree().0, &self.spot)
+    }
+
+    /// The entry of the alert, or the trigger: the mapping that the query is in.
+    pub(crate) fn entry<'o>(&self, object: &'o Object) -> Node<'o> {
+        let pointer = self.node(object).pointer();
+        let above = if self.place == QueryPlace::Trigger { 2 } else { 1 };
+        let steps = pointer.steps();
+        let mut node = object.root();
+        for step in &steps[..steps.len().saturating_sub(above)] {
+            node = match step.parse::<usize>() {
+                Ok(index) if node.is_sequence() => node.index(index),
+                _ => node.get(step),
+            };
+        }
+        node
+    }
+}
+
+static QUERIES: Memo<Vec<Query>> = Memo::new(MemoSlot::Queries);
+
+/// The queries of an object in the order in which they are written. None where reading them takes too long.
+pub(crate) fn queries(object: &Object) -> &[Query] {
+    let read = || steps::limited(steps::SHARED, || collect(object)).0.unwrap_or_default();
+    let all: &Vec<Query> = object.memo(&QUERIES, read);
+    all
+}
+
+fn collect(object: &Object) -> Vec<Query> {
+    let mut out = Vec::new();
+    if object.is(Kind::SCALED_OBJECT) || object.is(Kind::SCALED_JOB) {
+        for trigger in triggers(object).filter(|trigger| trigger.kind() == Some("prometheus")) {
+            let metadata = trigger.metadata();
+            let other_dialect = metadata.get("serverAddress").text().is_some_and(is_victoria_metrics);
+            push(&metadata.get("query"), QueryPlace::Trigger, other_dialect, &mut out);
+        }
+    } else if object.is(PROMETHEUS_RULE) || object.is(VM_RULE) {
+        for group in object.path(&["spec", "groups"]).items() {
+            for rule in group.get("rules").items() {
+                let is_record = rule.get("record").is_set();
+                let place = if is_record { QueryPlace::Record } else { QueryPlace::Alert };
+                push(&rule.get("expr"), place, object.is(VM_RULE), &mut out);
+            }
+        }
+    } else if object.is(CONFIG_MAP) {
+        for (name, text) in object.get("data").entries() {
+            if name.ends_with(".json") {
+                dashboard(&text, &mut out);
+            }
+        }
+    } else if object.is(DASHBOARD) {
+        dashboard(&object.path(&["spec", "json"]), &mut out);
+    }
+    out
+}
+
+fn push(node: &Node<'_>, place: QueryPlace, other_dialect: bool, out: &mut Vec<Query>) {
+    let text = match node.scalar() {
+        Some(Scalar::Str(text)) => text.trim().to_owned(),
+        // A number is a query as well.
+        Some(Scalar::Int(number)) => number.to_string(),
+        _ => return,
+    };
+    let unknown = node.is_unknown() || text.is_empty();
+    let parsed = match if unknown { Parsed::Unknown } else { parse(&text) } {
+        Parsed::Invalid(_) if other_dialect => Parsed::Unknown,
+        parsed => parsed,
+    };
+    out.push(Query { spot: node.id(), place, text, parsed });
+}
+
+/// Whether an address is one of VictoriaMetrics, whose queries have more functions.
+fn is_victoria_metrics(address: &str) -> bool {
+    ["victoria", "vmselect", "vmsingle", "vmauth", ":8428", ":8481"].iter().any(|sign| address.contains(sign))
+}
+
+/// The queries of a dashboard's panels that ask Prometheus.
+fn dashboard(text: &Node<'_>, out: &mut Vec<Query>) {
+    // Variables of the dashboard look like placeholders.
+    let Some(Scalar::Str(json)) = text.scalar() else { return };
+    if memmem::find(json.as_bytes(), b"\"expr\"").is_none() {
+        return;
+    }
+    steps::take(2 * json.len());
+    if let Ok(value) = serde_json::from_str::<Value>(json) {
+        panels(&value, None, &text.id(), out);
+    }
+}
+
+fn panels(value: &Value, source: Option<&str>, spot: &NodeId, out: &mut Vec<Query>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| panels(item, source, spot, out)),
+        Value::Object(fields) => {
+            let own = fields.get("datasource").and_then(|source| source.get("type")).and_then(Value::as_str);
+            let source = own.or(source);
+            if let Some(Value::String(query)) = fields.get("expr")
+                && source == Some("prometheus")
+            {
+                let text = query.trim().to_owned();
+                let parsed = if text.is_empty() { Parsed::Unknown } else { parse(&text) };
+                out.push(Query { spot: spot.clone(), place: QueryPlace::Dashboard, text, parsed });
+            }
+            fields.values().for_each(|field| panels(field, source, spot, out));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,36 @@
+//! Identifiers in the text of a query.
+
+/// Where a word stands in a query as a whole identifier.
+pub(crate) fn find_word(text: &str, word: &str) -> Option<usize> {
+    let part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':');
+    let bytes = text.as_bytes();
+    text.match_indices(word).map(|(at, _)| at).find(|at| {
+        !bytes[..*at].last().is_some_and(|b| part(*b))
+            && !bytes.get(at + word.len()).is_some_and(|b| part(*b))
+    })
+}
+
+/// The text with each whole occurrence of a word replaced.
+pub(crate) fn replace_word(text: &str, word: &str, with: &str) -> String {
+    let mut out = String::with_capacity(text.len() + with.len());
+    let mut rest = text;
+    while let Some(at) = find_word(rest, word) {
+        out.push_str(&rest[..at]);
+        out.push_str(with);
+        rest = &rest[at + word.len()..];
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{find_word, replace_word};
+
+    #[test]
+    fn words_are_whole_identifiers() {
+        assert_eq!(find_word("vllm:x_total + vllm:x", "vllm:x"), Some(15));
+        assert_eq!(find_word("job:x:rate", "x"), None);
+        assert_eq!(replace_word("sum(a) / a{b=\"c\"} + aa", "a", "d"), "sum(d) / d{b=\"c\"} + aa");
+    }
+}

@@ -1,0 +1,109 @@
+//! The query of a trigger returns something other than one series.
+//!
+//! # Why
+//! KEDA expects exactly one series. A query that keeps labels returns one for each pod or GPU: it works
+//! with one replica and fails with "multiple elements" as soon as the service has scaled out. A number
+//! without labels, as `scalar()` gives it, cannot be decoded at all, and a range such as `x[5m]` counts
+//! as 0.
+//!
+//! # Fix
+//! Aggregate: `sum(…)` for what adds up, `avg(…)` or `max(…)` for shares. Wrap a number in `vector(…)`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: llm, namespace: chat}
+//!  spec:
+//!    scaleTargetRef: {name: llm}
+//!    minReplicaCount: 1
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: prometheus
+//!        metadata:
+//!          serverAddress: http://prometheus.monitoring.svc:9090
+//! -        query: vllm:num_requests_waiting # <-
+//! +        query: sum(vllm:num_requests_waiting)
+//!          threshold: "5"
+//! ```
+//!
+//! # References
+//! - <https://keda.sh/docs/latest/scalers/prometheus/>
+//! - <https://prometheus.io/docs/prometheus/latest/querying/operators/#aggregation-operators>
+
+use crate::promql::expr::{Expr, ResultType};
+use crate::promql::metrics::{Unit, metric};
+use crate::promql::queries;
+use crate::promql::series::{Series, series};
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-query-many-series",
+    kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("keda_query_many_series.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Autoscaling)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    for query in queries(object) {
+        let Some(expr) = query.parsed.expr() else { continue };
+        let node = query.node(object);
+        let wrap = |function: &str| {
+            let text = json!(format!("{function}({})", query.text));
+            Fix::unsafe_(format!("wrap it in `{function}`")).set(&node, text)
+        };
+        match expr.result() {
+            ResultType::Scalar => {
+                ctx.report(&node, "KEDA cannot read this query: its result is a number, not a series")
+                    .help("wrap it in `vector(…)`")
+                    .severity(Severity::Error)
+                    .fix(wrap("vector"));
+                continue;
+            }
+            ResultType::Range => {
+                ctx.report(&node, "the result of this query is a range of samples, which KEDA reads as 0")
+                    .help("apply a function such as `avg_over_time` or `rate` to it, and aggregate")
+                    .severity(Severity::Error);
+                continue;
+            }
+            // Prometheus answers with text, which KEDA cannot read; nobody writes that.
+            ResultType::Text => continue,
+            ResultType::Vector => {}
+        }
+        let found = series(expr);
+        if !matches!(found, Series::Many | Series::EachPod) {
+            continue;
+        }
+        let selector = expr.sole_selector();
+        let name = selector.and_then(|selector| selector.name.as_deref());
+        let is_plain = matches!(expr, Expr::Selector(_));
+        let certain = found == Series::EachPod && is_plain;
+        let message = match name.filter(|_| certain) {
+            Some(name) => format!("`{name}` has one series for each pod or GPU: KEDA fails with two"),
+            None => "the query may return several series, and KEDA fails with more than one".to_owned(),
+        };
+        // A metric of an application with its labels written down may have one series.
+        let is_narrow = is_plain && selector.is_some_and(|selector| !selector.matchers.is_empty());
+        let severity = match () {
+            () if certain => Severity::Error,
+            () if is_narrow => Severity::Info,
+            () => Severity::Warning,
+        };
+        let unit = name.and_then(metric).map(|metric| metric.unit);
+        let (function, help) = match unit {
+            Some(Unit::Percent | Unit::Ratio) => {
+                (Some("avg"), "aggregate it: `avg(…)`, with `metricType: Value`")
+            }
+            Some(Unit::Count) => (Some("sum"), "aggregate it: `sum(…)`"),
+            _ => (None, "aggregate it, with `sum(…)` for what adds up, `max(…)` for the rest"),
+        };
+        let finding = ctx.report(&node, message);
+        finding.help(help).severity(severity);
+        if let Some(function) = function {
+            finding.fix(wrap(function));
+        }
+    }
+    None
+}

@@ -1,0 +1,170 @@
+//! A query selects GPU metrics by a label that means something else.
+//!
+//! # Why
+//! dcgm-exporter names the pod that uses a GPU in the labels `pod`, `namespace` and `container`.
+//! Prometheus has labels of the same names for what it scrapes, and without `honorLabels: true` these
+//! win: `pod` is then the exporter's own pod, and the workload's is `exported_pod`. A query for
+//! `{pod=~"llm-.*"}` finds nothing, which KEDA reads as 0.
+//!
+//! kube-state-metrics writes resource names with underscores (`resource="nvidia_com_gpu"`), and
+//! Karpenter's `karpenter_nodeclaims_terminated_total` has no label `reason`.
+//!
+//! # Fix
+//! Set `honorLabels: true` on the monitor's endpoint, or select by `exported_pod`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: monitoring.coreos.com/v1
+//!  kind: ServiceMonitor
+//!  metadata: {name: dcgm-exporter, namespace: monitoring}
+//!  spec:
+//!    selector: {matchLabels: {app.kubernetes.io/name: dcgm-exporter}}
+//!    endpoints:
+//! -    - {port: metrics, interval: 30s} # <-
+//! +    - {port: metrics, interval: 30s, honorLabels: true}
+//! ```
+//!
+//! # References
+//! - <https://github.com/NVIDIA/dcgm-exporter/issues/85>
+//! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.Endpoint>
+//! - <https://github.com/kubernetes/kube-state-metrics/blob/main/docs/metrics/workload/pod-metrics.md>
+
+use crate::promql::expr::{Expr, Grouping, MatchOp, Selector};
+use crate::promql::metrics::{Exporter, metric};
+use crate::promql::queries;
+use crate::promql::sources::{PROMETHEUS_RULE, VM_RULE};
+use crate::rules::monitoring::monitors::{
+    POD_MONITOR, SERVICE_MONITOR, dcgm_monitors, endpoints, is_dcgm, keeps_labels,
+};
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-metric-labels",
+    kinds: &[SERVICE_MONITOR, POD_MONITOR, PROMETHEUS_RULE, VM_RULE, Kind::SCALED_OBJECT, Kind::SCALED_JOB],
+    reads: &[SERVICE_MONITOR, POD_MONITOR],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("gpu_metric_labels.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Monitoring)
+};
+
+const WORKLOAD: [&str; 3] = ["pod", "namespace", "container"];
+const EXPORTED: [&str; 3] = ["exported_pod", "exported_namespace", "exported_container"];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(SERVICE_MONITOR) || object.is(POD_MONITOR) {
+        return check_monitor(object, ctx);
+    }
+    for query in queries(object) {
+        let Some(expr) = query.parsed.expr() else { continue };
+        let node = query.node(object);
+        for selector in expr.selectors() {
+            let Some(name) = selector.name.as_deref() else { continue };
+            if let Some(matcher) = dotted_resource(name, selector) {
+                let right = matcher.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+                let finding = ctx.report(
+                    &node,
+                    format!(
+                        "kube-state-metrics writes `resource=\"{right}\"`, so `{matcher}` selects nothing"
+                    ),
+                );
+                finding.help(format!("write `resource=\"{right}\"`"));
+                if let Some(text) = node.text() {
+                    let new = text.replace(&format!("\"{matcher}\""), &format!("\"{right}\""));
+                    if new != text {
+                        finding.fix(Fix::unsafe_("write the name with underscores").set(&node, json!(new)));
+                    }
+                }
+                break;
+            }
+            if name == "karpenter_nodeclaims_terminated_total"
+                && selector.matchers.iter().any(|matcher| matcher.label == "reason")
+            {
+                ctx.report(&node, format!("`{name}` has no label `reason`, so this selects nothing"))
+                    .help("`karpenter_nodeclaims_disrupted_total` has a `reason`");
+                break;
+            }
+        }
+        check_workload_labels(expr, &node, ctx);
+    }
+    None
+}
+
+/// The value of `resource` that is written with dots or slashes.
+fn dotted_resource<'e>(name: &str, selector: &'e Selector) -> Option<&'e str> {
+    let sanitized = name.starts_with("kube_pod_container_resource_")
+        || name.starts_with("kube_pod_init_container_resource_")
+        || matches!(name, "kube_node_status_allocatable" | "kube_node_status_capacity");
+    let mut matchers = selector.matchers.iter();
+    let matcher = matchers.find(|matcher| matcher.label == "resource" && matcher.op == MatchOp::Equal)?;
+    (sanitized && matcher.value.contains('/')).then_some(matcher.value.as_str())
+}
+
+fn check_workload_labels(expr: &Expr, node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let label = workload_label(expr)?;
+    let monitors: Vec<&Object> = dcgm_monitors(ctx).collect();
+    let honors = keeps_labels(monitors.first()?)?;
+    if monitors.iter().any(|monitor| keeps_labels(monitor) != Some(honors)) {
+        return None;
+    }
+    let monitor = monitors[0];
+    let at = endpoints(monitor).next()?;
+    let name = monitor.display_name();
+    if WORKLOAD.contains(&label) && !honors {
+        ctx.report(
+            node,
+            format!("`{label}` is that of dcgm-exporter itself: `{name}` does not honor labels"),
+        )
+        .help(format!("set `honorLabels: true` on the monitor, or write `exported_{label}`"))
+        .related(monitor, &at, "no `honorLabels: true` here");
+    } else if EXPORTED.contains(&label) && honors {
+        let plain = label.trim_start_matches("exported_");
+        ctx.report(node, format!("there is no label `{label}`: `{name}` honors labels, so it is `{plain}`"))
+            .help(format!("write `{plain}`"))
+            .related(monitor, &at.get("honorLabels"), "labels keep their names here");
+    }
+    None
+}
+
+/// The first label of DCGM's metrics by which a query selects or groups and that names a workload.
+fn workload_label(expr: &Expr) -> Option<&str> {
+    let names = |label: &str| WORKLOAD.contains(&label) || EXPORTED.contains(&label);
+    let is_dcgm = |selector: &Selector| {
+        let metric = selector.name.as_deref().and_then(metric);
+        metric.is_some_and(|metric| metric.exporter == Exporter::Dcgm)
+    };
+    let mut found = None;
+    expr.walk(&mut |expr| {
+        if found.is_some() {
+            return;
+        }
+        found = match expr {
+            Expr::Selector(selector) if is_dcgm(selector) => {
+                selector.matchers.iter().map(|matcher| matcher.label.as_str()).find(|label| names(label))
+            }
+            Expr::Aggregate(aggregate) => match (&aggregate.grouping, aggregate.expr.sole_selector()) {
+                (Grouping::By(labels), Some(selector)) if is_dcgm(selector) => {
+                    labels.iter().map(String::as_str).find(|label| names(label))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+    });
+    found
+}
+
+fn check_monitor(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !is_dcgm(object) || keeps_labels(object)? {
+        return None;
+    }
+    let endpoint = endpoints(object).next()?;
+    ctx.report(
+        &endpoint,
+        "the labels `pod` and `namespace` of GPU metrics become `exported_pod`, `exported_namespace`",
+    )
+    .help("set `honorLabels: true` to keep the workload's labels")
+    .severity(Severity::Info)
+    .fix(Fix::unsafe_("keep the exporter's labels").set(&endpoint.get("honorLabels"), json!(true)));
+    None
+}

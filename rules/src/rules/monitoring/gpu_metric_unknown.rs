@@ -1,0 +1,159 @@
+//! A query reads a GPU or model server metric that is not exported.
+//!
+//! # Why
+//! A query on a name that nobody exports returns nothing: KEDA reads 0 and scales in, an alert never
+//! fires, a panel says "no data". Frequent causes are a typo, an underscore for vLLM's colon
+//! (`vllm:num_requests_running`), and metrics of DCGM that dcgm-exporter has only where its counters
+//! file asks for them.
+//!
+//! # Fix
+//! Write the name as the exporter does. Metrics that dcgm-exporter leaves out by default need a line in
+//! its counters file. Where a collector rewrites names, record the query under a name of your own, or
+//! allow the finding.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: llm, namespace: chat}
+//!  spec:
+//!    scaleTargetRef: {name: llm}
+//!    minReplicaCount: 1
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: prometheus
+//!        metadata:
+//!          serverAddress: http://prometheus.monitoring.svc:9090
+//! -        query: sum(vllm_num_requests_waiting) # <-
+//! +        query: sum(vllm:num_requests_waiting)
+//!          threshold: "5"
+//! ```
+//!
+//! # References
+//! - <https://docs.vllm.ai/en/latest/usage/metrics/>
+//! - <https://github.com/NVIDIA/dcgm-exporter/blob/main/etc/default-counters.csv>
+
+use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
+use crate::facts::suggest::is_within;
+use crate::promql::metrics::{Exporter, metric, names_of, with_colon};
+use crate::promql::words::replace_word;
+use crate::promql::{QUERY_KINDS, QueryPlace, queries};
+use crate::rules::monitoring::dcgm_exporter_config::uses_default_counters;
+use crate::rules::monitoring::severity_in;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-metric-unknown",
+    kinds: &QUERY_KINDS,
+    reads: &[PROMETHEUS_RULE_KINDS[0], PROMETHEUS_RULE_KINDS[1], Kind::DAEMON_SET],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("gpu_metric_unknown.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Monitoring)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let index = ctx.index();
+    let mut reported: Vec<&str> = Vec::new();
+    for query in queries(object) {
+        for name in query.parsed.expr().map(|expr| expr.metric_names()).unwrap_or_default() {
+            let Some(fault) = Fault::of(name) else { continue };
+            // An object under review is not in the index yet.
+            let is_recorded = || {
+                index.views().is_recorded(name)
+                    || PROMETHEUS_RULE_KINDS.iter().any(|kind| object.is(*kind))
+                        && recording_rule_names(object).iter().any(|own| own == name)
+            };
+            let in_dashboard = query.place == QueryPlace::Dashboard;
+            if (in_dashboard && reported.contains(&name)) || is_recorded() {
+                continue;
+            }
+            reported.push(name);
+            let node = query.node(object);
+            let mut exporter = None;
+            let (message, help, right) = match &fault {
+                Fault::Underscore { server, right } => (
+                    format!("{server} does not export `{name}`: it writes a colon after its prefix"),
+                    format!("write `{right}`"),
+                    Some(right.as_str()),
+                ),
+                Fault::Typo { exporter, right } => (
+                    format!("{} does not export `{name}`", exporter.name()),
+                    format!("write `{right}`"),
+                    Some(*right),
+                ),
+                Fault::NotByDefault => {
+                    let sets = index.of(Kind::DAEMON_SET);
+                    let exporters: Vec<(&Object, bool)> =
+                        sets.filter_map(|set| Some((set, uses_default_counters(set)?))).collect();
+                    // What another exporter would export is not known.
+                    if exporters.is_empty() || exporters.iter().any(|(_, is_default)| !is_default) {
+                        continue;
+                    }
+                    exporter = Some(exporters[0].0);
+                    (
+                        format!("dcgm-exporter does not export `{name}` with its default counters file"),
+                        "add the metric to a counters file of your own".to_owned(),
+                        None,
+                    )
+                }
+            };
+            let usual = match fault {
+                Fault::Typo { exporter: Exporter::Tgi | Exporter::Triton, .. } => Severity::Info,
+                _ => Severity::Warning,
+            };
+            let finding = ctx.report(&node, message);
+            finding.help(help).severity(severity_in(query.place, usual)).identified_by(name);
+            if let Some(exporter) = exporter {
+                finding.related(exporter, &exporter.path(&["metadata", "name"]), "the exporter");
+            }
+            if let (Some(right), Some(text), false) = (right, node.text(), in_dashboard) {
+                let fix = Fix::unsafe_(format!("write `{right}`"));
+                finding.fix(fix.set(&node, json!(replace_word(text, name, right))));
+            }
+        }
+    }
+    None
+}
+
+/// Why a metric is not exported.
+enum Fault {
+    /// An underscore for the colon after the prefix.
+    Underscore { server: &'static str, right: String },
+    /// Nearly a known name.
+    Typo { exporter: Exporter, right: &'static str },
+    /// DCGM may have it, and the exporter leaves it out.
+    NotByDefault,
+}
+
+impl Fault {
+    fn of(name: &str) -> Option<Fault> {
+        if let Some(known) = metric(name) {
+            if name.starts_with("vllm_") || name.starts_with("sglang_") {
+                let server = if name.starts_with("vllm_") { "vLLM" } else { "SGLang" };
+                return Some(Fault::Underscore { server, right: with_colon(name)? });
+            }
+            return (!known.is_default).then_some(Fault::NotByDefault);
+        }
+        let exporters: &[Exporter] = match name {
+            _ if name.starts_with("DCGM_") => &[Exporter::Dcgm],
+            _ if name.starts_with("vllm:") => &[Exporter::Vllm, Exporter::VllmRouter],
+            _ if name.starts_with("sglang:") => &[Exporter::Sglang],
+            _ if name.starts_with("tgi_") => &[Exporter::Tgi],
+            _ if name.starts_with("nv_") => &[Exporter::Triton],
+            _ => return None,
+        };
+        for &exporter in exporters {
+            if let Some(right) = names_of(exporter).into_iter().find(|known| is_typo(name, known)) {
+                return Some(Fault::Typo { exporter, right });
+            }
+        }
+        name.starts_with("DCGM_FI_").then_some(Fault::NotByDefault)
+    }
+}
+
+/// Whether a name is another one with a typo. Numbers tell metrics apart: links, precisions.
+fn is_typo(name: &str, known: &str) -> bool {
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    is_within(name, known, 2) && digits(name) == digits(known)
+}

@@ -1,0 +1,21 @@
+//! Metrics, alerts and scrape configurations of GPUs.
+
+pub(crate) mod dcgm_exporter_config;
+pub(crate) mod framebuffer_ratio;
+pub(crate) mod gpu_alert_without_for;
+pub(crate) mod gpu_metric_labels;
+pub(crate) mod gpu_metric_unknown;
+pub(crate) mod idle_gpu_alert_missing;
+mod monitors;
+pub(crate) mod promql_invalid;
+pub(crate) mod promql_rate_of_gauge;
+pub(crate) mod service_monitor_selects_nothing;
+pub(crate) mod threshold_unit_mismatch;
+
+use crate::lint::finding::Severity;
+use crate::promql::QueryPlace;
+
+/// What a finding on a query is: advice in a dashboard, where nothing acts on it.
+fn severity_in(place: QueryPlace, usual: Severity) -> Severity {
+    if place == QueryPlace::Dashboard { Severity::Info } else { usual }
+}

@@ -1,0 +1,180 @@
+//! A ServiceMonitor finds no Service, or no port of one.
+//!
+//! # Why
+//! A ServiceMonitor selects Services by their own labels, not pods, and names a port of the Service. If
+//! no Service has the labels, or the Service has no port of that name, Prometheus scrapes nothing and
+//! reports no error: the queries behind autoscalers and alerts stay empty.
+//!
+//! # Fix
+//! Write the Service with the labels and the port name, or a PodMonitor, which selects pods. The GPU
+//! operator's Service calls its port `gpu-metrics`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: Service
+//!  metadata: {name: dcgm-exporter, namespace: monitoring, labels: {app: dcgm-exporter}}
+//!  spec:
+//!    selector: {app: dcgm-exporter}
+//!    ports: [{name: metrics, port: 9400}]
+//!  ---
+//!  apiVersion: monitoring.coreos.com/v1
+//!  kind: ServiceMonitor
+//!  metadata: {name: dcgm-exporter, namespace: monitoring}
+//!  spec:
+//!    selector: {matchLabels: {app: dcgm-exporter}}
+//!    endpoints:
+//! -    - port: gpu-metrics # <-
+//! +    - port: metrics
+//!        honorLabels: true
+//! ```
+//!
+//! # References
+//! - <https://prometheus-operator.dev/docs/developer/getting-started/>
+//! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html>
+
+use crate::keda::ellipsize;
+use crate::rules::monitoring::monitors::SERVICE_MONITOR;
+use crate::rules::prelude::*;
+use crate::workload::selector::matches;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "service-monitor-selects-nothing",
+    kinds: &[SERVICE_MONITOR],
+    reads: &[Kind::SERVICE, Kind::DAEMON_SET, Kind::DEPLOYMENT, Kind::STATEFUL_SET],
+    reports_absence: true,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("service_monitor_selects_nothing.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Monitoring)
+};
+
+/// The label of the GPU operator's exporter, and the port of its Service.
+const OPERATOR_APP: &str = "nvidia-dcgm-exporter";
+const OPERATOR_PORT: &str = "gpu-metrics";
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let selector = object.path(&["spec", "selector"]);
+    let labels = selector.get("matchLabels");
+    if selector.has_unknown()
+        || !selector.is_mapping()
+        || object.path(&["metadata", "namespace"]).is_unknown()
+    {
+        return None;
+    }
+    let scope = Scope::of(object)?;
+    let mut services: Vec<&Object> = Vec::new();
+    for service in scope.objects(Kind::SERVICE, ctx) {
+        match matches(&selector, &service.path(&["metadata", "labels"]).entries()) {
+            Some(true) => services.push(service),
+            Some(false) => {}
+            None => return None,
+        }
+    }
+    if !services.is_empty() {
+        return check_ports(object, &services, ctx);
+    }
+    // An empty selector selects every Service.
+    if labels.entries().is_empty() && !selector.get("matchExpressions").is_set() {
+        return None;
+    }
+    for kind in [Kind::DAEMON_SET, Kind::DEPLOYMENT, Kind::STATEFUL_SET] {
+        let mut workloads = scope.objects(kind, ctx);
+        let selected = workloads.find(|workload| {
+            let mut templates = templates(workload).into_iter();
+            templates.any(|template| matches(&selector, &template.labels()) == Some(true))
+        });
+        if let Some(workload) = selected {
+            let name = workload.display_name().into_owned();
+            ctx.report(
+                &selector,
+                format!("no Service here has these labels, only the pods of {} `{name}`", kind.kind),
+            )
+            .help("label a Service for those pods, or write a PodMonitor")
+            .related(workload, &workload.path(&["metadata", "name"]), "its pods are not scraped");
+            return None;
+        }
+    }
+    if labels.get("app").text() != Some(OPERATOR_APP) {
+        return None;
+    }
+    for endpoint in object.path(&["spec", "endpoints"]).items() {
+        let port = endpoint.get("port");
+        if let Some(name) = port.text().filter(|name| *name != OPERATOR_PORT) {
+            ctx.report(&port, format!("the GPU operator's Service has no port `{}`", ellipsize(name)))
+                .help(format!("write `{OPERATOR_PORT}`"))
+                .reports_absence(false)
+                .fix(Fix::unsafe_(format!("write `{OPERATOR_PORT}`")).set(&port, json!(OPERATOR_PORT)));
+        }
+    }
+    None
+}
+
+/// Reports ports that no selected Service has.
+fn check_ports(object: &Object, services: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
+    let mut names: Vec<&str> = Vec::new();
+    for service in services {
+        let ports = service.path(&["spec", "ports"]);
+        if ports.has_unknown() || !ports.is_sequence() {
+            return None;
+        }
+        names.extend(ports.items().filter_map(|port| port.get("name").text()));
+    }
+    for endpoint in object.path(&["spec", "endpoints"]).items() {
+        let port = endpoint.get("port");
+        let Some(name) = port.text().filter(|name| !names.contains(name)) else { continue };
+        let service = services[0];
+        let message =
+            format!("Service `{}` has no port called `{}`", service.display_name(), ellipsize(name));
+        let finding = ctx.report(&port, message);
+        finding.related(service, &service.path(&["spec", "ports"]), "its ports");
+        match names.as_slice() {
+            [] => {
+                finding.help("give the Service's port a name, and write that");
+            }
+            [only] => {
+                finding
+                    .help(format!("write `{only}`"))
+                    .fix(Fix::unsafe_(format!("write `{only}`")).set(&port, json!(only)));
+            }
+            [first, ..] => {
+                finding.help(format!("write one of its names, such as `{first}`"));
+            }
+        }
+    }
+    None
+}
+
+/// The namespaces in which a monitor looks.
+enum Scope<'a> {
+    All,
+    These(Vec<&'a str>),
+}
+
+impl<'a> Scope<'a> {
+    /// `None` if they are not known.
+    fn of(object: &'a Object) -> Option<Scope<'a>> {
+        let selector = object.path(&["spec", "namespaceSelector"]);
+        if selector.has_unknown() {
+            return None;
+        }
+        if selector.get("any").bool() == Some(true) {
+            return Some(Scope::All);
+        }
+        let names: Vec<&str> = selector.get("matchNames").items().filter_map(|name| name.text()).collect();
+        Some(Scope::These(if names.is_empty() { vec![object.id().namespace_or_default()] } else { names }))
+    }
+
+    /// The objects of a kind in them.
+    fn objects<'i>(&self, kind: Kind, ctx: &Context<'i>) -> Box<dyn Iterator<Item = &'i Object> + 'i> {
+        let index = ctx.index();
+        match self {
+            Scope::All => Box::new(index.of(kind)),
+            Scope::These(names) => {
+                let all: Vec<&'i Object> =
+                    names.iter().flat_map(|name| index.in_namespace(kind, name)).collect();
+                Box::new(all.into_iter())
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A threshold is on another scale than its metric.
+//!
+//! # Why
+//! Some metrics are percentages from 0 to 100 (`DCGM_FI_DEV_GPU_UTIL`), others ratios from 0 to 1
+//! (`DCGM_FI_PROF_GR_ENGINE_ACTIVE`, `vllm:kv_cache_usage_perc` in spite of its name). A ratio is never
+//! above 70, so that trigger never scales and that alert never fires; a percentage is nearly always
+//! above 0.9.
+//!
+//! # Fix
+//! Write the threshold on the metric's scale, or multiply the query by 100.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: monitoring.coreos.com/v1
+//!  kind: PrometheusRule
+//!  metadata: {name: serving, namespace: monitoring}
+//!  spec:
+//!    groups:
+//!      - name: cache
+//!        rules:
+//!          - alert: CacheFull
+//! -          expr: avg(vllm:kv_cache_usage_perc) > 90 # <-
+//! +          expr: avg(vllm:kv_cache_usage_perc) > 0.9
+//!            for: 10m
+//! ```
+//!
+//! # References
+//! - <https://docs.vllm.ai/en/latest/usage/metrics/>
+//! - <https://docs.nvidia.com/datacenter/dcgm/latest/dcgm-api/dcgm-api-field-ids.html>
+
+use crate::keda::{uses_modifiers, value::number};
+use crate::promql::bound::upper_bound;
+use crate::promql::sources::{PROMETHEUS_RULE, VM_RULE};
+use crate::promql::{Expr, QueryPlace, queries};
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "threshold-unit-mismatch",
+    kinds: &[PROMETHEUS_RULE, VM_RULE, Kind::SCALED_OBJECT, Kind::SCALED_JOB],
+    docs: docs(include_str!("threshold_unit_mismatch.rs")),
+    check: Check::Object(check),
+    ..Rule::error(Group::Monitoring)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let modifiers = uses_modifiers(object) != Some(false);
+    for query in queries(object) {
+        let Some(expr) = query.parsed.expr() else { continue };
+        if query.place == QueryPlace::Trigger {
+            let metadata = query.entry(object).get("metadata");
+            for key in ["threshold", "activationThreshold"] {
+                let node = metadata.get(key);
+                let threshold = node.text().and_then(|text| number(text.trim()));
+                if let Some(fault) = threshold.and_then(|threshold| Fault::of(expr, ">", threshold))
+                    // The formula's target is compared instead.
+                    && !(modifiers && key == "threshold")
+                {
+                    let what = fault.metric;
+                    let (message, help) = match fault.scale {
+                        Scale::Above(bound) => (
+                            format!(
+                                "`{what}` is at most {bound} here, so `{key}` {} is never reached",
+                                fault.number
+                            ),
+                            fault.help(),
+                        ),
+                        Scale::Percent => (
+                            format!(
+                                "`{what}` goes from 0 to 100, and `{key}` {} is a share of 1",
+                                fault.number
+                            ),
+                            fault.help(),
+                        ),
+                    };
+                    ctx.report(&node, message).help(help);
+                }
+            }
+            continue;
+        }
+        let mut found = None;
+        expr.walk(&mut |expr| {
+            if let Expr::Binary(binary) = expr
+                && found.is_none()
+            {
+                found = match (&binary.lhs, &binary.rhs) {
+                    (value, Expr::Number(n)) => {
+                        Fault::of(value, &binary.op, *n).map(|f| (f, binary.op.as_str()))
+                    }
+                    (Expr::Number(n), value) => {
+                        let op = mirrored(&binary.op);
+                        Fault::of(value, op, *n).map(|fault| (fault, op))
+                    }
+                    _ => None,
+                };
+            }
+        });
+        if let Some((fault, op)) = found {
+            let what = fault.metric;
+            let outcome = if op.starts_with('<') || op == "!=" { "always" } else { "never" };
+            let message = match fault.scale {
+                Scale::Above(bound) => {
+                    format!("`{what}` is at most {bound} here, so `{op} {}` is {outcome} true", fault.number)
+                }
+                Scale::Percent => {
+                    format!("`{what}` goes from 0 to 100, so `{op} {}` is nearly always true", fault.number)
+                }
+            };
+            ctx.report(&query.node(object), message).help(fault.help());
+        }
+    }
+    None
+}
+
+/// What is wrong with a threshold.
+#[derive(Clone, Copy)]
+enum Scale {
+    /// It is above the largest value.
+    Above(f64),
+    /// It is a share of 1, and the value a percentage.
+    Percent,
+}
+
+struct Fault<'e> {
+    metric: &'e str,
+    scale: Scale,
+    number: f64,
+}
+
+impl<'e> Fault<'e> {
+    /// What is wrong with comparing a value with a number.
+    fn of(value: &'e Expr, op: &str, number: f64) -> Option<Fault<'e>> {
+        let metric = value.selectors().first()?.name.as_deref()?;
+        let bound = upper_bound(value)?;
+        let compares = matches!(op, ">" | ">=" | "<" | "<=" | "==" | "!=");
+        let is_above = matches!(op, ">" | ">=");
+        if compares && number > bound {
+            return Some(Fault { metric, scale: Scale::Above(bound), number });
+        }
+        // Below 0.1 the number may ask whether there is any load at all.
+        let is_share = is_above && bound == 100.0 && (0.1..1.0).contains(&number);
+        is_share.then_some(Fault { metric, scale: Scale::Percent, number })
+    }
+
+    fn help(&self) -> String {
+        match self.scale {
+            Scale::Above(bound) if bound <= 1.0 && self.number <= 100.0 => {
+                format!("write {}, or multiply the query by 100", rounded(self.number / 100.0))
+            }
+            Scale::Above(_) => "compare with a number that the query can have".to_owned(),
+            Scale::Percent => format!("write {}, or divide the query by 100", rounded(self.number * 100.0)),
+        }
+    }
+}
+
+/// Without the digits that binary fractions add.
+fn rounded(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
+}
+
+/// The comparison with its sides exchanged.
+fn mirrored(op: &str) -> &'static str {
+    match op {
+        ">" => "<",
+        ">=" => "<=",
+        "<" => ">",
+        "<=" => ">=",
+        "==" => "==",
+        "!=" => "!=",
+        _ => "",
+    }
+}
