@@ -145,6 +145,7 @@ fn too_large(input: &Input, scope: &str) -> ReadOutcome {
             kind: ParseDiagnosticKind::Limit,
             span,
             message: format!("the file is larger than {limit} MiB"),
+            help: None,
             other: None,
             key_path: None,
         }],

@@ -10,6 +10,7 @@ use crate::file::File;
 use crate::lint::context::Context;
 use crate::lint::finding;
 use crate::lint::finding::{Finding, Location, Severity};
+use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::ResolvedRules;
 use crate::lint::rule::{Check, Rule, RuleSet};
@@ -330,22 +331,29 @@ impl Engine {
                         message: message.to_owned(),
                     });
                 }
-                finding.help = Some(
-                    match problem.kind {
-                        ParseDiagnosticKind::Syntax => "fix the syntax; nothing else in this document was checked",
-                        ParseDiagnosticKind::DuplicateKey if begins_object => {
-                            "write `---` above the second object; until then, both are read as one"
+                const UNCHECKED: &str = "nothing else in this document was checked";
+                finding.help = Some(match problem.kind {
+                    ParseDiagnosticKind::Syntax => match problem.help {
+                        Some(help) if help.len() + UNCHECKED.len() + 2 <= MAX_MESSAGE_CHARS => {
+                            format!("{help}; {UNCHECKED}")
                         }
-                        ParseDiagnosticKind::DuplicateKey => {
-                            "remove one: kubectl rejects the duplicate; tools without strict decoding keep the last one"
-                        }
-                        ParseDiagnosticKind::Limit => "split the document, or write it without the anchors",
-                        ParseDiagnosticKind::TextAfterEnd => {
-                            "begin the next document with `---`, or remove the text"
-                        }
+                        Some(help) => help.to_owned(),
+                        None => format!("fix the syntax; {UNCHECKED}"),
+                    },
+                    ParseDiagnosticKind::DuplicateKey if begins_object => {
+                        "write `---` above the second object; until then, both are read as one".to_owned()
                     }
-                    .to_owned(),
-                );
+                    ParseDiagnosticKind::DuplicateKey => {
+                        "remove one: kubectl rejects the duplicate; tools without strict decoding keep the last one"
+                            .to_owned()
+                    }
+                    ParseDiagnosticKind::Limit => {
+                        "split the document, or write it without the anchors".to_owned()
+                    }
+                    ParseDiagnosticKind::TextAfterEnd => {
+                        "begin the next document with `---`, or remove the text".to_owned()
+                    }
+                });
                 Some(finding)
             })
             .collect()

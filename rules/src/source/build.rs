@@ -109,7 +109,7 @@ impl TreeBuilder {
             return;
         }
         self.fatal = kind != ParseDiagnosticKind::DuplicateKey;
-        self.diagnostics.push(ParseDiagnostic { kind, span, message, other, key_path: None });
+        self.diagnostics.push(ParseDiagnostic { kind, span, message, help: None, other, key_path: None });
     }
 
     pub(super) fn event(&mut self, event: &Event<'_>, span: Span) {

@@ -11,6 +11,7 @@ use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle};
 
 use super::build::{TreeBuilder, error_span};
 use super::reindent::Reindented;
+use super::syntax_error::explain;
 use super::{Document, ParseDiagnostic, ParseDiagnosticKind, Source};
 use crate::source::fast_path::parse_simple;
 use crate::tree::Span;
@@ -58,6 +59,7 @@ pub fn parse_chunk(source: &Source, part: Range<usize>) -> Vec<Document> {
                 kind: ParseDiagnosticKind::Syntax,
                 span: Span::new(at, at + 1),
                 message: format!("invalid UTF-8 at byte offset {bad}"),
+                help: None,
                 other: None,
                 key_path: None,
             },
@@ -143,6 +145,9 @@ impl<'s> ChunkParser<'s> {
                         ErrorKind::InvalidQuotedScalarIndent | ErrorKind::TabInIndentation
                     );
                     if !skipping {
+                        let known = explain(error.kind(), source.text(), at as usize);
+                        let (known, help) =
+                            known.map_or((None, None), |(text, help)| (Some(text), Some(help)));
                         let limit = matches!(error.kind(), ErrorKind::RecursionLimitExceeded);
                         let start = build.as_ref().map_or(ended_at, |b| b.start);
                         let mut document = Document::broken(
@@ -157,8 +162,9 @@ impl<'s> ChunkParser<'s> {
                                 message: if limit {
                                     "nesting is deeper than 255 levels".to_owned()
                                 } else {
-                                    describe(&error.info())
+                                    known.unwrap_or_else(|| describe(&error.info()))
                                 },
+                                help: help.filter(|_| !limit),
                                 other: None,
                                 key_path: None,
                             },
@@ -197,7 +203,8 @@ impl<'s> ChunkParser<'s> {
                             last.diagnostics.push(ParseDiagnostic {
                                 kind: ParseDiagnosticKind::TextAfterEnd,
                                 span: from,
-                                message: "text after `...` is dropped by Kubernetes' readers".to_owned(),
+                                message: "Kubernetes ignores text after `...`".to_owned(),
+                                help: None,
                                 other: None,
                                 key_path: None,
                             });

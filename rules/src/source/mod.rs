@@ -9,6 +9,7 @@ mod fast_path;
 mod granit;
 mod line;
 mod reindent;
+mod syntax_error;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -292,6 +293,8 @@ pub struct ParseDiagnostic {
     pub span: Span,
     /// One sentence, in lower case and without a full stop.
     pub message: String,
+    /// What to write, in the same form. `None` where the kind alone says that.
+    pub help: Option<&'static str>,
     /// A related position: the first of two equal keys, the anchor of a cycle.
     pub other: Option<Span>,
     /// The keys on the way to a repeated key, without the positions of list items.
