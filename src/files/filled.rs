@@ -2,12 +2,15 @@
 //! `postBuild`, a call of Terraform's `templatefile`, or a script that runs `envsubst`.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use gpulint_rules::source;
 use gpulint_rules::source::{FilledPlaceholder, Source};
+use ignore::WalkBuilder;
 
+use super::walk::EXCLUDED_FOLDERS;
 use super::{Input, absolute};
 
 /// Placeholders such as `${X}`.
@@ -18,6 +21,8 @@ const DOUBLE_BRACES: &str = "{{";
 const LEVELS: usize = 3;
 /// The largest file that is searched, in bytes.
 const MAX_BYTES: u64 = 1024 * 1024;
+/// How many scripts are searched for the files that they fill in.
+const MAX_SCRIPTS: usize = 2_000;
 /// How many files of a folder are searched.
 const MAX_FILES: usize = 200;
 
@@ -27,6 +32,8 @@ pub(super) struct FilledFolders {
     folders: HashMap<PathBuf, Traces>,
     /// The paths of Flux Kustomizations with `postBuild`, relative to their repository.
     flux: Vec<PathBuf>,
+    /// The ends of the paths of files that a Terraform file or a script anywhere below the inputs' folder fills in.
+    named: Vec<PathBuf>,
 }
 
 /// What the files of one folder show.
@@ -55,7 +62,8 @@ impl FilledFolders {
         let folders: HashMap<PathBuf, Traces> =
             seen.iter().map(|folder| (folder.to_path_buf(), Traces::of(folder))).collect();
         let flux = inputs.iter().filter(|input| !input.stdin).flat_map(|input| flux_paths(&input.path));
-        FilledFolders { flux: flux.collect(), folders }
+        let root = if common.starts_with(&here) { here } else { common };
+        FilledFolders { flux: flux.collect(), named: named_files(&root), folders }
     }
 
     /// The placeholders of a file that are filled in. `roots` are the folders of the kustomizations that reach it.
@@ -63,8 +71,13 @@ impl FilledFolders {
         &self,
         path: &'a Path,
         roots: impl Iterator<Item = &'a Path>,
+        text: &str,
     ) -> Vec<FilledPlaceholder> {
-        let (mut braces, mut double_braces) = (false, false);
+        // A comment in the file itself may say how it is applied.
+        let mut comments = text.lines().map(str::trim_start).filter(|line| line.starts_with('#'));
+        let mut braces = comments.any(|line| line.contains("envsubst"))
+            || self.named.iter().any(|named| path.ends_with(named));
+        let mut double_braces = false;
         for traces in path.ancestors().skip(1).take(LEVELS).filter_map(|folder| self.folders.get(folder)) {
             braces |= traces.braces;
             double_braces |= traces.double_braces;
@@ -119,6 +132,11 @@ fn common_folder(inputs: &[Input]) -> PathBuf {
     })
 }
 
+/// Whether a file is a program that may apply manifests of other folders, and no text about it.
+fn is_program(path: &Path) -> bool {
+    is_script(path) && path.extension().is_none_or(|extension| extension != "md")
+}
+
 /// Whether a file is one in which people write how manifests are applied.
 fn is_script(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -150,11 +168,69 @@ fn flux_paths(path: &Path) -> Vec<PathBuf> {
             version.starts_with("kustomize.toolkit.fluxcd.io/")
                 && (build.get("substitute").is_set() || build.get("substituteFrom").is_set())
         })
-        .filter_map(|root| {
-            let path = Path::new(root.path(&["spec", "path"]).text()?);
-            Some(path.components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect())
+        .flat_map(|root| {
+            let spec = root.get("spec");
+            let path = spec.get("path").text().map(Path::new);
+            // The components of a Kustomization are given relative to its path.
+            let components = spec.get("components");
+            let components = components.items().filter_map(|item| Some(path?.join(item.text()?)));
+            path.map(Path::to_owned)
+                .into_iter()
+                .chain(components)
+                .map(|path| plain(&path))
+                .collect::<Vec<_>>()
         })
         .collect()
+}
+
+/// A relative path without `.`, and without `..` where it follows a folder.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(part) => out.push(part),
+            Component::ParentDir => _ = out.pop(),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// The files below a folder that a Terraform file or a script names where it calls `envsubst` or `templatefile`: the
+/// folder and the name of each. A name without a folder is that of a file beside the script.
+fn named_files(root: &Path) -> Vec<PathBuf> {
+    let is_own = |name: &OsStr| !EXCLUDED_FOLDERS.iter().any(|excluded| name == *excluded);
+    let entries = WalkBuilder::new(root)
+        .hidden(false)
+        .require_git(false)
+        .git_global(false)
+        .filter_entry(move |entry| is_own(entry.file_name()))
+        .build()
+        .flatten();
+    let mut named = Vec::new();
+    for entry in entries.filter(|entry| is_program(entry.path())).take(MAX_SCRIPTS) {
+        let text = read_small(entry.path()).unwrap_or_default().replace("\\\n", " ");
+        let calls = |line: &&str| ["envsubst", "templatefile("].iter().any(|word| line.contains(word));
+        for line in text.lines().filter(calls) {
+            named.extend(paths_in(line).map(|path| Path::new(path).to_owned()));
+        }
+    }
+    named.sort_unstable();
+    named.dedup();
+    named
+}
+
+/// The ends of the paths of manifests in a line of a script, from the last variable or `..` on, where they name a
+/// folder.
+fn paths_in(line: &str) -> impl Iterator<Item = &str> {
+    let is_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
+    let words = line.split(move |c| !is_path(c));
+    let manifests = words.filter(|word| [".yaml", ".yml", ".json"].iter().any(|end| word.ends_with(end)));
+    let ends = manifests.map(|word| {
+        let end = word.rfind("../").map_or(word, |at| &word[at + 3..]);
+        end.trim_start_matches(['.', '/'])
+    });
+    ends.filter(|end| end.contains('/'))
 }
 
 /// Whether a file or folder is below a path that is relative to a folder above. An empty path is the repository.
@@ -168,7 +244,18 @@ fn is_below(place: &Path, below: &Path) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::is_below;
+    use super::{is_below, paths_in, plain};
+
+    #[test]
+    fn paths_in_scripts_end_at_a_folder() {
+        let of = |line: &'static str| paths_in(line).collect::<Vec<_>>();
+        let line = "envsubst < ${path.module}/../../karpenter/nodepools.yaml | kubectl apply -f -";
+        assert_eq!(of(line), ["karpenter/nodepools.yaml"]);
+        let line = "x = templatefile(\"${path.module}/manifests/x/y.yaml\", {a = 1})";
+        assert_eq!(of(line), ["manifests/x/y.yaml"]);
+        assert_eq!(of("envsubst < class.yaml | kubectl apply -f -"), Vec::<&str>::new());
+        assert_eq!(plain(Path::new("./apps/a/../../components/gpu")), Path::new("components/gpu"));
+    }
 
     #[test]
     fn paths_of_flux_are_relative_to_a_folder_above() {

@@ -75,6 +75,9 @@ impl Folders {
             let start = KustomizeRoute { root, namespace: None, affixes: String::new() };
             let mut seen = HashSet::new();
             let mut open = vec![(kustomization, start, Vec::new(), 0)];
+            // Variables are resolved at the root, whichever kustomization on the way declares them.
+            let mut variables: Vec<FilledPlaceholder> = Vec::new();
+            let mut reached: Vec<&PathBuf> = Vec::new();
             while let Some((at, route, filled, depth)) = open.pop() {
                 let namespace = route.namespace.clone().or_else(|| at.namespace.clone());
                 let mut affixes = route.affixes.clone();
@@ -83,7 +86,12 @@ impl Folders {
                     affixes = format!("{affixes}/{prefix}*{suffix}");
                 }
                 let route = KustomizeRoute { namespace, affixes, ..route };
-                let filled: Vec<FilledPlaceholder> = [filled, at.filled.clone()].concat();
+                // A component replaces in what its includer lists.
+                let of_components = at.components.iter().filter_map(|path| self.kustomizations.get(path));
+                let own = std::iter::once(at).chain(of_components).flat_map(|k| k.filled.clone());
+                let filled: Vec<FilledPlaceholder> = filled.into_iter().chain(own).collect();
+                let is_variable = |one: &&FilledPlaceholder| matches!(one, FilledPlaceholder::Exact(_));
+                variables.extend(at.filled.iter().filter(is_variable).cloned());
                 for path in at.resources.iter().chain(&at.components) {
                     if let Some(below) = self.kustomizations.get(path) {
                         if depth < MAX_KUSTOMIZE_DEPTH && seen.insert((path, route.affixes.clone())) {
@@ -98,7 +106,11 @@ impl Folders {
                     if !filled.is_empty() {
                         self.filled.entry(path.clone()).or_default().extend(filled.iter().cloned());
                     }
+                    reached.push(path);
                 }
+            }
+            for path in reached.into_iter().filter(|_| !variables.is_empty()) {
+                self.filled.entry(path.clone()).or_default().extend(variables.iter().cloned());
             }
         }
     }
@@ -206,7 +218,7 @@ impl Folders {
         if has_placeholders(text) {
             let roots = self.routes(input).iter().map(|route| Path::new(&*route.root));
             let folders = self.filled_folders.get_or_init(|| FilledFolders::discover(&self.inputs));
-            filled = folders.of(path, roots);
+            filled = folders.of(path, roots, text);
         }
         filled.extend(self.filled.get(path).into_iter().flatten().cloned());
         filled

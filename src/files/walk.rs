@@ -39,7 +39,7 @@ pub(crate) struct FoundFiles {
 }
 
 /// Folders that contain no manifests of the user.
-const EXCLUDED_FOLDERS: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
+pub(super) const EXCLUDED_FOLDERS: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
 
 /// Finds the files under `paths`; `-` is standard input under the name `stdin`.
 pub(crate) fn find(paths: &[PathBuf], stdin: &Path) -> FoundFiles {

@@ -4,18 +4,21 @@
 //! `role: KarpenterNodeRole-${CLUSTER_NAME}` is a text like any other to the API server. Where the
 //! tool that fills it in does not run, or does not know the name, the EC2NodeClass never finds its
 //! role, its subnets or its image, and no node of the pool ever starts. What a placeholder hides is
-//! not checked either: the other rules take the value as unknown. Where the value decides whether an
-//! object is accepted or does harm, such as requirements, limits, budgets and replica counts, this
-//! is a warning, and elsewhere information. A file has one finding for all its placeholders.
+//! not checked either: the other rules take the value as unknown. It is information, because the tool
+//! may well run: a script, a pipeline, or the reader of a tutorial. A file has one finding for all its
+//! placeholders, at the first one that other rules would have looked at: requirements, limits, budgets
+//! and replica counts.
 //!
 //! # Fix
 //! Check what the tool writes: run `kustomize build`, `helm template` or `envsubst` first, and
 //! gpulint on its output. Otherwise write the value.
 //!
 //! Placeholders that something in the input fills in are not reported: variables and replacements
-//! of a kustomization, `postBuild` of a Flux Kustomization, and `${X}` where a Terraform file, a
-//! script or a README beside the manifests, or up to two folders above, calls `templatefile` or
-//! `envsubst`; `{{ x }}` in templates of cookiecutter, copier and Ansible.
+//! of a kustomization, `postBuild` of a Flux Kustomization for its path and its components, and
+//! `${X}` where a Terraform file, a script or a README beside the manifests, or up to two folders
+//! above, calls `templatefile` or `envsubst`, where one elsewhere does so and names the file, and
+//! where a comment of the file speaks of `envsubst`; `${X:-a}` and `${X:=a}`, and with them every
+//! `${X}` of the object; `{{ x }}` in templates of cookiecutter, copier and Ansible.
 //!
 //! # Example
 //! ```yaml,diff
@@ -125,6 +128,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let (kind, name) = (&object.id().kind, object.name());
         found.retain(|one| !origin.source.is_filled(&one.text, kind, name));
     }
+    // Only envsubst and Flux read a default in braces: who writes one fills in the others as well.
+    if found.iter().any(|one| has_default(&one.text)) {
+        found.retain(|one| !one.text.starts_with("${"));
+    }
     let first = found.iter().find(|one| one.decisive).or(found.first())?;
     let mut merge = Merge::new("", super::words::quoted_value(&first.text), message);
     let more = || found.iter().filter(|one| !std::ptr::eq(*one, first));
@@ -132,7 +139,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         merge.add(&super::words::quoted_value(&one.text), 1);
     }
     let finding = ctx.report(&first.node, merge.message());
-    finding.severity(if first.decisive { Severity::Warning } else { Severity::Info });
     finding.help(next_step(&first.text)).merges(merge);
     for one in more().take(MAX_MERGED_RELATED) {
         finding.related(object, &one.node, ALSO_HERE);
@@ -166,6 +172,16 @@ fn next_step(text: &str) -> &'static str {
     } else {
         "write the value that belongs here"
     }
+}
+
+/// Whether it is a placeholder with a default of its own: `${X:-a}`, `${X:=a}`, `${X-a}`, `${X=a}`.
+fn has_default(text: &str) -> bool {
+    let Some(inner) = text.strip_prefix("${") else {
+        return false;
+    };
+    let end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inner.len());
+    let rest = inner[end..].trim_start_matches(':');
+    end > 0 && rest.starts_with(['-', '='])
 }
 
 /// The text of a value that its field does not accept and that was written for another value. An unquoted
