@@ -19,7 +19,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, folds: bool) -> Result
         }
         let message = printable(&finding.message, false);
         write!(out, "{}[{}] {message}", finding.severity.name(), finding.rule.id)?;
-        match folded.summary(&report.findings) {
+        match folded.short_summary(&report.findings) {
             Some(more) => writeln!(out, " ({})", printable(&more, false))?,
             None => writeln!(out)?,
         }

@@ -8,6 +8,8 @@ use super::Report;
 
 /// So many findings of a rule with the same words are folded into one.
 const MIN_FOLDED: usize = 4;
+/// Longest list of places on a line that has the finding as well.
+const MAX_SHORT: usize = 80;
 /// Most places that are listed.
 const MAX_PLACES: usize = 5;
 
@@ -46,6 +48,13 @@ pub(super) fn fold(report: &Report, folds: bool) -> Vec<Folded> {
 }
 
 impl Folded {
+    /// `and 19 more like it`, with their places where the list is short; `None` where nothing is folded.
+    pub(super) fn short_summary(&self, findings: &[Finding]) -> Option<String> {
+        let whole = self.summary(findings)?;
+        let is_short = self.more.len() <= MAX_PLACES && whole.len() <= MAX_SHORT;
+        Some(if is_short { whole } else { format!("and {} more like it", self.more.len()) })
+    }
+
     /// `and 19 more like it: a.yaml:3, b.yaml:8, ...`; `None` where nothing is folded.
     pub(super) fn summary(&self, findings: &[Finding]) -> Option<String> {
         if self.more.is_empty() {

@@ -32,6 +32,7 @@ pub mod objects;
 pub(crate) mod placement;
 pub(crate) mod query;
 pub(crate) mod table;
+pub(crate) mod together;
 pub mod views;
 
 use std::fmt;

@@ -26,6 +26,47 @@ fn is_dns_part(text: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
 }
 
+/// What keeps a text from being a DNS label or, with `dots`, a DNS subdomain: `upper-case letters and `_` are not
+/// allowed`. `None` where it is one.
+#[must_use]
+pub fn dns_fault(text: &str, dots: bool) -> Option<String> {
+    let mut bad: Vec<String> = Vec::new();
+    for c in text.chars() {
+        let word = match c {
+            'a'..='z' | '0'..='9' | '-' => continue,
+            '.' if dots => continue,
+            'A'..='Z' => "upper-case letters".to_owned(),
+            ' ' => "spaces".to_owned(),
+            '`' => "backticks".to_owned(),
+            c if c.is_control() => "control characters".to_owned(),
+            c => format!("`{c}`"),
+        };
+        if !bad.contains(&word) {
+            bad.push(word);
+        }
+    }
+    if bad.len() > 3 {
+        bad.truncate(2);
+        bad.push("others".to_owned());
+    }
+    match bad.as_slice() {
+        [] => {}
+        [one] if one.starts_with('`') => return Some(format!("{one} is not allowed")),
+        [one] => return Some(format!("{one} are not allowed")),
+        [head @ .., last] => return Some(format!("{} and {last} are not allowed", head.join(", "))),
+    }
+    let most = if dots { 253 } else { 63 };
+    if text.len() > most {
+        return Some(format!("it has {} characters, and at most {most} are allowed", text.len()));
+    }
+    let is_edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    if !text.starts_with(is_edge) || !text.ends_with(is_edge) {
+        return Some("it must begin and end with a letter or a digit".to_owned());
+    }
+    let fits = if dots { is_dns_subdomain(text) } else { is_dns_label(text) };
+    (!fits).then(|| "each part between dots must begin and end with a letter or a digit".to_owned())
+}
+
 /// The value of a label: empty, or at most 63 letters, digits, `-`, `_` and `.`, with a letter or
 /// digit at both ends.
 #[must_use]
@@ -53,7 +94,22 @@ fn is_name_part(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name};
+    use super::{
+        dns_fault, is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name,
+    };
+
+    #[test]
+    fn faults_name_what_is_wrong() {
+        let label = |text: &str| dns_fault(text, false);
+        assert_eq!(label("a-1"), None);
+        assert_eq!(label("es-INSTANCE_SAFE").as_deref(), Some("upper-case letters and `_` are not allowed"));
+        assert_eq!(label("a.b").as_deref(), Some("`.` is not allowed"));
+        assert_eq!(dns_fault("a.b", true), None);
+        assert_eq!(label("-a").as_deref(), Some("it must begin and end with a letter or a digit"));
+        assert!(label(&"a".repeat(64)).is_some_and(|text| text.contains("64 characters")));
+        assert!(dns_fault("a..b", true).is_some_and(|text| text.contains("between dots")));
+        assert_eq!(label("<a b>").as_deref(), Some("`<`, spaces and `>` are not allowed"));
+    }
 
     #[test]
     fn names_are_told_from_what_is_none() {

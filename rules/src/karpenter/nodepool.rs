@@ -411,11 +411,12 @@ impl<'a> NodePool<'a> {
         duration::parse(DurationField::ExpireAfter, node.text()?).ok()
     }
 
-    /// The budgets of the manifest and their list. `None` if they cannot be read, or if Karpenter ignores
-    /// them (static pools).
+    /// The budgets of the manifest and their list. `None` if they cannot be read, if Karpenter ignores them (static
+    /// pools), or if the API server rejects one that has only one of `schedule` and `duration`.
     pub(crate) fn written_budgets(&self) -> Option<(Node<'a>, Vec<Budget>)> {
         let list = self.disruption().get("budgets");
-        let heeded = list.is_sequence() && !self.is_static();
+        let is_whole = |budget: Node<'_>| budget.get("schedule").is_set() == budget.get("duration").is_set();
+        let heeded = list.is_sequence() && !self.is_static() && list.items().all(is_whole);
         Some((list, self.budgets().filter(|_| heeded)?))
     }
 

@@ -106,6 +106,13 @@ impl<'a> Context<'a> {
         self.index
     }
 
+    /// Whether a finding about the object may rest on another one: whether both are of one cluster as far as is
+    /// known.
+    #[must_use]
+    pub(crate) fn pairs_with(&self, other: &Object) -> bool {
+        self.index.pairs(self.object, other)
+    }
+
     /// What the cluster runs on.
     #[must_use]
     pub fn platform(&self) -> &'a Platform {

@@ -185,6 +185,7 @@ impl Engine {
                 }
             });
         }
+        leave_unrelated(findings, from, object, cluster);
         if let Some(severity) = set.severity {
             for finding in &mut findings[from..] {
                 finding.severity = severity;
@@ -470,6 +471,19 @@ fn leave_fragments_to_one(findings: &mut Vec<Finding>) {
             (false, false) => true,
         }
     });
+}
+
+/// Removes findings that rest on an object which may well be of another cluster. Rules that can say the same without
+/// it, or by another object, look for that themselves.
+fn leave_unrelated(findings: &mut Vec<Finding>, from: usize, object: &Object, cluster: &Cluster) {
+    let is_unrelated = |finding: &Finding| {
+        let mut others = finding.related.iter().filter_map(|related| related.location.object());
+        others.any(|other| !cluster.pairs(object, other))
+    };
+    if findings[from..].iter().any(is_unrelated) {
+        let own = findings.split_off(from);
+        findings.extend(own.into_iter().filter(|finding| !is_unrelated(finding)));
+    }
 }
 
 /// A read of a rule that it does not declare.

@@ -13,6 +13,7 @@ use crate::lint::finding::Severity;
 use crate::lint::fix::Safety;
 use crate::object::Object;
 use crate::platform::Product;
+use crate::tree::node::Node;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
 /// What a rule is about; the order of the manual.
@@ -186,6 +187,8 @@ impl Check {
                     check(&trigger, ctx);
                 }
             }
+            // What a workload makes, as in a dump of a cluster, is changed in the workload's own template.
+            Check::PodTemplate(_) if is_made_by_workload(object) => {}
             Check::PodTemplate(check) => {
                 for template in templates(object) {
                     check(&template, ctx);
@@ -194,6 +197,16 @@ impl Check {
             Check::Builtin => {}
         }
     }
+}
+
+/// Whether a workload with a pod template of its own controls the object: a ReplicaSet of a Deployment, a Pod of a Job.
+fn is_made_by_workload(object: &Object) -> bool {
+    let owners = object.path(&["metadata", "ownerReferences"]);
+    let is_workload = |owner: Node<'_>| {
+        let kind = owner.get("kind").text().unwrap_or_default();
+        owner.get("controller").bool() == Some(true) && WORKLOAD_KINDS.iter().any(|known| known.kind == kind)
+    };
+    owners.items().any(is_workload)
 }
 
 /// A field of which a rule knows more than the schema. The rules over the schema (manifest-incomplete,

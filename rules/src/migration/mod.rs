@@ -48,7 +48,8 @@ pub(crate) fn convert(object: &Object, cluster: &Cluster) -> Result<Fix, Convers
 /// Checks that no object has the name of the successor, so that a conversion creates no duplicate.
 fn name_is_free(object: &Object, successor: Kind, cluster: &Cluster) -> Result<(), ConversionError> {
     let name = object.name();
-    if cluster.all(successor.group, successor.kind, "default", name).is_empty() {
+    let same = cluster.all(successor.group, successor.kind, "default", name);
+    if !same.iter().any(|other| cluster.pairs(object, other)) {
         Ok(())
     } else {
         let kind = successor.kind;

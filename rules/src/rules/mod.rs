@@ -11,6 +11,7 @@ mod autoscaling;
 mod availability;
 mod disruption;
 mod gpu;
+mod kept;
 mod manifest;
 mod migration;
 mod monitoring;
@@ -20,7 +21,6 @@ mod precedence;
 mod prelude;
 mod scheduling;
 mod suppression;
-mod together;
 mod training;
 mod webhook_safety;
 

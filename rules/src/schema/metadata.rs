@@ -1,7 +1,7 @@
 //! Validation of `metadata`. Port of `k8s.io/apimachinery/pkg/api/validation/objectmeta.go`.
 
 use crate::facts::names::{
-    is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name,
+    dns_fault, is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name,
 };
 use crate::facts::text::ellipsize;
 use crate::kind::Kind;
@@ -26,7 +26,7 @@ pub(super) fn check(object: &Object, out: &mut Vec<Violation>) {
         && !is_dns_label(text)
     {
         out.push(
-            Violation::invalid(&namespace, "a namespace has to be a DNS label")
+            Violation::invalid(&namespace, invalid_name("namespace", text, false))
                 .help("write at most 63 lower-case letters, digits and `-`"),
         );
     }
@@ -83,29 +83,33 @@ fn name(object: &Object, metadata: &Node<'_>, out: &mut Vec<Violation>) {
 fn name_syntax(object: &Object, node: &Node<'_>, text: &str, out: &mut Vec<Violation>) {
     let violation = if object.is(Kind::SERVICE) {
         (!is_dns_1035_label(text)).then(|| {
-            Violation::invalid(node, "the name of a Service has to be a DNS label that begins with a letter")
+            Violation::invalid(node, invalid_name("Service name", text, false))
                 .help("write at most 63 lower-case letters, digits and `-`")
         })
     } else if object.is(Kind::STATEFUL_SET) {
         (!is_dns_label(text)).then(|| {
-            Violation::invalid(
-                node,
-                "the name of a StatefulSet has to be a DNS label, because its pods are hosts",
-            )
-            .help("write at most 63 lower-case letters, digits and `-`")
+            Violation::invalid(node, invalid_name("StatefulSet name", text, false))
+                .help("write at most 63 lower-case letters, digits and `-`: its pods are hosts")
         })
     } else if object.is(Kind::PDB) {
         // For other kinds the API server only checks that the name is a valid path segment.
-        (matches!(text, "." | "..") || text.contains(['/', '%']))
-            .then(|| Violation::invalid(node, "the name of a PodDisruptionBudget holds no `/` and no `%`"))
+        (matches!(text, "." | "..") || text.contains(['/', '%'])).then(|| {
+            Violation::invalid(node, "`/` and `%` are not allowed in the name of a PodDisruptionBudget")
+        })
     } else {
         (!is_dns_subdomain(text)).then(|| {
             let kind = &object.id().kind;
-            Violation::invalid(node, format!("the name of a {kind} has to be a DNS subdomain"))
+            Violation::invalid(node, invalid_name(&format!("{kind} name"), text, true))
                 .help("write at most 253 lower-case letters, digits, `-` and `.`")
         })
     };
     out.extend(violation);
+}
+
+/// `` `es-A_B` is not a valid Job name: upper-case letters and `_` are not allowed ``.
+fn invalid_name(what: &str, text: &str, dots: bool) -> String {
+    let fault = dns_fault(text, dots).unwrap_or_else(|| "it must begin with a letter".to_owned());
+    format!("`{}` is not a valid {what}: {fault}", ellipsize(text))
 }
 
 /// Labels of an object or template.

@@ -73,7 +73,7 @@ fn each_mistake_has_its_place() {
         (
             "metadata: {name: a}",
             "metadata: {name: A}",
-            "/metadata/name the name of a Deployment has to be a DNS subdomain",
+            "/metadata/name `A` is not a valid Deployment name: upper-case letters are not allowed",
         ),
         ("metadata: {name: a}", "metadata: {namespace: a}", "/metadata/name Missing"),
         ("metadata: {name: a}", "metadata: {name: a, label: {}}", "/metadata/label Unknown"),

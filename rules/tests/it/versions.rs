@@ -251,12 +251,6 @@ fn where_supported_versions_differ_an_assumed_version_makes_no_error() {
             Product::Kubernetes,
             "{kubernetes: '1.33'}",
         ),
-        (
-            class_by("[{alias: windows2025@latest}]", ""),
-            "ami-unsupported-by-eks",
-            Product::Kubernetes,
-            "{kubernetes: '1.34', karpenter: '1.14'}",
-        ),
         (scaled.to_owned(), "keda-removed-field", Product::Keda, "{keda: '2.18'}"),
         (job.to_owned(), "keda-rollout-strategy-removed", Product::Keda, "{keda: '2.20'}"),
     ] {

@@ -282,6 +282,20 @@ impl Feasibility<'_> {
         self.cluster.table::<CandidatePools>().contains(&PoolKey::Unreadable)
     }
 
+    /// The pools that a template selects by name, or by labels that are not well known, whether or not its pods fit
+    /// there. `None` if it selects none in this way.
+    pub(crate) fn pinned_pools_of(&self, template: &Template<'_>) -> Option<Vec<Arc<CandidatePool>>> {
+        let shape = PodShape::new(to_scheduling_pod(template)?);
+        let keys = if shape.by_name { pool_names(&shape) } else { None };
+        let keys = keys.or_else(|| custom_labels(&shape))?;
+        let table = self.cluster.table::<CandidatePools>();
+        let pools = keys.iter().flat_map(|key| table.get(key));
+        let selected = |pool: &&Arc<CandidatePool>| {
+            shape.alternatives.iter().any(|wanted| pool.requirements.compatible(wanted).is_ok())
+        };
+        Some(pools.filter(selected).cloned().collect())
+    }
+
     /// The pools that may start nodes for the pods of a template. `None` if this is not known. If it exceeds
     /// the step limit, the calling rule is cancelled.
     pub(crate) fn feasible_pools_of(&self, template: &Template<'_>) -> Option<Vec<Arc<CandidatePool>>> {

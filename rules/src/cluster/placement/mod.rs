@@ -192,6 +192,16 @@ pub(crate) fn blockers_on(
 }
 
 fn compute_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) -> Arc<[Arc<EvictionBlocker>]> {
+    let all = all_blockers_on(cluster, object, key);
+    let pairs = |blocker: &&Arc<EvictionBlocker>| cluster.pairs(object, &blocker.workload);
+    if all.iter().all(|blocker| pairs(&blocker)) {
+        return all;
+    }
+    all.iter().filter(pairs).cloned().collect()
+}
+
+/// The same with workloads that may be of other clusters.
+fn all_blockers_on(cluster: &Cluster, object: &Object, key: PlacementKey) -> Arc<[Arc<EvictionBlocker>]> {
     // Only what concerns this pool is read: most changes concern the blockers of few pools.
     let part = first_choice_part(object.ptr_id());
     let placement = cluster.query_part::<Placements>(&key, part);

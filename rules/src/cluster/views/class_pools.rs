@@ -1,8 +1,11 @@
 //! NodePools by the EC2NodeClass that they use.
 
+use std::cmp::Ordering;
+
 use crate::catalog::TypeSet;
 use crate::cluster::Cluster;
 use crate::cluster::table::{View, ViewSlot};
+use crate::cluster::together::company;
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -54,15 +57,29 @@ pub(crate) struct PoolsOfClass {
 pub(crate) struct PoolsByClass<'i>(pub(super) &'i Cluster);
 
 impl PoolsByClass<'_> {
-    /// The pools that use a class.
+    /// The pools that use a class. Of several classes of one name in the input a pool uses the one that is surest
+    /// to be applied together with it: that of its own file first.
     pub(crate) fn pools_of(self, class: &Object) -> PoolsOfClass {
         let table = self.0.table::<ClassPools>();
         let name = || class.name().to_owned();
-        PoolsOfClass {
-            pools: table.get(&ClassPoolKey::Class(name())).to_vec(),
+        let kind = Kind::EC2_NODE_CLASS;
+        let classes = self.0.all(kind.group, kind.kind, "default", class.name());
+        let mut found = PoolsOfClass {
+            pools: Vec::new(),
             incomplete: table.contains(&ClassPoolKey::PartialOfClass(name()))
                 || table.contains(&ClassPoolKey::UnknownClass),
+        };
+        for pool in table.get(&ClassPoolKey::Class(name())) {
+            let others = classes.iter().filter(|other| !other.ptr_eq(class) && class.origin().is_some());
+            let nearest = others.map(|other| company(pool, other)).min();
+            match nearest.map(|other| company(pool, class).cmp(&other)) {
+                None | Some(Ordering::Less) if self.0.pairs(class, pool) => found.pools.push(pool.clone()),
+                Some(Ordering::Greater) => {}
+                // It may use this class or another.
+                _ => found.incomplete = true,
+            }
         }
+        found
     }
 }
 

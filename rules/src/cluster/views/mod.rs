@@ -194,8 +194,8 @@ impl<'i> Views<'i> {
         })
     }
 
-    /// The workloads that select a pool by its name or by one of its custom labels, and contradict none of
-    /// its labels.
+    /// The workloads of the pool's cluster that select a pool by its name or by one of its custom labels, and contradict
+    /// none of its labels.
     #[must_use]
     pub fn selecting(self, pool: &NodePool<'_>, name: &str) -> Vec<&'i Workload> {
         let labels = pool_labels(pool, name);
@@ -208,6 +208,7 @@ impl<'i> Views<'i> {
             .filter(|(key, _)| selects_pool(key))
             .flat_map(choosing)
             .filter(|workload| workload.is_compatible(&labels))
+            .filter(|workload| self.cluster.pairs(pool.object(), &workload.object))
             .collect();
         found.sort_by(|a, b| Workload::cmp_index_order(a, b));
         found.dedup_by(|a, b| Arc::ptr_eq(a, b));
@@ -272,10 +273,15 @@ impl<'i> Views<'i> {
             let floor = value(min, least)?;
             Some(Replicas { min: floor.max(1), floor, max: value(max, most)?, autoscaled: true })
         };
-        if let Some(scaled) = self.scaled_objects_of(&target).first() {
+        // Autoscalers that may be of another cluster leave the number unknown.
+        let certain = |all: &'i [Object]| {
+            let own = all.iter().find(|autoscaler| self.cluster.pairs(object, autoscaler));
+            (own.is_some() || all.is_empty()).then_some(own)
+        };
+        if let Some(scaled) = certain(self.scaled_objects_of(&target))? {
             return bounds(scaled, "minReplicaCount", 0, "maxReplicaCount", 100);
         }
-        if let Some(hpa) = self.hpas_of(&target).first() {
+        if let Some(hpa) = certain(self.hpas_of(&target))? {
             return bounds(hpa, "minReplicas", 1, "maxReplicas", 1);
         }
         replicas(object).map(|n| Replicas { min: n, floor: n, max: n, autoscaled: false })
@@ -307,6 +313,7 @@ impl<'i> Views<'i> {
         let own_namespace = unknown_namespace(pdb);
         let mut found = Vec::new();
         let mut unknown = is_set_by_controllers(&selector);
+        let mut elsewhere = false;
         for workload in here {
             let mut hit = false;
             // One placeholder stands for one namespace, but may be any other than a written one.
@@ -319,11 +326,13 @@ impl<'i> Views<'i> {
                 }
             }
             match (hit, same_namespace) {
+                (true, true) if !self.cluster.pairs(pdb, &workload.object) => elsewhere = true,
                 (true, true) => found.push(workload.as_ref()),
                 (true, false) => unknown = true,
                 (false, _) => {}
             }
         }
+        unknown |= elsewhere && found.is_empty();
         // The others whose namespace is not known.
         if !unknown {
             let elsewhere = table.get(&WorkloadKey::UnknownNamespace).iter();

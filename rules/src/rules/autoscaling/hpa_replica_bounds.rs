@@ -3,8 +3,8 @@
 //! # Why
 //! The API server rejects an HPA without `maxReplicas`, with bounds below one, and with a maximum
 //! below the minimum. A minimum of 0 is valid only with an Object or External metric, and only where
-//! the feature gate HPAScaleToZero is on. It is off by default, and EKS does not let you set it, so that
-//! is a warning; with `platform: {eks: false}` nothing is reported.
+//! the feature gate HPAScaleToZero is on. It is off by default, and EKS does not let you set it. Who writes
+//! this has usually turned the gate on, so it is information; with `platform: {eks: false}` nothing is reported.
 //!
 //! # Fix
 //! Write 1 <= `minReplicas` <= `maxReplicas`. To scale to zero use KEDA's ScaledObject.
@@ -50,7 +50,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 &min,
                 "`minReplicas: 0` requires the feature gate HPAScaleToZero, which is off by default",
             )
-            .severity(Severity::Warning)
+            .severity(Severity::Info)
             .help("where the gate is off, write 1, or scale to zero with a KEDA ScaledObject");
         }
     } else {

@@ -5,8 +5,9 @@
 //! where two HPAs select the same pods: both get the condition `ScalingActive=False` with the reason
 //! `AmbiguousSelector`, and the workload keeps the replicas that it has. KEDA's admission webhook rejects
 //! the ScaledObject only where the HPA was there first. It is an error where both are applied together
-//! for certain: in one file, in one kustomization, in a cluster, or with `--complete`. In files that
-//! nothing connects it is a warning, because each may be applied to a cluster of its own.
+//! for certain: in one file, in one kustomization, in a cluster, or with `--complete`. In other files of a
+//! folder, or of one below it, it is a warning, because they may be alternatives. Between unrelated folders
+//! nothing is reported.
 //!
 //! # Fix
 //! Keep one. To take over an HPA, name it in `horizontalPodAutoscalerConfig.name` and set the
@@ -40,10 +41,10 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#transfer-ownership-of-an-existing-hpa>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
+use crate::cluster::together::{are_applied_together, company};
 use crate::cluster::views::scale_target;
 use crate::keda::{ellipsize, hpa_name};
 use crate::rules::prelude::*;
-use crate::rules::together::are_applied_together;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-hpa-conflict",
@@ -62,48 +63,43 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let key = scale_target(object)?;
     let reference = object.path(&["spec", "scaleTargetRef", "name"]);
     let views = ctx.index().views();
-    // Of several autoscalers of one kind, each is reported against the one that sorts first.
     let same = if object.is(Kind::HPA) { views.hpas_of(&key) } else { views.scaled_objects_of(&key) };
-    let identity = |o: &Object| o.id().name.clone();
-    if let Some(first) = same.first()
-        && !first.is_same_resource(object)
-        && identity(first) != identity(object)
-        && !(object.is(Kind::HPA) && (owned_by_keda(first) || owned_by_keda(object)))
-    {
+    if let Some(first) = rival(object, same, ctx) {
         let kind = &object.id().kind;
         // Kubernetes accepts a second HPA; KEDA rejects a second ScaledObject.
         let refused = object.is(Kind::SCALED_OBJECT) && spelled_alike(object, first);
         let severity = severity(object, first, ctx);
-        ctx.report(
-            &reference,
-            format!("`{}` has two autoscalers: the HPA controller then scales neither", key.2),
-        )
-        .help("remove one of the two autoscalers; both report the condition AmbiguousSelector")
-        .identified_by(format!("{kind} {}", first.name()))
-        .rejected_by(refused.then_some(Authority::KedaAdmission))
-        .severity(severity)
-        .related(
-            first,
-            &first.path(&["spec", "scaleTargetRef", "name"]),
-            format!("{kind} `{}` scales it too", first.display_name()),
-        );
+        let message = match severity {
+            Severity::Error => {
+                format!("`{}` has two autoscalers: the HPA controller then scales neither", key.2)
+            }
+            _ => format!("`{}` has two autoscalers: if both are applied, neither scales it", key.2),
+        };
+        ctx.report(&reference, message)
+            .help("remove one of the two autoscalers; both report the condition AmbiguousSelector")
+            .identified_by(format!("{kind} {}", first.name()))
+            .rejected_by(refused.then_some(Authority::KedaAdmission))
+            .severity(severity)
+            .related(
+                first,
+                &first.path(&["spec", "scaleTargetRef", "name"]),
+                format!("{kind} `{}` scales it too", first.display_name()),
+            );
     }
     if object.is(Kind::HPA) {
         return None;
     }
     same_hpa_name(object, ctx);
     for hpa in views.hpas_of(&key) {
-        if owned_by(hpa, object) || transfers(object, hpa) {
+        if owned_by(hpa, object) || transfers(object, hpa) || !ctx.pairs_with(hpa) {
             continue;
         }
         let severity = severity(object, hpa, ctx);
+        let so = if severity == Severity::Error { "neither" } else { "if both are applied, neither" };
+        let hpa_name = hpa.display_name();
         let finding = ctx.report(
             &reference,
-            format!(
-                "`{}` has two autoscalers, this one and HPA `{}`: neither scales it",
-                key.2,
-                hpa.display_name()
-            ),
+            format!("`{}` has two autoscalers, this one and HPA `{hpa_name}`: {so} scales it", key.2),
         );
         // KEDA rejects the ScaledObject if the HPA exists first; in the other order both are accepted.
         let refused = spelled_alike(object, hpa).then_some(Authority::KedaAdmission);
@@ -118,6 +114,25 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// The other autoscaler of the target against which one is reported: among those before it in the order of their
+/// names and files, the one that is applied together with it most surely.
+fn rival<'a>(object: &Object, same: &'a [Object], ctx: &Context<'_>) -> Option<&'a Object> {
+    let is_hpa = object.is(Kind::HPA);
+    if is_hpa && owned_by_keda(object) {
+        return None;
+    }
+    let own = same.iter().position(|other| other.ptr_eq(object));
+    let own = own.or_else(|| same.iter().position(|other| other.name() == object.name()));
+    let earlier = own.map_or(same, |at| &same[..at]).iter();
+    let others = earlier.filter(|other| {
+        !other.is_same_resource(object)
+            && other.name() != object.name()
+            && !(is_hpa && owned_by_keda(other))
+            && ctx.pairs_with(other)
+    });
+    others.min_by_key(|other| company(object, other))
+}
+
 /// An error where both are applied together for certain.
 fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Severity {
     let together = ctx.index().is_complete() || are_applied_together(object, other);
@@ -130,7 +145,8 @@ fn same_hpa_name(object: &Object, ctx: &mut Context<'_>) {
         return;
     };
     let views = ctx.index().views();
-    let Some(first) = views.scaled_objects_of_hpa(object.id().namespace_or_default(), &name).first() else {
+    let all = views.scaled_objects_of_hpa(object.id().namespace_or_default(), &name);
+    let Some(first) = all.iter().find(|other| ctx.pairs_with(other)) else {
         return;
     };
     // Two ScaledObjects with the same target are reported above.

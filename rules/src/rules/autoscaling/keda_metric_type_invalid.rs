@@ -60,6 +60,15 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
         (true, Some("AverageValue" | "Utilization")) | (false, None | Some("AverageValue" | "Value")) => {}
         // The deprecated location of the metric type is reported by keda-removed-field.
         (true, None) if trigger.metadata().get("type").is_set() => {}
+        (true, None) if trigger.metadata().get("metricType").is_set() => {
+            let misplaced = trigger.metadata().get("metricType");
+            ctx.report(
+                &node,
+                format!("{} trigger reads `metricType` beside `type`, not in metadata", with_article(kind)),
+            )
+            .help("move it beside `type`")
+            .fix(Fix::unsafe_("move it beside `type`").move_to(&misplaced, &node));
+        }
         (true, None) => {
             ctx.report(&node, format!("{} trigger needs a `metricType`", with_article(kind)))
                 .help("write `metricType: Utilization` or `metricType: AverageValue`");

@@ -80,7 +80,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let index = ctx.index();
     let missing = index.is_complete_for(*wanted);
     let other = (SCALABLE.iter().filter(|k| *k != wanted))
-        .find_map(|k| index.all(k.group, k.kind, &namespace, &name).first().map(|found| (k.kind, found)));
+        .flat_map(|k| index.all(k.group, k.kind, &namespace, &name).iter().map(|found| (k.kind, found)))
+        .find(|(_, found)| ctx.pairs_with(found));
     let node = reference.get("name");
     let (wanted, short) = (wanted.kind, ellipsize(&name));
     if let Some((kind, found)) = other {

@@ -89,6 +89,11 @@ fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>,
     if ctx.platform().keda > TABLE_VERSION || removed_key(scaler.name, name).is_some() {
         return;
     }
+    // A `cpu` or `memory` trigger needs it: keda-metric-type-invalid has the finding.
+    let owned = name == "metricType" && trigger.is_resource() && trigger.node.get(name).is_absent();
+    if owned && ctx.is_rule_enabled("keda-metric-type-invalid") {
+        return;
+    }
     let metadata = trigger.metadata();
     let known = scaler.keys.iter().filter(|k| k.reads(KeySource::Metadata)).flat_map(|k| k.names());
     let near = nearest(name, known).map(|near| (near, metadata.get(near)));

@@ -56,9 +56,15 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if kind.is_empty() || keda > TABLE_VERSION || removed_type(kind).is_some() {
         return None;
     }
+    if kind.starts_with("kedify-") {
+        ctx.report(&node, format!("`{}` is a trigger type of Kedify's build of KEDA", ellipsize(kind)))
+            .severity(Severity::Info)
+            .help("this is correct with Kedify's build; KEDA itself rejects the ScaledObject");
+        return None;
+    }
     let help = match nearest(kind, names()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => "look at the list of scalers".to_owned(),
+        None => format!("use a scaler of KEDA {keda}: https://keda.sh/docs/latest/scalers/"),
     };
     ctx.report(&node, format!("KEDA has no trigger type `{}`", ellipsize(kind))).help(help);
     None

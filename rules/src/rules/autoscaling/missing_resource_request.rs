@@ -67,7 +67,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         "apps/StatefulSet" => Kind::STATEFUL_SET,
         _ => return None,
     };
-    let workload = ctx.index().unique(kind, &namespace, &name)?;
+    // Objects of unrelated folders may have the name by accident.
+    let all = ctx.index().all(kind.group, kind.kind, &namespace, &name);
+    let mut near = all.iter().filter(|workload| ctx.pairs_with(workload));
+    let workload = near.next().filter(|_| near.next().is_none())?;
     if workload.is_partial() || workload.is_incomplete() {
         return None;
     }

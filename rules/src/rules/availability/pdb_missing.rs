@@ -5,7 +5,8 @@
 //! at once: two nodes that are consolidated together, or a new AMI for the whole pool, are enough.
 //! A replacement needs a node, an image and a model in memory, several minutes without an answer.
 //! A single replica is another matter: a PDB cannot help it, only a second replica can, which is
-//! told as information. Nothing is reported of workloads that may be scaled to zero.
+//! told as information. In folders of examples, samples, benchmarks and documentation all of it is
+//! information. Nothing is reported of workloads that may be scaled to zero.
 //!
 //! # Fix
 //! Add a PodDisruptionBudget with `maxUnavailable: 1` for the labels of the pods. All pods of a
@@ -52,6 +53,7 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 
+use crate::rules::kept::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::{Confidence, classify};
 use crate::workload::gpu::requests_accelerator;
@@ -145,7 +147,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 format!("add one with `maxUnavailable: 1` that selects `{LWS_NAME}: {name}`")
             } else {
                 "add a PodDisruptionBudget with `maxUnavailable: 1` for its pods' labels".to_owned()
-            });
+            })
+            .severity(if is_example(object) { Severity::Info } else { Severity::Warning });
         }
     }
     None

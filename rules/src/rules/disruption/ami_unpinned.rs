@@ -7,7 +7,8 @@
 //! with `*` does the same with each new image that matches.
 //!
 //! It is a warning where a pool of the class is for training, whose runs are interrupted, and where
-//! several pools use the class, whose nodes are all replaced at once; otherwise information.
+//! several pools use the class, whose nodes are all replaced at once; otherwise information, as it is for
+//! several pools in a folder of examples. Of several classes of one name a pool uses that of its own file.
 //!
 //! # Fix
 //! Pin the version that was tested, such as `al2023@v20250807` or `bottlerocket@v1.44.0`, and raise it
@@ -33,12 +34,13 @@
 //! - <https://karpenter.sh/docs/tasks/managing-amis/>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6952>
 
+use crate::rules::kept::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::WorkloadClass;
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
 /// The pools of the class, and the workloads that show what they are for.
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "ami-unpinned",
@@ -82,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             (purpose == WorkloadClass::Training).then_some(())
         };
         let trained = pools.iter().find(|pool| is_training(pool).is_some());
-        let shared = pools.get(1).is_some();
+        let shared = pools.get(1).is_some() && !is_example(object);
         let finding = ctx.report(place, message);
         finding.help(help);
         if let Some(pool) = trained {

@@ -1,4 +1,4 @@
-//! At some time no disruption budget applies: all nodes may go at once.
+//! At times no disruption budget applies, and all nodes may go at once.
 //!
 //! # Why
 //! The limit of 10% is only the default of a list that is not written. As soon as `budgets` is

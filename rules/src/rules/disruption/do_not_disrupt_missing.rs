@@ -5,8 +5,8 @@
 //! checkpoint, or at the beginning; in a distributed run every other worker waits. With
 //! `karpenter.sh/do-not-disrupt` Karpenter leaves the node alone until the pod has ended. It does
 //! not help against a spot reclaim or the expiry of the node. Where nothing in the input or in the
-//! configuration (`platform.karpenter`) shows Karpenter, this is info. Pods that run on nodes of GKE, of
-//! a managed node group, or on TPUs are left alone.
+//! configuration (`platform.karpenter`) shows Karpenter, and in folders of examples, this is info.
+//! Nothing is reported of pods on nodes of GKE or of a managed node group, or on TPUs.
 //!
 //! # Fix
 //! Annotate the pod template with `karpenter.sh/do-not-disrupt: "true"`. Give the NodePool a
@@ -46,6 +46,7 @@
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
+use crate::rules::kept::is_example;
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::class::{WorkloadClass, classify};
@@ -90,7 +91,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in &bare {
         fix = fix.set(&template.annotation(DO_NOT_DISRUPT), json!("true"));
     }
-    let severity = if uses_karpenter(ctx) || templates.iter().any(names_karpenter) {
+    let severity = if is_example(object) {
+        Severity::Info
+    } else if uses_karpenter(ctx) || templates.iter().any(names_karpenter) {
         Severity::Warning
     } else {
         Severity::Info

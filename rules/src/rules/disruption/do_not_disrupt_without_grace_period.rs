@@ -5,7 +5,8 @@
 //! it is cordoned and drained, but a protected pod is not evicted: without `terminationGracePeriod` the node
 //! waits for it for as long as it runs, half empty and paid for. With one the pods go when it is over,
 //! and a pod whose own `terminationGracePeriodSeconds` is longer is deleted as soon as the drain starts: the
-//! time to write a checkpoint is cut short. Asked are the pods of which this pool is the first choice.
+//! time to write a checkpoint is cut short. The pods of which this pool is the first choice are examined.
+//! Where all of them end by themselves and use no accelerator, it is information.
 //!
 //! # Fix
 //! Write a `terminationGracePeriod` in which every run on the pool can end or save its work, and longer
@@ -51,6 +52,7 @@
 use crate::cluster::placement::{EvictionBlocker, READS, termination_grace_period};
 use crate::facts::duration::format_hours;
 use crate::rules::prelude::*;
+use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::runs_forever;
 
 /// Shortest period that the fix sets, in seconds: a protected run may need a whole day.
@@ -103,7 +105,14 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         ),
     };
     let title = format!("let a drain take `{}` at most", format_hours(wanted));
+    // Pods that end by themselves, on nodes without accelerators, keep an old node for a while: no harm is done.
+    let is_mild = |guest: &&EvictionBlocker| {
+        let mut templates = templates(&guest.workload).into_iter();
+        !runs_forever(&guest.workload) && !templates.any(|template| requests_accelerator(&template))
+    };
+    let mild = limit.is_none() && concerned.iter().all(is_mild);
     let finding = ctx.report(&period, message);
+    finding.severity(if mild { Severity::Info } else { Severity::Warning });
     finding
         .help(help)
         .fix(Fix::new(title, Safety::Unsafe).replaces_nodes().set(&period, json!(format_hours(wanted))));

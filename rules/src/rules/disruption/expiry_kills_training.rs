@@ -1,4 +1,4 @@
-//! The nodes of a training pool expire under a running job.
+//! Nodes of a training pool expire while a job runs on them.
 //!
 //! # Why
 //! Since v1 no budget delays expiration. When a node is as old as `expireAfter` says, 720 hours by

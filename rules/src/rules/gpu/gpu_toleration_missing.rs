@@ -2,11 +2,12 @@
 //!
 //! # Why
 //! GPU nodes are tainted with the name of their resource, so that other pods stay away. EKS adds the
-//! toleration to a pod that asks for a resource, under the name of that very resource: a pod that asks
-//! for `nvidia.com/mig-1g.10gb` gets one for that name, while the nodes carry `nvidia.com/gpu`, and
-//! stays Pending. A pod that asks for `nvidia.com/gpu` itself gets what it needs on EKS, so nothing is
-//! reported there. With `platform: {eks: false}` it is: a warning where a NodePool of the input has the
-//! taint, otherwise information.
+//! toleration to a pod that asks for a resource, under the name of that very resource: a pod that asks for
+//! `nvidia.com/mig-1g.10gb` gets one for that name, while the nodes carry `nvidia.com/gpu`, and stays
+//! Pending. A pod that asks for `nvidia.com/gpu` itself gets what it needs on EKS, so nothing is
+//! reported there. With `platform: {eks: false}` it is: a warning where a NodePool of the input has
+//! the taint, otherwise information. Pods that select pools by name (`karpenter.sh/nodepool`), or by a label
+//! of your own, are judged by the taints of those pools alone.
 //!
 //! # Fix
 //! Tolerate the taint by its key with the operator `Exists`.
@@ -85,7 +86,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
             continue;
         }
         let seen = || {
-            let mut pools = ctx.index().of(Kind::NODE_POOL);
+            let mut pools = ctx.index().of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool));
             pools.any(|pool| is_tainted(pool, key))
         };
         let severity = if ctx.platform().eks || seen() { Severity::Warning } else { Severity::Info };
@@ -130,9 +131,13 @@ fn taint(resource: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether all pools that admit the pods are known, and none has such a taint.
+/// Whether all pools that admit the pods are known, and none has such a taint. Where the pods pin their pools, those
+/// alone count, whatever else keeps the pods off them.
 fn is_free(key: &str, template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let places = ctx.index().views().feasibility(ctx.platform());
+    if let Some(pinned) = places.pinned_pools_of(template) {
+        return !pinned.is_empty() && !pinned.iter().any(|site| site.has_taint(key));
+    }
     if places.has_unreadable_pools() {
         return false;
     }

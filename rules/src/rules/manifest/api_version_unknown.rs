@@ -1,4 +1,4 @@
-//! An API group has no such kind, or never served it in this version.
+//! An object names a kind or a version that its API group never had.
 //!
 //! # Why
 //! The API server answers `no matches for kind` and stores nothing. `kubectl apply` of several files has by then

@@ -1,4 +1,4 @@
-//! A CEL expression that does not parse.
+//! A CEL expression does not parse.
 //!
 //! # Why
 //! The API server compiles the expressions of device selectors, of `matchConditions` of webhooks

@@ -31,10 +31,10 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>
 
+use crate::cluster::together::{folder, routes};
 use crate::lint::finding::Merge;
 use crate::object::ObjectId;
 use crate::rules::prelude::*;
-use crate::rules::together::routes;
 use crate::source::KustomizeRoute;
 
 pub(crate) static RULE: Rule = Rule {
@@ -56,6 +56,9 @@ enum Relation {
     /// Anywhere in an input that is the whole cluster.
     Cluster,
 }
+
+/// Ends the key of a finding about identical objects, which are not told together with those that differ.
+const COPY: &str = " (identical)";
 
 /// Groups of files that a tool reads and no API server serves.
 const TOOL_GROUPS: [&str; 5] =
@@ -85,19 +88,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         short_path(path)
     };
-    let words = match (relation, same_file) {
-        (Relation::Kustomization, true) => twice_in_a_kustomization,
-        (Relation::Kustomization, false) => again_in_a_kustomization,
-        (_, true) => twice_in_a_file,
-        (_, false) => again_in_a_file,
+    // Which of two equal objects is applied last does not matter.
+    let is_copy = || object.root().to_json() == first.root().to_json();
+    let (key, words): (String, fn(&Merge) -> String) = match (relation, same_file) {
+        (Relation::Kustomization, true) => (shown, twice_in_a_kustomization),
+        (Relation::Kustomization, false) => (shown, again_in_a_kustomization),
+        (_, true) if is_copy() => (format!("{shown}{COPY}"), copied_within_a_file),
+        (_, true) => (shown, twice_in_a_file),
+        (_, false) if is_copy() => (format!("{shown}{COPY}"), copied_to_a_file),
+        (_, false) => (shown, again_in_a_file),
     };
     let subject = format!("{} `{}`", id.kind, object.display_name());
-    let merge = Merge::new(shown, subject, words);
+    let merge = Merge::new(key, subject, words);
     let (severity, help) = match relation {
         Relation::Kustomization => (
             Severity::Error,
             "rename one, or list only one: `kustomize build` fails with \"already registered id\"",
         ),
+        Relation::File if merge.key().ends_with(COPY) => (Severity::Warning, "remove one of the two"),
         Relation::File => (Severity::Warning, "rename one of the two, or remove the one that is out of date"),
         Relation::Folder => (
             Severity::Info,
@@ -215,10 +223,6 @@ fn position(object: &Object) -> Option<(&str, u32, u32)> {
     Some((origin.source.path(), origin.document, object.tree().1))
 }
 
-fn folder(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(folder, _)| folder)
-}
-
 /// The path, or its last parts where it is long.
 fn short_path(path: &str) -> String {
     const MAX_CHARS: usize = 40;
@@ -259,6 +263,19 @@ fn twice_in_a_file(merge: &Merge) -> String {
     } else {
         format!("{subjects} are defined twice in this file; the later definitions win")
     }
+}
+
+fn copied_to_a_file(merge: &Merge) -> String {
+    let (subjects, one) = subjects(merge);
+    let (is, identical) = if one { ("is", "an identical copy") } else { ("are", "identical copies") };
+    let file = merge.key().trim_end_matches(COPY);
+    format!("{subjects} {is} also defined in `{file}`: {identical}")
+}
+
+fn copied_within_a_file(merge: &Merge) -> String {
+    let (subjects, one) = subjects(merge);
+    let (is, identical) = if one { ("is", "identically") } else { ("are", "each time identically") };
+    format!("{subjects} {is} defined twice in this file, {identical}")
 }
 
 fn twice_in_a_kustomization(merge: &Merge) -> String {

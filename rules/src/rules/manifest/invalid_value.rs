@@ -1,4 +1,4 @@
-//! A value that the API server rejects for its field.
+//! The API server rejects the value of a field.
 //!
 //! # Why
 //! A number where the field is a string, `30d` where Karpenter reads hours, minutes and seconds, a label
@@ -41,6 +41,7 @@ use crate::karpenter::requirement_list::Provider;
 use crate::kind::SCHEMA_KINDS;
 use crate::platform::{Platform, Version};
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
+use crate::rules::manifest::misplaced::{follows, misplaced};
 use crate::rules::manifest::placeholder_unexpanded::stand_in;
 use crate::rules::manifest::words::{list_names, quoted_field, quoted_value, with_article};
 use crate::rules::precedence::EarlierReports;
@@ -48,6 +49,7 @@ use crate::rules::prelude::*;
 use crate::schema;
 use crate::schema::{LengthUnit, Violation, ViolationKind};
 use crate::tree::node::Shape;
+use crate::tree::pointer::Pointer;
 use crate::tree::scalar::Scalar;
 use crate::tree::scalar::resolve_plain;
 
@@ -69,6 +71,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let owned = EarlierReports::of(object, ctx);
     let newer = schema::cluster_is_newer(object, ctx.platform(), ctx.definitions());
     let incomplete = is_incomplete(object, ctx.definitions());
+    // What follows from a field that unknown-field reports is not told a second time.
+    let misplaced =
+        if ctx.is_rule_enabled("unknown-field") { misplaced(object, ctx.definitions()) } else { Vec::new() };
     for violation in schema::violations(object, ctx.definitions()).iter() {
         let outgrown = newer && matches!(violation.kind, ViolationKind::Enum { .. });
         if outgrown
@@ -81,7 +86,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         let node = object.root().at(&violation.pointer);
         // What was written for another value is reported by placeholder-unexpanded.
-        if incomplete && node.is_absent() || stand_in(violation, &node).is_some() {
+        if incomplete && node.is_absent()
+            || stand_in(violation, &node).is_some()
+            || follows(object, violation, &misplaced)
+        {
             continue;
         }
         let said = say(object, &node, violation);
@@ -220,10 +228,39 @@ fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
             Said::new(format!("{at} has the {} of an earlier item", keys.join(" and ")))
                 .help("remove one of the two, or give it another")
         }
-        ViolationKind::Invalid { message, help, fix } => {
-            Said { message: message.clone(), help: help.clone(), fix: fix.as_deref().cloned() }
-        }
+        ViolationKind::Invalid { message, help, fix } => Said {
+            message: without_field(object, &violation.pointer, message).unwrap_or_else(|| message.clone()),
+            help: help.clone(),
+            fix: fix.as_deref().cloned(),
+        },
     }
+}
+
+/// Says which item of a list lacks a required field: "container `web` has no `image`".
+fn without_field(object: &Object, pointer: &Pointer, message: &str) -> Option<String> {
+    let (field, above) = pointer.steps().split_last()?;
+    if message != format!("`{field}` is required") {
+        return None;
+    }
+    let index = above.iter().rposition(|step| step.parse::<usize>().is_ok())?;
+    let (item, between) = above.split_at(index + 1);
+    let what = match above.get(index.checked_sub(1)?)?.as_str() {
+        "containers" => "container",
+        "initContainers" => "init container",
+        "ephemeralContainers" => "ephemeral container",
+        "volumes" => "volume",
+        "env" => "environment variable",
+        "ports" => "port",
+        "volumeMounts" => "volume mount",
+        "triggers" => "trigger",
+        _ => return None,
+    };
+    let item = object.root().at(&Pointer::from_steps(item.iter().cloned()));
+    let name = quoted_value(item.get("name").text().filter(|name| !name.is_empty())?);
+    Some(match between {
+        [] => format!("{what} {name} has no `{field}`"),
+        _ => format!("`{}` of {what} {name} has no `{field}`", between.join(".")),
+    })
 }
 
 /// The written value, for a message.

@@ -36,6 +36,7 @@
 use crate::kind::SCHEMA_KINDS;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::finding::Location;
+use crate::rules::manifest::misplaced::{follows, misplaced};
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
@@ -56,7 +57,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let violations = schema::violations(object, ctx.definitions());
-    let parts = parts(&violations, &EarlierReports::of(object, ctx));
+    let mut parts = parts(&violations, &EarlierReports::of(object, ctx));
+    // What stands in another place is reported by unknown-field.
+    if !parts.is_empty() && ctx.is_rule_enabled("unknown-field") {
+        let misplaced = misplaced(object, ctx.definitions());
+        parts.retain(|part| !follows(object, part, &misplaced));
+        if parts.is_empty() {
+            return None;
+        }
+    }
     let kind = super::words::with_article(&object.id().kind);
     let (place, message, refused) = match parts.as_slice() {
         [] if object.is_incomplete() && !is_checked_elsewhere(object, ctx) => {

@@ -9,6 +9,7 @@ pub(crate) mod field_errors;
 pub(crate) mod field_needs_newer_version;
 pub(crate) mod invalid_value;
 pub(crate) mod manifest_incomplete;
+mod misplaced;
 pub(crate) mod placeholder_unexpanded;
 pub(crate) mod step_limit_exceeded;
 pub(crate) mod unknown_field;

@@ -1,4 +1,4 @@
-//! A field that the kind does not have in this API version.
+//! A field does not exist in this API version of the kind.
 //!
 //! # Why
 //! The API server drops an unknown field silently, unless its client asks for strict
@@ -36,15 +36,15 @@
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation>
 
-use crate::facts::suggest;
 use crate::kind::SCHEMA_KINDS;
-use crate::kind::definitions::CustomResourceDefinitions;
+use crate::lint::finding::MAX_MERGED_RELATED;
 use crate::migration::moved_fields::{Replacement, moved_field};
 use crate::platform::Version;
+use crate::rules::manifest::misplaced::{Misplaced, meant, parent};
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
-use crate::schema::{ViolationKind, fields_at};
+use crate::schema::{Violation, ViolationKind, fields_at};
 use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
@@ -62,21 +62,70 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let owned = EarlierReports::of(object, ctx);
-    for violation in schema::violations(object, ctx.definitions()).iter() {
-        if violation.kind == ViolationKind::Unknown && !owned.covers(violation) {
-            report(object, &violation.pointer, ctx);
+    let all = schema::violations(object, ctx.definitions());
+    let is_unknown =
+        |violation: &&Violation| violation.kind == ViolationKind::Unknown && !owned.covers(violation);
+    let mut groups: Vec<Vec<(Pointer, Option<Misplaced>)>> = Vec::new();
+    for violation in all.iter().filter(is_unknown) {
+        let path: Vec<&str> = violation.pointer.steps().iter().map(String::as_str).collect();
+        let moved = moved_field((&object.id().group, &object.id().kind), &path).is_some();
+        let meant = if moved { None } else { meant(object, &violation.pointer, ctx.definitions()) };
+        // Fields that stand in one wrong place and belong in one other place are one slip.
+        let group = meant.as_ref().filter(|one| !one.is_misspelled()).and_then(|one| {
+            groups.iter_mut().find(|group| {
+                let first = group.first().and_then(|(_, first)| first.as_ref());
+                first.is_some_and(|first| !first.is_misspelled() && is_same_slip(first, one))
+            })
+        });
+        match group {
+            Some(group) => group.push((violation.pointer.clone(), meant)),
+            None => groups.push(vec![(violation.pointer.clone(), meant)]),
+        }
+    }
+    for group in groups {
+        match group.as_slice() {
+            [(pointer, meant)] => report(object, pointer, meant.as_ref(), ctx),
+            [(first, Some(meant)), more @ ..] => {
+                let more: Vec<&Pointer> = more.iter().map(|(pointer, _)| pointer).collect();
+                shifted(object, first, meant, &more, ctx);
+            }
+            _ => {}
         }
     }
     None
 }
 
-fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
+fn is_same_slip(a: &Misplaced, b: &Misplaced) -> bool {
+    parent(&a.from) == parent(&b.from) && parent(&a.to) == parent(&b.to)
+}
+
+/// Several fields with the wrong indentation.
+fn shifted(object: &Object, first: &Pointer, meant: &Misplaced, more: &[&Pointer], ctx: &mut Context<'_>) {
+    let name = first.steps().last().map_or("", String::as_str);
+    let others = match more.len() {
+        1 => "another field".to_owned(),
+        n => format!("{n} other fields"),
+    };
+    let wrong = match meant.levels() {
+        1 => "one level too high".to_owned(),
+        -1 => "one level too low".to_owned(),
+        levels if levels < 0 => format!("{} levels too low", -levels),
+        _ => "in the wrong place".to_owned(),
+    };
+    let home = super::words::quoted_field(&parent(&meant.to));
+    let finding = ctx.report(
+        &object.root().at(first),
+        format!("{} and {others} are {wrong}", super::words::quoted_value(name)),
+    );
+    finding.at_key().help(format!("move them into {home}: indent them like the fields there"));
+    for pointer in more.iter().take(MAX_MERGED_RELATED) {
+        finding.related(object, &object.root().at(pointer), "this one too");
+    }
+}
+
+fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &mut Context<'_>) {
     let id = object.id();
     let definitions = ctx.definitions();
-    let Some((name, above)) = pointer.steps().split_last() else {
-        return;
-    };
-    let parent = Pointer::from_steps(above.iter().cloned());
     let field = super::words::quoted_field(pointer);
     let node = object.root().at(pointer);
     if let Some(since) = schema::added_later(object, pointer) {
@@ -92,7 +141,7 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
     if let Some(found) = moved_field((&id.group, &id.kind), &path) {
         match found.now {
             Replacement::SameValue(to) => {
-                finding.help(format!("it is `{}` now, with the same value", to.join(".")));
+                finding.help(format!("move it to `{}`, with the same value", to.join(".")));
                 let target = object.root().path(to);
                 if target.is_absent() && node.is_set() && !node.has_unknown() {
                     let title = format!("move it to `{}`", to.join("."));
@@ -102,30 +151,35 @@ fn report(object: &Object, pointer: &Pointer, ctx: &mut Context<'_>) {
                 }
             }
             Replacement::NewValue(to, how) => {
-                finding.help(format!("it is `{}` now: {how}", to.join(".")));
+                finding.help(format!("use `{}` instead: {how}", to.join(".")));
             }
             Replacement::InNodeClass(to) => {
-                finding.help(format!("it is `{}` of the EC2NodeClass now", to.join(".")));
+                finding.help(format!("move it to `{}` of the EC2NodeClass", to.join(".")));
             }
             Replacement::Removed(why) => {
-                finding.help(format!("it is gone: {why}"));
+                finding.help(format!("remove it: {why}"));
             }
         }
         return;
     }
-    let known = fields_at(object, &parent, definitions);
-    let written = object.root().at(&parent);
-    let near = suggest::nearest(name, known.iter().map(String::as_str));
-    if let Some(near) = near {
-        finding.help(format!("did you mean `{near}`?"));
-        let target = written.get(near);
-        if target.is_absent() && node.is_set() {
-            finding.fix(Fix::new(format!("rename it to `{near}`"), Safety::Unsafe).move_to(&node, &target));
+    let known = fields_at(object, &parent(pointer), definitions);
+    match meant {
+        Some(meant) if meant.is_misspelled() => {
+            let near = meant.to.steps().last().map_or("", String::as_str);
+            finding.help(format!("did you mean `{near}`?"));
+            let target = object.root().at(&meant.to);
+            if target.is_absent() && node.is_set() {
+                finding
+                    .fix(Fix::new(format!("rename it to `{near}`"), Safety::Unsafe).move_to(&node, &target));
+            }
         }
-    } else if let Some(home) = home(object, name, above, definitions) {
-        finding.help(format!("it belongs at {}", super::words::quoted_field(&home)));
-    } else if !known.is_empty() {
-        finding.help(super::words::list_names("valid fields:", &known));
+        Some(meant) => {
+            finding.help(format!("it belongs at {}", super::words::quoted_field(&meant.to)));
+        }
+        None if !known.is_empty() => {
+            finding.help(super::words::list_names("valid fields:", &known));
+        }
+        None => {}
     }
 }
 
@@ -143,26 +197,4 @@ fn newer(node: &Node<'_>, field: &str, since: Version, ctx: &mut Context<'_>) {
             .severity(Severity::Warning)
             .help("set `platform.kubernetes` in gpulint.yaml to the version of the cluster");
     }
-}
-
-/// The location above, or just below, where a field of this name is valid.
-fn home(
-    object: &Object,
-    name: &str,
-    above: &[String],
-    definitions: &CustomResourceDefinitions,
-) -> Option<Pointer> {
-    let has = |at: &Pointer| fields_at(object, at, definitions).iter().any(|field| field == name);
-    for depth in (0..above.len()).rev() {
-        let at = Pointer::from_steps(above.iter().take(depth).cloned());
-        if has(&at) {
-            return Some(at.join(name));
-        }
-    }
-    let here = Pointer::from_steps(above.iter().cloned());
-    fields_at(object, &here, definitions)
-        .iter()
-        .map(|field| here.join(field))
-        .find(has)
-        .map(|at| at.join(name))
 }

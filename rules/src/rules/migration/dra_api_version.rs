@@ -30,6 +30,7 @@
 //! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
 
 use crate::platform::Version;
+use crate::rules::kept::is_kept_for_version;
 use crate::rules::prelude::*;
 use crate::schema::validation::dra_request::nest;
 use crate::workload::dra::{flat_fields, requests};
@@ -74,7 +75,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         _ => return None,
     };
-    let severity = if cluster < STABLE {
+    // Beside a folder for the current version it is for older clusters on purpose.
+    let kept = is_kept_for_version(object) && !ctx.platform().is_stated(Product::Kubernetes);
+    let severity = if cluster < STABLE || (kept && cluster < gone) {
         Severity::Info
     } else if cluster < gone {
         Severity::Warning

@@ -59,6 +59,7 @@
 
 use crate::migration::convert;
 use crate::platform::Version;
+use crate::rules::kept::{is_kept_for_release, is_kept_for_version};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -88,26 +89,30 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let karpenter = ctx.platform().karpenter;
     let old = format!("{} `{}`", id.kind, id.api_version());
     let (message, successor, served) = match id.kind.as_str() {
-        "Provisioner" => (dead(&old), "a `karpenter.sh/v1` NodePool", false),
-        "AWSNodeTemplate" => (dead(&old), "a `karpenter.k8s.aws/v1` EC2NodeClass", false),
-        "Machine" => (dead(&old), "nothing", false),
+        "Provisioner" => (dead(&old), "use a `karpenter.sh/v1` NodePool", false),
+        "AWSNodeTemplate" => (dead(&old), "use a `karpenter.k8s.aws/v1` EC2NodeClass", false),
+        "Machine" => (dead(&old), "remove it", false),
         _ => match id.version.as_str() {
             "v1" => return None,
             "v1beta1" if karpenter < Version::new(1, 1) => {
                 let message = format!("{old} is deprecated in Karpenter {karpenter}");
-                (message, "`v1` of the same kind", true)
+                (message, "use `v1` of the same kind", true)
             }
             "v1beta1" => {
                 let message = format!("Karpenter {karpenter} does not serve {old}");
-                (message, "`v1` of the same kind", false)
+                (message, "use `v1` of the same kind", false)
             }
-            version if version.starts_with("v1alpha") => (dead(&old), "`v1` of the same kind", false),
+            version if version.starts_with("v1alpha") => (dead(&old), "use `v1` of the same kind", false),
             _ => return None,
         },
     };
     let conversion = convert(object, ctx.index());
+    let kept = (is_kept_for_release(object, "karpenter") || is_kept_for_version(object))
+        && !ctx.platform().is_stated(Product::Karpenter);
     let finding = ctx.report(&object.get("apiVersion"), message);
-    if served {
+    if kept {
+        finding.severity(Severity::Info);
+    } else if served {
         finding.severity(Severity::Warning);
     } else {
         // An API server that serves it from an old CRD stores what Karpenter does not read.
@@ -115,7 +120,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     match conversion {
         Ok(fix) => {
-            finding.help(format!("its successor is {successor}; the manual has the fields"));
+            finding.help(format!("{successor}; `gpulint explain karpenter-legacy-api` has the fields"));
             // Before 1.0 the new API does not exist.
             if karpenter >= Version::new(1, 0) {
                 finding.fix(fix);

@@ -1,4 +1,4 @@
-//! An AMI alias that matches no image.
+//! An AMI alias matches no image.
 //!
 //! # Why
 //! An alias is `family@version`. The API server rejects a family that Karpenter does not know, and it compares

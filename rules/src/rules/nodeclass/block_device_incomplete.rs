@@ -1,4 +1,4 @@
-//! A block device mapping that makes Karpenter panic.
+//! A block device mapping makes Karpenter panic.
 //!
 //! # Why
 //! Karpenter computes how large the volume of a new node is from the mapping of the family's root device, and

@@ -1,4 +1,4 @@
-//! A block device mapping that the API server or EC2 rejects.
+//! The API server or EC2 rejects a block device mapping.
 //!
 //! # Why
 //! A size is a whole number with `Gi`, `G`, `Ti` or `T`; a volume needs a size or a snapshot; only a volume

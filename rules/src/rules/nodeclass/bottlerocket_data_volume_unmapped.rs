@@ -1,4 +1,4 @@
-//! The larger volume is not the one that Bottlerocket keeps images and pods on.
+//! A Bottlerocket class enlarges the system volume, not the one for images.
 //!
 //! # Why
 //! Bottlerocket has two volumes: `/dev/xvda` for the operating system, 4 GiB by default, and `/dev/xvdb` for

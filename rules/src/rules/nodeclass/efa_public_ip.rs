@@ -1,4 +1,4 @@
-//! Nodes get public addresses, or cannot start because they should.
+//! Nodes get public IP addresses, or cannot start because of them.
 //!
 //! # Why
 //! With `associatePublicIPAddress: true` every node is addressed from the internet, and only its
@@ -39,7 +39,7 @@ use crate::tree::pointer::Pointer;
 use crate::workload::gpu::{EFA, requested_extended_resources};
 use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "efa-public-ip",

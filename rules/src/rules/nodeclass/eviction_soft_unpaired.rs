@@ -1,4 +1,4 @@
-//! A soft eviction threshold without a grace period, or the reverse.
+//! A soft eviction threshold lacks its grace period, or the reverse.
 //!
 //! # Why
 //! The kubelet evicts pods when a soft threshold has been met for its grace period, so neither works alone.

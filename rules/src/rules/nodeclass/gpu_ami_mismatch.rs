@@ -57,7 +57,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-ami-mismatch",
-    reads: &[Kind::NODE_POOL],
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     docs: docs(include_str!("gpu_ami_mismatch.rs")),
     check: Check::NodeClass(check),
     ..Rule::warning(Group::NodeClass)

@@ -58,7 +58,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-root-volume-small",
-    reads: &[Kind::NODE_POOL],
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     params: &[Param {
         name: "minimum-gib",
         description: "the size in GiB from which on a volume is large enough for GPU images",

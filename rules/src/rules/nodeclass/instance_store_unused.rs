@@ -1,4 +1,4 @@
-//! Local disks that nothing uses, or a RAID of local disks that are not there.
+//! Nothing uses the nodes' local disks, or RAID0 is set where there are none.
 //!
 //! # Why
 //! Most GPU types come with fast local disks, 30 TB of them on a p5.48xlarge, and they are paid for
@@ -59,7 +59,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "instance-store-unused",
-    reads: &[Kind::NODE_POOL, Kind::DAEMON_SET],
+    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::DAEMON_SET],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("instance_store_unused.rs")),

@@ -1,4 +1,4 @@
-//! A kubelet setting that does not reach the nodes of this AMI family.
+//! A kubelet setting has no effect with this AMI family.
 //!
 //! # Why
 //! From Karpenter 1.15 on `spec.kubelet` accepts every field of the kubelet. AL2023 takes them all; to AL2,

@@ -1,4 +1,4 @@
-//! AMI selector terms that do not go together.
+//! AMI selector terms contradict each other.
 //!
 //! # Why
 //! The terms select the images that nodes start from. An `alias` is the only term of its list, and nothing

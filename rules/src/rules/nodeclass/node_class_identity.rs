@@ -1,4 +1,4 @@
-//! A class with both `role` and `instanceProfile`, or with neither.
+//! A class has both `role` and `instanceProfile`, or neither.
 //!
 //! # Why
 //! A node needs an IAM role to join the cluster. The class names either the role, for which

@@ -1,4 +1,4 @@
-//! Kubelet settings that Karpenter or the API server rejects.
+//! Karpenter or the API server rejects a kubelet setting.
 //!
 //! # Why
 //! `spec.kubelet` has six eviction signals and four kinds of reserved resources. A reservation cannot be

@@ -1,4 +1,4 @@
-//! A term for subnets, security groups or reservations that contradicts itself.
+//! A term for subnets, security groups or reservations contradicts itself.
 //!
 //! # Why
 //! Each term needs something to select by, and an `id` (for security groups also a `name`) takes

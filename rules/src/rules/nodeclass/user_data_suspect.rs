@@ -1,4 +1,4 @@
-//! User data that is too large, or in a form that the AMI family does not read.
+//! User data is too large, or in a form that the AMI family does not read.
 //!
 //! # Why
 //! EC2 accepts 16 KiB of user data, and Karpenter adds its own part: above that the class is never Ready. Each

@@ -1,4 +1,4 @@
-//! A volume that is not deleted with its node.
+//! A volume is not deleted with its node.
 //!
 //! # Why
 //! With `deleteOnTermination: false` the volume of every node that goes away stays and is paid for.

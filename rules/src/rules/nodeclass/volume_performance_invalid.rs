@@ -1,4 +1,4 @@
-//! IOPS or throughput that a volume of this type and size cannot have.
+//! A volume asks for IOPS or throughput that its type and size cannot have.
 //!
 //! # Why
 //! The API server accepts any combination, and EC2 rejects the volume when a node should start: `iops` on a type

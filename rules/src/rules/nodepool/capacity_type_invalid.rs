@@ -1,4 +1,4 @@
-//! A capacity type that does not exist.
+//! A pool names a capacity type that does not exist.
 //!
 //! # Why
 //! `karpenter.sh/capacity-type` is `on-demand`, `spot` or `reserved`, compared letter by letter.

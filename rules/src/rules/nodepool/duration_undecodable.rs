@@ -1,4 +1,4 @@
-//! A duration that the API server accepts and Karpenter cannot read.
+//! Karpenter cannot read a duration that the API server accepts.
 //!
 //! # Why
 //! The CRD's patterns accept durations that Go does not read: longer than 292 years, `1hr` below Karpenter

@@ -1,4 +1,4 @@
-//! An instance label of EKS Auto Mode on nodes of an EC2NodeClass, or the reverse.
+//! A label exists only on nodes of EKS Auto Mode, or only on other nodes.
 //!
 //! # Why
 //! With an EC2NodeClass the labels of instance types start with `karpenter.k8s.aws/`, in EKS Auto Mode with
@@ -126,6 +126,8 @@ fn other_prefix(key: &str, provider: Provider) -> Option<String> {
 fn missing_everywhere(key: &str, ctx: &Context<'_>) -> Option<(Provider, String)> {
     // Most keys belong to neither provider.
     other_prefix(key, Provider::Aws).or_else(|| other_prefix(key, Provider::AutoMode))?;
+    // Pools of unrelated folders may be those of another cluster.
+    ctx.index().of(Kind::NODE_POOL).find(|pool| ctx.pairs_with(pool))?;
     let provider = match ctx.index().views().node_classes().unique_group()? {
         "eks.amazonaws.com" => Provider::AutoMode,
         // The built-in pools of Auto Mode are in no file.

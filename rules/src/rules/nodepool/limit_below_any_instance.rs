@@ -1,4 +1,4 @@
-//! A limit that no instance of the pool fits under.
+//! A limit is smaller than any instance type of the pool.
 //!
 //! # Why
 //! Karpenter starts a node only if its whole capacity still fits under `spec.limits`, and it counts

@@ -1,4 +1,4 @@
-//! A limit on a resource that no instance type has.
+//! A limit names a resource that no instance type has.
 //!
 //! # Why
 //! `spec.limits` takes any name. Karpenter adds up what its instance types offer, and a name that

@@ -1,4 +1,4 @@
-//! A `nodeClassRef` without group, kind or name.
+//! A `nodeClassRef` lacks group, kind or name.
 //!
 //! # Why
 //! In `karpenter.sh/v1` a reference needs all three, and the API server rejects a NodePool that lacks one.

@@ -1,4 +1,4 @@
-//! A `nodeClassRef` to a kind that its group does not have.
+//! A `nodeClassRef` names a kind that its group does not have.
 //!
 //! # Why
 //! The API server accepts any group and kind. Karpenter serves `EC2NodeClass` of `karpenter.k8s.aws` and, in

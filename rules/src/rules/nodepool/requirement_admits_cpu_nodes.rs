@@ -1,4 +1,4 @@
-//! A GPU pool says which GPUs it does not want, and so admits machines without any.
+//! A GPU pool excludes some GPUs, and so also admits instances without any.
 //!
 //! # Why
 //! `NotIn` and `DoesNotExist` also hold for a machine that lacks the label. `instance-gpu-name NotIn

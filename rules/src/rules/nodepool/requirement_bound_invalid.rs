@@ -1,4 +1,4 @@
-//! A requirement compares with a value that is not a whole number from 0 up.
+//! A `Gt` or `Lt` requirement has a value that is not a whole number.
 //!
 //! # Why
 //! `Gt`, `Lt`, `Gte` and `Lte` compare whole numbers that are not negative, and the API server rejects every

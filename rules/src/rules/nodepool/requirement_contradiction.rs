@@ -1,4 +1,4 @@
-//! Requirements or labels of one key that exclude each other.
+//! Requirements or labels of one key exclude each other.
 //!
 //! # Why
 //! All requirements and template labels of a pool hold together. If two on the same key exclude

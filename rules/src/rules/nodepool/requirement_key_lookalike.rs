@@ -1,4 +1,4 @@
-//! A requirement whose key is not a label of instances, so that it has no effect.
+//! The key of a requirement looks like an instance label, but is not one.
 //!
 //! # Why
 //! Karpenter takes a key that it does not know for a label of your own: it narrows no instance type

@@ -1,4 +1,4 @@
-//! A label key that Karpenter does not allow at its place.
+//! Karpenter does not allow a label key at this place.
 //!
 //! # Why
 //! The labels under `karpenter.sh` and `karpenter.k8s.aws` belong to Karpenter. Only the documented ones can

@@ -1,4 +1,4 @@
-//! A range on a custom label that contains no number.
+//! A range on a custom label contains no number.
 //!
 //! # Why
 //! Karpenter draws the value of a label that is not its own from the range of `Gt`, `Lt`, `Gte` and `Lte`.

@@ -1,4 +1,4 @@
-//! A value of a list that no instance type of the pool has.
+//! A listed value matches no instance type of the pool.
 //!
 //! # Why
 //! The value exists, but another requirement of the pool excludes every type that has it: a size
@@ -101,10 +101,6 @@ fn inspect(
         return;
     }
     let name = key.rsplit('/').next().unwrap_or(key);
-    let more = match dead.len() - 1 {
-        0 => String::new(),
-        more => format!(", nor {more} more of the list"),
-    };
     let by = excluded_by(pool, key, text);
     let bound = by.as_deref().and_then(|by| strict_bound(pool, by)).filter(|bound| {
         // Types that only the bound's own number excludes: it was meant to be included.
@@ -113,26 +109,40 @@ fn inspect(
         at_bound.is_some_and(|at| excluded.into_iter().any(|with| !with.is_empty() && with.is_subset(at)))
     });
     let karpenter = ctx.platform().karpenter;
-    let finding =
-        ctx.report(first, format!("no type of the pool has the {name} `{}`{more}", ellipsize(text)));
+    let finding = ctx.report(
+        first,
+        match dead.len() - 1 {
+            0 => format!("{name} `{}` matches no instance type of the pool", ellipsize(text)),
+            1 => format!("{name} `{}` and another value match no instance type of the pool", ellipsize(text)),
+            more => format!(
+                "{name} `{}` and {more} more values match no instance type of the pool",
+                ellipsize(text)
+            ),
+        },
+    );
     if bound.is_some() {
         finding.severity(Severity::Warning);
     }
     let by = by.as_deref().map(|by| by.rsplit('/').next().unwrap_or(by));
     finding.help(match (bound, by) {
         (Some(bound), _) => bound.help(karpenter),
-        (None, Some(by)) => format!("the requirement on `{by}` excludes it: take it out, or loosen that"),
-        (None, None) => "the other requirements exclude it: take it out, or loosen them".to_owned(),
+        (None, Some(by)) => {
+            format!(
+                "the requirement on `{by}` excludes `{}`: remove it, or loosen that requirement",
+                ellipsize(text)
+            )
+        }
+        (None, None) => "the other requirements exclude it: remove it, or loosen them".to_owned(),
     });
     for other in &dead[1..] {
-        finding.related(object, other, "nor this one");
+        finding.related(object, other, "this value matches none either");
     }
     let kept = i64::try_from(live).unwrap_or(i64::MAX);
     if item.0.get("minValues").int().is_none_or(|min| min <= kept) {
         let title = if dead.len() == 1 {
-            "take the value out; check that it was not the other one that was wrong"
+            "remove the value; check that the other requirement is what you meant"
         } else {
-            "take the values out; check that it was not the other one that was wrong"
+            "remove the values; check that the other requirement is what you meant"
         };
         // From last to first, so that the indices of the remaining values stay valid.
         let fix = (dead.iter().rev()).fold(Fix::new(title, Safety::Unsafe), |fix, node| fix.remove(node));

@@ -1,4 +1,4 @@
-//! A value whose instance types EC2 does not offer.
+//! A requirement names instance types that EC2 does not offer.
 //!
 //! # Why
 //! EC2 retires instance types, and a region does not have all of them. A pool that allows only such types

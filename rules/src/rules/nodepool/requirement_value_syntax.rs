@@ -1,4 +1,4 @@
-//! A requirement's value that no label can have.
+//! A requirement has a value that no label can have.
 //!
 //! # Why
 //! The value of a label has at most 63 letters, digits, `-`, `_` and `.`, and starts and ends with a

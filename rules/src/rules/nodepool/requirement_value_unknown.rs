@@ -1,4 +1,4 @@
-//! A value that no instance type has.
+//! A requirement has a value that no instance type has.
 //!
 //! # Why
 //! Instance labels are compared letter by letter, and nothing checks the value: `A10G`, `g5` as a category or

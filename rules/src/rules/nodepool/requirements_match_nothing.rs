@@ -1,4 +1,4 @@
-//! The requirements of a pool leave no instance type.
+//! No instance type meets the requirements of a pool.
 //!
 //! # Why
 //! Each requirement may be fine by itself, but all of them must hold for one type: an `h100` in

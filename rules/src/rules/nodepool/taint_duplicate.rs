@@ -1,4 +1,4 @@
-//! The same taint twice in one NodePool.
+//! A NodePool has the same taint twice.
 //!
 //! # Why
 //! A node has one taint for each key and effect. Karpenter counts `taints` and `startupTaints` together, and

@@ -1,4 +1,4 @@
-//! A taint whose value is the operator of a toleration.
+//! The value of a taint is the operator of a toleration.
 //!
 //! # Why
 //! `Exists` and `Equal` are operators of tolerations. In a taint they are accepted as a plain word, so that a

@@ -84,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         return None;
     }
-    let names = index.of(kind).map(Object::name);
+    let names = index.of(kind).filter(|class| ctx.pairs_with(class)).map(Object::name);
     let near = nearest(class, names);
     let help = match near {
         Some(near) => format!("did you mean `{near}`"),

@@ -104,9 +104,10 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     }
     let views = ctx.index().views();
     let places = views.feasibility(ctx.platform());
-    let Some(sites) = places.feasible_pools_of(template) else {
+    let Some(mut sites) = places.feasible_pools_of(template) else {
         return;
     };
+    sites.retain(|site| ctx.pairs_with(site.object()));
     let heaviest = sites.iter().map(|site| site.weight()).max();
     let spot = |first: bool| {
         let mut found = sites.iter().filter(|site| site.allows_capacity_type("spot"));

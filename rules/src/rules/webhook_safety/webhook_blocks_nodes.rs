@@ -94,7 +94,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let mut namespaces: Vec<(String, Option<&Object>)> =
         ctx.strings("namespaces").into_iter().map(|namespace| (namespace, None)).collect();
-    namespaces.extend(karpenters_namespaces(ctx.index()));
+    let of_karpenter = karpenters_namespaces(ctx.index()).into_iter();
+    namespaces.extend(of_karpenter.filter(|(_, deployment)| deployment.is_none_or(|d| ctx.pairs_with(d))));
     for webhook in Webhook::of(object) {
         if !webhook.fails_closed(object.is_partial()) || is_karpenters(&webhook) {
             continue;

@@ -97,10 +97,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !pods && !nodes {
             continue;
         }
-        let Some(found) = index.unique(Kind::SERVICE, namespace, name) else {
+        let services = index.all(Kind::SERVICE.group, Kind::SERVICE.kind, namespace, name);
+        let mut near = services.iter().filter(|service| ctx.pairs_with(service));
+        let (Some(found), None) = (near.next(), near.next()) else {
             continue;
         };
-        for backend in backends(found, namespace, index) {
+        for backend in backends(found, namespace, index).filter(|backend| index.pairs(object, backend)) {
             if let Some(weakness) = weakness(backend, index) {
                 let whose = backend.display_name();
                 let message = format!("the webhook needs Deployment `{whose}`, {}", weakness.describe());

@@ -1,4 +1,4 @@
-//! A webhook with a long timeout can delay every request that it matches.
+//! A webhook's long timeout delays the requests that it matches.
 //!
 //! # Why
 //! While a webhook hangs, every request that it is asked about waits for `timeoutSeconds`, ten by
@@ -7,8 +7,8 @@
 //!
 //! # Fix
 //! Set `timeoutSeconds` to what the webhook really needs: it answers within milliseconds. Up to
-//! `seconds` (10) are taken silently, and up to `pod-seconds` (5) where it is asked about
-//! pods.
+//! `seconds` (10) are accepted, and up to `pod-seconds` (5) where it is called for pods. Where a webhook
+//! is called for custom resources alone, this is information.
 //!
 //! # Example
 //! ```yaml,diff
@@ -37,6 +37,7 @@
 //! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
 //! - <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#timeouts>
 
+use crate::lint::finding::ellipsize;
 use crate::rules::prelude::*;
 use crate::workload::admission_webhook::{KINDS, PODS, Webhook};
 
@@ -80,16 +81,47 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(seconds) = seconds.filter(|s| (most + 1..=30).contains(s)) else {
             continue;
         };
-        let what = if pods { "each pod" } else { "each request" };
-        let message = if timeout.is_set() {
-            format!("{what} waits up to {seconds} seconds for this webhook, and then fails")
-        } else {
-            format!("{what} waits up to {seconds} seconds, the default, for this webhook, and then fails")
-        };
-        ctx.report(&timeout, message).help(format!("write `timeoutSeconds: {most}` or less")).fix(
+        let what = if pods { "new pods".to_owned() } else { requests(&webhook) };
+        let long = if timeout.is_set() { format!("{seconds}s") } else { format!("{seconds}s, the default,") };
+        let finding =
+            ctx.report(&timeout, format!("{what} wait up to {long} for this webhook, and then fail"));
+        finding.help(format!("write `timeoutSeconds: {most}` or less")).fix(
             Fix::new(format!("write `timeoutSeconds: {most}`; check how long it takes"), Safety::Unsafe)
                 .set(&timeout, json!(most)),
         );
+        if is_of_one_operator(&webhook) {
+            finding.severity(Severity::Info);
+        }
     }
     None
+}
+
+/// What waits: the requests for the first resource of the rules.
+fn requests(webhook: &Webhook<'_>) -> String {
+    let rules = webhook.get("rules");
+    let mut names = Vec::new();
+    for name in rules.items().flat_map(|rule| rule.get("resources").items().collect::<Vec<_>>()) {
+        match name.text() {
+            Some(name) if !name.contains('*') && !names.contains(&name) => names.push(name),
+            Some(name) if !name.contains('*') => {}
+            _ => return "all requests that it matches".to_owned(),
+        }
+    }
+    match names.split_first() {
+        None => "all requests that it matches".to_owned(),
+        Some((first, [])) => format!("requests for `{}`", ellipsize(first)),
+        Some((first, more)) => format!("requests for `{}` and {} more", ellipsize(first), more.len()),
+    }
+}
+
+/// Whether the rules match custom resources alone: nobody but their operator and its users waits.
+fn is_of_one_operator(webhook: &Webhook<'_>) -> bool {
+    let is_custom = |group: &str| {
+        // The groups of the API server have no dot, or end in `.k8s.io`.
+        group.contains('.') && !group.ends_with(".k8s.io") && !group.contains('*')
+    };
+    let rules = webhook.get("rules");
+    let mut groups =
+        rules.items().flat_map(|rule| rule.get("apiGroups").items().collect::<Vec<_>>()).peekable();
+    groups.peek().is_some() && groups.all(|group| group.text().is_some_and(is_custom))
 }

@@ -1,0 +1,176 @@
+//! Whether two objects of the input reach one cluster together.
+//!
+//! A repository may hold the files of several clusters, and examples that have nothing to do with each other.
+//! Objects of one file or of one kustomization are applied together for certain; those of a folder and of the
+//! folders below it probably; of two other folders nothing is known.
+
+use std::collections::BTreeSet;
+
+use crate::cluster::Cluster;
+use crate::object::Object;
+use crate::source::KustomizeRoute;
+
+/// How surely two objects reach one cluster, most surely first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Company {
+    /// One file, or no files at all, as in a cluster.
+    File,
+    /// One kustomization.
+    Kustomization,
+    /// One folder.
+    Folder,
+    /// A folder and one below it.
+    Below,
+    /// Folders that have nothing to do with each other, or namespaces that differ once they are applied.
+    Apart,
+}
+
+/// The kustomizations of the input that reach the file of an object.
+pub(crate) fn routes(object: &Object) -> &[KustomizeRoute] {
+    object.origin().map_or(&[], |origin| origin.source.routes())
+}
+
+/// Whether both are applied at once for certain.
+pub(crate) fn are_applied_together(a: &Object, b: &Object) -> bool {
+    company(a, b) <= Company::Kustomization
+}
+
+/// How surely both reach one cluster, as far as their places in the input tell.
+pub(crate) fn company(a: &Object, b: &Object) -> Company {
+    let (Some(from), Some(to)) = (a.origin(), b.origin()) else {
+        return Company::File;
+    };
+    if from.source.path() == to.source.path() {
+        return Company::File;
+    }
+    if !may_share_namespace(a, b) {
+        return Company::Apart;
+    }
+    if routes(a).iter().any(|route| routes(b).iter().any(|other| other.root == route.root)) {
+        return Company::Kustomization;
+    }
+    let (here, there) = (folder(from.source.path()), folder(to.source.path()));
+    if here == there {
+        Company::Folder
+    } else if is_below(here, there) || is_below(there, here) {
+        Company::Below
+    } else {
+        Company::Apart
+    }
+}
+
+/// Whether two objects with one written namespace may still have one when kustomizations have set theirs.
+fn may_share_namespace(a: &Object, b: &Object) -> bool {
+    let sets_namespaces = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());
+    if a.id().namespace_or_default() != b.id().namespace_or_default()
+        || is_cluster_scoped(a)
+        || is_cluster_scoped(b)
+        || !(sets_namespaces(a) || sets_namespaces(b))
+    {
+        return true;
+    }
+    let shared = || {
+        let pairs = routes(a).iter().flat_map(|a| routes(b).iter().map(move |b| (a, b)));
+        pairs.filter(|(a, b)| a.root == b.root)
+    };
+    if shared().next().is_some() {
+        return shared().any(|(here, there)| namespace(a, Some(here)) == namespace(b, Some(there)));
+    }
+    !namespaces(a).is_disjoint(&namespaces(b))
+}
+
+/// The namespaces that the kustomizations around an object may apply it to.
+fn namespaces(object: &Object) -> BTreeSet<&str> {
+    let routes = routes(object);
+    if routes.is_empty() {
+        return BTreeSet::from([namespace(object, None)]);
+    }
+    routes.iter().map(|route| namespace(object, Some(route))).collect()
+}
+
+fn namespace<'a>(object: &'a Object, route: Option<&'a KustomizeRoute>) -> &'a str {
+    route.and_then(|route| route.namespace.as_deref()).unwrap_or(object.id().namespace_or_default())
+}
+
+fn is_cluster_scoped(object: &Object) -> bool {
+    object.kind_info().is_some_and(|info| !info.namespaced)
+}
+
+/// The folder of a path; empty for the current one.
+pub(crate) fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// Whether a folder is below another. The current folder is above all that are not outside it.
+fn is_below(folder: &str, above: &str) -> bool {
+    if above.is_empty() || above == "." {
+        return !folder.starts_with('/') && !folder.starts_with("..");
+    }
+    folder.strip_prefix(above).is_some_and(|rest| rest.starts_with('/') || above.ends_with('/'))
+}
+
+impl Cluster {
+    /// Whether a finding about one object may rest on the other one: whether both are of one cluster as far as is
+    /// known. Everything is where the input is the whole cluster.
+    pub(crate) fn pairs(&self, a: &Object, b: &Object) -> bool {
+        self.is_complete() || company(a, b) != Company::Apart
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Company, company};
+    use crate::file::File;
+    use crate::object::Object;
+    use crate::source::{KustomizeRoute, Source};
+
+    fn object(path: &str, kind: &str, routes: &[(&str, Option<&str>)]) -> Object {
+        let routes: Vec<KustomizeRoute> = (routes.iter())
+            .map(|(root, namespace)| KustomizeRoute {
+                root: Arc::from(*root),
+                namespace: namespace.map(str::to_owned),
+                affixes: String::new(),
+            })
+            .collect();
+        let version = if kind == "NodePool" { "karpenter.sh/v1" } else { "apps/v1" };
+        let text = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n");
+        let file = File::read(Source::from_text(path, &text).with_routes(&routes));
+        file.objects[0].clone()
+    }
+
+    #[test]
+    fn objects_of_unrelated_folders_are_apart() {
+        for (a, b, expected) in [
+            ("a.yaml", "a.yaml", Company::File),
+            ("x/a.yaml", "x/b.yaml", Company::Folder),
+            ("x/a.yaml", "x/y/z/b.yaml", Company::Below),
+            ("a.yaml", "x/b.yaml", Company::Below),
+            ("x/a.yaml", "y/b.yaml", Company::Apart),
+            ("x/a.yaml", "xy/b.yaml", Company::Apart),
+            ("a.yaml", "../b.yaml", Company::Apart),
+            ("/x/a.yaml", "/x/y/b.yaml", Company::Below),
+        ] {
+            let (a, b) = (object(a, "Deployment", &[]), object(b, "Deployment", &[]));
+            assert_eq!((company(&a, &b), company(&b, &a)), (expected, expected));
+        }
+    }
+
+    #[test]
+    fn kustomizations_bring_together_and_separate() {
+        let both = |a: &[(&str, Option<&str>)], b: &[(&str, Option<&str>)], kind: &str| {
+            company(&object("x/a.yaml", kind, a), &object("y/b.yaml", "Deployment", b))
+        };
+        let prod: &[_] = &[("prod", None)];
+        assert_eq!(both(prod, prod, "Deployment"), Company::Kustomization);
+        // An object of no namespace is together with those of all.
+        assert_eq!(both(prod, &[("prod", Some("a"))], "NodePool"), Company::Kustomization);
+        assert_eq!(
+            both(&[("prod", Some("a"))], &[("prod", Some("a"))], "Deployment"),
+            Company::Kustomization
+        );
+        assert_eq!(both(&[("prod", Some("a"))], &[("prod", Some("b"))], "Deployment"), Company::Apart);
+        assert_eq!(both(&[("east", None)], &[("west", None)], "Deployment"), Company::Apart);
+    }
+}

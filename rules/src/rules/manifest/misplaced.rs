@@ -1,0 +1,109 @@
+//! Fields that are known, but stand elsewhere: one level too high or too low, or under a name that is near.
+//!
+//! One slip of indentation makes unknown fields where the fields stand, and missing ones where they belong.
+
+use crate::facts::suggest;
+use crate::kind::definitions::CustomResourceDefinitions;
+use crate::object::Object;
+use crate::schema::{Violation, ViolationKind, added_later, fields_at, violations};
+use crate::tree::pointer::Pointer;
+
+/// An unknown field, and the field that was meant.
+#[derive(Clone, Debug)]
+pub(super) struct Misplaced {
+    pub(super) from: Pointer,
+    pub(super) to: Pointer,
+}
+
+impl Misplaced {
+    /// Whether it has another name in the same place, and does not stand in another place.
+    pub(super) fn is_misspelled(&self) -> bool {
+        parent(&self.from) == parent(&self.to)
+    }
+
+    /// By how many levels it stands too high; negative if it stands too low.
+    pub(super) fn levels(&self) -> isize {
+        self.to.steps().len() as isize - self.from.steps().len() as isize
+    }
+}
+
+/// The unknown field at a place as the field that was meant. `None` if no field is near.
+pub(super) fn meant(
+    object: &Object,
+    from: &Pointer,
+    definitions: &CustomResourceDefinitions,
+) -> Option<Misplaced> {
+    if added_later(object, from).is_some() {
+        return None;
+    }
+    let (name, above) = from.steps().split_last()?;
+    let here = parent(from);
+    let known = fields_at(object, &here, definitions);
+    let near = suggest::nearest(name, known.iter().map(String::as_str)).or_else(|| {
+        // The API calls it `secretName` where people write `name`.
+        let end = |field: &&String| field.to_ascii_lowercase().ends_with(&name.to_ascii_lowercase());
+        let mut ends =
+            known.iter().filter(end).filter(|field| is_missing(object, &here.join(field), definitions));
+        ends.next().filter(|_| ends.next().is_none()).map(String::as_str)
+    });
+    let to = match near {
+        Some(near) => here.join(near),
+        None => home(object, name, above, definitions)?,
+    };
+    Some(Misplaced { from: from.clone(), to })
+}
+
+/// All of an object.
+pub(super) fn misplaced(object: &Object, definitions: &CustomResourceDefinitions) -> Vec<Misplaced> {
+    let all = violations(object, definitions);
+    let unknown = all.iter().filter(|violation| violation.kind == ViolationKind::Unknown);
+    unknown.filter_map(|violation| meant(object, &violation.pointer, definitions)).collect()
+}
+
+/// Whether a violation follows from a field that stands elsewhere: what belongs there is missing, or nothing has its
+/// name.
+pub(super) fn follows(object: &Object, violation: &Violation, misplaced: &[Misplaced]) -> bool {
+    let says_no_volume = match &violation.kind {
+        ViolationKind::Invalid { message, .. } => message.contains(" no volume "),
+        _ => false,
+    };
+    misplaced.iter().any(|one| {
+        (one.to.steps().starts_with(violation.pointer.steps())
+            && object.root().at(&violation.pointer).is_absent())
+            || (says_no_volume && one.to.steps().last().is_some_and(|last| last == "volumes"))
+    })
+}
+
+fn is_missing(object: &Object, at: &Pointer, definitions: &CustomResourceDefinitions) -> bool {
+    let all = violations(object, definitions);
+    object.root().at(at).is_absent() && all.iter().any(|violation| violation.pointer == *at)
+}
+
+/// The location above, or just below, where a field of this name is valid.
+fn home(
+    object: &Object,
+    name: &str,
+    above: &[String],
+    definitions: &CustomResourceDefinitions,
+) -> Option<Pointer> {
+    let has = |at: &Pointer| fields_at(object, at, definitions).iter().any(|field| field == name);
+    for depth in (0..above.len()).rev() {
+        let at = Pointer::from_steps(above.iter().take(depth).cloned());
+        // What is written there already was not meant.
+        if has(&at) && !object.root().at(&at.join(name)).is_set() {
+            return Some(at.join(name));
+        }
+    }
+    let here = Pointer::from_steps(above.iter().cloned());
+    fields_at(object, &here, definitions)
+        .iter()
+        .map(|field| here.join(field))
+        .find(|at| has(at) && !object.root().at(&at.join(name)).is_set())
+        .map(|at| at.join(name))
+}
+
+/// The place of the map that a field is in.
+pub(super) fn parent(pointer: &Pointer) -> Pointer {
+    let steps = pointer.steps();
+    Pointer::from_steps(steps.iter().take(steps.len().saturating_sub(1)).cloned())
+}
