@@ -230,6 +230,7 @@ pub struct Merge {
     subject: String,
     others: BTreeSet<String>,
     places: usize,
+    identical: bool,
     words: fn(&Merge) -> String,
 }
 
@@ -241,7 +242,25 @@ impl Merge {
         subject: impl Into<String>,
         words: fn(&Merge) -> String,
     ) -> Merge {
-        Merge { key: key.into(), subject: subject.into(), others: BTreeSet::new(), places: 1, words }
+        Merge {
+            key: key.into(),
+            subject: subject.into(),
+            others: BTreeSet::new(),
+            places: 1,
+            identical: false,
+            words,
+        }
+    }
+
+    /// Says whether the thing is equal to what it is compared with: of several findings, whether each is.
+    pub(crate) fn identical(mut self, identical: bool) -> Merge {
+        self.identical = identical;
+        self
+    }
+
+    /// Whether all of them are equal to what they are compared with.
+    pub(crate) fn is_identical(&self) -> bool {
+        self.identical
     }
 
     /// Adds what another finding with the key, or another place of the same one, is about.
@@ -410,6 +429,7 @@ impl Finding {
             return;
         };
         own.add(&theirs.subject, theirs.places);
+        own.identical &= theirs.identical;
         for subject in &theirs.others {
             own.add(subject, 0);
         }

@@ -4,19 +4,23 @@ use crate::cluster::together::folder;
 use crate::object::Object;
 
 /// Folders of manifests that show something and that nobody runs.
-const EXAMPLES: [&str; 15] = [
+const EXAMPLES: [&str; 19] = [
     "benchmark",
     "benchmarks",
     "demo",
     "demos",
     "doc",
     "docs",
+    "e2e",
     "example",
     "examples",
     "quickstart",
+    "regression",
     "sample",
     "samples",
+    "test",
     "testdata",
+    "tests",
     "tutorial",
     "tutorials",
     "workshop",

@@ -57,9 +57,6 @@ enum Relation {
     Cluster,
 }
 
-/// Ends the key of a finding about identical objects, which are not told together with those that differ.
-const COPY: &str = " (identical)";
-
 /// Groups of files that a tool reads and no API server serves.
 const TOOL_GROUPS: [&str; 5] =
     ["eksctl.io", "kind.x-k8s.io", "kubeadm.k8s.io", "kubelet.config.k8s.io", "kubeproxy.config.k8s.io"];
@@ -88,24 +85,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         short_path(path)
     };
-    // Which of two equal objects is applied last does not matter.
-    let is_copy = || object.root().to_json() == first.root().to_json();
-    let (key, words): (String, fn(&Merge) -> String) = match (relation, same_file) {
-        (Relation::Kustomization, true) => (shown, twice_in_a_kustomization),
-        (Relation::Kustomization, false) => (shown, again_in_a_kustomization),
-        (_, true) if is_copy() => (format!("{shown}{COPY}"), copied_within_a_file),
-        (_, true) => (shown, twice_in_a_file),
-        (_, false) if is_copy() => (format!("{shown}{COPY}"), copied_to_a_file),
-        (_, false) => (shown, again_in_a_file),
+    let words = match (relation, same_file) {
+        (Relation::Kustomization, true) => twice_in_a_kustomization,
+        (Relation::Kustomization, false) => again_in_a_kustomization,
+        (_, true) => twice_in_a_file,
+        (_, false) => again_in_a_file,
     };
     let subject = format!("{} `{}`", id.kind, object.display_name());
-    let merge = Merge::new(key, subject, words);
+    // Which of two equal objects is applied last does not matter.
+    let identical = object.root().to_json() == first.root().to_json();
+    let merge = Merge::new(shown, subject, words).identical(identical);
     let (severity, help) = match relation {
         Relation::Kustomization => (
             Severity::Error,
             "rename one, or list only one: `kustomize build` fails with \"already registered id\"",
         ),
-        Relation::File if merge.key().ends_with(COPY) => (Severity::Warning, "remove one of the two"),
+        Relation::File if identical => (Severity::Warning, "remove one of the two"),
         Relation::File => (Severity::Warning, "rename one of the two, or remove the one that is out of date"),
         Relation::Folder => (
             Severity::Info,
@@ -246,7 +241,10 @@ fn subjects(merge: &Merge) -> (String, bool) {
 
 fn again_in_a_file(merge: &Merge) -> String {
     let (subjects, one) = subjects(merge);
-    let is = if one { "is" } else { "are" };
+    let (is, copies) = if one { ("is", "an identical copy") } else { ("are", "identical copies") };
+    if merge.is_identical() {
+        return format!("{subjects} {is} also defined in `{}`: {copies}", merge.key());
+    }
     format!("{subjects} {is} also defined in `{}`; whichever is applied last wins", merge.key())
 }
 
@@ -258,24 +256,14 @@ fn again_in_a_kustomization(merge: &Merge) -> String {
 
 fn twice_in_a_file(merge: &Merge) -> String {
     let (subjects, one) = subjects(merge);
-    if one {
+    if merge.is_identical() {
+        let is = if one { "is" } else { "are" };
+        format!("{subjects} {is} defined twice in this file, identically")
+    } else if one {
         format!("{subjects} is defined twice in this file; the later definition wins")
     } else {
         format!("{subjects} are defined twice in this file; the later definitions win")
     }
-}
-
-fn copied_to_a_file(merge: &Merge) -> String {
-    let (subjects, one) = subjects(merge);
-    let (is, identical) = if one { ("is", "an identical copy") } else { ("are", "identical copies") };
-    let file = merge.key().trim_end_matches(COPY);
-    format!("{subjects} {is} also defined in `{file}`: {identical}")
-}
-
-fn copied_within_a_file(merge: &Merge) -> String {
-    let (subjects, one) = subjects(merge);
-    let (is, identical) = if one { ("is", "identically") } else { ("are", "each time identically") };
-    format!("{subjects} {is} defined twice in this file, {identical}")
 }
 
 fn twice_in_a_kustomization(merge: &Merge) -> String {

@@ -6,7 +6,7 @@ use crate::tree::pointer::Pointer;
 /// Maximum number of characters of a field in a message.
 const MAX_FIELD_CHARS: usize = 56;
 
-/// The field in backticks; only its last steps if it is long.
+/// The field in backticks; only its last steps, after `…`, if it is long.
 pub(super) fn quoted_field(pointer: &Pointer) -> String {
     let whole = pointer.field_path();
     if whole.chars().count() <= MAX_FIELD_CHARS {
@@ -16,7 +16,7 @@ pub(super) fn quoted_field(pointer: &Pointer) -> String {
     for skipped in 1..steps.len() {
         let tail = Pointer::from_steps(steps.iter().skip(skipped).cloned()).field_path();
         if tail.chars().count() < MAX_FIELD_CHARS && !tail.starts_with('[') {
-            return format!("`{tail}`");
+            return format!("`…{tail}`");
         }
     }
     let last = steps.last().map_or("", String::as_str);
@@ -61,7 +61,7 @@ mod tests {
     fn lines_stay_short() {
         let long = "/spec/template/spec/containers/0/resources/limits/example.com~1accelerators";
         let pointer = Pointer::parse(long).expect("a pointer");
-        assert_eq!(quoted_field(&pointer), "`resources.limits[example.com/accelerators]`");
+        assert_eq!(quoted_field(&pointer), "`…resources.limits[example.com/accelerators]`");
         assert_eq!(quoted_value("a`b\nc"), "`a'b…`");
         let names: Vec<String> = (0..40).map(|n| format!("field{n}")).collect();
         assert!(list_names("known are", &names).chars().count() <= 120);

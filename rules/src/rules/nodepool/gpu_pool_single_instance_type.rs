@@ -4,7 +4,8 @@
 //! GPU capacity runs out by type and zone, often for hours. A pool that can buy one type has
 //! nothing to turn to: its pods stay Pending until AWS has that type again, and a quota for the
 //! type's family stops it altogether. Reserved capacity is bought by type, so a pool of
-//! reservations alone is not meant.
+//! reservations alone is not meant. Where at most three other types have as many GPUs of as much
+//! memory, it is information.
 //!
 //! # Fix
 //! Add sizes or families that the pods can also use, or a pool of lower weight that takes the same
@@ -35,7 +36,8 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::catalog::INSTANCE_TYPE;
+use crate::catalog;
+use crate::catalog::{INSTANCE_TYPE, InstanceType};
 use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
 
@@ -46,6 +48,9 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::NodePool(check),
     ..Rule::warning(Group::NodePool)
 };
+
+/// With so few other types of the size the pool is not narrow by oversight.
+const MAX_PEERS: usize = 3;
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
@@ -71,6 +76,15 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         format!("GPU pool `{name}` admits only `{only}`: its pods wait when that type runs out"),
     );
     finding.help("add sizes or families, or a pool of lower weight that admits the same pods");
+    // Of the largest types there are few to add.
+    let peers = catalog::find(only).map(peers).unwrap_or_default();
+    if (1..=MAX_PEERS).contains(&peers.len()) {
+        let names: Vec<String> = peers.iter().map(|name| format!("`{name}`")).collect();
+        finding.severity(Severity::Info).help(format!(
+            "with as much GPU memory there are only {}: add one, or use reservations",
+            names.join(", ")
+        ));
+    }
     if let Some(other) = behind {
         finding
             .severity(Severity::Info)
@@ -78,4 +92,16 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .related(&other, &other.path(&["metadata", "name"]), "this pool");
     }
     None
+}
+
+/// Names of the other types with at least as many NVIDIA GPUs of at least as much memory each.
+fn peers(only: &InstanceType) -> Vec<&'static str> {
+    let serves = |other: &&InstanceType| {
+        other.nvidia_gpu >= only.nvidia_gpu.max(1)
+            && other.gpu_memory_mib >= only.gpu_memory_mib
+            && other.arch == only.arch
+            && other.name != only.name
+            && !other.is_retired()
+    };
+    catalog::all().iter().filter(serves).map(|other| other.name).collect()
 }
