@@ -334,7 +334,11 @@ fn a_file_called_a_template_holds_a_pod_without_its_image() {
                volumeMounts: [{name: scratch, mountPath: /s}]\n  volumes: [{name: scratch, emptyDir: {}}]\n";
     let folder = Folder::new().with("cpu-pod-template.yaml", pod);
     folder.run(&["check", "--allow-empty"]).exits(0);
-    folder.with("pod.yaml", pod).run(&["check", "pod.yaml"]).exits(1).prints("is required");
+    folder
+        .with("pod.yaml", pod)
+        .run(&["check", "pod.yaml"])
+        .exits(1)
+        .prints("container `executor` has no `image`");
 }
 
 #[test]

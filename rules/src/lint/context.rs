@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use crate::cluster::Cluster;
+use crate::kind::Kind;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::authority::Authority;
 use crate::lint::finding::{Finding, Location};
@@ -111,6 +112,14 @@ impl<'a> Context<'a> {
     #[must_use]
     pub(crate) fn pairs_with(&self, other: &Object) -> bool {
         self.index.pairs(self.object, other)
+    }
+
+    /// The object with an identity that a finding about this object may rest on, if there is exactly one.
+    #[must_use]
+    pub(crate) fn partner(&self, kind: Kind, namespace: &str, name: &str) -> Option<&'a Object> {
+        let all = self.index.all(kind.group, kind.kind, namespace, name);
+        let mut near = all.iter().filter(|other| self.pairs_with(other));
+        near.next().filter(|_| near.next().is_none())
     }
 
     /// What the cluster runs on.

@@ -217,7 +217,7 @@ fn own_service<'a>(object: &Object, url: &str, ctx: &Context<'a>) -> Option<Dead
     }
     let what = || format!("`{}` answers", ellipsize(service));
     let name = object.path(&["spec", "scaleTargetRef", "name"]).text()?;
-    match (ctx.index().unique(Kind::SERVICE, namespace, service), target(object, ctx)) {
+    match (ctx.partner(Kind::SERVICE, namespace, service), target(object, ctx)) {
         (Some(found), Some(workload)) => {
             let selector = found.path(&["spec", "selector"]).entries();
             let templates = templates(workload);

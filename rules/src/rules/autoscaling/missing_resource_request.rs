@@ -67,10 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         "apps/StatefulSet" => Kind::STATEFUL_SET,
         _ => return None,
     };
-    // Objects of unrelated folders may have the name by accident.
-    let all = ctx.index().all(kind.group, kind.kind, &namespace, &name);
-    let mut near = all.iter().filter(|workload| ctx.pairs_with(workload));
-    let workload = near.next().filter(|_| near.next().is_none())?;
+    let workload = ctx.partner(kind, &namespace, &name)?;
     if workload.is_partial() || workload.is_incomplete() {
         return None;
     }

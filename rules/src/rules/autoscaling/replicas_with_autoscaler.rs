@@ -64,7 +64,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let target = (id.namespace_or_default().to_owned(), format!("{}/{}", id.group, id.kind), id.name.clone());
     let views = ctx.index().views();
-    let scaler = views.scaled_objects_of(&target).first().or_else(|| views.hpas_of(&target).first())?;
+    let mut scalers = views.scaled_objects_of(&target).iter().chain(views.hpas_of(&target));
+    let scaler = scalers.find(|scaler| ctx.pairs_with(scaler))?;
     let kind = &scaler.id().kind;
     let message = format!(
         "`replicas: {count}` undoes what {kind} `{}` decides, at each apply",

@@ -22,7 +22,7 @@ pub(super) fn target<'a>(object: &Object, ctx: &Context<'a>) -> Option<&'a Objec
     let (namespace, kind, name) = scale_target(object)?;
     let (group, kind) = kind.split_once('/')?;
     let kind = SCALABLE.iter().find(|known| known.group == group && known.kind == kind)?;
-    ctx.index().unique(*kind, &namespace, &name)
+    ctx.partner(*kind, &namespace, &name)
 }
 
 /// The name of the target; empty if it cannot be read.

@@ -178,9 +178,11 @@ fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
     let at = quoted_field(&violation.pointer);
     match &violation.kind {
         ViolationKind::Missing => {
-            Said::new(format!("{at} is missing, which {} needs", with_article(&object.id().kind))).help(
-                format!("add it; `kubectl explain {}` describes the fields", object.id().kind.to_lowercase()),
-            )
+            let kind = &object.id().kind;
+            let message = without_field(object, &violation.pointer)
+                .unwrap_or_else(|| format!("{at} is missing, which {} needs", with_article(kind)));
+            let help = format!("add it; `kubectl explain {}` describes the fields", kind.to_lowercase());
+            Said::new(message).help(help)
         }
         ViolationKind::Unknown => Said::new(format!("{at} is not a field")),
         ViolationKind::Type { expected } => of_type(object, node, &at, expected),
@@ -229,7 +231,10 @@ fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
                 .help("remove one of the two, or give it another")
         }
         ViolationKind::Invalid { message, help, fix } => Said {
-            message: without_field(object, &violation.pointer, message).unwrap_or_else(|| message.clone()),
+            message: (message.ends_with("` is required") && message.matches('`').count() == 2)
+                .then(|| without_field(object, &violation.pointer))
+                .flatten()
+                .unwrap_or_else(|| message.clone()),
             help: help.clone(),
             fix: fix.as_deref().cloned(),
         },
@@ -237,11 +242,8 @@ fn say(object: &Object, node: &Node<'_>, violation: &Violation) -> Said {
 }
 
 /// Says which item of a list lacks a required field: "container `web` has no `image`".
-fn without_field(object: &Object, pointer: &Pointer, message: &str) -> Option<String> {
+fn without_field(object: &Object, pointer: &Pointer) -> Option<String> {
     let (field, above) = pointer.steps().split_last()?;
-    if message != format!("`{field}` is required") {
-        return None;
-    }
     let index = above.iter().rposition(|step| step.parse::<usize>().is_ok())?;
     let (item, between) = above.split_at(index + 1);
     let what = match above.get(index.checked_sub(1)?)?.as_str() {

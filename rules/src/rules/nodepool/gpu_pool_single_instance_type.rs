@@ -80,10 +80,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let peers = catalog::find(only).map(peers).unwrap_or_default();
     if (1..=MAX_PEERS).contains(&peers.len()) {
         let names: Vec<String> = peers.iter().map(|name| format!("`{name}`")).collect();
-        finding.severity(Severity::Info).help(format!(
-            "with as much GPU memory there are only {}: add one, or use reservations",
-            names.join(", ")
-        ));
+        let have = if names.len() == 1 { "has" } else { "have" };
+        finding
+            .severity(Severity::Info)
+            .help(format!("only {} {have} as much GPU memory: add one of them", names.join(", ")));
     }
     if let Some(other) = behind {
         finding

@@ -97,9 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !pods && !nodes {
             continue;
         }
-        let services = index.all(Kind::SERVICE.group, Kind::SERVICE.kind, namespace, name);
-        let mut near = services.iter().filter(|service| ctx.pairs_with(service));
-        let (Some(found), None) = (near.next(), near.next()) else {
+        let Some(found) = ctx.partner(Kind::SERVICE, namespace, name) else {
             continue;
         };
         for backend in backends(found, namespace, index).filter(|backend| index.pairs(object, backend)) {
