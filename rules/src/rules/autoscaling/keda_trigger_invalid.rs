@@ -107,10 +107,13 @@ fn authentication<'a>(object: &Object, trigger: &Trigger<'_>, ctx: &Context<'a>)
         _ if kind.is_unknown() => None,
         None | Some("TriggerAuthentication") => {
             let namespace = object.id().namespace_or_default();
-            ctx.index().unique(Kind::TRIGGER_AUTHENTICATION, namespace, name)
+            ctx.partner(Kind::TRIGGER_AUTHENTICATION, namespace, name)
         }
         Some(_) => {
-            let mut all = ctx.index().of(Kind::CLUSTER_TRIGGER_AUTHENTICATION).filter(|o| o.name() == name);
+            let mut all = ctx
+                .index()
+                .of(Kind::CLUSTER_TRIGGER_AUTHENTICATION)
+                .filter(|o| o.name() == name && ctx.pairs_with(o));
             all.next().filter(|_| all.next().is_none())
         }
     };

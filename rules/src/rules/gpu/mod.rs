@@ -52,7 +52,7 @@ pub(super) const KARPENTERS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kin
 pub(super) fn is_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let shown = names_karpenter(template)
         || ctx.platform().is_stated(Product::Karpenter)
-        || KARPENTERS.iter().any(|kind| ctx.index().has_any(*kind));
+        || karpenter_object(ctx).is_some();
     shown && !is_off_karpenter(template)
 }
 
@@ -74,7 +74,7 @@ fn shown_by(finding: &mut Finding, shown: Option<&Object>) {
 
 /// An object of the input that shows that Karpenter runs in the cluster.
 fn karpenter_object<'i>(ctx: &Context<'i>) -> Option<&'i Object> {
-    KARPENTERS.iter().find_map(|kind| ctx.index().of(*kind).next())
+    KARPENTERS.iter().find_map(|kind| ctx.index().of(*kind).find(|object| ctx.pairs_with(object)))
 }
 
 /// The instance types on which the pods of a template can run, as far as their own labels or the NodePools that admit them say,
@@ -91,6 +91,10 @@ pub(super) fn selected_types(
         return None;
     }
     let pools = feasibility.feasible_pools_of(template)?;
+    // Those of unrelated folders may be of another cluster, or of this one.
+    if !pools.iter().all(|pool| ctx.pairs_with(pool.object())) {
+        return None;
+    }
     let mut all = TypeSet::EMPTY;
     for pool in &pools {
         all = all.or(&NodePool::new(pool.object())?.types()?);
@@ -140,7 +144,7 @@ pub(super) fn pools_by_label<'i>(template: &Template<'_>, ctx: &Context<'i>) -> 
             key => labels.get(key).text() == Some(value),
         })
     };
-    ctx.index().of(Kind::NODE_POOL).filter(fits).collect()
+    ctx.index().of(Kind::NODE_POOL).filter(fits).filter(|pool| ctx.pairs_with(pool)).collect()
 }
 
 /// Whether a label is one that people give their pools.

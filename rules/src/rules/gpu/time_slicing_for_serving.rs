@@ -40,9 +40,9 @@
 //! - <https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus>
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html>
 
+use crate::cluster::together::are_applied_together;
 use crate::rules::gpu::sharing;
 use crate::rules::prelude::*;
-use crate::rules::together::are_applied_together;
 use crate::workload::template::WORKLOAD_KINDS;
 
 const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");

@@ -95,7 +95,6 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     if devices.count.saturating_mul(pods) <= most {
         return None;
     }
-    let index = ctx.index();
     for volume in template.spec.get("volumes").items() {
         let source = volume.get("persistentVolumeClaim");
         let Some(name) = source.get("claimName").text() else {
@@ -104,7 +103,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         if source.get("readOnly").bool() == Some(true) {
             continue;
         }
-        let Some(claim) = index.unique(CLAIM, object.id().namespace_or_default(), name) else {
+        let Some(claim) = ctx.partner(CLAIM, object.id().namespace_or_default(), name) else {
             continue;
         };
         let modes = claim.path(&["spec", "accessModes"]);
