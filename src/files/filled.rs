@@ -107,7 +107,7 @@ impl Traces {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let scripts = entries.map(|entry| entry.path()).filter(|path| is_script(path)).take(MAX_FILES);
         for path in scripts {
-            let words = ["envsubst", "templatefile(", "template_file"];
+            let words = ["envsubst", "templatefile(", "template_file", "kubectl_path_documents"];
             if read_small(&path).is_some_and(|text| words.iter().any(|word| text.contains(word))) {
                 traces.braces = true;
                 break;

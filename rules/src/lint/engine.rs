@@ -345,7 +345,7 @@ impl Engine {
                         "write `---` above the second object; until then, both are read as one".to_owned()
                     }
                     ParseDiagnosticKind::DuplicateKey => {
-                        "remove one: kubectl rejects the duplicate; tools without strict decoding keep the last one"
+                        "remove one: kubectl keeps the last without a warning, and kustomize rejects the file"
                             .to_owned()
                     }
                     ParseDiagnosticKind::Limit => {

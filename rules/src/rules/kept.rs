@@ -54,6 +54,24 @@ pub(super) fn is_kept_for_release(object: &Object, product: &str) -> bool {
     })
 }
 
+/// Whether the file or a folder of it is called after a release, as in `install/v0.5.0/all.yaml` and
+/// `dashboard-v1.8.3.yaml`: it holds what was published then, for the Kubernetes of that time, and nobody edits it.
+pub(super) fn is_called_after_release(object: &Object) -> bool {
+    let is_release = |folder: &str| {
+        let version = folder.strip_prefix('v').unwrap_or(folder);
+        let version = version.split_once('-').map_or(version, |(version, _)| version);
+        let mut parts = version.split('.');
+        parts.clone().count() == 3
+            && parts.all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+    };
+    object.origin().is_some_and(|origin| {
+        let (folders, file) = origin.source.path().rsplit_once('/').unwrap_or(("", origin.source.path()));
+        let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+        folders.split('/').any(is_release)
+            || stem.split(['-', '_']).any(|part| part.starts_with('v') && is_release(part))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::{is_example, is_kept_for_release, is_kept_for_version};

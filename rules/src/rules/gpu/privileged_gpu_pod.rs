@@ -64,16 +64,28 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !gpus || resources.iter().any(|resource| network(resource)) {
             continue;
         }
-        for container in template.all_containers() {
-            let privileged = container.path(&["securityContext", "privileged"]);
-            if privileged.bool() == Some(true) {
-                let container = container.get("name").text().unwrap_or("main");
-                let message = format!(
-                    "container `{container}` of `{name}` is privileged: it sees all GPUs of the node"
-                );
-                ctx.report(&privileged, message)
-                    .help("remove `privileged`: the device plugin gives it its GPUs");
+        let is_privileged =
+            |container: &Node<'_>| container.path(&["securityContext", "privileged"]).bool() == Some(true);
+        let privileged: Vec<Node<'_>> = template.all_containers().filter(is_privileged).collect();
+        if let Some((first, more)) = privileged.split_first() {
+            let container = first.get("name").text().unwrap_or("main");
+            let message = match more.len() {
+                0 => {
+                    format!("container `{container}` of `{name}` is privileged: it sees all GPUs of the node")
+                }
+                1 => format!(
+                    "container `{container}` and 1 other of `{name}` are privileged: they see all GPUs of the node"
+                ),
+                n => format!(
+                    "container `{container}` and {n} others of `{name}` are privileged: they see all GPUs of the node"
+                ),
+            };
+            let finding = ctx.report(&first.path(&["securityContext", "privileged"]), message);
+            finding.help("remove `privileged`: the device plugin gives a container its GPUs");
+            for other in more {
+                finding.related(object, &other.path(&["securityContext", "privileged"]), "this one too");
             }
+            continue;
         }
         let ipc = template.spec.get("hostIPC");
         if ipc.bool() == Some(true) {

@@ -6,8 +6,8 @@
 //! meant as a patch. What is written in it is checked like in any other object; what is not written
 //! is reported here, once, and no other rule misses it a second time.
 //!
-//! In a file that is called a patch, or in a folder `patches`, this is information: it may be meant for
-//! `kubectl patch`.
+//! In a file that is called a patch, in a folder `patches`, or below a comment that speaks of patches,
+//! this is information: it may be meant for `kubectl patch`.
 //!
 //! # Fix
 //! Add the parts that are missing; `kubectl explain` describes the fields of a kind. If the file is a
@@ -109,8 +109,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Nothing else is reported as missing in a fragment, and absent fields have no location: only this one.
     let finding = ctx.report(&object.root(), message);
     finding.location = Location::of(object, &place);
-    let called_patch =
-        object.origin().is_some_and(|origin| is_called_patch(&origin.source.path().to_ascii_lowercase()));
+    let called_patch = object.origin().is_some_and(|origin| {
+        is_called_patch(&origin.source.path().to_ascii_lowercase())
+            || has_comment_on_patches(
+                origin.source.text(),
+                object.root().span().map_or(0, |span| span.start as usize),
+            )
+    });
     if called_patch {
         finding.severity(Severity::Info);
     }
@@ -132,6 +137,14 @@ fn looks_like_a_patch(object: &Object) -> bool {
         let path = origin.source.path().to_ascii_lowercase();
         is_called_patch(&path) || path.split('/').any(|folder| matches!(folder, "overlay" | "overlays"))
     })
+}
+
+/// Whether the comment at the head of a file, or the one above the object that begins at `start`, says that it is a patch.
+fn has_comment_on_patches(text: &str, start: usize) -> bool {
+    let is_comment = |line: &&str| line.starts_with('#') || line.trim().is_empty() || *line == "---";
+    let above = text.get(..start).unwrap_or_default();
+    let mut comments = above.lines().take_while(is_comment).chain(above.lines().rev().take_while(is_comment));
+    comments.any(|line| is_called_patch(&line.to_ascii_lowercase()))
 }
 
 /// Whether a file or its folder is called a patch, as for `kubectl patch --patch-file`.

@@ -3,6 +3,7 @@
 //! One slip of indentation makes unknown fields where the fields stand, and missing ones where they belong.
 
 use crate::facts::suggest;
+use crate::kind::Kind;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::object::Object;
 use crate::schema::{Violation, ViolationKind, added_later, fields_at, violations};
@@ -27,6 +28,20 @@ impl Misplaced {
     }
 }
 
+/// Fields of the status of a Pod, which a slip of indentation in a dump of one puts under `spec`.
+const STATUS_FIELDS: &[&str] = &[
+    "conditions",
+    "containerStatuses",
+    "hostIP",
+    "hostIPs",
+    "initContainerStatuses",
+    "phase",
+    "podIP",
+    "podIPs",
+    "qosClass",
+    "startTime",
+];
+
 /// The unknown field at a place as the field that was meant. `None` if no field is near.
 pub(super) fn meant(
     object: &Object,
@@ -38,6 +53,10 @@ pub(super) fn meant(
     }
     let (name, above) = from.steps().split_last()?;
     let here = parent(from);
+    if object.is(Kind::POD) && above == ["spec"] && STATUS_FIELDS.contains(&name.as_str()) {
+        let to = Pointer::from_steps(["status", name].map(str::to_owned));
+        return Some(Misplaced { from: from.clone(), to });
+    }
     let known = fields_at(object, &here, definitions);
     let near = suggest::nearest(name, known.iter().map(String::as_str)).or_else(|| {
         // The API calls it `secretName` where people write `name`.
@@ -95,11 +114,14 @@ fn home(
         }
     }
     let here = Pointer::from_steps(above.iter().cloned());
-    fields_at(object, &here, definitions)
-        .iter()
-        .map(|field| here.join(field))
-        .find(|at| has(at) && !object.root().at(&at.join(name)).is_set())
-        .map(|at| at.join(name))
+    let fields = fields_at(object, &here, definitions);
+    let homes = fields.iter().map(|field| here.join(field));
+    let homes: Vec<Pointer> =
+        homes.filter(|at| has(at) && !object.root().at(&at.join(name)).is_set()).collect();
+    // Of several, the one that is written.
+    let written = homes.iter().find(|at| object.root().at(at).is_set());
+    let only = homes.first().filter(|_| homes.len() == 1);
+    written.or(only).map(|at| at.join(name))
 }
 
 /// The place of the map that a field is in.

@@ -33,6 +33,7 @@
 use std::sync::LazyLock;
 
 use crate::platform::Version;
+use crate::rules::kept::is_called_after_release;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -108,28 +109,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if served {
         finding.severity(Severity::Warning);
     }
-    if is_kept_release(object) {
+    if is_called_after_release(object) {
         finding.severity(Severity::Info);
     }
     None
-}
-
-/// Whether the file or a folder of it is called after a release, as in `install/v0.5.0/all.yaml` and
-/// `dashboard-v1.8.3.yaml`: it holds what was published then, for the Kubernetes of that time, and nobody edits it.
-fn is_kept_release(object: &Object) -> bool {
-    let is_release = |folder: &str| {
-        let version = folder.strip_prefix('v').unwrap_or(folder);
-        let version = version.split_once('-').map_or(version, |(version, _)| version);
-        let mut parts = version.split('.');
-        parts.clone().count() == 3
-            && parts.all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
-    };
-    object.origin().is_some_and(|origin| {
-        let (folders, file) = origin.source.path().rsplit_once('/').unwrap_or(("", origin.source.path()));
-        let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-        folders.split('/').any(is_release)
-            || stem.split(['-', '_']).any(|part| part.starts_with('v') && is_release(part))
-    })
 }
 
 /// The replacement, and the fix if one is known.
