@@ -295,7 +295,8 @@ fn removed_versions_in_a_kept_release_are_information() {
 fn fragments_in_files_called_patches_are_information() {
     let text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: 2}\n";
     let folder = Folder::new().with("port-patch.yaml", text).with("dispatch.yaml", text.replace("a}", "b}"));
-    let folder = folder.with("nodes.yaml", format!("# These patches pin the controllers.\n{}", text.replace("a}", "c}")));
+    let folder = folder
+        .with("nodes.yaml", format!("# These patches pin the controllers.\n{}", text.replace("a}", "c}")));
     let run = folder.run(&["check", "-f", "concise", "--quiet", "--select", "manifest-incomplete"]).exits(1);
     assert!(run.out.contains("nodes.yaml:5:7: info["), "{run:#?}");
     assert!(
