@@ -208,7 +208,9 @@ fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
     let engine = Arc::new(Engine::new(settings));
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
     let mut workspace = Workspace::new(complete);
-    let paths: Vec<String> = (0..24).map(|n| format!("folder-{}/file-{n}.yaml", n % 5)).collect();
+    // Below each other, and beside each other, where nothing of one is said of the other.
+    let folders = ["", "a/", "a/b/", "a/c/", "d/"];
+    let paths: Vec<String> = (0..24).map(|n| format!("{}file-{n}.yaml", folders[n % 5])).collect();
     for path in &paths[..12] {
         let text = (0..4).map(|_| dice.one(documents).clone()).collect::<Vec<_>>().join("\n---\n");
         texts.insert(path.clone(), text);
