@@ -97,7 +97,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "PATH")]
     pub(crate) crds: Vec<PathBuf>,
 
-    /// The input is the whole cluster: what is not in it does not exist
+    /// The input is one whole cluster: objects of all folders belong together, and what is not in it does not exist
     #[arg(long)]
     pub(crate) complete: bool,
 
