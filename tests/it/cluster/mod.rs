@@ -12,6 +12,7 @@ mod keda;
 mod mutants;
 mod places;
 mod process;
+mod scalers;
 pub(crate) mod server;
 mod tally;
 mod verdicts;

@@ -147,10 +147,12 @@ fn utilization(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let value = trigger.metadata().get("value");
     let text = value.text().map(str::trim).filter(|t| !t.is_empty())?;
-    if !text.parse::<i32>().is_ok_and(|n| n > 0) {
-        ctx.report(&value, format!("a utilization of `{}` is not an integer percentage", ellipsize(text)))
-            .help("write a plain number above 0, such as \"70\"");
-    }
+    let message = match text.parse::<i32>() {
+        Ok(n) if n > 0 => return None,
+        Ok(n) => format!("a utilization of {n} is not above 0: the API server rejects the HPA"),
+        Err(_) => format!("a utilization of `{}` is not an integer percentage", ellipsize(text)),
+    };
+    ctx.report(&value, message).help("write a plain number above 0, such as \"70\"");
     None
 }
 
