@@ -131,7 +131,6 @@ pub(crate) fn is_stand_in(text: &str, field: &str) -> bool {
         "CLUSTER",
         "DOMAIN",
         "ENV",
-        "HOST",
         "IMAGE",
         "NAME",
         "NAMESPACE",

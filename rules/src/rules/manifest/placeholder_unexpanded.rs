@@ -191,9 +191,11 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
     match (&violation.kind, node.shape()) {
         (ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Count { .. }, _) => None,
         (kind, Shape::Scalar) => {
-            let encoded = matches!(field.as_str(), "caBundle" | "port" | "targetPort");
-            let other =
-                matches!(kind, ViolationKind::Type { expected } if !expected.contains(&"string")) || encoded;
+            let number = matches!(kind, ViolationKind::Type { expected } if is_of_numbers(expected));
+            // A port has a name or a number, and a name in capitals may be a slip.
+            let port = matches!(field.as_str(), "port" | "targetPort")
+                && node.text().is_some_and(|text| text.contains("PORT"));
+            let other = number || port || field == "caBundle";
             let stands_in = |text: &&str| is_stand_in(text, field) || other && is_word_in_capitals(text);
             Some(node.text().filter(stands_in)?.to_owned())
         }
@@ -207,6 +209,11 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
         }
         _ => None,
     }
+}
+
+/// Whether a field requires a number or a boolean.
+fn is_of_numbers(expected: &[&'static str]) -> bool {
+    expected.iter().all(|kind| matches!(*kind, "integer" | "number" | "boolean"))
 }
 
 /// The placeholders below a node with their nodes, in document order.

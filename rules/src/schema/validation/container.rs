@@ -388,7 +388,9 @@ fn claims<'a>(pod: &PodContext<'a>, list: &Node<'a>, report: &mut Checker<'a>) {
         let Some(name) = report.required_text(&claim, "name") else {
             continue;
         };
-        if !is_qualified_name(name) {
+        // Where the claims of the pod are known, a name that is not valid is not found.
+        let known = pod.resource_claims.as_ref().is_some_and(|devices| !devices.contains(name));
+        if !is_qualified_name(name) && !known {
             continue;
         }
         let request = claim.get("request");
