@@ -112,6 +112,14 @@ impl Kustomization {
             let name = variable.get("name").text();
             self.filled.extend(name.map(|name| FilledPlaceholder::Exact(format!("$({name})"))));
         }
+        if ["labels", "commonLabels"].iter().any(|field| root.get(field).is_set()) {
+            self.filled.push(FilledPlaceholder::Labels);
+        }
+        for image in root.get("images").items() {
+            let sets = ["newTag", "digest", "newName"].iter().any(|field| image.get(field).is_set());
+            let name = image.get("name").text().filter(|_| sets);
+            self.filled.extend(name.map(|name| FilledPlaceholder::Image(name.to_owned())));
+        }
         let text = |field: &str| root.get(field).text().filter(|text| !text.is_empty()).map(str::to_owned);
         self.namespace = text("namespace").or(self.namespace.take());
         if let (prefix @ Some(_), suffix) | (prefix, suffix @ Some(_)) =

@@ -260,6 +260,7 @@ pub(crate) enum ViewSlot {
     ProtectedPools,
     RecordingRules,
     ReferencedLabels,
+    Services,
     Workloads,
 }
 

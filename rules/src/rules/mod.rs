@@ -9,6 +9,7 @@ use crate::lint::settings::Settings;
 
 mod autoscaling;
 mod availability;
+mod class_reason;
 mod disruption;
 mod gpu;
 mod kept;
@@ -20,6 +21,7 @@ mod nodepool;
 mod precedence;
 mod prelude;
 mod scheduling;
+mod spot;
 mod suppression;
 mod training;
 mod webhook_safety;
@@ -119,6 +121,7 @@ pub static RULES: &[&Rule] = &[
     &disruption::training_pool_without_budget::RULE,
     &nodeclass::ami_alias_invalid::RULE,
     &nodeclass::ami_family_mismatch::RULE,
+    &nodeclass::ami_name_spans_versions::RULE,
     &nodeclass::ami_unsupported_by_eks::RULE,
     &nodeclass::block_device_incomplete::RULE,
     &nodeclass::block_device_invalid::RULE,
@@ -188,11 +191,26 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::scale_threshold_off_class::RULE,
     &autoscaling::scale_up_too_slow::RULE,
     &autoscaling::scaled_job_kills_running_jobs::RULE,
+    &availability::drain_endpoint_unknown::RULE,
+    &availability::gpu_rollout_needs_surge::RULE,
+    &availability::graceful_shutdown_missing::RULE,
+    &availability::image_tag_latest::RULE,
+    &availability::liveness_kills_model_load::RULE,
     &availability::pdb_blocks_evictions::RULE,
     &availability::pdb_invalid::RULE,
     &availability::pdb_missing::RULE,
     &availability::pdb_on_job::RULE,
+    &availability::pdb_overlap::RULE,
     &availability::pdb_selector::RULE,
+    &availability::pdb_unhealthy_policy::RULE,
+    &availability::probe_missing::RULE,
+    &availability::service_name_breaks_server::RULE,
+    &availability::service_selects_nothing::RULE,
+    &availability::spot_grace_exceeds_notice::RULE,
+    &availability::termination_budget::RULE,
+    &availability::volume_blocks_rollout::RULE,
+    &availability::zone_spread_missing::RULE,
+    &gpu::argument_with_blank::RULE,
     &gpu::dra_allocation_invalid::RULE,
     &gpu::dra_and_device_plugin::RULE,
     &gpu::dra_claim_reference::RULE,

@@ -69,6 +69,10 @@ pub enum FilledPlaceholder {
     Exact(String),
     /// All in the objects of this kind and name.
     Object(PatchTarget),
+    /// The tag of an image, by its name without tag.
+    Image(String),
+    /// Labels of pods, and selectors with them.
+    Labels,
 }
 
 /// The text of one file.
@@ -185,7 +189,18 @@ impl Source {
             FilledPlaceholder::Syntax(start) => placeholder.starts_with(start),
             FilledPlaceholder::Exact(text) => placeholder == text,
             FilledPlaceholder::Object(target) => target.fits(kind, name),
+            FilledPlaceholder::Image(_) | FilledPlaceholder::Labels => false,
         })
+    }
+
+    /// Whether a kustomization of the input adds labels to pods or selectors.
+    pub(crate) fn sets_labels(&self) -> bool {
+        self.filled.contains(&FilledPlaceholder::Labels)
+    }
+
+    /// Whether a kustomization of the input sets the tag of this image.
+    pub(crate) fn sets_tag_of(&self, image: &str) -> bool {
+        self.filled.iter().any(|filled| matches!(filled, FilledPlaceholder::Image(name) if name == image))
     }
 
     /// Whether the file is a resource of a kustomization.

@@ -12,4 +12,5 @@ pub(crate) mod launcher;
 pub(crate) mod mig;
 pub(crate) mod node_labels;
 pub mod selector;
+pub(crate) mod server;
 pub mod template;

@@ -70,3 +70,22 @@ pub fn matches(selector: &Node<'_>, labels: &[(&str, Node<'_>)]) -> Option<bool>
     }
     (!unknown).then_some(true)
 }
+
+/// Whether labels include those that a Service selects; `None` if that depends on a placeholder. No labels to select
+/// include nothing.
+#[must_use]
+pub fn includes(wanted: &[(&str, Node<'_>)], labels: &[(&str, Node<'_>)]) -> Option<bool> {
+    let mut unknown = wanted.is_empty();
+    steps::take(wanted.len() * labels.len() / 4);
+    for (key, wanted) in wanted {
+        let Some((_, found)) = labels.iter().find(|(label, _)| label == key) else {
+            return Some(false);
+        };
+        match (text(wanted), text(found)) {
+            (Some(a), Some(b)) if a == b => {}
+            (Some(_), Some(_)) => return Some(false),
+            _ => unknown = true,
+        }
+    }
+    (!unknown).then_some(true)
+}

@@ -19,6 +19,7 @@ mod fixes;
 mod identity;
 mod laws;
 mod layers;
+mod pdbs;
 mod pools;
 mod regions;
 mod rule_index;

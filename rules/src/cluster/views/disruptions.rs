@@ -27,16 +27,20 @@ impl IntOrPercent {
         (0..=100).contains(&percent).then_some(IntOrPercent::Percent(percent))
     }
 
-    /// How many of `pods` may be disrupted while all are healthy; percentages are rounded up.
-    pub(crate) fn disruptions_allowed(self, pods: i64) -> i64 {
+    /// How many of `pods` it is; a percentage is rounded up or down.
+    pub(crate) fn of(self, pods: i64, up: bool) -> i64 {
         match self {
-            IntOrPercent::Count(count) => pods.saturating_sub(count),
+            IntOrPercent::Count(count) => count,
             IntOrPercent::Percent(percent) => {
-                let kept = i128::from(pods) * i128::from(percent);
-                let kept = i64::try_from((kept + 99) / 100).unwrap_or(i64::MAX);
-                pods.saturating_sub(kept)
+                let share = i128::from(pods) * i128::from(percent) + if up { 99 } else { 0 };
+                i64::try_from(share / 100).unwrap_or(i64::MAX)
             }
         }
+    }
+
+    /// How many of `pods` may be disrupted while all are healthy; percentages are rounded up.
+    pub(crate) fn disruptions_allowed(self, pods: i64) -> i64 {
+        pods.saturating_sub(self.of(pods, true))
     }
 }
 

@@ -11,6 +11,7 @@ mod node_classes;
 mod pdbs;
 mod recording_rules;
 mod resources;
+mod services;
 mod training;
 mod workloads;
 
@@ -23,10 +24,11 @@ use crate::cluster::placement::{
 };
 use crate::cluster::table::ViewSlot;
 use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Platform;
 use crate::tree::node::Node;
-use crate::workload::class::WorkloadClass;
+use crate::workload::class::{Classified, WorkloadClass, declared_by_namespace};
 use crate::workload::gpu::EFA;
 use crate::workload::selector;
 use crate::workload::template::{Template, replicas, templates};
@@ -43,6 +45,7 @@ use pdbs::PdbKey;
 pub(crate) use pdbs::{Pdbs, ProtectedPools};
 pub(crate) use recording_rules::{PROMETHEUS_RULE_KINDS, RecordingRules, recording_rule_names};
 pub(crate) use resources::ExtendedResources;
+pub(crate) use services::Services;
 pub(crate) use training::{TrainingProtection, training_protection};
 pub(crate) use workloads::Workloads;
 use workloads::{
@@ -75,6 +78,7 @@ static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT - 1] = [
     |cluster| _ = cluster.table::<ProtectedPools>(),
     |cluster| _ = cluster.table::<RecordingRules>(),
     |cluster| _ = cluster.table::<ReferencedLabels>(),
+    |cluster| _ = cluster.table::<Services>(),
     |cluster| _ = cluster.table::<Workloads>(),
 ];
 
@@ -114,6 +118,9 @@ pub struct Replicas {
     /// Whether an autoscaler sets the number.
     pub autoscaled: bool,
 }
+
+/// The labels of pods, as a selector reads them.
+type Labels<'l, 'a> = &'l [(&'a str, Node<'a>)];
 
 impl<'i> Views<'i> {
     pub(crate) fn new(cluster: &'i Cluster) -> Views<'i> {
@@ -240,6 +247,17 @@ impl<'i> Views<'i> {
         found
     }
 
+    /// The class of a workload: what it or its namespace declares, otherwise what it looks like.
+    pub(crate) fn class_of(self, object: &Object) -> Classified {
+        let own = object.classified();
+        if own.is_declared() {
+            return own.clone();
+        }
+        let (kind, name) = (Kind::NAMESPACE, object.id().namespace_or_default());
+        let namespace = self.cluster.all(kind.group, kind.kind, "default", name).first();
+        namespace.and_then(declared_by_namespace).unwrap_or_else(|| own.clone())
+    }
+
     /// The HPAs on a target.
     #[must_use]
     pub fn hpas_of(self, target: &ScaleTarget) -> &'i [Object] {
@@ -291,13 +309,56 @@ impl<'i> Views<'i> {
     /// that it may match.
     #[must_use]
     pub fn selected_by(self, pdb: &Object) -> (Vec<&'i Workload>, bool) {
-        let namespace = pdb.id().namespace_or_default();
         let selector = pdb.path(&["spec", "selector"]);
-        let pair = selector
-            .get("matchLabels")
-            .entries()
-            .into_iter()
-            .find_map(|(k, v)| Some((k.to_owned(), v.text()?.to_owned())));
+        let wanted = selector.get("matchLabels").entries();
+        let expressions = selector.get("matchExpressions");
+        let keys = expressions.items().filter_map(|expression| expression.get("key").text());
+        let set = is_set_by_controllers(wanted.iter().map(|(key, _)| *key).chain(keys));
+        self.selected(pdb, &wanted, set, &|labels| selector::matches(&selector, labels))
+    }
+
+    /// The same for the selector of a Service.
+    pub(crate) fn selected_by_service(self, service: &Object) -> (Vec<&'i Workload>, bool) {
+        let wanted = service.path(&["spec", "selector"]).entries();
+        let set = is_set_by_controllers(wanted.iter().map(|(key, _)| *key));
+        self.selected(service, &wanted, set, &|labels| selector::includes(&wanted, labels))
+    }
+
+    /// The Services whose selector certainly matches the pods of a template.
+    pub(crate) fn services_of(self, namespace: &str, template: &Template<'_>) -> Vec<&'i Object> {
+        let services = self.cluster.table::<Services>();
+        let labels = template.labels();
+        let mut found = Vec::new();
+        for (key, value) in &labels {
+            let Some(value) = value.text() else {
+                continue;
+            };
+            let key = (namespace.to_owned(), (*key).to_owned(), value.to_owned());
+            let selects = |service: &&Object| {
+                selector::includes(&service.path(&["spec", "selector"]).entries(), &labels) == Some(true)
+            };
+            found.extend(services.get(&key).iter().filter(selects));
+        }
+        found
+    }
+
+    /// The workloads of a namespace.
+    pub(crate) fn workloads_in(self, namespace: &str) -> impl Iterator<Item = &'i Workload> {
+        let table = self.cluster.table::<Workloads>();
+        table.get(&WorkloadKey::Namespace(namespace.to_owned())).iter().map(Arc::as_ref)
+    }
+
+    /// The workloads whose pods certainly fit a selector, and whether there are others that may fit. `wanted` are the
+    /// labels that it names, and `set` is true where controllers set one of them.
+    fn selected(
+        self,
+        owner: &Object,
+        wanted: &[(&str, Node<'_>)],
+        set: bool,
+        fits: &dyn Fn(Labels<'_, '_>) -> Option<bool>,
+    ) -> (Vec<&'i Workload>, bool) {
+        let namespace = owner.id().namespace_or_default();
+        let pair = wanted.iter().find_map(|(k, v)| Some(((*k).to_owned(), v.text()?.to_owned())));
         let table = self.cluster.table::<Workloads>();
         let candidates = table.get(&match &pair {
             Some((key, value)) => WorkloadKey::PodLabel(namespace.to_owned(), key.clone(), value.clone()),
@@ -310,18 +371,19 @@ impl<'i> Views<'i> {
         };
         let is_new = |workload: &&Arc<Workload>| !candidates.iter().any(|known| Arc::ptr_eq(known, workload));
         let here = candidates.iter().chain(may_have_label.iter().filter(is_new));
-        let own_namespace = unknown_namespace(pdb);
+        let own_namespace = unknown_namespace(owner);
         let mut found = Vec::new();
         let mut unknown = is_set_by_controllers(&selector);
         let mut elsewhere = false;
+        let mut unknown = set;
         for workload in here {
             let mut hit = false;
             // One placeholder stands for one namespace, but may be any other than a written one.
             let same_namespace = unknown_namespace(&workload.object) == own_namespace;
             for template in templates(&workload.object) {
-                match selector::matches(&selector, &template.labels()) {
+                match fits(&template.labels()) {
                     Some(true) => hit = true,
-                    Some(false) => unknown |= may_match(&template, &selector),
+                    Some(false) => unknown |= may_match(&template, wanted),
                     None => unknown = true,
                 }
             }
@@ -337,10 +399,9 @@ impl<'i> Views<'i> {
         if !unknown {
             let elsewhere = table.get(&WorkloadKey::UnknownNamespace).iter();
             let others = elsewhere.filter(|w| unknown_namespace(&w.object) != own_namespace);
-            unknown = others.flat_map(|workload| templates(&workload.object)).any(|template| {
-                let fits = selector::matches(&selector, &template.labels());
-                fits != Some(false) || may_match(&template, &selector)
-            });
+            unknown = others
+                .flat_map(|workload| templates(&workload.object))
+                .any(|template| fits(&template.labels()) != Some(false) || may_match(&template, wanted));
         }
         (found, unknown)
     }
@@ -372,12 +433,11 @@ impl<'i> Views<'i> {
 
 /// Whether labels that are placeholders may be those that a selector asks for. A label that is written with
 /// another value cannot.
-fn may_match(template: &Template<'_>, selector: &Node<'_>) -> bool {
+fn may_match(template: &Template<'_>, wanted: &[(&str, Node<'_>)]) -> bool {
     if !has_unknown_labels(template) {
         return false;
     }
     let labels = template.labels();
-    let wanted = selector.get("matchLabels").entries();
     wanted.iter().all(|(key, wanted)| {
         let written = labels.iter().find(|(label, _)| label == key).map(|(_, value)| value);
         match written.and_then(|value| Some((value.text()?, wanted.text()?))) {
@@ -388,7 +448,7 @@ fn may_match(template: &Template<'_>, selector: &Node<'_>) -> bool {
 }
 
 /// Whether a selector asks for a label that a controller sets on pods, so that no template has it.
-fn is_set_by_controllers(selector: &Node<'_>) -> bool {
+fn is_set_by_controllers<'a>(mut keys: impl Iterator<Item = &'a str>) -> bool {
     const LABELS: [&str; 5] = [
         "job-name",
         "controller-uid",
@@ -405,10 +465,6 @@ fn is_set_by_controllers(selector: &Node<'_>) -> bool {
         "training.kubeflow.org",
         "ray.io",
     ];
-    let labels = selector.get("matchLabels").entries();
-    let expressions = selector.get("matchExpressions");
-    let keys = labels.iter().map(|(key, _)| *key);
-    let mut keys = keys.chain(expressions.items().filter_map(|expression| expression.get("key").text()));
     keys.any(|key| {
         let domain = key.split_once('/').map(|(domain, _)| domain);
         LABELS.contains(&key) || domain.is_some_and(|domain| DOMAINS.contains(&domain))

@@ -21,7 +21,7 @@
 //! -  namespace: models
 //! +metadata: {name: llm-serving, namespace: models}
 //!  spec:
-//!    replicas: 3
+//!    replicas: 2
 //!    selector: {matchLabels: {app: llm-serving}}
 //!    template:
 //!      metadata: {labels: {app: llm-serving}}

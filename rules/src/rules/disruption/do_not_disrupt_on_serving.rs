@@ -29,6 +29,8 @@
 //!          - name: main
 //!            image: vllm/vllm-openai:v0.10.1
 //!            command: [vllm, serve, example/model]
+//!            readinessProbe: {httpGet: {path: /health, port: 8000}}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
 //!            resources:
 //!              requests: {cpu: 4, memory: 16Gi, nvidia.com/gpu: 1}
 //!              limits: {memory: 16Gi, nvidia.com/gpu: 1}

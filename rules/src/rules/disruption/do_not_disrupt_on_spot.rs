@@ -38,12 +38,10 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 
-use std::sync::Arc;
-
-use crate::cluster::placement::{CandidatePool, has_controller, requested_capacity_types};
+use crate::cluster::placement::has_controller;
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, protects};
-use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::rules::prelude::*;
+use crate::rules::spot::{Spot, spot};
 use crate::workload::template::WORKLOAD_KINDS;
 
 pub(crate) static RULE: Rule = Rule {
@@ -54,18 +52,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Disruption)
 };
-
-/// Whether pods can run on Spot nodes.
-enum Spot {
-    /// The template requires it.
-    Asked,
-    /// Every pool that admits the pods has only Spot nodes.
-    Only(Arc<CandidatePool>),
-    /// A pool that admits the pods has Spot nodes, and the pods explicitly tolerate them.
-    Tolerated(Arc<CandidatePool>),
-    /// A pool that admits the pods also has Spot nodes.
-    Possible(Arc<CandidatePool>),
-}
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // DaemonSet pods run on every node; pods with a controller are checked in its template.

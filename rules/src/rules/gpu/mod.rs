@@ -1,5 +1,6 @@
 //! What pods ask of GPUs.
 
+pub(crate) mod argument_with_blank;
 pub(crate) mod dra_allocation_invalid;
 pub(crate) mod dra_and_device_plugin;
 pub(crate) mod dra_claim_reference;

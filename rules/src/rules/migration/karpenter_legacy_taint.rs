@@ -1,10 +1,11 @@
-//! A pod tolerates a taint that Karpenter no longer sets.
+//! A pod tolerates a taint that Karpenter does not set.
 //!
 //! # Why
 //! Nodes that Karpenter drains carried `karpenter.sh/disruption=disrupting:NoSchedule` before v1
 //! and carry `karpenter.sh/disrupted:NoSchedule` since. A log shipper or network agent that
 //! tolerates the old one is no longer placed on nodes that drain, and one that is there is
-//! evicted with the rest.
+//! evicted with the rest. `karpenter.sh/not-ready` is a taint of Karpenter before v0.20, and `karpenter.sh/unschedulable` and
+//! `karpenter.sh/disrupting` have never been taints of Karpenter. Keys that a NodePool of the input sets are left alone.
 //!
 //! # Fix
 //! In a DaemonSet, tolerate `karpenter.sh/disrupted`, which has no value. In any other workload, remove the
@@ -41,12 +42,19 @@ use crate::platform::Version;
 use crate::rules::prelude::*;
 use crate::workload::template::WORKLOAD_KINDS;
 
-const OLD: &str = "karpenter.sh/disruption";
+/// Keys that Karpenter does not set, and whether it did before v1.
+const OLD: [(&str, bool); 4] = [
+    ("karpenter.sh/disruption", true),
+    ("karpenter.sh/not-ready", true),
+    ("karpenter.sh/unschedulable", false),
+    ("karpenter.sh/disrupting", false),
+];
 const NEW: &str = "karpenter.sh/disrupted";
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-taint",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NODE_POOL],
     fix: Some(Safety::Safe),
     depends_on: &[Product::Karpenter],
     docs: docs(include_str!("karpenter_legacy_taint.rs")),
@@ -63,17 +71,23 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let both = tolerations.items().any(|t| t.get("key").text() == Some(NEW));
         for toleration in tolerations.items() {
             let key = toleration.get("key");
-            if key.text() != Some(OLD) {
+            let Some((old, was_set)) = OLD.into_iter().find(|(old, _)| key.text() == Some(old)) else {
+                continue;
+            };
+            if is_set_by_pool(old, ctx) {
                 continue;
             }
             let value = toleration.get("value");
-            let finding = ctx.report(&key, format!("Karpenter no longer sets the taint `{OLD}`"));
+            let never = if was_set { "no longer" } else { "never" };
+            let finding = ctx.report(&key, format!("Karpenter {never} sets the taint `{old}`"));
+            // What it stood for is certain of the taint of a drain alone.
+            let safety = if old == "karpenter.sh/disruption" { Safety::Safe } else { Safety::Unsafe };
             if both {
                 // Tolerations for both versions: a deliberate upgrade.
                 finding
                     .severity(Severity::Info)
                     .help("remove it once no Karpenter before v1 runs")
-                    .fix(Fix::new("remove the old toleration", Safety::Safe).remove(&toleration));
+                    .fix(Fix::new("remove the old toleration", safety).remove(&toleration));
                 continue;
             }
             if !object.is(Kind::DAEMON_SET) {
@@ -81,13 +95,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     .help(format!(
                         "remove it; a pod that tolerates `{NEW}` is not drained and ends with its node"
                     ))
-                    .fix(Fix::new("remove the toleration", Safety::Safe).remove(&toleration));
+                    .fix(Fix::new("remove the toleration", safety).remove(&toleration));
+                continue;
+            }
+            if old == "karpenter.sh/not-ready" {
+                finding
+                    .help("remove it; Karpenter's own taint of new nodes is `karpenter.sh/unregistered`")
+                    .fix(Fix::new("remove the toleration", safety).remove(&toleration));
                 continue;
             }
             finding.help(format!("tolerate `{NEW}`, which has no value"));
             // Any other value never matched the old taint, so the intention is not known.
             if !value.is_set() || value.text() == Some("disrupting") {
-                let mut fix = Fix::new(format!("tolerate `{NEW}`"), Safety::Safe).set(&key, json!(NEW));
+                let mut fix = Fix::new(format!("tolerate `{NEW}`"), safety).set(&key, json!(NEW));
                 if !value.is_absent() {
                     fix = fix.remove(&value);
                 }
@@ -96,4 +116,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether a NodePool of the input gives its nodes a taint with this key.
+fn is_set_by_pool(key: &str, ctx: &Context<'_>) -> bool {
+    ctx.index().of(Kind::NODE_POOL).any(|pool| {
+        let spec = pool.path(&["spec", "template", "spec"]);
+        let taints = ["taints", "startupTaints"].map(|list| spec.get(list));
+        taints.iter().flat_map(Node::items).any(|taint| taint.get("key").text() == Some(key))
+    })
 }

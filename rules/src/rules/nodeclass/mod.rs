@@ -1,14 +1,8 @@
 //! EC2NodeClasses: what is rejected, and what the nodes then are.
 
-use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
-use crate::lint::authority::Authority;
-use crate::lint::context::Context;
-use crate::lint::finding::Severity;
-use crate::tree::node::Node;
-use crate::tree::placeholder::is_placeholder;
-
 pub(crate) mod ami_alias_invalid;
 pub(crate) mod ami_family_mismatch;
+pub(crate) mod ami_name_spans_versions;
 pub(crate) mod ami_unsupported_by_eks;
 pub(crate) mod block_device_incomplete;
 pub(crate) mod block_device_invalid;
@@ -31,6 +25,13 @@ pub(crate) mod unregistered_taint_missing;
 pub(crate) mod user_data_suspect;
 pub(crate) mod volume_outlives_node;
 pub(crate) mod volume_performance_invalid;
+
+use crate::karpenter::node_class::OPEN_KUBELET_SINCE;
+use crate::lint::authority::Authority;
+use crate::lint::context::Context;
+use crate::lint::finding::Severity;
+use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
 
 /// Whether the content of a selector term is completely known.
 fn is_known(term: &Node<'_>) -> bool {

@@ -21,6 +21,7 @@ pub(super) const SERVING: &[(&str, bool)] = &[
     ("gunicorn", true),
 ];
 
+/// Launchers of training. The flag marks those that mean it only beside an accelerator.
 pub(super) const TRAINING: &[(&str, bool)] = &[
     ("torchrun", false),
     ("torch.distributed.run", false),
@@ -28,13 +29,15 @@ pub(super) const TRAINING: &[(&str, bool)] = &[
     ("deepspeed", false),
     ("accelerate launch", false),
     ("horovodrun", false),
-    ("mpirun", false),
+    ("mpirun", true),
     ("colossalai run", false),
+    ("composer", true),
     ("axolotl", false),
     ("llamafactory-cli train", false),
 ];
 
-pub(super) const BATCH: &[&str] = &["vllm run-batch", "batch_inference", "offline_inference", "run_batch"];
+pub(super) const BATCH: &[&str] =
+    &["vllm run-batch", "batch_inference", "offline_inference", "run_batch", "whisper"];
 /// Benchmarks and diagnostics: a launcher that runs one of them is not training.
 pub(super) const DIAGNOSTICS: &[&str] = &[
     "all_reduce_perf",
@@ -62,6 +65,9 @@ pub(super) const INFRA_IMAGES: &[&str] = &[
     "neuron-monitor",
     "aws-efa-k8s-device-plugin",
 ];
+
+/// In names such as `huggingface-pytorch-inference`, as in the Deep Learning Containers of AWS.
+pub(super) const INFERENCE_FRAMEWORKS: &[&str] = &["pytorch", "tensorflow", "mxnet", "djl", "huggingface"];
 
 pub(super) const SERVING_IMAGES: &[&str] = &[
     "vllm/vllm-openai",

@@ -9,11 +9,12 @@ mod tests;
 
 use crate::kind::Kind;
 use crate::object::{Memo, MemoSlot, Object};
+use crate::tree::node::Node;
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{Template, templates};
 use heuristics::{
-    BATCH, DIAGNOSTICS, INFRA_IMAGES, NOTEBOOK, PURPOSE_KEYS, SERVING, SERVING_IMAGES, SERVING_KINDS,
-    TRAINING, TRAINING_KINDS,
+    BATCH, DIAGNOSTICS, INFERENCE_FRAMEWORKS, INFRA_IMAGES, NOTEBOOK, PURPOSE_KEYS, SERVING, SERVING_IMAGES,
+    SERVING_KINDS, TRAINING, TRAINING_KINDS,
 };
 
 /// A class of work.
@@ -91,6 +92,12 @@ impl Classified {
         Classified { class, confidence, reason: reason.into() }
     }
 
+    /// Whether a label or an annotation declares it.
+    #[must_use]
+    pub fn is_declared(&self) -> bool {
+        self.reason.starts_with('`') && self.reason.contains(WORKLOAD_CLASS_KEY)
+    }
+
     /// Whether the class is this one, with at least medium confidence.
     #[must_use]
     pub fn is(&self, class: WorkloadClass) -> bool {
@@ -140,9 +147,21 @@ fn explicit(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     let metadata = object.get("metadata");
     std::iter::once(&metadata)
         .chain(templates.iter().map(|t| &t.metadata))
-        .flat_map(|m| [m.get("labels"), m.get("annotations")])
-        .find_map(|map| map.get(WORKLOAD_CLASS_KEY).text().and_then(WorkloadClass::parse))
+        .find_map(declared)
         .map(|class| Classified::new(class, Confidence::High, format!("`{WORKLOAD_CLASS_KEY}` says so")))
+}
+
+/// The class that a label or an annotation declares.
+fn declared(metadata: &Node<'_>) -> Option<WorkloadClass> {
+    let maps = [metadata.get("labels"), metadata.get("annotations")];
+    maps.into_iter().find_map(|map| map.get(WORKLOAD_CLASS_KEY).text().and_then(WorkloadClass::parse))
+}
+
+/// The class that a Namespace declares for its workloads.
+pub(crate) fn declared_by_namespace(namespace: &Object) -> Option<Classified> {
+    let class = declared(&namespace.get("metadata"))?;
+    let reason = format!("`{WORKLOAD_CLASS_KEY}` of Namespace `{}` says so", namespace.name());
+    Some(Classified::new(class, Confidence::High, reason))
 }
 
 fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
@@ -159,7 +178,8 @@ fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     images(templates)
         .find(|image| {
             let repository = repository(image);
-            INFRA_IMAGES.iter().any(|sign| repository.contains(sign))
+            let intel = repository.starts_with("intel/") && repository.ends_with("-plugin");
+            intel || INFRA_IMAGES.iter().any(|sign| repository.contains(sign))
         })
         .map(|image| {
             Classified::new(WorkloadClass::Infra, Confidence::High, format!("its image is `{image}`"))
@@ -170,7 +190,7 @@ fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
 fn diagnostics(templates: &[Template<'_>]) -> Option<Classified> {
     let lines = commands(templates);
     let trains = |line: &String| {
-        let mut launchers = TRAINING.iter().filter(|(sign, _)| *sign != "mpirun");
+        let mut launchers = TRAINING.iter().filter(|(_, needs_device)| !needs_device);
         launchers.any(|(sign, _)| has_word(line, sign))
     };
     let sign = DIAGNOSTICS.iter().find(|sign| lines.iter().any(|line| has_word(line, sign)))?;
@@ -205,14 +225,21 @@ fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified>
             return Some(Classified::new(WorkloadClass::Realtime, confidence, reason));
         }
     }
-    for (sign, _) in TRAINING {
-        if has(sign) && (*sign != "mpirun" || templates.iter().any(requests_accelerator)) {
+    let device = || templates.iter().any(requests_accelerator);
+    for (sign, needs_device) in TRAINING {
+        if has(sign) && (!needs_device || device()) {
             let reason = format!("its command is `{sign}`");
             return Some(Classified::new(WorkloadClass::Training, Confidence::High, reason));
         }
     }
+    if lines.iter().any(|line| has_word(line, "nemo") && has_word(line, "train")) && device() {
+        let reason = "its command is `nemo` with `train`";
+        return Some(Classified::new(WorkloadClass::Training, Confidence::High, reason));
+    }
     for sign in BATCH {
-        if has(sign) {
+        // A server may have the same word in its arguments.
+        let fits = *sign != "whisper" || object.workload().is_some_and(|row| row.runs_to_completion);
+        if fits && has(sign) {
             let reason = format!("its command is `{sign}`");
             return Some(Classified::new(WorkloadClass::Batch, Confidence::Medium, reason));
         }
@@ -236,10 +263,25 @@ fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified>
 
 fn commands(templates: &[Template<'_>]) -> Vec<String> {
     let containers = templates.iter().flat_map(|t| t.containers());
-    containers.map(|c| command(&c)).collect()
+    containers.map(|c| without_installs(command_line(&c))).collect()
 }
 
-fn command(container: &crate::tree::node::Node<'_>) -> String {
+/// A script without the commands that install packages: `pip install deepspeed` trains nothing.
+fn without_installs(line: String) -> String {
+    if !line.contains("install") {
+        return line;
+    }
+    let installs = |command: &&str| {
+        let mut words = command.split_whitespace();
+        words.any(|word| {
+            ["pip", "pip3", "uv", "conda", "mamba", "apt", "apt-get", "yum", "dnf"].contains(&word)
+        }) && words.any(|word| word == "install")
+    };
+    line.split(['\n', ';', '&', '|']).filter(|command| !installs(command)).collect::<Vec<_>>().join("\n")
+}
+
+/// Command and arguments of a container on one line.
+pub(crate) fn command_line(container: &Node<'_>) -> String {
     let mut line = String::new();
     for field in ["command", "args"] {
         for item in container.get(field).items() {
@@ -255,7 +297,7 @@ fn command(container: &crate::tree::node::Node<'_>) -> String {
 
 /// Whether a text has a token as whole words: `api_server` in `vllm.entrypoints.openai.api_server`, but not
 /// in `myapi_server2`.
-fn has_word(line: &str, sign: &str) -> bool {
+pub(crate) fn has_word(line: &str, sign: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     line.match_indices(sign).any(|(at, _)| {
         let before = line[..at].chars().next_back().is_none_or(|c| !word(c));
@@ -292,7 +334,7 @@ fn images<'a>(templates: &'a [Template<'a>]) -> impl Iterator<Item = &'a str> {
 }
 
 /// The repository path of an image, without registry host, tag and digest.
-fn repository(image: &str) -> &str {
+pub(crate) fn repository(image: &str) -> &str {
     let image = image.split('@').next().unwrap_or(image);
     let path = match image.split_once('/') {
         Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => rest,
@@ -327,7 +369,8 @@ fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         if words.iter().any(|w| matches!(*w, "train" | "trainer" | "training")) {
             return Some(Classified::new(WorkloadClass::Training, Confidence::Medium, reason()));
         }
-        if last.ends_with("-inference") && repository.contains("pytorch") {
+        let framework = |name: &&str| last.contains(*name);
+        if last.ends_with("-inference") && INFERENCE_FRAMEWORKS.iter().any(framework) {
             return Some(Classified::new(WorkloadClass::Realtime, Confidence::Medium, reason()));
         }
     }

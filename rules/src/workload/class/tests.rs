@@ -1,5 +1,5 @@
 use super::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn class(value: serde_json::Value) -> (WorkloadClass, Confidence) {
     let object = Object::from_json(&value).unwrap();
@@ -61,4 +61,135 @@ fn two_purposes_in_one_name_say_nothing() {
     assert_eq!(purpose("gpu-training"), Some(WorkloadClass::Training));
     assert_eq!(purpose("constraint"), None);
     assert_eq!(purpose("llm-fine-tune"), Some(WorkloadClass::Training));
+}
+
+/// A container, the kind that has it, and the class with its confidence.
+#[test]
+fn every_row_of_the_table() {
+    use Confidence::{High, Low, Medium};
+    use WorkloadClass::{Batch, Infra, Interactive, Notebook, Realtime, Training, Unknown};
+    let gpu = |mut container: Value| {
+        container["resources"] = json!({"limits": {"nvidia.com/gpu": 1}});
+        container
+    };
+    let args = |line: &str| json!({"args": line.split(' ').collect::<Vec<_>>()});
+    let shell = |script: &str| json!({"command": ["sh", "-c", script]});
+    let image = |image: &str| json!({"image": image});
+    let cases: &[(&str, Value, WorkloadClass, Confidence)] = &[
+        ("Deployment", image("nvcr.io/nvidia/k8s/dcgm-exporter:4"), Infra, High),
+        ("Deployment", image("mirror.example.com/intel/intel-gpu-plugin:0.30"), Infra, High),
+        ("Deployment", image("docker.io/rocm/k8s-device-plugin:1"), Infra, High),
+        ("DaemonSet", image("example.com/agent:1"), Infra, High),
+        ("Deployment", args("vllm serve m"), Realtime, High),
+        ("Deployment", args("python3 -m vllm.entrypoints.openai.api_server"), Realtime, High),
+        ("Deployment", args("tritonserver --model-repository=/m"), Realtime, High),
+        ("Deployment", args("text-generation-launcher"), Realtime, High),
+        ("Deployment", args("python -m sglang.launch_server"), Realtime, High),
+        ("Deployment", args("trtllm-serve m"), Realtime, High),
+        ("Deployment", args("lmdeploy serve api_server m"), Realtime, High),
+        ("Deployment", args("mlserver start ."), Realtime, High),
+        ("Deployment", args("torchserve --start"), Realtime, High),
+        ("Deployment", args("tensorflow_model_server --port=9000"), Realtime, High),
+        ("Deployment", args("ollama serve"), Realtime, High),
+        ("Deployment", args("llama-server -m x.gguf"), Realtime, High),
+        ("Deployment", args("infinity_emb v2"), Realtime, High),
+        ("Deployment", args("text-embeddings-router"), Realtime, High),
+        ("Deployment", args("uvicorn app:app"), Realtime, Medium),
+        ("Deployment", args("gunicorn app:app"), Realtime, Medium),
+        ("Job", args("torchrun train.py"), Training, High),
+        ("Job", args("python -m torch.distributed.run x.py"), Training, High),
+        ("Job", args("python -m torch.distributed.launch x.py"), Training, High),
+        ("Job", args("deepspeed x.py"), Training, High),
+        ("Job", shell("pip install deepspeed && python report.py"), Unknown, Low),
+        ("Job", shell("pip install deepspeed && deepspeed x.py"), Training, High),
+        ("Job", args("python x.py --deepspeed ds.json"), Unknown, Low),
+        ("Job", args("accelerate launch x.py"), Training, High),
+        ("Job", args("horovodrun -np 4 x"), Training, High),
+        ("Job", args("mpirun -np 4 solver"), Unknown, Low),
+        ("Job", gpu(args("mpirun -np 4 solver")), Training, High),
+        ("Job", args("colossalai run x.py"), Training, High),
+        ("Deployment", args("composer install"), Unknown, Low),
+        ("Job", gpu(args("composer x.py")), Training, High),
+        ("Job", args("axolotl train c.yml"), Training, High),
+        ("Job", args("llamafactory-cli train c.yml"), Training, High),
+        ("Job", gpu(args("nemo llm train c.yml")), Training, High),
+        ("Job", args("nemo llm export c.yml"), Unknown, Low),
+        ("Job", args("python train_llm.py"), Training, Medium),
+        ("Job", args("python finetune.py"), Training, Medium),
+        ("Job", args("python pretrain.py"), Training, Medium),
+        ("Job", args("python sft.py"), Training, Medium),
+        ("Job", args("python constraint.py"), Unknown, Low),
+        ("Job", args("vllm run-batch -i in"), Batch, Medium),
+        ("Job", args("python -m batch_inference"), Batch, Medium),
+        ("Job", args("whisper audio.mp3"), Batch, Medium),
+        ("Deployment", args("serve --model whisper"), Unknown, Low),
+        ("Deployment", args("jupyter lab"), Notebook, Medium),
+        ("Deployment", args("code-server"), Notebook, Medium),
+        ("Deployment", args("start-notebook.sh"), Notebook, Medium),
+        ("Pod", gpu(shell("sleep infinity")), Notebook, Medium),
+        ("Pod", shell("sleep infinity"), Unknown, Low),
+        ("Job", gpu(args("all_reduce_perf -b 8")), Batch, Medium),
+        ("Deployment", image("vllm/vllm-openai:v1"), Realtime, Medium),
+        ("Deployment", image("nvcr.io/nvidia/tritonserver:24.01-py3"), Realtime, Medium),
+        ("Deployment", image("ghcr.io/huggingface/text-generation-inference:3"), Realtime, Medium),
+        ("Deployment", image("lmsysorg/sglang:v0.4"), Realtime, Medium),
+        ("Deployment", image("nvcr.io/nim/meta/llama3-8b-instruct:1.0"), Realtime, Medium),
+        ("Deployment", image("ollama/ollama:0.5"), Realtime, Medium),
+        ("Deployment", image("quay.io/jupyter/scipy-notebook:1"), Notebook, Medium),
+        ("Job", image("nvcr.io/nvidia/pytorch:24.01-py3"), Training, Medium),
+        ("Deployment", image("nvcr.io/nvidia/pytorch:24.01-py3"), Unknown, Low),
+        (
+            "Deployment",
+            image("763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:1"),
+            Realtime,
+            Medium,
+        ),
+        ("Deployment", image("example.com/team/type-inference:1"), Unknown, Low),
+        ("Deployment", image("example.com/my-training-image:1"), Training, Medium),
+        ("Deployment", image("training.example.com/web:1"), Unknown, Low),
+        ("CronJob", args("report"), Batch, Medium),
+        ("Deployment", gpu(json!({"ports": [{"containerPort": 80}]})), Realtime, Low),
+        ("Deployment", gpu(json!({})), Unknown, Low),
+        ("Job", gpu(json!({})), Batch, Low),
+        ("Pod", gpu(json!({})), Unknown, Low),
+    ];
+    for (kind, container, class, confidence) in cases {
+        let spec = json!({"containers": [container]});
+        let spec = match *kind {
+            "Pod" => spec,
+            "CronJob" => json!({"jobTemplate": {"spec": {"template": {"spec": spec}}}}),
+            _ => json!({"template": {"spec": spec}}),
+        };
+        let api_version = match *kind {
+            "Pod" => "v1",
+            "Job" | "CronJob" => "batch/v1",
+            _ => "apps/v1",
+        };
+        let value = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, "spec": spec});
+        let found = classify(&Object::from_json(&value).unwrap());
+        assert_eq!(
+            (found.class, found.confidence),
+            (*class, *confidence),
+            "{kind} {container}: {}",
+            found.reason
+        );
+    }
+    let labelled = |key: &str, value: &str| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x", "labels": {key: value}},
+            "spec": {"template": {"spec": {"containers": [{}]}}}})
+    };
+    for (value, class, confidence) in [
+        (labelled("app.kubernetes.io/component", "llm-serving"), Realtime, Medium),
+        (labelled("workload-type", "batch"), Batch, Medium),
+        (labelled("role", "predictor"), Realtime, Medium),
+        (labelled("tier", "chat"), Interactive, Low),
+        (labelled("tier", "backend"), Unknown, Low),
+        (labelled("team", "training"), Unknown, Low),
+        (labelled(WORKLOAD_CLASS_KEY, "interactive"), Interactive, High),
+        (labelled(WORKLOAD_CLASS_KEY, "serving"), Realtime, High),
+        (labelled(WORKLOAD_CLASS_KEY, "sings"), Unknown, Low),
+    ] {
+        let found = classify(&Object::from_json(&value).unwrap());
+        assert_eq!((found.class, found.confidence), (class, confidence), "{value}: {}", found.reason);
+    }
 }

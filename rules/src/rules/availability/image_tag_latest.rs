@@ -1,0 +1,152 @@
+//! An image has a tag that moves, or none.
+//!
+//! # Why
+//! `latest`, `nightly` or `main` is another image after each release, and an image without a tag is
+//! `latest`. A pod that restarts, a new replica or a new node then runs another version than its neighbours: an
+//! engine with other flags, a CUDA version that the driver does not support. A rollback restores nothing, because the old
+//! tag has moved too. It is a warning where the pods use accelerators, train or serve a model, and information for
+//! others. Init containers, DaemonSets and infrastructure are left out, and so are images whose tag a kustomization sets.
+//!
+//! # Fix
+//! Write the version that was tested, or its digest.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: batch/v1
+//!  kind: Job
+//!  metadata: {name: embed}
+//!  spec:
+//!    backoffLimit: 3
+//!    activeDeadlineSeconds: 600
+//!    ttlSecondsAfterFinished: 86400
+//!    template:
+//!      spec:
+//!        restartPolicy: Never
+//!        containers:
+//!          - name: main
+//! -          image: example.com/ml/embed:latest # <-
+//! +          image: example.com/ml/embed:1.4.0
+//!            resources:
+//!              requests: {cpu: 4, memory: 16Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 16Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/containers/images/#image-names>
+//! - <https://kubernetes.io/docs/concepts/configuration/overview/>
+
+use super::serving::is_owned;
+use crate::rules::class_reason::tell_class;
+use crate::rules::prelude::*;
+use crate::tree::placeholder::is_stand_in;
+use crate::workload::class::WorkloadClass;
+use crate::workload::server::uses_device;
+use crate::workload::template::WORKLOAD_KINDS;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "image-tag-latest",
+    kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NAMESPACE],
+    docs: docs(include_str!("image_tag_latest.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+/// Tags that name another image after each build.
+const MOVING: [&str; 8] = ["latest", "nightly", "main", "master", "edge", "dev", "develop", "devel"];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if is_owned(object) || object.is_patch() {
+        return None;
+    }
+    let classified = ctx.index().views().class_of(object);
+    let serves = classified.serves_requests();
+    let trains = classified.is(WorkloadClass::Training);
+    // A Pod by itself is a test, unless it says what it is for.
+    if classified.is(WorkloadClass::Infra) || (object.is(Kind::POD) && !serves && !trains) {
+        return None;
+    }
+    for template in templates(object) {
+        let device = uses_device(&template);
+        for container in template.containers() {
+            let node = container.get("image");
+            let Some(message) = node.text().and_then(|image| moves(image, object)) else {
+                continue;
+            };
+            if container.get("imagePullPolicy").text() == Some("Never") {
+                continue;
+            }
+            let finding = ctx.report(&node, message);
+            finding.help("write the version that was tested, or its digest");
+            if !device && !trains {
+                finding.severity(Severity::Info);
+            } else if trains && !device {
+                tell_class(finding, object, &classified);
+            }
+        }
+    }
+    None
+}
+
+/// What is wrong with the tag of an image; `None` where it is fixed, or something may set it.
+fn moves(image: &str, object: &Object) -> Option<String> {
+    let name = image.rsplit('/').next().unwrap_or(image);
+    let lower = |text: &str| !text.contains(|c: char| c.is_ascii_uppercase() || c.is_whitespace());
+    let (repository, tag) = match name.split_once(':') {
+        Some((_, tag)) => (&image[..image.len() - tag.len() - 1], Some(tag)),
+        None => (image, None),
+    };
+    let is_set = object.origin().is_some_and(|origin| origin.source.sets_tag_of(repository));
+    // An image stream of OpenShift: its tags are set in the cluster.
+    if image.starts_with("image-registry.openshift-image-registry.svc") {
+        return None;
+    }
+    if image.contains('@') || !lower(repository) || is_stand_in(image, "image") || is_set {
+        return None;
+    }
+    let Some(tag) = tag else {
+        // Tools that build images, such as Skaffold and Tilt, write the tag of an image that has a name alone.
+        let has_registry = image.contains('/');
+        return has_registry.then(|| format!("image `{image}` has no tag, so nodes pull `latest`"));
+    };
+    let mut words = tag.split(['-', '_', '.']);
+    let whole = MOVING.contains(&tag);
+    let part = words.any(|word| matches!(word, "latest" | "nightly"));
+    // A nightly build with its date or commit stays what it is.
+    let dated = tag.chars().filter(char::is_ascii_digit).count() >= 4;
+    (whole || (part && !dated))
+        .then(|| format!("tag `{tag}` of image `{repository}` moves to each new release"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moves;
+    use crate::object::Object;
+    use serde_json::json;
+
+    #[test]
+    fn tags_that_move() {
+        let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}});
+        let object = Object::from_json(&object).unwrap();
+        for (image, expected) in [
+            ("vllm/vllm-openai:latest", true),
+            ("vllm/vllm-openai", true),
+            ("example.com:5000/vllm", true),
+            ("example.com:5000/vllm:latest-gpu", true),
+            ("example.com/vllm:gpu-latest", true),
+            ("example.com/vllm:nightly", true),
+            ("example.com/vllm:main", true),
+            ("example.com/vllm:v0.11.0", false),
+            ("example.com/vllm:nightly-20260101", false),
+            ("example.com/vllm:main-4f2a1b9", false),
+            ("example.com:5000/vllm:1", false),
+            ("example.com/vllm:latest@sha256:0123", false),
+            ("example.com/maintenance:1.0", false),
+            ("adservice", false),
+            ("REPOSITORY/IMAGE:latest", false),
+            ("example.com/app:latestable", false),
+        ] {
+            assert_eq!(moves(image, &object).is_some(), expected, "{image}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Two PodDisruptionBudgets select the same pods.
+//!
+//! # Why
+//! The eviction API supports one budget a pod. Where two select it, each eviction fails with status 500, however many
+//! replicas are healthy: `kubectl drain` retries without end, and Karpenter neither consolidates the node nor replaces it. It
+//! is an error where both budgets are applied together, and a warning for files of one folder.
+//!
+//! # Fix
+//! Keep one of them, or make their selectors exclusive with a label that one workload alone has.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: policy/v1
+//!  kind: PodDisruptionBudget
+//!  metadata: {name: embedder}
+//!  spec:
+//!    maxUnavailable: 1
+//!    selector: {matchLabels: {app: embedder}}
+//!  ---
+//!  apiVersion: policy/v1
+//!  kind: PodDisruptionBudget
+//!  metadata: {name: ml}
+//!  spec:
+//!    maxUnavailable: 1
+//! -  selector: {matchLabels: {team: ml}} # <-
+//! +  selector: {matchLabels: {team: ml, app: ranker}}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: embedder}
+//!  spec:
+//!    replicas: 3
+//!    selector: {matchLabels: {app: embedder}}
+//!    template:
+//!      metadata: {labels: {app: embedder, team: ml}}
+//!      spec:
+//!        containers:
+//!          - name: main
+//!            image: example.com/embedder:1.0.0
+//!            resources: {requests: {cpu: 1, memory: 2Gi}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-budgets>
+//! - <https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/>
+
+use crate::rules::prelude::*;
+use crate::rules::together::are_applied_together;
+use crate::workload::selector;
+use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
+
+const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::PDB]);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "pdb-overlap",
+    kinds: &[Kind::PDB],
+    reads: &READS,
+    docs: docs(include_str!("pdb_overlap.rs")),
+    check: Check::Object(check),
+    ..Rule::error(Group::Availability)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let node = object.path(&["spec", "selector"]);
+    if object.is_partial() || !node.is_mapping() || object.is_patched_by_kustomize() {
+        return None;
+    }
+    let views = ctx.index().views();
+    let namespace = object.id().namespace_or_default();
+    let (workloads, _) = views.selected_by(object);
+    let mut said: Vec<&str> = Vec::new();
+    for workload in workloads {
+        for template in templates(&workload.object) {
+            if selector::matches(&node, &template.labels()) != Some(true) {
+                continue;
+            }
+            for other in views.pdbs_of(namespace, &template).0 {
+                // Of two budgets the one that sorts last is reported. Two of one name are one object, or alternatives.
+                let first = other.sort_key() < object.sort_key();
+                let name = other.name();
+                if !first || name == object.name() || said.contains(&name) || other.is_patched_by_kustomize()
+                {
+                    continue;
+                }
+                let Some(severity) = severity(object, other, ctx) else {
+                    continue;
+                };
+                said.push(name);
+                let whose = workload.object.display_name();
+                let message = format!(
+                    "the pods of `{whose}` have two PDBs, this one and `{name}`: no eviction succeeds"
+                );
+                ctx.report(&node, message)
+                    .help("keep one of them, or make their selectors exclusive")
+                    .identified_by(name)
+                    .severity(severity)
+                    .related(other, &other.path(&["spec", "selector"]), "the other PDB")
+                    .related(&workload.object, &workload.object.path(&["metadata", "name"]), "the pods");
+            }
+        }
+    }
+    None
+}
+
+/// An error where both are applied together for certain; `None` where they may belong to two clusters.
+fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Option<Severity> {
+    if ctx.index().is_complete() || are_applied_together(object, other) {
+        return Some(Severity::Error);
+    }
+    let folder = |object: &Object| {
+        let path = object.origin()?.source.path().to_owned();
+        Some(path.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned()))
+    };
+    (folder(object) == folder(other)).then_some(Severity::Warning)
+}

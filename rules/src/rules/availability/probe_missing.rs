@@ -1,0 +1,165 @@
+//! A server behind a Service has no readiness probe.
+//!
+//! # Why
+//! Without a readiness probe a pod is ready as soon as its container has started. A Service sends requests to a model
+//! server that will load its model for minutes, and a rollout removes the old pods while the new ones cannot answer. It is
+//! reported for servers of models (as information for a single replica that no Service of the input selects), and for others
+//! with two or more replicas behind such a Service. A startup probe holds requests back as well. Workers of a LeaderWorkerSet serve nothing.
+//!
+//! # Fix
+//! Add a readiness probe that asks the server itself: `/health` of vLLM, SGLang, TGI and TEI, `/v2/health/ready` of Triton.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: llm}
+//!  spec:
+//!    replicas: 1
+//!    selector: {matchLabels: {app: llm}}
+//!    template:
+//!      metadata: {labels: {app: llm}}
+//!      spec:
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//! -        - name: vllm # <-
+//! +        - name: vllm
+//!            image: vllm/vllm-openai:v0.11.0
+//!            args: [--model, mistralai/Mistral-7B-v0.3]
+//! +          readinessProbe:
+//! +            httpGet: {path: /health, port: 8000}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/#readiness-probe>
+//! - <https://docs.vllm.ai/en/stable/deployment/k8s/>
+
+use super::serving::{SERVER_KINDS, is_owned, model_server, serving_templates};
+use crate::rules::class_reason::tell_class;
+use crate::rules::prelude::*;
+use crate::workload::server::{server_of, serving_container, uses_device};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "probe-missing",
+    kinds: SERVER_KINDS,
+    reads: &[Kind::SERVICE, Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("probe_missing.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_partial() || is_owned(object) {
+        return None;
+    }
+    let classified = model_server(object, ctx);
+    for template in serving_templates(object) {
+        // What a template of another kind or an admission webhook adds is not known.
+        if template.spec.has_unknown_key() {
+            continue;
+        }
+        if classified.is_some()
+            && template.containers().any(|c| server_of(&c).is_some() || uses_device(&template))
+        {
+            of_model_server(object, &template, ctx);
+        } else {
+            behind_service(object, &template, ctx);
+        }
+    }
+    None
+}
+
+fn has_probe(container: &Node<'_>) -> bool {
+    container.get("readinessProbe").is_set()
+        || container.get("startupProbe").is_set()
+        || container.has_unknown_key()
+}
+
+fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let classified = model_server(object, ctx)?;
+    let container = serving_container(template)?;
+    let server = server_of(&container);
+    let listens = container.get("ports").items().next().is_some();
+    // A worker that takes requests from a queue listens on no port.
+    if has_probe(&container) || (server.is_none() && !listens) {
+        return None;
+    }
+    let views = ctx.index().views();
+    let replicated = views.replicas(object).is_some_and(|replicas| replicas.max > 1);
+    let services = views.services_of(object.id().namespace_or_default(), template);
+    let probe = container.get("readinessProbe");
+    let name = container.get("name").text().unwrap_or_default();
+    let message = format!("container `{name}` has no readiness probe: requests arrive while the model loads");
+    let finding = ctx.report(&probe, message);
+    match server {
+        Some(server) => {
+            finding.help(format!("add one: {} answers on `{}` once it is ready", server.name, server.health))
+        }
+        None => finding.help("add one that succeeds when the model is loaded"),
+    };
+    if let Some(server) = server
+        && let Some(port) = server.port_of(&container)
+    {
+        let request = json!({"httpGet": {"path": server.health, "port": port}});
+        finding.fix(
+            Fix::new(format!("ask `{}` whether the server is ready", server.health), Safety::Unsafe)
+                .set(&probe, request),
+        );
+    }
+    if !replicated && services.is_empty() {
+        finding.severity(Severity::Info);
+    }
+    tell_class(finding, object, &classified);
+    None
+}
+
+/// A server of several replicas to which a Service of the input sends requests.
+fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let views = ctx.index().views();
+    if views.replicas(object)?.min < 2 {
+        return None;
+    }
+    let services = views.services_of(object.id().namespace_or_default(), template);
+    // The pods of a headless Service find each other by it before they are ready.
+    let service = services.into_iter().find(|service| {
+        let spec = service.get("spec");
+        spec.get("clusterIP").text() != Some("None")
+            && spec.get("publishNotReadyAddresses").bool() != Some(true)
+    })?;
+    let container = target_of(service, template)?;
+    if has_probe(&container) {
+        return None;
+    }
+    let probe = container.get("readinessProbe");
+    let name = container.get("name").text().unwrap_or_default();
+    let message = format!(
+        "container `{name}` has no readiness probe: Service `{}` sends requests before it can answer",
+        service.display_name()
+    );
+    ctx.report(&probe, message).help("add one that succeeds when the server can answer").related(
+        service,
+        &service.path(&["spec", "selector"]),
+        "the Service selects its pods",
+    );
+    None
+}
+
+/// The container that has the first port of a Service, or the only one.
+fn target_of<'a>(service: &Object, template: &Template<'a>) -> Option<Node<'a>> {
+    let containers: Vec<Node<'a>> = template.containers().collect();
+    if let [only] = containers.as_slice() {
+        return Some(only.clone());
+    }
+    let port = service.path(&["spec", "ports"]).items().next()?;
+    let target = if port.get("targetPort").is_set() { port.get("targetPort") } else { port.get("port") };
+    let fits = |entry: Node<'_>| match target.int() {
+        Some(number) => entry.get("containerPort").int() == Some(number),
+        None => target.text().is_some() && entry.get("name").text() == target.text(),
+    };
+    containers.into_iter().find(|container| container.get("ports").items().any(fits))
+}

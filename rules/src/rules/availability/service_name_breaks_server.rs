@@ -1,0 +1,143 @@
+//! A Service is called like its server, which reads its environment as settings.
+//!
+//! # Why
+//! Kubernetes sets variables for each Service of the namespace in all containers that start after it: a Service `vllm` gives
+//! `VLLM_PORT=tcp://10.100.7.3:8000`. vLLM reads `VLLM_PORT` as its own setting, a number, and exits: the
+//! first pods run, and each pod that starts after the Service was made crashes. SGLang, MLflow and n8n have variables of that
+//! form too.
+//!
+//! # Fix
+//! Write `enableServiceLinks: false` in the pod template, which leaves these variables out, or give the Service another name.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//! -metadata:
+//! -  name: llm
+//! +metadata: {name: llm}
+//!  spec:
+//!    replicas: 1
+//!    selector: {matchLabels: {app: llm}}
+//!    template:
+//!      metadata: {labels: {app: llm}}
+//!      spec:
+//! +      enableServiceLinks: false
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//! -        - name: vllm # <-
+//! +        - name: vllm
+//!            image: vllm/vllm-openai:v0.11.0
+//!            args: [--model, mistralai/Mistral-7B-v0.3]
+//!            readinessProbe: {httpGet: {path: /health, port: 8000}}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//!  ---
+//!  apiVersion: v1
+//!  kind: Service
+//!  metadata: {name: vllm}
+//!  spec:
+//!    selector: {app: llm}
+//!    ports: [{port: 80, targetPort: 8000}]
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables>
+//! - <https://docs.vllm.ai/en/stable/configuration/env_vars/>
+//! - <https://github.com/n8n-io/n8n/issues/8650>
+
+use crate::rules::prelude::*;
+use crate::rules::together::are_applied_together;
+use crate::workload::class::{command_line, has_word, repository};
+use crate::workload::server::{flag, server_of};
+use crate::workload::template::WORKLOAD_KINDS;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "service-name-breaks-server",
+    kinds: WORKLOAD_KINDS,
+    reads: &[Kind::SERVICE],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("service_name_breaks_server.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+/// A server, the name of a Service that breaks it, and the variable that both use.
+struct Clash {
+    server: &'static str,
+    service: &'static str,
+    variable: &'static str,
+}
+
+const CLASHES: [Clash; 4] = [
+    Clash { server: "vLLM", service: "vllm", variable: "VLLM_PORT" },
+    Clash { server: "SGLang", service: "sglang", variable: "SGLANG_PORT" },
+    Clash { server: "MLflow", service: "mlflow", variable: "MLFLOW_PORT" },
+    Clash { server: "n8n", service: "n8n", variable: "N8N_PORT" },
+];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_partial() || object.path(&["metadata", "ownerReferences"]).is_set() {
+        return None;
+    }
+    let namespace = object.id().namespace_or_default();
+    for clash in CLASHES {
+        let named = ctx.index().all("", "Service", namespace, clash.service);
+        let explicit = object.id().namespace.is_some();
+        let Some(service) = named.iter().find(|service| {
+            let spec = service.get("spec");
+            let kind = spec.get("type").text();
+            // A headless Service and an external name have no address, and set no variables.
+            let has_address = spec.get("clusterIP").text() != Some("None") && kind != Some("ExternalName");
+            has_address
+                && (explicit || are_applied_together(object, service))
+                && !spec.get("clusterIP").is_unknown()
+        }) else {
+            continue;
+        };
+        for template in templates(object) {
+            let links = template.spec.get("enableServiceLinks");
+            if links.is_set() || template.spec.has_unknown_key() {
+                continue;
+            }
+            let Some(container) = template.containers().find(|container| reads(container, &clash)) else {
+                continue;
+            };
+            let Clash { server, variable, .. } = clash;
+            let message = format!(
+                "Service `{}` sets `{variable}` to a URL, which {server} reads as a port number: new pods crash",
+                clash.service
+            );
+            ctx.report(&container.get("name"), message)
+                .help("write `enableServiceLinks: false` in the pod template, or rename the Service")
+                .identified_by(clash.service)
+                .related(service, &service.path(&["metadata", "name"]), "the Service")
+                .fix(
+                    Fix::new("leave the variables of Services out", Safety::Unsafe).set(&links, json!(false)),
+                );
+        }
+    }
+    None
+}
+
+/// Whether a container runs the server and takes the variable from nowhere else.
+fn reads(container: &Node<'_>, clash: &Clash) -> bool {
+    let env = container.get("env");
+    let set = env.items().any(|entry| entry.get("name").text().is_none_or(|name| name == clash.variable));
+    if set || env.is_unknown() || container.get("envFrom").is_set() {
+        return false;
+    }
+    let image = container.get("image");
+    let is_image = |name: &str| image.text().is_some_and(|image| repository(image) == name);
+    match clash.server {
+        "MLflow" => {
+            let line = command_line(container);
+            let port = flag(&line, "--port").or(flag(&line, "-p"));
+            (has_word(&line, "mlflow server") || has_word(&line, "mlflow ui")) && port.is_none()
+        }
+        "n8n" => is_image("n8nio/n8n"),
+        name => server_of(container).is_some_and(|server| server.name == name),
+    }
+}

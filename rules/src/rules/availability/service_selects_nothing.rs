@@ -1,0 +1,273 @@
+//! A Service selects no pod.
+//!
+//! # Why
+//! A Service whose selector fits no pod has no endpoints: each connection to it is refused or times out, and nothing reports
+//! an error. A label that was renamed on one side only, or a Service in another namespace than its pods, looks like
+//! this. Without `--complete` it is reported only where the Deployment that is meant is in the same file or kustomization, by
+//! its name or by a label in common. Labels that operators, controllers or the pods themselves set are not
+//! compared.
+//!
+//! # Fix
+//! Write the labels of the pod template into the selector, or put the Service into the namespace of the pods.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: Service
+//!  metadata: {name: llm, namespace: models}
+//!  spec:
+//!    selector:
+//! -    app: llm-server # <-
+//! +    app: llm
+//!    ports: [{port: 80, targetPort: 8000}]
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: llm, namespace: models}
+//!  spec:
+//!    replicas: 1
+//!    selector: {matchLabels: {app: llm}}
+//!    template:
+//!      metadata: {labels: {app: llm}}
+//!      spec:
+//!        containers:
+//!          - name: web
+//!            image: example.com/llm-gateway:1.4.0
+//!            resources: {requests: {cpu: 100m, memory: 128Mi}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service>
+//! - <https://kubernetes.io/docs/tasks/debug/debug-application/debug-service/>
+
+use super::serving::is_owned;
+use crate::cluster::views::Workload;
+use crate::rules::prelude::*;
+use crate::rules::together::{are_applied_together, routes};
+use crate::workload::selector;
+use crate::workload::template::{WORKLOAD_KINDS, workload_kind};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "service-selects-nothing",
+    kinds: &[Kind::SERVICE],
+    reads: WORKLOAD_KINDS,
+    reports_absence: true,
+    docs: docs(include_str!("service_selects_nothing.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+/// Labels by which a workload is told from others.
+const NAMES: [&str; 6] =
+    ["app", "name", "k8s-app", "app.kubernetes.io/name", "app.kubernetes.io/component", "component"];
+
+/// Words in keys of labels that change while pods run, or tell versions apart of which only some may be applied.
+const CHANGING: [&str; 22] = [
+    "role",
+    "leader",
+    "master",
+    "primary",
+    "replica",
+    "active",
+    "standby",
+    "sealed",
+    "initialized",
+    "state",
+    "status",
+    "version",
+    "slot",
+    "color",
+    "colour",
+    "canary",
+    "track",
+    "stable",
+    "revision",
+    "hash",
+    "index",
+    "pod",
+];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let node = spec.get("selector");
+    let namespace = object.id().namespace_or_default();
+    let unclear = object.is_partial()
+        || is_owned(object)
+        || object.is_patched_by_kustomize()
+        || has_added_labels(object)
+        || spec.has_unknown_key()
+        || node.has_unknown()
+        || object.path(&["metadata", "namespace"]).is_unknown();
+    if unclear
+        || !node.is_mapping()
+        || spec.get("type").text() == Some("ExternalName")
+        || namespace == "kube-system"
+    {
+        return None;
+    }
+    let wanted = node.entries();
+    // A domain of its own is mostly that of an operator, which sets the label.
+    let foreign = |key: &str| key.contains('/') && !key.starts_with("app.kubernetes.io/");
+    let operator = |value: &Node<'_>| value.text().is_none_or(|text| text.contains("operator"));
+    if wanted.is_empty() || wanted.iter().any(|(key, value)| foreign(key) || operator(value) || changes(key))
+    {
+        return None;
+    }
+    let views = ctx.index().views();
+    let (found, unknown) = views.selected_by_service(object);
+    if !found.is_empty() || unknown {
+        return None;
+    }
+    if let Some(workload) = in_other_namespace(&wanted, ctx) {
+        let there = workload.id().namespace_or_default().to_owned();
+        let place = object.path(&["metadata", "namespace"]);
+        ctx.report(
+            &place,
+            format!(
+                "Service `{}` is in namespace `{namespace}`, and the pods that it selects are in `{there}`",
+                object.display_name()
+            ),
+        )
+        .help(format!("put it into namespace `{there}`: a Service selects pods of its own namespace"))
+        .related(workload, &workload.path(&["metadata", "namespace"]), "the pods");
+        return None;
+    }
+    let meant: Vec<&Workload> =
+        views.workloads_in(namespace).filter(|w| is_meant(object, &w.object, &wanted)).collect();
+    if let Some(workload) = meant.first()
+        && !others_make_pods(object, ctx)
+    {
+        let workload = &workload.object;
+        let templates = templates(workload);
+        let labels = templates.first()?.labels();
+        let differs = |(key, value): &&(&str, Node<'_>)| {
+            labels.iter().find(|(label, _)| label == key).is_none_or(|(_, have)| have.text() != value.text())
+        };
+        let (key, value) = wanted.iter().find(differs)?;
+        let whose = format!("{} `{}`", workload.id().kind, workload.display_name());
+        let have = labels.iter().find(|(label, _)| label == key).and_then(|(_, have)| have.text());
+        let value_text = value.text().unwrap_or_default();
+        let message = match have {
+            Some(have) => {
+                format!("selects `{key}: {value_text}`, but the pods of {whose} have `{key}: {have}`")
+            }
+            None => format!("selects `{key}: {value_text}`, but the pods of {whose} have no label `{key}`"),
+        };
+        let place = templates.first()?.metadata.get("labels");
+        ctx.report(value, message)
+            .help("write the labels of the pod template into the selector: no other pods fit it")
+            .related(workload, &place, "the labels of its pods");
+        return None;
+    }
+    if ctx.index().is_complete() && meant.is_empty() && !others_make_pods(object, ctx) {
+        let message = format!(
+            "no workload of namespace `{namespace}` has pods that Service `{}` selects",
+            object.display_name()
+        );
+        ctx.report(&node, message).help("compare it with the labels of the pod templates");
+    }
+    None
+}
+
+/// Whether a kustomization adds labels to selectors and pods.
+fn has_added_labels(object: &Object) -> bool {
+    object.origin().is_some_and(|origin| origin.source.sets_labels())
+}
+
+fn changes(key: &str) -> bool {
+    let lower = key.to_ascii_lowercase();
+    lower.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| CHANGING.contains(&word))
+}
+
+/// Whether a Service is made for a workload that is applied with it: by its name, or by a label that names both.
+fn is_meant(service: &Object, workload: &Object, wanted: &[(&str, Node<'_>)]) -> bool {
+    let unclear = workload.is_partial()
+        || is_owned(workload)
+        || workload.is_patched_by_kustomize()
+        || has_added_labels(workload)
+        || service.id().namespace != workload.id().namespace
+        || !are_applied_together(service, workload);
+    let templates = templates(workload);
+    let runs = workload_kind(workload).is_some_and(|row| !row.replicas.is_empty());
+    let ([template], true, false) = (templates.as_slice(), runs, unclear) else {
+        return false;
+    };
+    let labels = template.labels();
+    if labels.is_empty() || template.metadata.get("labels").has_unknown() {
+        return false;
+    }
+    let stem = |name: &str| {
+        let suffixes = ["-service", "-svc", "-headless", "-lb", "-deployment", "-deploy", "-statefulset"];
+        let end = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix));
+        end.unwrap_or(name).to_owned()
+    };
+    let shares = |(key, value): &(&str, Node<'_>)| {
+        NAMES.contains(key)
+            && labels
+                .iter()
+                .any(|(label, have)| label == key && have.text().is_some() && have.text() == value.text())
+    };
+    stem(service.name()) == stem(workload.name()) || wanted.iter().any(shares)
+}
+
+/// A workload of the same name in another namespace whose pods the Service would select there.
+fn in_other_namespace<'i>(wanted: &[(&str, Node<'_>)], ctx: &Context<'i>) -> Option<&'i Object> {
+    let service = ctx.object();
+    let sets_namespace = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());
+    let own = service.id().namespace.as_ref()?;
+    let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET];
+    let named = kinds.iter().flat_map(|kind| {
+        ctx.index().named(kind.group, kind.kind, service.name()).flatten().collect::<Vec<&'i Object>>()
+    });
+    let found = named.into_iter().find(|workload| {
+        let explicit = workload.id().namespace.as_ref().is_some_and(|namespace| namespace != own);
+        let known = !workload.path(&["metadata", "namespace"]).is_unknown() && !workload.is_partial();
+        explicit
+            && known
+            && are_applied_together(service, workload)
+            && templates(workload).iter().any(|t| selector::includes(wanted, &t.labels()) == Some(true))
+    });
+    found.filter(|workload| !sets_namespace(service) && !sets_namespace(workload))
+}
+
+/// Whether the input has an object near the Service from which an operator may make pods.
+fn others_make_pods(service: &Object, ctx: &Context<'_>) -> bool {
+    let namespace = service.id().namespace_or_default();
+    ctx.index().objects().iter().any(|other| {
+        let id = other.id();
+        id.group.contains('.')
+            && workload_kind(other).is_none()
+            && !makes_no_pods(&id.group, &id.kind)
+            && (id.namespace_or_default() == namespace || id.namespace.is_none())
+            && are_applied_together(service, other)
+    })
+}
+
+/// Groups and kinds whose objects make no pods.
+fn makes_no_pods(group: &str, kind: &str) -> bool {
+    group.ends_with(".k8s.io")
+        || matches!(
+            group,
+            "keda.sh"
+                | "karpenter.sh"
+                | "karpenter.k8s.aws"
+                | "cert-manager.io"
+                | "external-secrets.io"
+                | "networking.istio.io"
+                | "security.istio.io"
+                | "traefik.io"
+                | "gateway.envoyproxy.io"
+                | "elbv2.k8s.aws"
+                | "secrets-store.csi.x-k8s.io"
+                | "kyverno.io"
+        )
+        || matches!(
+            kind,
+            "ServiceMonitor"
+                | "PodMonitor"
+                | "PrometheusRule"
+                | "ScrapeConfig"
+                | "Route"
+                | "GrafanaDashboard"
+        )
+}

@@ -1,0 +1,43 @@
+//! Workloads that serve a model, for the rules on probes, rollouts and shutdown.
+
+use crate::rules::prelude::*;
+use crate::workload::class::{Classified, Confidence};
+use crate::workload::server::uses_device;
+use crate::workload::template::runs_forever;
+
+/// The kinds of servers.
+pub(super) const SERVER_KINDS: &[Kind] = &[
+    Kind::DEPLOYMENT,
+    Kind::STATEFUL_SET,
+    Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+    Kind::new("argoproj.io", "Rollout"),
+];
+
+/// The class of a workload that serves a model: one that declares it or runs a known server, or a server with an
+/// accelerator. A web server without one serves no model.
+pub(super) fn model_server(object: &Object, ctx: &Context<'_>) -> Option<Classified> {
+    if object.is_partial() || is_owned(object) || !runs_forever(object) {
+        return None;
+    }
+    let classified = ctx.index().views().class_of(object);
+    let certain = || classified.confidence == Confidence::High || templates(object).iter().any(uses_device);
+    (classified.serves_requests() && certain()).then_some(classified.clone())
+}
+
+/// Whether a controller made the object, and will make it again.
+pub(super) fn is_owned(object: &Object) -> bool {
+    let labels = object.path(&["metadata", "labels"]);
+    object.path(&["metadata", "ownerReferences"]).is_set()
+        || labels.entries().iter().any(|(key, _)| key.starts_with("serving.kserve.io/"))
+}
+
+/// The templates of the pods that answer requests. Of a LeaderWorkerSet these are the leaders, where they have a template of
+/// their own.
+pub(super) fn serving_templates(object: &Object) -> Vec<Template<'_>> {
+    let mut all = templates(object);
+    if object.id().kind == "LeaderWorkerSet" {
+        let leader = object.path(&["spec", "leaderWorkerTemplate", "leaderTemplate"]);
+        all.truncate(usize::from(leader.is_set()));
+    }
+    all
+}

@@ -1,0 +1,114 @@
+//! Replicas of a model server may all run on one node.
+//!
+//! # Why
+//! The scheduler spreads the pods of a Deployment only where it costs nothing. Karpenter fills the node that it has: two
+//! replicas on one 8-GPU instance, or in one zone, go away together when that node or zone does, and a Spot
+//! interruption takes all of them at once.
+//!
+//! # Fix
+//! Add a topology spread constraint over zones with `whenUnsatisfiable: ScheduleAnyway`, which prefers spreading and keeps no pod
+//! from starting where a zone has no GPUs.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//! -metadata:
+//! -  name: llm # <-
+//! +metadata: {name: llm}
+//!  spec:
+//!    replicas: 2
+//!    selector: {matchLabels: {app: llm}}
+//!    template:
+//!      metadata: {labels: {app: llm}}
+//!      spec:
+//! +      topologySpreadConstraints:
+//! +        - maxSkew: 1
+//! +          topologyKey: topology.kubernetes.io/zone
+//! +          whenUnsatisfiable: ScheduleAnyway
+//! +          labelSelector: {matchLabels: {app: llm}}
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//!          - name: vllm
+//!            image: vllm/vllm-openai:v0.11.0
+//!            args: [--model, mistralai/Mistral-7B-v0.3]
+//!            readinessProbe: {httpGet: {path: /health, port: 8000}}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//!  ---
+//!  apiVersion: policy/v1
+//!  kind: PodDisruptionBudget
+//!  metadata: {name: llm}
+//!  spec:
+//!    maxUnavailable: 1
+//!    unhealthyPodEvictionPolicy: AlwaysAllow
+//!    selector: {matchLabels: {app: llm}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>
+//! - <https://karpenter.sh/docs/concepts/scheduling/#topology-spread>
+
+use super::serving::model_server;
+use crate::rules::class_reason::tell_class;
+use crate::rules::prelude::*;
+use crate::workload::server::uses_device;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "zone-spread-missing",
+    kinds: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::new("argoproj.io", "Rollout")],
+    reads: &[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("zone_spread_missing.rs")),
+    check: Check::Object(check),
+    ..Rule::info(Group::Availability)
+};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let classified = model_server(object, ctx)?;
+    let replicas = ctx.index().views().replicas(object)?;
+    // A volume is in one zone, so its pods are where their volumes are.
+    if replicas.min < 2 || object.path(&["spec", "volumeClaimTemplates"]).is_set() {
+        return None;
+    }
+    for template in templates(object) {
+        let spec = &template.spec;
+        let constraints = spec.get("topologySpreadConstraints");
+        let affinity = spec.get("affinity");
+        let claims = spec.get("volumes").items().any(|v| v.get("persistentVolumeClaim").is_set());
+        let pinned = [ZONE, "topology.k8s.aws/zone-id", "kubernetes.io/hostname"]
+            .iter()
+            .any(|key| spec.path(&["nodeSelector", key]).is_set());
+        let settled = constraints.is_set()
+            || affinity.get("podAntiAffinity").is_set()
+            || affinity.get("podAffinity").is_set()
+            || affinity.is_unknown()
+            || spec.has_unknown_key();
+        if settled || claims || pinned || !uses_device(&template) {
+            continue;
+        }
+        let labels = object.path(&["spec", "selector", "matchLabels"]);
+        let message = format!(
+            "nothing spreads the {} replicas of `{}` over zones or nodes",
+            replicas.min,
+            object.display_name()
+        );
+        let finding = ctx.report(&object.path(&["metadata", "name"]), message);
+        finding.help("add a topology spread constraint over zones with `whenUnsatisfiable: ScheduleAnyway`");
+        if labels.is_mapping() && !labels.has_unknown() && !template.spec.has_unknown() {
+            let spread = json!([{
+                "maxSkew": 1,
+                "topologyKey": ZONE,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": labels.to_json()},
+            }]);
+            finding.fix(Fix::new("prefer to spread over zones", Safety::Unsafe).set(&constraints, spread));
+        }
+        tell_class(finding, object, &classified);
+    }
+    None
+}
