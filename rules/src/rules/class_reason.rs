@@ -12,5 +12,6 @@ pub(super) fn tell_class(finding: &mut Finding, object: &Object, classified: &Cl
     let declared = classified.is_declared();
     let correct = if declared { String::new() } else { format!("; `{WORKLOAD_CLASS_KEY}` corrects it") };
     let message = format!("class {}: {}{correct}", classified.class.name(), classified.reason);
-    finding.related(object, &object.path(&["metadata", "name"]), message);
+    let place = classified.declared_by.as_ref().unwrap_or(object);
+    finding.related(place, &place.path(&["metadata", "name"]), message);
 }

@@ -66,7 +66,13 @@ static SERVERS: [Server; 9] = [
     },
     Server { commands: &["trtllm-serve"], ..server("TensorRT-LLM", "/health", 8000) },
     Server { commands: &["llama-server"], ..server("llama.cpp", "/health", 8080) },
-    Server { commands: &["ollama serve"], images: &["ollama/ollama"], ..server("Ollama", "/", 11434) },
+    // Its models are loaded with the first request.
+    Server {
+        commands: &["ollama serve"],
+        images: &["ollama/ollama"],
+        loads_fast: true,
+        ..server("Ollama", "/", 11434)
+    },
 ];
 
 /// The server that a container runs. The command decides; without one the image does.

@@ -277,6 +277,14 @@ impl<'i> Views<'i> {
         self.cluster.table::<Autoscalers>().get(&key)
     }
 
+    /// The autoscaler that sets the replicas of a workload.
+    pub(crate) fn autoscaler_of(self, object: &Object) -> Option<&'i Object> {
+        let id = object.id();
+        let kind = format!("{}/{}", id.group, id.kind);
+        let target = (id.namespace_or_default().to_owned(), kind, id.name.clone());
+        self.scaled_objects_of(&target).first().or_else(|| self.hpas_of(&target).first())
+    }
+
     /// The replicas that a workload can have. `None` if this is not known.
     #[must_use]
     pub fn replicas(self, object: &Object) -> Option<Replicas> {

@@ -1,11 +1,13 @@
 //! The preStop hook calls an endpoint that vLLM does not have.
 //!
 //! # Why
-//! vLLM has no `/drain` endpoint: it answers 404, `curl` without `--fail` calls that a success, and the server goes on
-//! accepting requests until SIGTERM. What helps in such a hook is the sleep after the call.
+//! vLLM has no `/drain` endpoint: it answers 404, `curl` without `--fail` calls that a success, and the
+//! server goes on accepting requests until SIGTERM. What helps in such a hook is the sleep after the
+//! call.
 //!
 //! # Fix
-//! Remove the call and keep the sleep. From 0.18 on, `--shutdown-timeout` lets vLLM finish open requests.
+//! Remove the call and keep the sleep. From 0.18 on, `--shutdown-timeout` lets vLLM finish open
+//! requests.
 //!
 //! # Example
 //! ```yaml,diff

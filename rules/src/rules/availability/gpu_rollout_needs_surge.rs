@@ -1,15 +1,17 @@
 //! A rollout of GPU pods needs more GPUs than the pods that run.
 //!
 //! # Why
-//! By default a Deployment replaces 25 % of its pods at a time. With up to three replicas this rounds to one new pod
-//! before an old one ends: `maxSurge` 1, `maxUnavailable` 0. The new pod needs GPUs of its own, often a whole new instance of a
-//! scarce type, and minutes to load a model; until then the rollout waits, and it waits forever where the limits of the NodePools
-//! are reached. It is a warning where the limits leave no room, and where three or more GPUs are in use; information for two
-//! replicas of one GPU. A single replica has no better strategy, and one that is written down is left alone.
+//! By default a Deployment replaces 25 % of its pods at a time. With up to three replicas this rounds
+//! to one new pod before an old one ends: `maxSurge` 1, `maxUnavailable` 0. The new pod needs GPUs of
+//! its own, often a whole new instance of a scarce type, and minutes to load a model; until then the
+//! rollout waits, and it waits forever where the limits of the NodePools are reached. It is a warning
+//! where the limits leave no room, and where three or more GPUs are in use; information for two
+//! replicas of one GPU. A single replica has no better strategy, and one that is written down is left
+//! alone.
 //!
 //! # Fix
-//! Write `maxSurge: 0` and `maxUnavailable: 1`, where one replica less during a rollout is bearable, or leave room in the limits of the
-//! pool.
+//! Write `maxSurge: 0` and `maxUnavailable: 1`, where one replica less during a rollout is bearable, or
+//! leave room in the limits of the pool.
 //!
 //! # Example
 //! ```yaml,diff
@@ -56,7 +58,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 
 use super::rollout::{Rollout, rollout};
-use super::serving::is_owned;
+use super::serving::{is_owned, tell_autoscaler};
 use crate::facts::quantity::Quantity;
 use crate::rules::prelude::*;
 use crate::workload::gpu::is_accelerator;
@@ -89,6 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let (resource, each) = devices(template)?;
     let replicas = ctx.index().views().replicas(object)?;
+    let autoscaler = ctx.index().views().autoscaler_of(object);
     if replicas.floor == 0 && !replicas.autoscaled {
         return None;
     }
@@ -109,6 +112,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             room.gpus
         );
         let finding = ctx.report(&place, message);
+        tell_autoscaler(finding, autoscaler);
         finding.help("write `maxSurge: 0` and `maxUnavailable: 1`, or raise the limit");
         for pool in room.pools.iter().take(3) {
             finding.related(pool, &pool.path(&["spec", "limits"]), "the limit");
@@ -125,6 +129,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         "a rollout of `{name}` needs {extra} more `{resource}` for a while: `maxUnavailable` rounds to 0"
     );
     let finding = ctx.report(&place, message);
+    tell_autoscaler(finding, autoscaler);
     finding.help("write `maxSurge: 0` and `maxUnavailable: 1` where one replica less is bearable");
     if need - extra < MANY {
         finding.severity(Severity::Info);

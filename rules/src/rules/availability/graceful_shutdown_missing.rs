@@ -1,11 +1,12 @@
 //! A model server aborts its requests when its pod is deleted.
 //!
 //! # Why
-//! When a pod is deleted, SIGTERM and its removal from the endpoints of its Services go out at once. For some seconds
-//! load balancers still send requests to a server that has stopped accepting them, and vLLM aborts the answers that it
-//! is generating as soon as it gets SIGTERM, unless `--shutdown-timeout` is set. Each rollout, scale-down
-//! and consolidation of a node therefore fails requests. Generating a long answer takes longer than the default grace
-//! period of 30 seconds. It is a warning for two replicas and more, and information for a single one.
+//! When a pod is deleted, SIGTERM and its removal from the endpoints of its Services go out at once.
+//! For some seconds load balancers still send requests to a server that has stopped accepting them, and
+//! vLLM aborts the answers that it is generating as soon as it gets SIGTERM, unless
+//! `--shutdown-timeout` is set. Each rollout, scale-down and consolidation of a node therefore fails
+//! requests. Generating a long answer takes longer than the default grace period of 30 seconds. It is a
+//! warning for two replicas and more, and information for a single one.
 //!
 //! # Fix
 //! Sleep some seconds in a preStop hook, so that load balancers notice, let the server finish (vLLM:
@@ -42,7 +43,7 @@
 //! - <https://github.com/kserve/kserve/issues/5485>
 //! - <https://github.com/vllm-project/vllm/issues/34730>
 
-use super::serving::{SERVER_KINDS, model_server, serving_templates};
+use super::serving::{SERVER_KINDS, model_server, serving_templates, tell_autoscaler};
 use crate::rules::class_reason::tell_class;
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
@@ -61,6 +62,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let classified = model_server(object, ctx)?;
     let replicas = ctx.index().views().replicas(object);
+    let autoscaler = ctx.index().views().autoscaler_of(object);
     for template in serving_templates(object) {
         let grace = template.spec.get("terminationGracePeriodSeconds");
         let is_default = !grace.is_set() || grace.int().is_some_and(|seconds| seconds <= 30);
@@ -95,6 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if replicas.is_none_or(|replicas| replicas.max < 2) {
             finding.severity(Severity::Info);
         }
+        tell_autoscaler(finding, autoscaler);
         tell_class(finding, object, &classified);
     }
     None

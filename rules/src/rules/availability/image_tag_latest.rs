@@ -2,10 +2,11 @@
 //!
 //! # Why
 //! `latest`, `nightly` or `main` is another image after each release, and an image without a tag is
-//! `latest`. A pod that restarts, a new replica or a new node then runs another version than its neighbours: an
-//! engine with other flags, a CUDA version that the driver does not support. A rollback restores nothing, because the old
-//! tag has moved too. It is a warning where the pods use accelerators, train or serve a model, and information for
-//! others. Init containers, DaemonSets and infrastructure are left out, and so are images whose tag a kustomization sets.
+//! `latest`. A pod that restarts, a new replica or a new node then runs another version than its
+//! neighbours: an engine with other flags, a CUDA version that the driver does not support. A rollback
+//! restores nothing, because the old tag has moved too. It is a warning where the pods use
+//! accelerators, train or serve a model, and information for others. Init containers, DaemonSets and
+//! infrastructure are left out, and so are images whose tag a kustomization sets.
 //!
 //! # Fix
 //! Write the version that was tested, or its digest.

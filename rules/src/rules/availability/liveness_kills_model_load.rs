@@ -1,14 +1,16 @@
 //! A liveness probe kills a model server before its model is loaded.
 //!
 //! # Why
-//! A liveness probe counts from the start of the container unless a startup probe holds it back. A server
-//! that downloads and loads a model for minutes fails it, is killed after `initialDelaySeconds` and
-//! `failureThreshold` times `periodSeconds`, and begins again: the pod restarts in a loop, and each round pays for the GPU. It may
-//! start from a warm cache and fail on the next new node. Servers of embedding models load within seconds and are left out.
+//! A liveness probe counts from the start of the container unless a startup probe holds it back. A
+//! server that downloads and loads a model for minutes fails it, is killed after `initialDelaySeconds`
+//! and `failureThreshold` times `periodSeconds`, and begins again: the pod restarts in a loop, and each
+//! round pays for the GPU. It may start from a warm cache and fail on the next new node. Servers of
+//! embedding models load within seconds and are left out.
 //!
 //! # Fix
 //! Add a startup probe with the same request and time for the slowest load: 60 failures every 10
-//! seconds are ten minutes. A parameter, `load-seconds`, is the shortest time that a liveness probe has to leave (180).
+//! seconds are ten minutes. A parameter, `load-seconds`, is the shortest time that a liveness probe has
+//! to leave (180).
 //!
 //! # Example
 //! ```yaml,diff

@@ -54,8 +54,9 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 
 use crate::rules::kept::is_example;
+use crate::rules::class_reason::tell_class;
 use crate::rules::prelude::*;
-use crate::workload::class::{Confidence, classify};
+use crate::workload::class::Confidence;
 use crate::workload::gpu::requests_accelerator;
 
 pub(crate) static RULE: Rule = Rule {
@@ -66,7 +67,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
         Kind::new("argoproj.io", "Rollout"),
     ],
-    reads: &[Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT],
+    reads: &[Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE],
     reports_absence: true,
     docs: docs(include_str!("pdb_missing.rs")),
     check: Check::Object(check),
@@ -80,7 +81,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || is_owned(object) {
         return None;
     }
-    let classified = classify(object);
+    let classified = ctx.index().views().class_of(object);
     if !classified.serves_requests() {
         return None;
     }
@@ -130,25 +131,26 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             if !(said || replicas.autoscaled || index.is_complete()) {
                 return None;
             }
-            ctx.report(
-                &place,
-                format!("{kind} `{name}` may run as a single replica: every node drain is an outage"),
-            )
-            .severity(Severity::Info)
-            .reports_absence(false)
-            .help("keep two replicas, and add a PodDisruptionBudget with `maxUnavailable: 1`");
+            let message =
+                format!("{kind} `{name}` may run as a single replica: every node drain is an outage");
+            let finding = ctx.report(&place, message);
+            finding
+                .severity(Severity::Info)
+                .reports_absence(false)
+                .help("keep two replicas, and add a PodDisruptionBudget with `maxUnavailable: 1`");
+            tell_class(finding, object, &classified);
         }
         floor => {
-            ctx.report(
-                &place,
-                format!("no PodDisruptionBudget covers the {floor} replicas of {kind} `{name}`"),
-            )
-            .help(if kind == "LeaderWorkerSet" {
+            let message = format!("no PodDisruptionBudget covers the {floor} replicas of {kind} `{name}`");
+            let finding = ctx.report(&place, message);
+            finding.help(if kind == "LeaderWorkerSet" {
                 format!("add one with `maxUnavailable: 1` that selects `{LWS_NAME}: {name}`")
             } else {
                 "add a PodDisruptionBudget with `maxUnavailable: 1` for its pods' labels".to_owned()
             })
             .severity(if is_example(object) { Severity::Info } else { Severity::Warning });
+            });
+            tell_class(finding, object, &classified);
         }
     }
     None

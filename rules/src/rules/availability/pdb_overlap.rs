@@ -1,9 +1,10 @@
 //! Two PodDisruptionBudgets select the same pods.
 //!
 //! # Why
-//! The eviction API supports one budget a pod. Where two select it, each eviction fails with status 500, however many
-//! replicas are healthy: `kubectl drain` retries without end, and Karpenter neither consolidates the node nor replaces it. It
-//! is an error where both budgets are applied together, and a warning for files of one folder.
+//! The eviction API supports one budget a pod. Where two select it, each eviction fails with status
+//! 500, however many replicas are healthy: `kubectl drain` retries without end, and Karpenter neither
+//! consolidates the node nor replaces it. It is an error where both budgets are applied together, and a
+//! warning for files of one folder.
 //!
 //! # Fix
 //! Keep one of them, or make their selectors exclusive with a label that one workload alone has.

@@ -1,14 +1,14 @@
 //! A PodDisruptionBudget protects pods that are not ready.
 //!
 //! # Why
-//! Without `unhealthyPodEvictionPolicy` a running pod that is not ready can be evicted only while enough others are
-//! healthy. A model server that crashes in a loop, or is still loading, then keeps its GPU node from being drained:
-//! consolidation and new AMIs wait for a pod that serves nobody. It is reported for budgets of workloads with
-//! accelerators.
+//! Without `unhealthyPodEvictionPolicy` a running pod that is not ready can be evicted only while
+//! enough others are healthy. A model server that crashes in a loop, or is still loading, then keeps
+//! its GPU node from being drained: consolidation and new AMIs wait for a pod that serves nobody. It is
+//! reported for budgets of workloads with accelerators.
 //!
 //! # Fix
-//! Write `unhealthyPodEvictionPolicy: AlwaysAllow`. Pods that are still loading can be evicted then, so give them time with
-//! the pool's `consolidateAfter`.
+//! Write `unhealthyPodEvictionPolicy: AlwaysAllow`. Pods that are still loading can be evicted then, so
+//! give them time with the pool's `consolidateAfter`.
 //!
 //! # Example
 //! ```yaml,diff

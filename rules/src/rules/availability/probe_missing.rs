@@ -1,13 +1,15 @@
 //! A server behind a Service has no readiness probe.
 //!
 //! # Why
-//! Without a readiness probe a pod is ready as soon as its container has started. A Service sends requests to a model
-//! server that will load its model for minutes, and a rollout removes the old pods while the new ones cannot answer. It is
-//! reported for servers of models (as information for a single replica that no Service of the input selects), and for others
-//! with two or more replicas behind such a Service. A startup probe holds requests back as well. Workers of a LeaderWorkerSet serve nothing.
+//! Without a readiness probe a pod is ready as soon as its container has started. A Service sends
+//! requests to a model server that will load its model for minutes, and a rollout removes the old pods
+//! while the new ones cannot answer. It is reported for servers of models (as information for a single
+//! replica that no Service of the input selects), and for others with two or more replicas behind such
+//! a Service. A startup probe holds requests back as well. Workers of a LeaderWorkerSet serve nothing.
 //!
 //! # Fix
-//! Add a readiness probe that asks the server itself: `/health` of vLLM, SGLang, TGI and TEI, `/v2/health/ready` of Triton.
+//! Add a readiness probe that asks the server itself: `/health` of vLLM, SGLang, TGI and TEI,
+//! `/v2/health/ready` of Triton.
 //!
 //! # Example
 //! ```yaml,diff
@@ -38,7 +40,7 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/#readiness-probe>
 //! - <https://docs.vllm.ai/en/stable/deployment/k8s/>
 
-use super::serving::{SERVER_KINDS, is_owned, model_server, serving_templates};
+use super::serving::{SERVER_KINDS, is_owned, model_server, serving_templates, tell_autoscaler};
 use crate::rules::class_reason::tell_class;
 use crate::rules::prelude::*;
 use crate::workload::server::{server_of, serving_container, uses_device};
@@ -114,6 +116,7 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
     if !replicated && services.is_empty() {
         finding.severity(Severity::Info);
     }
+    tell_autoscaler(finding, views.autoscaler_of(object));
     tell_class(finding, object, &classified);
     None
 }

@@ -1,13 +1,14 @@
 //! A Service is called like its server, which reads its environment as settings.
 //!
 //! # Why
-//! Kubernetes sets variables for each Service of the namespace in all containers that start after it: a Service `vllm` gives
-//! `VLLM_PORT=tcp://10.100.7.3:8000`. vLLM reads `VLLM_PORT` as its own setting, a number, and exits: the
-//! first pods run, and each pod that starts after the Service was made crashes. SGLang, MLflow and n8n have variables of that
-//! form too.
+//! Kubernetes sets variables for each Service of the namespace in all containers that start after it: a
+//! Service `vllm` gives `VLLM_PORT=tcp://10.100.7.3:8000`. vLLM reads `VLLM_PORT` as its own setting, a
+//! number, and exits: the first pods run, and each pod that starts after the Service was made crashes.
+//! SGLang, MLflow and n8n have variables of that form too.
 //!
 //! # Fix
-//! Write `enableServiceLinks: false` in the pod template, which leaves these variables out, or give the Service another name.
+//! Write `enableServiceLinks: false` in the pod template, which leaves these variables out, or give the
+//! Service another name.
 //!
 //! # Example
 //! ```yaml,diff

@@ -1,14 +1,15 @@
 //! A Service selects no pod.
 //!
 //! # Why
-//! A Service whose selector fits no pod has no endpoints: each connection to it is refused or times out, and nothing reports
-//! an error. A label that was renamed on one side only, or a Service in another namespace than its pods, looks like
-//! this. Without `--complete` it is reported only where the Deployment that is meant is in the same file or kustomization, by
-//! its name or by a label in common. Labels that operators, controllers or the pods themselves set are not
-//! compared.
+//! A Service whose selector fits no pod has no endpoints: each connection to it is refused or times
+//! out, and nothing reports an error. A label that was renamed on one side only, or a Service in
+//! another namespace than its pods, looks like this. Without `--complete` it is reported only where the
+//! Deployment that is meant is in the same file or kustomization, by its name or by a label in common.
+//! Labels that operators, controllers or the pods themselves set are not compared.
 //!
 //! # Fix
-//! Write the labels of the pod template into the selector, or put the Service into the namespace of the pods.
+//! Write the labels of the pod template into the selector, or put the Service into the namespace of the
+//! pods.
 //!
 //! # Example
 //! ```yaml,diff

@@ -41,3 +41,14 @@ pub(super) fn serving_templates(object: &Object) -> Vec<Template<'_>> {
     }
     all
 }
+
+/// Names the autoscaler that sets the number of pods of which a finding speaks.
+pub(super) fn tell_autoscaler(finding: &mut Finding, autoscaler: Option<&Object>) {
+    if let Some(autoscaler) = autoscaler {
+        finding.related(
+            autoscaler,
+            &autoscaler.path(&["metadata", "name"]),
+            "it sets the number of replicas",
+        );
+    }
+}

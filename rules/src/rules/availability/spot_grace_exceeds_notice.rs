@@ -1,13 +1,14 @@
 //! Pods on Spot ask for more time to end than the two minutes of a Spot interruption.
 //!
 //! # Why
-//! EC2 takes a Spot node back two minutes after its notice, and Karpenter needs some of that to learn of it and to begin
-//! the drain. What a pod with a longer `terminationGracePeriodSeconds` still does then, such as writing a checkpoint, is
-//! cut off with the machine. It is a warning where pods with accelerators surely run on Spot, and information where they may, and for other
-//! pods.
+//! EC2 takes a Spot node back two minutes after its notice, and Karpenter needs some of that to learn
+//! of it and to begin the drain. What a pod with a longer `terminationGracePeriodSeconds` still does
+//! then, such as writing a checkpoint, is cut off with the machine. It is a warning where pods with
+//! accelerators surely run on Spot, and information where they may, and for other pods.
 //!
 //! # Fix
-//! End within 100 seconds: save less or more often. Or keep the pods on `karpenter.sh/capacity-type: on-demand`.
+//! End within 100 seconds: save less or more often. Or keep the pods on `karpenter.sh/capacity-type:
+//! on-demand`.
 //!
 //! # Example
 //! ```yaml,diff

@@ -3,13 +3,14 @@
 //! # Why
 //! `terminationGracePeriodSeconds` (default 30) begins when the pod is deleted, and the preStop hook is
 //! part of it. A hook that sleeps for all of it leaves the server no time: SIGTERM comes when the
-//! period is over, and SIGKILL two seconds later. Requests are cut off and nothing is saved. The same holds
-//! where the sleep and the server's own drain time, such as vLLM's `--shutdown-timeout`, are together longer than
-//! the grace period. Only sleeps that are written as numbers count; a script with loops or conditions is not read.
+//! period is over, and SIGKILL two seconds later. Requests are cut off and nothing is saved. The same
+//! holds where the sleep and the server's own drain time, such as vLLM's `--shutdown-timeout`, are
+//! together longer than the grace period. Only sleeps that are written as numbers count; a script with
+//! loops or conditions is not read.
 //!
 //! # Fix
-//! Raise `terminationGracePeriodSeconds` above the sleep and the time that the server needs after SIGTERM, or
-//! shorten the sleep: 5 to 15 seconds are enough for load balancers to notice.
+//! Raise `terminationGracePeriodSeconds` above the sleep and the time that the server needs after
+//! SIGTERM, or shorten the sleep: 5 to 15 seconds are enough for load balancers to notice.
 //!
 //! # Example
 //! ```yaml,diff

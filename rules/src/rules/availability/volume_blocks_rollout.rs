@@ -1,14 +1,16 @@
 //! A rollout waits for a volume that the old pod holds.
 //!
 //! # Why
-//! A `ReadWriteOnce` volume of block storage can be attached to one node. A Deployment with one replica starts the new
-//! pod before it ends the old one: on another node the new pod stays in `ContainerCreating` with a Multi-Attach error, and the old one
-//! is not ended, because the new one never becomes ready. Whether it works depends on where the scheduler puts the pod. With
-//! `ReadWriteOncePod` it never does. Storage classes that are local or shared by their name are left out.
+//! A `ReadWriteOnce` volume of block storage can be attached to one node. A Deployment with one replica
+//! starts the new pod before it ends the old one: on another node the new pod stays in
+//! `ContainerCreating` with a Multi-Attach error, and the old one is not ended, because the new one
+//! never becomes ready. Whether it works depends on where the scheduler puts the pod. With
+//! `ReadWriteOncePod` it never does. Storage classes that are local or shared by their name are left
+//! out.
 //!
 //! # Fix
-//! Write `strategy.type: Recreate`, which ends the old pod first, or use a StatefulSet. A volume that several pods read belongs on shared
-//! storage, such as EFS or FSx.
+//! Write `strategy.type: Recreate`, which ends the old pod first, or use a StatefulSet. A volume that
+//! several pods read belongs on shared storage, such as EFS or FSx.
 //!
 //! # Example
 //! ```yaml,diff

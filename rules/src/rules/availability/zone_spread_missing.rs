@@ -1,13 +1,13 @@
 //! Replicas of a model server may all run on one node.
 //!
 //! # Why
-//! The scheduler spreads the pods of a Deployment only where it costs nothing. Karpenter fills the node that it has: two
-//! replicas on one 8-GPU instance, or in one zone, go away together when that node or zone does, and a Spot
-//! interruption takes all of them at once.
+//! The scheduler spreads the pods of a Deployment only where it costs nothing. Karpenter fills the node
+//! that it has: two replicas on one 8-GPU instance, or in one zone, go away together when that node or
+//! zone does, and a Spot interruption takes all of them at once.
 //!
 //! # Fix
-//! Add a topology spread constraint over zones with `whenUnsatisfiable: ScheduleAnyway`, which prefers spreading and keeps no pod
-//! from starting where a zone has no GPUs.
+//! Add a topology spread constraint over zones with `whenUnsatisfiable: ScheduleAnyway`, which prefers
+//! spreading and keeps no pod from starting where a zone has no GPUs.
 //!
 //! # Example
 //! ```yaml,diff
@@ -51,7 +51,7 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#topology-spread>
 
-use super::serving::model_server;
+use super::serving::{model_server, tell_autoscaler};
 use crate::rules::class_reason::tell_class;
 use crate::rules::prelude::*;
 use crate::workload::server::uses_device;
@@ -71,6 +71,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let classified = model_server(object, ctx)?;
     let replicas = ctx.index().views().replicas(object)?;
+    let autoscaler = ctx.index().views().autoscaler_of(object);
     // A volume is in one zone, so its pods are where their volumes are.
     if replicas.min < 2 || object.path(&["spec", "volumeClaimTemplates"]).is_set() {
         return None;
@@ -108,6 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }]);
             finding.fix(Fix::new("prefer to spread over zones", Safety::Unsafe).set(&constraints, spread));
         }
+        tell_autoscaler(finding, autoscaler);
         tell_class(finding, object, &classified);
     }
     None

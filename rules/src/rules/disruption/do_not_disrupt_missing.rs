@@ -47,9 +47,10 @@ use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
 use crate::rules::kept::is_example;
+use crate::rules::class_reason::tell_class;
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
-use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::class::WorkloadClass;
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 use crate::workload::template::{WORKLOAD_KINDS, is_short_deadline, is_short_lived, workload_kind};
@@ -67,6 +68,12 @@ pub(crate) static RULE: Rule = Rule {
 /// Names of the annotation, including the deprecated ones, which another rule reports.
 const NAMES: [&str; 3] = [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
 
+/// Karpenter's own kinds, which show that it runs in the cluster.
+const KARPENTERS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];
+
+const READS: [Kind; WORKLOAD_KINDS.len() + 4] =
+    with_workloads(&[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS, Kind::NAMESPACE]);
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let ends = workload_kind(object).is_some_and(|k| k.runs_to_completion);
     if !(ends || object.is(Kind::POD)) || object.path(&["metadata", "ownerReferences"]).is_set() {
@@ -81,7 +88,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let templates = templates(object);
     let bare: Vec<&Template<'_>> = templates.iter().filter(|t| is_bare(t)).collect();
     let first = bare.first()?;
-    let classified = classify(object);
+    let classified = ctx.index().views().class_of(object);
     if !classified.is(WorkloadClass::Training) || ctx.index().views().is_on_protected_nodes(object) {
         return None;
     }
@@ -99,10 +106,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         Severity::Info
     };
     let name = object.display_name();
-    ctx.report(&node, format!("training run `{name}` may be evicted to save money or to replace its node"))
+    let message = format!("training run `{name}` may be evicted to save money or to replace its node");
+    let finding = ctx.report(&node, message);
+    finding
         .severity(severity)
         .help("annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`")
         .fix(fix);
+    tell_class(finding, object, &classified);
     None
 }
 

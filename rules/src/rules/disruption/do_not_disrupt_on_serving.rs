@@ -48,13 +48,13 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
+use crate::rules::class_reason::tell_class;
 use crate::rules::prelude::*;
-use crate::workload::class::classify;
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-on-serving",
     kinds: &[Kind::DEPLOYMENT, Kind::new("argoproj.io", "Rollout")],
-    reads: &[Kind::HPA, Kind::SCALED_OBJECT],
+    reads: &[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_on_serving.rs")),
     check: Check::Object(check),
@@ -62,7 +62,8 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !classify(object).serves_requests() {
+    let classified = ctx.index().views().class_of(object);
+    if !classified.serves_requests() {
         return None;
     }
     // A single replica cannot be replaced without downtime, so the annotation may be justified.
@@ -77,19 +78,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let whole = if annotations.entries().len() == 1 { &annotations } else { &node };
-        ctx.report(
+        let finding = ctx.report(
             &node,
             format!("server `{}` keeps its nodes from ever being updated", object.display_name()),
-        )
-        .at_key()
-        .help("remove it and add a PodDisruptionBudget, or write a duration such as `2h`")
-        .fix(
-            Fix::new(
-                "remove the annotation; check that a PodDisruptionBudget covers the pods",
-                Safety::Unsafe,
-            )
-            .remove(whole),
         );
+        finding
+            .at_key()
+            .help("remove it and add a PodDisruptionBudget, or write a duration such as `2h`")
+            .fix(
+                Fix::new(
+                    "remove the annotation; check that a PodDisruptionBudget covers the pods",
+                    Safety::Unsafe,
+                )
+                .remove(whole),
+            );
+        tell_class(finding, object, &classified);
     }
     None
 }

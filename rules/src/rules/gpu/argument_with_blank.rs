@@ -1,9 +1,10 @@
 //! One argument holds a flag and its value with a blank between them.
 //!
 //! # Why
-//! Each item of `args` and `command` reaches the program as it is: no shell splits it. The program looks for an option whose
-//! name is `--max-model-len 8192`, blank included, finds none, and exits. The pod restarts in a loop, on a GPU node that was started
-//! for it. It is reported for servers and launchers that are known to reject it.
+//! Each item of `args` and `command` reaches the program as it is: no shell splits it. The program
+//! looks for an option whose name is `--max-model-len 8192`, blank included, finds none, and exits. The
+//! pod restarts in a loop, on a GPU node that was started for it. It is reported for servers and
+//! launchers that are known to reject it.
 //!
 //! # Fix
 //! Write `--flag=value`, or two items.

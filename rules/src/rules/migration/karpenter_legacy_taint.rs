@@ -1,16 +1,17 @@
 //! A pod tolerates a taint that Karpenter does not set.
 //!
 //! # Why
-//! Nodes that Karpenter drains carried `karpenter.sh/disruption=disrupting:NoSchedule` before v1
-//! and carry `karpenter.sh/disrupted:NoSchedule` since. A log shipper or network agent that
-//! tolerates the old one is no longer placed on nodes that drain, and one that is there is
-//! evicted with the rest. `karpenter.sh/not-ready` is a taint of Karpenter before v0.20, and `karpenter.sh/unschedulable` and
-//! `karpenter.sh/disrupting` have never been taints of Karpenter. Keys that a NodePool of the input sets are left alone.
+//! Nodes that Karpenter drains carried `karpenter.sh/disruption=disrupting:NoSchedule` before v1 and
+//! carry `karpenter.sh/disrupted:NoSchedule` since. A log shipper or network agent that tolerates the
+//! old one is no longer placed on nodes that drain, and one that is there is evicted with the rest.
+//! `karpenter.sh/not-ready` is a taint of Karpenter before v0.20, and `karpenter.sh/unschedulable` and
+//! `karpenter.sh/disrupting` have never been taints of Karpenter. Keys that a NodePool of the input
+//! sets are left alone.
 //!
 //! # Fix
-//! In a DaemonSet, tolerate `karpenter.sh/disrupted`, which has no value. In any other workload, remove the
-//! toleration, which has no effect: Karpenter neither evicts a pod that tolerates `karpenter.sh/disrupted` nor
-//! waits for it, so that the pod ends with the instance.
+//! In a DaemonSet, tolerate `karpenter.sh/disrupted`, which has no value. In any other workload, remove
+//! the toleration, which has no effect: Karpenter neither evicts a pod that tolerates
+//! `karpenter.sh/disrupted` nor waits for it, so that the pod ends with the instance.
 //!
 //! # Example
 //! ```yaml,diff

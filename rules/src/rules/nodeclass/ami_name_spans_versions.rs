@@ -1,12 +1,14 @@
 //! An AMI name pattern matches images of several Kubernetes versions.
 //!
 //! # Why
-//! Karpenter takes the newest image that a `name` matches, whatever Kubernetes version it was built for. EKS publishes images
-//! for all its versions on one day, and those of a new version before the cluster is upgraded: a kubelet that is newer than the API
-//! server is not supported and may not join, and one that is too old comes as easily. An alias picks the image of the cluster's own version.
+//! Karpenter takes the newest image that a `name` matches, whatever Kubernetes version it was built
+//! for. EKS publishes images for all its versions on one day, and those of a new version before the
+//! cluster is upgraded: a kubelet that is newer than the API server is not supported and may not join,
+//! and one that is too old comes as easily. An alias picks the image of the cluster's own version.
 //!
 //! # Fix
-//! Write the version of the control plane into the name, or select by an alias, such as `al2023@v20260810`.
+//! Write the version of the control plane into the name, or select by an alias, such as
+//! `al2023@v20260810`.
 //!
 //! # Example
 //! ```yaml,diff

@@ -40,13 +40,14 @@
 use crate::cluster::placement::{has_controller, requested_capacity_types};
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::karpenter::pod::to_scheduling_pod;
+use crate::rules::class_reason::tell_class;
 use crate::rules::prelude::*;
-use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::class::{Classified, WorkloadClass};
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{WORKLOAD_KINDS, is_short_deadline, is_short_lived, with_workloads};
 
 /// The pools, and the workloads that determine the purpose of a pool.
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::NAMESPACE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-on-spot",
@@ -67,7 +68,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    if !classify(object).is(WorkloadClass::Training) {
+    let classified = ctx.index().views().class_of(object);
+    if !classified.is(WorkloadClass::Training) {
         return None;
     }
     for template in templates(object) {
@@ -75,13 +77,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             && to_scheduling_pod(&template).is_some()
             && !is_short_deadline(&template.spec.get("activeDeadlineSeconds"))
         {
-            inspect(object, &template, ctx);
+            inspect(object, &template, &classified, ctx);
         }
     }
     None
 }
 
-fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
+fn inspect(object: &Object, template: &Template<'_>, classified: &Classified, ctx: &mut Context<'_>) {
     let name = object.display_name();
     let asked = requested_capacity_types(template);
     if asked.as_ref().is_some_and(|asked| !asked.contains("spot")) {
@@ -100,6 +102,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         if selector.text() == Some("spot") && !template.spec.get("affinity").is_set() {
             finding.fix(on_demand(&selector));
         }
+        tell_class(finding, object, classified);
         return;
     }
     let views = ctx.index().views();
@@ -137,6 +140,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     if elsewhere {
         finding.fix(on_demand(&selector));
     }
+    tell_class(finding, object, classified);
 }
 
 fn on_demand(selector: &Node<'_>) -> Fix {

@@ -85,11 +85,13 @@ pub struct Classified {
     pub confidence: Confidence,
     /// The evidence: "its command is `torchrun`".
     pub reason: String,
+    /// The Namespace that declares it, if one does.
+    pub(crate) declared_by: Option<Object>,
 }
 
 impl Classified {
     fn new(class: WorkloadClass, confidence: Confidence, reason: impl Into<String>) -> Classified {
-        Classified { class, confidence, reason: reason.into() }
+        Classified { class, confidence, reason: reason.into(), declared_by: None }
     }
 
     /// Whether a label or an annotation declares it.
@@ -161,7 +163,8 @@ fn declared(metadata: &Node<'_>) -> Option<WorkloadClass> {
 pub(crate) fn declared_by_namespace(namespace: &Object) -> Option<Classified> {
     let class = declared(&namespace.get("metadata"))?;
     let reason = format!("`{WORKLOAD_CLASS_KEY}` of Namespace `{}` says so", namespace.name());
-    Some(Classified::new(class, Confidence::High, reason))
+    let classified = Classified::new(class, Confidence::High, reason);
+    Some(Classified { declared_by: Some(namespace.clone()), ..classified })
 }
 
 fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
