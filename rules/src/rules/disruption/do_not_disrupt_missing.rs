@@ -48,6 +48,7 @@ use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
 use crate::rules::kept::is_example;
 use crate::rules::class_reason::tell_class;
+use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::class::WorkloadClass;
@@ -67,12 +68,6 @@ pub(crate) static RULE: Rule = Rule {
 
 /// Names of the annotation, including the deprecated ones, which another rule reports.
 const NAMES: [&str; 3] = [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
-
-/// Karpenter's own kinds, which show that it runs in the cluster.
-const KARPENTERS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];
-
-const READS: [Kind; WORKLOAD_KINDS.len() + 4] =
-    with_workloads(&[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS, Kind::NAMESPACE]);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let ends = workload_kind(object).is_some_and(|k| k.runs_to_completion);
