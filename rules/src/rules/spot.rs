@@ -33,7 +33,8 @@ pub(super) fn spot(template: &Template<'_>, ctx: &Context<'_>) -> Option<Spot> {
     }
     let places = ctx.index().views().feasibility(ctx.platform());
     let sites = places.feasible_pools_of(template)?;
-    let first = sites.iter().find(|site| site.allows_capacity_type("spot")).cloned()?;
+    let near = |site: &&Arc<CandidatePool>| ctx.pairs_with(site.object());
+    let first = sites.iter().filter(near).find(|site| site.allows_capacity_type("spot")).cloned()?;
     let takes_on_demand = asked.is_none_or(|asked| asked.contains("on-demand"));
     let is_spot = |site: &Arc<CandidatePool>| {
         site.allows_capacity_type("spot") && !(takes_on_demand && site.allows_capacity_type("on-demand"))

@@ -381,9 +381,8 @@ impl<'i> Views<'i> {
         let here = candidates.iter().chain(may_have_label.iter().filter(is_new));
         let own_namespace = unknown_namespace(owner);
         let mut found = Vec::new();
-        let mut unknown = is_set_by_controllers(&selector);
-        let mut elsewhere = false;
         let mut unknown = set;
+        let mut elsewhere = false;
         for workload in here {
             let mut hit = false;
             // One placeholder stands for one namespace, but may be any other than a written one.
@@ -396,7 +395,7 @@ impl<'i> Views<'i> {
                 }
             }
             match (hit, same_namespace) {
-                (true, true) if !self.cluster.pairs(pdb, &workload.object) => elsewhere = true,
+                (true, true) if !self.cluster.pairs(owner, &workload.object) => elsewhere = true,
                 (true, true) => found.push(workload.as_ref()),
                 (true, false) => unknown = true,
                 (false, _) => {}

@@ -53,8 +53,8 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 
-use crate::rules::kept::is_example;
 use crate::rules::class_reason::tell_class;
+use crate::rules::kept::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
 use crate::workload::gpu::requests_accelerator;
@@ -143,13 +143,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         floor => {
             let message = format!("no PodDisruptionBudget covers the {floor} replicas of {kind} `{name}`");
             let finding = ctx.report(&place, message);
-            finding.help(if kind == "LeaderWorkerSet" {
-                format!("add one with `maxUnavailable: 1` that selects `{LWS_NAME}: {name}`")
-            } else {
-                "add a PodDisruptionBudget with `maxUnavailable: 1` for its pods' labels".to_owned()
-            })
-            .severity(if is_example(object) { Severity::Info } else { Severity::Warning });
-            });
+            finding
+                .help(if kind == "LeaderWorkerSet" {
+                    format!("add one with `maxUnavailable: 1` that selects `{LWS_NAME}: {name}`")
+                } else {
+                    "add a PodDisruptionBudget with `maxUnavailable: 1` for its pods' labels".to_owned()
+                })
+                .severity(if is_example(object) { Severity::Info } else { Severity::Warning });
             tell_class(finding, object, &classified);
         }
     }

@@ -45,10 +45,9 @@
 
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::karpenter::nodepool::CAPACITY_TYPE;
-use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
-use crate::rules::kept::is_example;
 use crate::rules::class_reason::tell_class;
 use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
+use crate::rules::kept::is_example;
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::class::WorkloadClass;
